@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../crates/mpit-bridge/include/throughline.h"
+
 int MPI_Init_thread(int *, char ***, int, int *);
 int MPI_Finalize(void);
 int MPI_Isend(const void *, int, int, int, int, int, int *), PMPI_Isend(const void *, int, int, int, int, int, int *);
@@ -143,6 +145,24 @@ static void share(void) {
     printf("flush_share %.4f\n", (flush_time() - before) / (now(CLOCK_MONOTONIC) - start) * 100);
 }
 
+/* Begin and end of two regions, one within the other, in a thread that has been in them before. */
+static void regions(void) {
+    double *times = calloc((size_t)blocks, sizeof(double));
+    for (long b = 0; b < blocks; b++) {
+        double start = now(CLOCK_THREAD_CPUTIME_ID);
+        for (int i = 0; i < ROUNDS * WINDOW / 4; i++) {
+            throughline_region_begin("timestep");
+            throughline_region_begin("exchange");
+            throughline_region_end("exchange");
+            throughline_region_end("timestep");
+        }
+        times[b] = (now(CLOCK_THREAD_CPUTIME_ID) - start) / (ROUNDS * WINDOW);
+    }
+    qsort(times, (size_t)blocks, sizeof(double), ascending);
+    printf("region_1 %.1f\n", times[blocks / 2]);
+    free(times);
+}
+
 /* Each block once, after what is only done the first time. */
 static void once(void) {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -171,6 +191,7 @@ int main(int argc, char **argv) {
         for (int t = 0; t < threads; t++) mean += added[t][kind] / threads;
         printf("%s_%d %.1f\n", kinds[kind], threads, mean);
     }
+    if (threads == 1) regions();
     if (threads == 1) share();
     printf("resident_%d %ld\n", threads, resident_kib());
     return MPI_Finalize();

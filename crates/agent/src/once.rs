@@ -138,6 +138,10 @@ fn newest_only(batch: &mut Batch) {
         row.cells.retain(|cell| seen.insert((row.job_key.clone(), row.rank, cell.region.clone())));
     }
     let mut seen = HashSet::new();
+    for row in batch.mpi_regions.iter_mut().rev() {
+        row.paths.retain(|cell| seen.insert((row.job_key.clone(), row.rank, cell.path.clone())));
+    }
+    let mut seen = HashSet::new();
     for row in batch.mpi_peers.iter_mut().rev() {
         row.cells.retain(|cell| seen.insert((row.job_key.clone(), row.rank, row.kind.clone(), cell.peer)));
     }

@@ -23,6 +23,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("peers", batch.mpi_peers.iter().flat_map(peers).collect()),
         ("pvars", list(&batch.mpi_pvars, pvar)),
         ("regions", batch.mpi_regions.iter().flat_map(regions).collect()),
+        ("region_paths", batch.mpi_regions.iter().flat_map(region_paths).collect()),
         ("traffic", batch.mpi_traffic.iter().flat_map(traffic).collect()),
         ("open_calls", list(&batch.mpi_open_calls, open_call)),
         ("scheduling", list(&batch.mpi_scheduling, scheduling)),
@@ -161,6 +162,21 @@ fn traffic(row: &wire::MpiNodeTraffic) -> impl Iterator<Item = Value> {
             "time": to_rfc3339(row.time),
             "bytes": cell.bytes,
             "messages": cell.messages,
+        })
+    })
+}
+
+fn region_paths(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
+    row.paths.iter().map(|cell| {
+        json!({
+            "job_key": row.job_key,
+            "rank": row.rank,
+            "path": cell.path,
+            "visits": cell.visits,
+            "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
+            "own_seconds": seconds(cell.own_nanoseconds),
+            "mpi_calls": cell.mpi_calls,
+            "mpi_seconds": seconds(cell.mpi_nanoseconds),
         })
     })
 }

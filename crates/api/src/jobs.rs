@@ -320,6 +320,35 @@ pub struct JobRegions {
     pub job_key: String,
     /// Those with the most MPI time first.
     pub regions: Vec<Region>,
+    /// The same as a tree: each path after the one around it; beside each other those with the most time first.
+    #[serde(default)]
+    pub paths: Vec<RegionPath>,
+    /// Paths that are left out, with less time than those listed.
+    #[serde(default)]
+    pub paths_left_out: u64,
+}
+
+/// The regions that threads of a program were in, from the outermost to the innermost one, over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegionPath {
+    /// Their names.
+    pub path: Vec<String>,
+    /// Ranks that were in it.
+    pub ranks: u64,
+    /// How often its innermost region was entered from the path around it.
+    pub visits: u64,
+    /// Inclusive time: in it, paths within included, summed over ranks and threads.
+    pub elapsed_seconds: f64,
+    /// Exclusive time: in it and in no path within.
+    pub own_seconds: f64,
+    /// MPI calls in the inclusive time.
+    pub mpi_calls: u64,
+    /// Time inside them.
+    pub mpi_seconds: f64,
+    /// MPI calls in the exclusive time.
+    pub own_mpi_calls: u64,
+    /// Time inside them.
+    pub own_mpi_seconds: f64,
 }
 
 /// One annotated region of a program over all ranks.

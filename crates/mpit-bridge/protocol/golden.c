@@ -2,7 +2,7 @@
  * Writes one frame of each type that the shim sends, in hexadecimal, with fixed contents; and reads a WELCOME.
  * A test compares the output with golden/, and the Rust reader reads the same files.
  *
- *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye,names,regions,trace,clock}.hex
+ *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye,names,regions,trace,clock,paths}.hex
  *   golden --welcome FILE    prints what the shim reads from a WELCOME frame
  */
 #include <stdio.h>
@@ -180,6 +180,12 @@ static int write_all(const char *folder) {
     tl_put_cell(&frame, &timed);
     tl_patch_u32(&frame, bin, 1);
     good &= finish(folder, "ops_least");
+
+    struct tl_region_sums path = {2, 1, 4000, 3500, 6, 1500};
+    tl_frame_begin(&frame, TL_PATHS);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_region(&frame, &path);
+    good &= finish(folder, "paths");
     return good;
 }
 

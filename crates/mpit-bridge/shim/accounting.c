@@ -11,7 +11,7 @@
  * `call` ends in. */
 static struct tl_cell *cell_at(const struct tl_call *call, struct tl_where where) {
     struct tl_thread *self = call->self;
-    struct tl_table *table = TL_LIKELY(where.region == self->table->region) ? self->table : tl_table_find(self, where.region);
+    struct tl_table *table = TL_LIKELY(where.path == self->table->path) ? self->table : tl_table_find(self, where.path);
     if (!table || where.size_class >= TL_SIZE_CLASSES) return NULL;
     struct tl_row *row = row_at(table, where.operation, where.algorithm);
     if (TL_UNLIKELY(!row) && !(row = tl_row_find(self, table, where.operation, where.algorithm))) return NULL;

@@ -42,6 +42,7 @@ enum {
     TRACE_PATIENCE_MS = 1000, /* the same for the end of a trace, which its user requested: up to a ring of each thread */
     RETRY_FIRST_MS = 1000,
     RETRY_LAST_MS = 30000,
+    PATHS_PUSHES = 10,        /* a program has many paths, each of them a row: reported this often, and at the end */
     REFRESH_PUSHES = 60,      /* PVARs are repeated this often although they did not change */
     STACK_BYTES = 256 * 1024
 };
@@ -103,10 +104,21 @@ static void collect(enum tl_bins_part part) {
     else if (percent < LOG_EMPTY && look_ms < LOOK_MS) look_ms *= 2;
 }
 
-static void push_regions(void) {
+/* Paths after the regions, with which they change. */
+static void push_regions(int with_paths) {
     tl_frame_begin(&other, TL_REGIONS);
-    tl_put_u64(&other, (uint64_t)tl_clock(CLOCK_MONOTONIC));
-    if (tl_regions_put(&other, regions_again) > 0) regions_again = !tl_channel_send(&other, patience());
+    uint64_t now = (uint64_t)tl_clock(CLOCK_MONOTONIC);
+    tl_put_u64(&other, now);
+    size_t empty = other.length;
+    tl_regions_put(&other, regions_again);
+    int sent = other.length == empty || tl_channel_send(&other, patience());
+    if (with_paths) {
+        tl_frame_begin(&other, TL_PATHS);
+        tl_put_u64(&other, now);
+        tl_paths_put(&other, regions_again);
+        sent &= other.length == empty || tl_channel_send(&other, patience());
+    }
+    regions_again = !sent;
 }
 
 /* ---- what is said about the shim itself ---- */
@@ -134,7 +146,8 @@ static void put_status(struct tl_frame *frame) {
 static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
-    if (report_names()) push_regions();
+    tl_regions_look();
+    if (report_names()) push_regions(last || regions_again || pushes % PATHS_PUSHES == 0);
     if (!last) tl_open_calls_push(&other, patience);
     if (!tl_last_writing()) tl_traffic_push(&other, report_names, patience);
     if (with_pvars && pvars_changed) {

@@ -180,7 +180,7 @@ void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_
 }
 
 void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums) {
-    tl_put_u32(frame, sums->region);
+    tl_put_u32(frame, sums->number);
     tl_put_u32(frame, 0);
     tl_put_u64(frame, sums->visits);
     tl_put_u64(frame, sums->nanoseconds);

@@ -45,7 +45,8 @@ enum tl_frame_type {
     TL_OPEN = 14,
     TL_TRACE = 16,
     TL_CLOCK = 17,
-    TL_SAMPLES = 18
+    TL_SAMPLES = 18,
+    TL_PATHS = 19
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -171,8 +172,9 @@ void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call);
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,
                  const char *text);
 
+/* Of a region, or of a path of regions: one entry of a REGIONS or PATHS frame. */
 struct tl_region_sums {
-    uint32_t region;
+    uint32_t number;
     uint64_t visits, nanoseconds, own_nanoseconds, mpi_calls, mpi_nanoseconds;
 };
 void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums);

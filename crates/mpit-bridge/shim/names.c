@@ -11,7 +11,7 @@
 #include "names.h"
 #include "shim.h"
 
-enum { NAMES_LIMIT = 1024 }; /* 255 regions, as many algorithms and named communicators, and settings */
+enum { NAMES_LIMIT = 2048 }; /* 1,023 paths, 255 regions, as many algorithms and named communicators, and settings */
 
 struct name {
     uint16_t kind;

@@ -1,7 +1,8 @@
 /*
  * Annotated regions: a stack for each thread, and with each change of its top another table for what the thread records,
- * so that MPI calls pay nothing for regions. Sums of a region stand in its table; the flush thread adds to them what is
- * going on, which it reads under a sequence number.
+ * so that MPI calls pay nothing for regions. There is a table for each path of nested regions (paths.c), in which its sums
+ * stand; the flush thread adds to them what is going on, which it reads under a sequence number, and makes a region's sums of
+ * those of the paths that end with it.
  *
  * Ways in: the header throughline.h, MPI_Pcontrol, Caliper's C functions and NVTX 2's dynamic ones, where the program
  * calls them (annotations.c).
@@ -9,25 +10,22 @@
 #define _GNU_SOURCE
 #include "regions.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bins.h"
 #include "clock.h"
+#include "paths.h"
 #include "polls.h"
 
-enum {
-    DEPTH_LIMIT = 64, /* regions open in one thread; deeper ones count in the one around them */
-    BUCKETS = 1024
-};
+enum { DEPTH_LIMIT = 64 }; /* regions open in one thread; deeper ones count in the one around them */
 
 struct open_region {
     uint64_t hash;
     uint64_t started;
-    uint16_t region; /* where it counts: the one around it if it was refused */
-    uint16_t counts; /* it has a name of its own */
+    uint16_t path;   /* where it counts: the one around it if it was refused */
+    uint16_t counts; /* it has a path of its own */
 };
 
 /* Of one thread; only that writes. */
@@ -38,48 +36,10 @@ struct tl_stack {
     struct open_region open[DEPTH_LIMIT];
 };
 
-static struct {
-    uint64_t hash;
-    uint16_t region;
-} buckets[BUCKETS];
-static int regions; /* with a number: 1 to this */
 static uint64_t refused, mismatched;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tl_region_sums reported[TL_REGION_LIMIT];
-
-static uint64_t hash_of(const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; name[i] && i < TL_NAME_LIMIT; i++) hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3u;
-    return hash ? hash : 1;
-}
-
-static int find(uint64_t hash, size_t *at) {
-    for (size_t i = 0; i < BUCKETS; i++) {
-        *at = (hash + i) % BUCKETS;
-        uint64_t held = __atomic_load_n(&buckets[*at].hash, __ATOMIC_ACQUIRE);
-        if (held == hash) return buckets[*at].region;
-        if (held == 0) return 0;
-    }
-    return 0;
-}
-
-/* The number of a region, a new one where there is space. 0: none. */
-static int number_of(const char *name, uint64_t hash) {
-    size_t at;
-    int region = find(hash, &at);
-    if (region) return region;
-    pthread_mutex_lock(&lock);
-    region = find(hash, &at);
-    if (!region && regions + 1 < TL_REGION_LIMIT &&
-        tl_name_add(TL_NAME_REGION, (uint32_t)regions + 1, 0, 0, name)) {
-        region = regions + 1;
-        buckets[at].region = (uint16_t)region;
-        __atomic_store_n(&buckets[at].hash, hash, __ATOMIC_RELEASE);
-        __atomic_store_n(&regions, region, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&lock);
-    return region;
-}
+static double scale; /* of ticks to nanoseconds, when sums were taken last */
+static int last_region, last_path; /* those that may be reported: their names are */
+static struct tl_region_sums reported_regions[TL_REGION_LIMIT], reported_paths[TL_PATH_LIMIT];
 
 static void count(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -118,20 +78,14 @@ static void changed(struct tl_stack *stack) {
     __atomic_fetch_add(&stack->version, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The thread goes on in the table of another region. */
-static void switch_to(struct tl_thread *self, int region, uint64_t now) {
+/* The thread goes on in the table of another path. */
+static void switch_to(struct tl_thread *self, int path, uint64_t now) {
     struct tl_stack *stack = self->stack;
     TL_ADD(&self->table->own_ticks, now - stack->since);
     TL_STORE(&stack->since, now);
-    struct tl_table *table = tl_table_find(self, region);
+    struct tl_table *table = tl_table_find(self, path);
     self->table = table ? table : self->tables[0];
     tl_polls_interrupt(self);
-}
-
-static int is_open_below(const struct tl_stack *stack, int depth, int region) {
-    for (int i = 0; i < depth; i++)
-        if (stack->open[i].region == region && stack->open[i].counts) return 1;
-    return 0;
 }
 
 void tl_region_begin(const char *name) {
@@ -143,20 +97,21 @@ void tl_region_begin(const char *name) {
         count(&refused);
         return;
     }
-    uint64_t hash = hash_of(name), now = tl_ticks();
-    int region = number_of(name, hash), counts = region != 0 && tl_table_find(self, region) != NULL;
+    uint64_t hash = tl_path_hash(name), now = tl_ticks();
+    int around = self->table->path, path = tl_path_enter(around, name, hash);
+    int counts = path != 0 && tl_table_find(self, path) != NULL;
     if (!counts) {
         count(&refused);
-        region = self->table->region;
+        path = around;
     }
     change(stack);
     struct open_region *top = &stack->open[stack->depth];
     top->hash = hash;
     TL_STORE(&top->started, now);
-    TL_STORE(&top->region, (uint16_t)region);
+    TL_STORE(&top->path, (uint16_t)path);
     TL_STORE(&top->counts, (uint16_t)counts);
     TL_STORE(&stack->depth, stack->depth + 1);
-    switch_to(self, region, now);
+    switch_to(self, path, now);
     if (counts) TL_ADD(&self->table->visits, 1);
     changed(stack);
 }
@@ -167,11 +122,10 @@ static void pop(struct tl_thread *self) {
     change(stack);
     int depth = stack->depth - 1;
     const struct open_region *top = &stack->open[depth];
-    struct tl_table *table = self->tables[top->region];
-    if (top->counts && table && !is_open_below(stack, depth, top->region))
-        TL_ADD(&table->elapsed_ticks, now - top->started);
+    struct tl_table *table = self->tables[top->path];
+    if (top->counts && table) TL_ADD(&table->elapsed_ticks, now - top->started);
     TL_STORE(&stack->depth, depth);
-    switch_to(self, depth ? stack->open[depth - 1].region : 0, now);
+    switch_to(self, depth ? stack->open[depth - 1].path : 0, now);
     changed(stack);
 }
 
@@ -185,7 +139,7 @@ void tl_region_end(const char *name) {
     }
     int at = stack->depth - 1;
     if (name && *name) {
-        uint64_t hash = hash_of(name);
+        uint64_t hash = tl_path_hash(name);
         while (at >= 0 && stack->open[at].hash != hash) at--;
     }
     if (at < 0) {
@@ -234,7 +188,7 @@ static int copy(struct tl_stack *stack, struct tl_stack *to) {
         to->since = TL_LOAD(&stack->since);
         for (int i = 0; i < to->depth && i < DEPTH_LIMIT; i++) {
             to->open[i].started = TL_LOAD(&stack->open[i].started);
-            to->open[i].region = TL_LOAD(&stack->open[i].region);
+            to->open[i].path = TL_LOAD(&stack->open[i].path);
             to->open[i].counts = TL_LOAD(&stack->open[i].counts);
         }
         if (__atomic_fetch_add(&stack->version, 0, __ATOMIC_SEQ_CST) == before) return 1;
@@ -242,15 +196,74 @@ static int copy(struct tl_stack *stack, struct tl_stack *to) {
     return 0;
 }
 
+/* Sums of all threads, in ticks, by path or by region. */
+struct sums {
+    uint64_t elapsed, own, visits, mpi_calls, mpi_ticks;
+};
+static struct sums of_paths[TL_PATH_LIMIT], of_regions[TL_REGION_LIMIT];
+
 /* What is going on in a thread, on top of what its tables hold. */
-static void add_running(const struct tl_thread *thread, uint64_t now, uint64_t *elapsed, uint64_t *own) {
+static void add_running(const struct tl_thread *thread, uint64_t now) {
     static struct tl_stack at;
     struct tl_stack *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (!stack || !TL_LOAD(&stack->depth) || !copy(stack, &at) || at.depth == 0) return;
     for (int i = 0; i < at.depth; i++)
-        if (at.open[i].counts && !is_open_below(&at, i, at.open[i].region) && now > at.open[i].started)
-            elapsed[at.open[i].region] += now - at.open[i].started;
-    if (now > at.since) own[at.open[at.depth - 1].region] += now - at.since;
+        if (at.open[i].counts && now > at.open[i].started) of_paths[at.open[i].path].elapsed += now - at.open[i].started;
+    if (now > at.since) of_paths[at.open[at.depth - 1].path].own += now - at.since;
+}
+
+/* MPI calls have their rows by path, so that they pay nothing for it. */
+static void add_calls(const struct tl_table *table, struct sums *sums) {
+    for (const struct tl_row *row = __atomic_load_n(&table->all, __ATOMIC_ACQUIRE); row; row = row->next)
+        for (uint64_t left = TL_LOAD(&row->used); left; left &= left - 1) {
+            const struct tl_cell *cell = &row->cells[__builtin_ctzll(left)];
+            sums->mpi_calls += TL_LOAD(&cell->calls);
+            sums->mpi_ticks += TL_LOAD(&cell->ticks);
+        }
+}
+
+static void add_threads(void) {
+    memset(of_paths, 0, sizeof of_paths);
+    for (const struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
+        const struct tl_table *table = __atomic_load_n(&thread->all_tables, __ATOMIC_ACQUIRE);
+        for (; table; table = table->next) {
+            struct sums *sums = &of_paths[table->path];
+            sums->elapsed += TL_LOAD(&table->elapsed_ticks);
+            sums->own += TL_LOAD(&table->own_ticks);
+            sums->visits += TL_LOAD(&table->visits);
+            add_calls(table, sums);
+        }
+        add_running(thread, tl_ticks());
+    }
+}
+
+/* A region is in several paths. Where it is within itself, its time counts once. */
+static void add_paths(void) {
+    memset(of_regions, 0, sizeof of_regions);
+    for (int path = tl_paths_last(); path > 0; path--) {
+        struct sums *region = &of_regions[tl_paths[path].region];
+        const struct sums *sums = &of_paths[path];
+        if (tl_paths[path].is_outermost) region->elapsed += sums->elapsed;
+        region->own += sums->own;
+        region->visits += sums->visits;
+    }
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* In nanoseconds. Sums of a moment in which a stack changed, or the scale was measured anew, may lie a little lower than what
+ * was reported before. */
+static struct tl_region_sums scaled(int number, const struct sums *sums, const struct tl_region_sums *before) {
+    return (struct tl_region_sums){
+        .number = (uint32_t)number,
+        .visits = sums->visits,
+        .nanoseconds = larger((uint64_t)((double)sums->elapsed * scale), before->nanoseconds),
+        .own_nanoseconds = larger((uint64_t)((double)sums->own * scale), before->own_nanoseconds),
+        .mpi_calls = sums->mpi_calls,
+        .mpi_nanoseconds = larger((uint64_t)((double)sums->mpi_ticks * scale), before->mpi_nanoseconds),
+    };
 }
 
 static int differ(const struct tl_region_sums *a, const struct tl_region_sums *b) {
@@ -258,41 +271,38 @@ static int differ(const struct tl_region_sums *a, const struct tl_region_sums *b
            a->nanoseconds > b->nanoseconds;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
+/* Adds an entry if it changed; 0 where the frame is full. */
+static int put(struct tl_frame *frame, const struct tl_region_sums *now, struct tl_region_sums *before, int everything) {
+    if (!everything && !differ(now, before)) return 1;
+    if (frame->length + TL_REGION_BYTES > TL_FRAME_LIMIT) return 0;
+    tl_put_region(frame, now);
+    *before = *now;
+    return 1;
 }
 
-int tl_regions_put(struct tl_frame *frame, int everything) {
-    static uint64_t elapsed[TL_REGION_LIMIT], own[TL_REGION_LIMIT], visits[TL_REGION_LIMIT];
-    int last = __atomic_load_n(&regions, __ATOMIC_ACQUIRE), put = 0;
-    if (last == 0) return 0;
-    memset(elapsed, 0, sizeof elapsed);
-    memset(own, 0, sizeof own);
-    memset(visits, 0, sizeof visits);
-    for (const struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
-        const struct tl_table *table = __atomic_load_n(&thread->all_tables, __ATOMIC_ACQUIRE);
-        for (; table; table = table->next) {
-            elapsed[table->region] += TL_LOAD(&table->elapsed_ticks);
-            own[table->region] += TL_LOAD(&table->own_ticks);
-            visits[table->region] += TL_LOAD(&table->visits);
-        }
-        add_running(thread, tl_ticks(), elapsed, own);
-    }
+void tl_regions_look(void) {
+    last_path = tl_paths_last();
+    last_region = tl_regions_last();
+}
+
+void tl_regions_put(struct tl_frame *frame, int everything) {
+    if (last_region == 0) return;
+    add_threads();
+    add_paths();
     struct tl_moment moment = tl_clock_moment();
-    double scale = tl_clock_scale(&moment);
-    for (int region = 1; region <= last; region++) {
-        struct tl_region_sums now = {.region = (uint32_t)region, .visits = visits[region]};
-        /* Sums of a moment in which a stack changed, or the scale was measured anew, may lie a little lower. */
-        now.nanoseconds = larger((uint64_t)((double)elapsed[region] * scale), reported[region].nanoseconds);
-        now.own_nanoseconds = larger((uint64_t)((double)own[region] * scale), reported[region].own_nanoseconds);
-        tl_bins_of_region(region, &now.mpi_calls, &now.mpi_nanoseconds);
-        if (!everything && !differ(&now, &reported[region])) continue;
-        if (frame->length + TL_REGION_BYTES > TL_FRAME_LIMIT) break;
-        tl_put_region(frame, &now);
-        reported[region] = now;
-        put++;
+    scale = tl_clock_scale(&moment);
+    for (int region = 1; region <= last_region; region++) {
+        struct tl_region_sums now = scaled(region, &of_regions[region], &reported_regions[region]);
+        tl_bins_of_region(region, &now.mpi_calls, &now.mpi_nanoseconds); /* exactly what the cells of operations have */
+        if (!put(frame, &now, &reported_regions[region], everything)) return;
     }
-    return put;
+}
+
+void tl_paths_put(struct tl_frame *frame, int everything) {
+    for (int path = 1; path <= last_path; path++) {
+        struct tl_region_sums now = scaled(path, &of_paths[path], &reported_paths[path]);
+        if (!put(frame, &now, &reported_paths[path], everything)) return;
+    }
 }
 
 uint64_t tl_regions_refused(void) {

@@ -15,8 +15,11 @@ void tl_region_level(int level);
 /* The thread ends: what it left open ends with it. */
 void tl_regions_close(struct tl_thread *self);
 
-/* Flush thread: adds the regions that changed to `frame` (REGIONS), or all; returns how many. */
-int tl_regions_put(struct tl_frame *frame, int everything);
+/* Flush thread: before names are reported, those of all regions and paths that will be. */
+void tl_regions_look(void);
+/* Adds the regions that changed to `frame` (REGIONS), or all; then the paths, as of the same moment (PATHS). */
+void tl_regions_put(struct tl_frame *frame, int everything);
+void tl_paths_put(struct tl_frame *frame, int everything);
 uint64_t tl_regions_refused(void);
 uint64_t tl_regions_mismatched(void);
 

@@ -18,10 +18,12 @@
 
 enum { SLOTS = 8, CHAIN = 4 };
 
-/* An entry: three flags in its low bits; then the cell of the operation (8 bits each of region, operation, size
- * class and algorithm), a count of 19 bits and the thread's number, or the address of what persistent.c keeps, which
+/* An entry: three flags in its low bits; then the cell of the operation (10 bits of the path, 8 of the operation, 6 of the
+ * size class, 7 of the algorithm), a count of 19 bits and the thread's number, or the address of what persistent.c keeps, which
  * no other request has, and a count of 16. */
 enum { RECEIVES = 1, PERSISTENT = 2, CANCELLED = 4, FLAGS = 3, CELL_STAMP = 35, THREAD = 54, ADDRESS_STAMP = 48 };
+_Static_assert(TL_PATH_LIMIT <= 1 << 10 && TL_OPERATION_LIMIT <= 1 << 8 && TL_SIZE_CLASSES <= 1 << 6 && TL_ALGORITHM_LIMIT <= 1 << 7,
+               "a cell has its place in an entry");
 _Static_assert(TL_THREADS_LIMIT <= 1 << (64 - THREAD), "a thread's number has its place in an entry");
 enum { CLAIMED = 4 }; /* not an entry, but no longer free */
 #define ADDRESS_MASK 0x0000fffffffffff8u
@@ -111,11 +113,11 @@ static int add(uint64_t key, uint64_t held) {
 }
 
 static uint32_t cell_bits(struct tl_where where) {
-    return (uint32_t)where.region << 24 | (uint32_t)where.operation << 16 | (uint32_t)where.size_class << 8 | where.algorithm;
+    return (uint32_t)where.path << 21 | (uint32_t)where.operation << 13 | (uint32_t)where.size_class << 7 | where.algorithm;
 }
 
 static struct tl_where cell_of(uint32_t bits) {
-    return (struct tl_where){bits >> 24, (bits >> 16) & 255, (bits >> 8) & 255, bits & 255};
+    return (struct tl_where){(bits >> 21) & 1023, (bits >> 13) & 255, (bits >> 7) & 63, bits & 127};
 }
 
 /* Read by the flush thread. */

@@ -43,6 +43,8 @@ enum {
     TL_THREADS_LIMIT = 1024,   /* threads of one process that record; further ones pass through uncounted */
     TL_COMM_SLOTS = 2048,      /* communicators translated at a time; messages on further ones count as unknown */
     TL_REGION_LIMIT = 256,     /* regions by name, "none" included: annotations of a program, not of its iterations */
+    TL_PATH_LIMIT = 1024,      /* paths of nested regions, "outside of all" included; further ones count in the path around */
+    TL_PATH_BYTES = 2000,      /* of a path's text: it is part of a key of the database, whose rows hold 2,700 bytes */
     TL_ALGORITHM_LIMIT = 128,  /* functions of algorithms.c, "none" included */
     TL_WORLD_LIMIT = 1 << 20,  /* ranks; a larger world records operations but no peers */
     TL_MEMBERS_LIMIT = 1 << 24 /* translated members of all communicators together: 64 MiB of int */
@@ -95,19 +97,19 @@ struct tl_row {
     struct tl_cell cells[TL_SIZE_CLASSES] __attribute__((aligned(TL_CACHE_LINE)));
 };
 
-/* What one thread recorded while it was in one region. */
+/* What one thread recorded while it was in one path of regions. */
 struct tl_table {
     struct tl_row *rows[TL_OPERATION_LIMIT];   /* by operation, where no algorithm was observed */
     struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm, each of which belongs to one operation */
     struct tl_row *all;                        /* chain of all rows, for the flush thread */
     struct tl_table *next;                     /* in the thread's chain; never changes */
-    uint64_t visits, elapsed_ticks, own_ticks; /* of the region (regions.c), without what goes on */
-    uint16_t region;
+    uint64_t visits, elapsed_ticks, own_ticks; /* of the path (regions.c), without what goes on */
+    uint16_t path, region; /* the path, and its innermost region */
 };
 
 /* Names a cell for any thread: what a request stores of the call that began it. */
 struct tl_where {
-    uint16_t region, operation, size_class, algorithm;
+    uint16_t path, operation, size_class, algorithm;
 };
 
 struct tl_peer {
@@ -181,7 +183,7 @@ struct tl_thread {
     int last_class;    /* size class of the call recorded last */
     int64_t last_bytes; /* what it handed over */
     struct tl_cell *last_cell; /* where it was recorded; NULL: nowhere */
-    struct tl_table *table; /* of the innermost region */
+    struct tl_table *table; /* of the path of regions that it is in */
     struct tl_comm *last_comm;
     uint64_t rows_open;  /* bit n: rows[n].left may not be 0 */
     uint64_t open_start; /* ticks: when the call began that it is in; 0: it is in none, or in one that is not timed */
@@ -205,7 +207,7 @@ struct tl_thread {
     struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
     int level;                                /* of MPI_Pcontrol */
     struct tl_table *all_tables;              /* chain, for the flush thread */
-    struct tl_table *tables[TL_REGION_LIMIT]; /* by region */
+    struct tl_table *tables[TL_PATH_LIMIT];   /* by path */
 };
 
 struct tl_call {
@@ -312,8 +314,8 @@ struct tl_thread *tl_threads(void);
 uint64_t tl_threads_refused(void);
 /* The row of an operation in a table; made where there is none yet. NULL without memory, which is counted. */
 struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int operation, int algorithm);
-/* The thread's table of a region, made where there is none yet; NULL without memory. */
-struct tl_table *tl_table_find(struct tl_thread *self, int region);
+/* The thread's table of a path, made where there is none yet; NULL without memory. */
+struct tl_table *tl_table_find(struct tl_thread *self, int path);
 struct tl_peer *tl_peers_create(struct tl_thread *self, int slot);
 
 /* comms.c */
@@ -361,7 +363,7 @@ static inline int tl_algorithm_operation(int slot) {
 uint16_t tl_algorithm_reported(int operation, int slot, uint16_t *source);
 
 /* names.c: what is reported once. `text` is copied. 0 where there is no more space. */
-enum tl_name_kind { TL_NAME_REGION = 1, TL_NAME_ALGORITHM = 2, TL_NAME_COMM = 3, TL_NAME_SETTING = 4 };
+enum tl_name_kind { TL_NAME_REGION = 1, TL_NAME_ALGORITHM = 2, TL_NAME_COMM = 3, TL_NAME_SETTING = 4, TL_NAME_PATH = 5 };
 int tl_name_add(enum tl_name_kind kind, uint32_t number, uint32_t size, uint32_t place, const char *text);
 
 /* types.c */
@@ -458,7 +460,7 @@ static inline struct tl_thread *tl_enter(int operation) {
 /* To be called within the wrapper, after its note and before anything else is recorded by this thread. */
 static inline struct tl_where tl_account_last(const struct tl_call *call) {
     const struct tl_thread *self = call->self;
-    return (struct tl_where){self->table->region, (uint16_t)call->operation, (uint16_t)self->last_class,
+    return (struct tl_where){self->table->path, (uint16_t)call->operation, (uint16_t)self->last_class,
                              (uint16_t)self->algorithm};
 }
 

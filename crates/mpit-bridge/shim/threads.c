@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "paths.h"
 #include "polls.h"
 #include "regions.h"
 
@@ -82,15 +83,16 @@ uint64_t tl_threads_refused(void) {
     return TL_LOAD(&refused);
 }
 
-struct tl_table *tl_table_find(struct tl_thread *self, int region) {
-    if (region < 0 || region >= TL_REGION_LIMIT) return NULL;
-    struct tl_table *table = self->tables[region];
+struct tl_table *tl_table_find(struct tl_thread *self, int path) {
+    if (path < 0 || path >= TL_PATH_LIMIT) return NULL;
+    struct tl_table *table = self->tables[path];
     if (TL_LIKELY(table != NULL)) return table;
     table = tl_memory(sizeof *table);
     if (!table) return NULL;
-    table->region = (uint16_t)region;
+    table->path = (uint16_t)path;
+    table->region = tl_paths[path].region;
     table->next = self->all_tables;
-    self->tables[region] = table;
+    self->tables[path] = table;
     __atomic_store_n(&self->all_tables, table, __ATOMIC_RELEASE);
     return table;
 }

@@ -41,6 +41,7 @@ const COLLECTIVES: u16 = 12;
 const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
 const SAMPLES: u16 = 18;
+const PATHS: u16 = 19;
 
 /// Flag of a cell: something that it began has completed later.
 const CELL_HAS_WAIT: u16 = 1;
@@ -128,20 +129,22 @@ pub enum Name {
     Communicator(u32, String, u32, Option<u32>),
     /// A setting of the MPI library and its value.
     Setting(String, String),
+    /// A path of regions: its number, its innermost region, and the path around it, 0 outside of all.
+    Path(u16, String, u16),
 }
 
-/// Sums of one region since the epoch.
+/// Sums of one region, or one path of regions, since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its number.
-    pub region: u16,
+    /// Its number among regions, or among paths.
+    pub number: u16,
     /// Times entered.
     pub visits: u64,
-    /// Time in it, with regions within.
+    /// Time in it, with what is within.
     pub elapsed_nanoseconds: u64,
-    /// Time as innermost region.
+    /// Time as the innermost one.
     pub own_nanoseconds: u64,
-    /// MPI operations as innermost region.
+    /// MPI operations as the innermost one.
     pub mpi_calls: u64,
     /// Time in them.
     pub mpi_nanoseconds: u64,
@@ -211,6 +214,8 @@ pub enum Frame<'a> {
     Names(i64, Vec<Name>),
     /// Regions that changed, and the time of it.
     Regions(i64, Vec<Region>),
+    /// Paths of regions that changed, and the time of it.
+    Paths(i64, Vec<Region>),
     /// Traffic by operation and peer, and the time of it.
     Traffic(i64, Vec<Traffic>),
     /// Members of groups.
@@ -263,6 +268,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         BYE => Frame::Bye(reader.fields()?),
         NAMES => Frame::Names(reader.i64()?, reader.names()?),
         REGIONS => Frame::Regions(reader.i64()?, reader.regions()?),
+        PATHS => Frame::Paths(reader.i64()?, reader.regions()?),
         TRAFFIC => Frame::Traffic(reader.i64()?, traffic_frame::traffic(reader.0)?),
         GROUPS => {
             let _time = reader.i64()?;
@@ -407,6 +413,7 @@ impl<'a> Reader<'a> {
                     let (name, value) = text.split_once('=').ok_or(Malformed::Body)?;
                     Name::Setting(name.to_owned(), value.to_owned())
                 }
+                5 => Name::Path(small?, text, u16::try_from(size).map_err(|_| Malformed::Body)?),
                 _ => continue, // of a newer shim
             });
         }
@@ -416,10 +423,10 @@ impl<'a> Reader<'a> {
     fn regions(&mut self) -> Result<Vec<Region>, Malformed> {
         let mut regions = Vec::new();
         while !self.0.is_empty() {
-            let region = u16::try_from(self.u32()?).map_err(|_| Malformed::Body)?;
+            let number = u16::try_from(self.u32()?).map_err(|_| Malformed::Body)?;
             let _reserved = self.u32()?;
             regions.push(Region {
-                region,
+                number,
                 visits: self.u64()?,
                 elapsed_nanoseconds: self.u64()?,
                 own_nanoseconds: self.u64()?,

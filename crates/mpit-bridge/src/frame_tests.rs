@@ -97,7 +97,7 @@ fn golden_names() {
 fn golden_regions() {
     let bytes = golden(include_str!("../protocol/golden/regions.hex"));
     let region = Region {
-        region: 3,
+        number: 3,
         visits: 4,
         elapsed_nanoseconds: 5_000,
         own_nanoseconds: 3_000,
@@ -105,6 +105,24 @@ fn golden_regions() {
         mpi_nanoseconds: 2_000,
     };
     assert_eq!(decode(&bytes).unwrap().1, Frame::Regions(4_950_000_000, vec![region]));
+    let bytes = golden(include_str!("../protocol/golden/paths.hex"));
+    let path = Region {
+        number: 2,
+        visits: 1,
+        elapsed_nanoseconds: 4_000,
+        own_nanoseconds: 3_500,
+        mpi_calls: 6,
+        mpi_nanoseconds: 1_500,
+    };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Paths(4_950_000_000, vec![path]));
+    // Names of paths came later than the golden frame of names: kind 5, number 2, in path 1.
+    let mut body = bytes[..40].to_vec();
+    body[6] = 8;
+    body.extend([5, 0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'a']);
+    let length = u32::try_from(body.len()).unwrap();
+    body[8..12].copy_from_slice(&length.to_le_bytes());
+    let names = vec![Name::Path(2, "a".into(), 1)];
+    assert_eq!(decode(&body).unwrap().1, Frame::Names(4_950_000_000, names));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use crate::frame::Name;
 use crate::quota::{Held, Quotas, Resource, User};
 use std::collections::HashMap;
 use std::sync::Arc;
+use throughline_sample::admission::PATH_BYTES_MAX;
 
-/// Most names of each kind from one rank: a shim has 256 regions and fewer algorithms.
+/// Most names of each kind from one rank: a shim has 1,023 paths, 255 regions and fewer algorithms.
 const NAMES_MAX: usize = 1024;
 /// What a name takes beside its text: its place in the table and in the heap.
 const NAME_BYTES: usize = 48;
@@ -15,6 +16,8 @@ const NAME_BYTES: usize = 48;
 pub(crate) struct Names {
     regions: HashMap<u16, Box<str>>,
     algorithms: HashMap<u16, Box<str>>,
+    /// Of each path its innermost region, and the path around it, whose number is smaller; 0: there is none.
+    paths: HashMap<u16, (u16, Box<str>)>,
     /// The bytes of them that count against the user's share.
     held: Option<Held>,
 }
@@ -22,7 +25,7 @@ pub(crate) struct Names {
 /// Why a name was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The rank has as many as any shim can have.
+    /// The rank has as many as any shim can have, or it names a path around it that there is not.
     TooMany,
     /// All names of his ranks are the user's share.
     OfUser,
@@ -33,7 +36,7 @@ impl Names {
     pub(crate) fn new(quotas: &Arc<Quotas>, user: &User) -> Self {
         // Nothing of it can always be had.
         let held = quotas.hold(user, Resource::NameBytes, 0).ok();
-        Self { regions: HashMap::new(), algorithms: HashMap::new(), held }
+        Self { regions: HashMap::new(), algorithms: HashMap::new(), paths: HashMap::new(), held }
     }
 
     /// Takes over a name of a region or algorithm.
@@ -41,6 +44,7 @@ impl Names {
         let (names, number, text) = match name {
             Name::Region(number, text) => (&mut self.regions, *number, text),
             Name::Algorithm(number, text) => (&mut self.algorithms, *number, text),
+            Name::Path(number, text, parent) => return self.learn_path(*number, text, *parent),
             Name::Communicator(..) | Name::Setting(..) => return Ok(()),
         };
         let before = names.get(&number);
@@ -55,6 +59,50 @@ impl Names {
         held.grow(NAME_BYTES + text.len()).map_err(|_| Refused::OfUser)?;
         names.insert(number, text.as_str().into());
         Ok(())
+    }
+
+    fn learn_path(&mut self, number: u16, region: &str, parent: u16) -> Result<(), Refused> {
+        let before = self.paths.get(&number);
+        if before.is_some_and(|(around, name)| *around == parent && **name == *region) {
+            return Ok(());
+        }
+        // A smaller number that is known: nothing goes in a circle.
+        let has_parent = parent == 0 || (parent < number && self.paths.contains_key(&parent));
+        if number == 0 || !has_parent || (before.is_none() && self.paths.len() >= NAMES_MAX) {
+            return Err(Refused::TooMany);
+        }
+        let held = self.held.as_mut().ok_or(Refused::OfUser)?;
+        held.grow(NAME_BYTES + region.len()).map_err(|_| Refused::OfUser)?;
+        self.paths.insert(number, (parent, region.into()));
+        Ok(())
+    }
+
+    /// The text of the path of this number: names separated by `/`, in which `/` and `\` have a `\` before them. `None` if it
+    /// was not sent, or is longer than the database takes.
+    pub(crate) fn path(&self, number: u16) -> Option<String> {
+        let mut regions = Vec::new();
+        let mut at = number;
+        while at != 0 {
+            let (parent, region) = self.paths.get(&at)?;
+            regions.push(region);
+            at = *parent;
+        }
+        let mut text = String::new();
+        for region in regions.into_iter().rev() {
+            if !text.is_empty() {
+                text.push('/');
+            }
+            for character in region.chars() {
+                if matches!(character, '/' | '\\') {
+                    text.push('\\');
+                }
+                text.push(character);
+            }
+            if text.len() > PATH_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(text).filter(|text| !text.is_empty())
     }
 
     /// The region of this number; `None` if none was sent.

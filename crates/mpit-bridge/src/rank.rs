@@ -2,7 +2,7 @@
 //!
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
-use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
+use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
 use crate::names::{Names, Refused};
@@ -18,7 +18,6 @@ use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
 use throughline_sample::wire::{
     Batch, JobComm, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers,
-    MpiRankRegions, MpiRegionCell,
 };
 
 /// Name of the source of counts taken around calls.
@@ -181,6 +180,11 @@ impl Rank {
                     batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
                 }
             }
+            Frame::Paths(time, paths) => {
+                if self.is_admitted(times.utc(time), &times) {
+                    batch.mpi_regions.extend(self.paths(times.utc(time), &paths));
+                }
+            }
             Frame::Traffic(time, all) => self.traffic = Some(self.traffic_of(time, all)?),
             Frame::Groups(parts) => self.traffic = Some(Report::Groups(parts)),
             Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
@@ -296,7 +300,7 @@ impl Rank {
                     self.user.exceeds(Quota::Names, 1);
                 }
             }
-            if matches!(name, Name::Region(..) | Name::Algorithm(..)) {
+            if matches!(name, Name::Region(..) | Name::Algorithm(..) | Name::Path(..)) {
                 continue; // they are part of other records
             }
             if !*is_admitted.get_or_insert_with(|| self.is_admitted(time, times)) {
@@ -318,36 +322,9 @@ impl Rank {
                 Name::Setting(name, value) => {
                     batch.job_settings.push(JobSetting { time, job_key, rank, name, value });
                 }
-                Name::Region(..) | Name::Algorithm(..) => {}
+                Name::Region(..) | Name::Algorithm(..) | Name::Path(..) => {}
             }
         }
-    }
-
-    fn regions(&self, time: i64, regions: &[Region]) -> Option<MpiRankRegions> {
-        let cell = |region: &Region| {
-            let Some(name) = self.names.region(region.region) else {
-                add(&self.counters.unknown_names, 1);
-                return None;
-            };
-            let reduce = |value| MPI_CALLS.width.reduce(value);
-            Some(MpiRegionCell {
-                region: name,
-                visits: reduce(region.visits),
-                elapsed_nanoseconds: reduce(region.elapsed_nanoseconds),
-                own_nanoseconds: reduce(region.own_nanoseconds),
-                mpi_calls: reduce(region.mpi_calls),
-                mpi_nanoseconds: reduce(region.mpi_nanoseconds),
-            })
-        };
-        let cells: Vec<_> = regions.iter().filter_map(cell).collect();
-        (!cells.is_empty()).then(|| MpiRankRegions {
-            time,
-            epoch: self.start,
-            job_key: self.job_key.clone(),
-            rank: self.rank,
-            source: SOURCE.to_owned(),
-            cells,
-        })
     }
 
     /// A value that is no number can't be stored and means nothing: absent. So are variables that the agent did not query
@@ -422,6 +399,8 @@ impl Times {
 
 #[path = "rank_open_calls.rs"]
 mod open_calls;
+#[path = "rank_regions.rs"]
+mod regions;
 #[path = "rank_trace.rs"]
 mod trace_records;
 #[path = "rank_traffic.rs"]

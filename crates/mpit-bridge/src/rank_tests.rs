@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::accounts::Accounts;
-use crate::frame::AlgorithmSource;
+use crate::frame::{AlgorithmSource, Region};
 use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::jobs::Jobs;
@@ -96,8 +96,8 @@ fn numbers_get_the_names_that_were_reported() {
     assert_eq!((&*second.region, &*second.algorithm, &*second.algorithm_source), ("", "", "unknown"));
     assert_eq!((first.wait_nanoseconds, first.received_bytes), (None, Some(4)));
 
-    let region = |region| Region {
-        region,
+    let region = |number| Region {
+        number,
         visits: 2,
         elapsed_nanoseconds: 9,
         own_nanoseconds: 8,
@@ -108,6 +108,33 @@ fn numbers_get_the_names_that_were_reported() {
     let regions = rank.take(header(3), frame, NOW).unwrap().mpi_regions.remove(0);
     assert_eq!((regions.cells.len(), &*regions.cells[0].region, regions.cells[0].visits), (1, "solve", 2));
     assert_eq!(rank.counters.status().unknown_names, 3);
+
+    let paths = vec![
+        Name::Path(1, "a/b".into(), 0),
+        Name::Path(2, r"c\".into(), 1),
+        // In itself, in a path that comes later, and in one that never came.
+        Name::Path(3, "d".into(), 3),
+        Name::Path(4, "d".into(), 5),
+        Name::Path(5, "d".into(), 4),
+    ];
+    let refused = rank.counters.status().unknown_names;
+    rank.take(header(4), Frame::Names(5_000_000_000, paths), NOW).unwrap();
+    assert_eq!(rank.counters.status().unknown_names, refused + 3);
+    let frame = Frame::Paths(4_900_000_000, vec![region(2), region(1), region(3)]);
+    let paths = rank.take(header(5), frame, NOW).unwrap().mpi_regions.remove(0);
+    let texts: Vec<&str> = paths.paths.iter().map(|path| &*path.path).collect();
+    assert_eq!((texts, paths.cells.len()), (vec![r"a\/b/c\\", r"a\/b"], 0));
+    assert_eq!((paths.paths[0].own_nanoseconds, paths.paths[0].mpi_nanoseconds), (8, 5));
+    assert_eq!(rank.counters.status().unknown_names, refused + 4);
+}
+
+#[test]
+fn a_path_is_no_longer_than_the_database_takes() {
+    let mut rank = rank();
+    let names = (1..=9).map(|number| Name::Path(number, "r".repeat(250), number - 1)).collect();
+    rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    let path = |number: u16| rank.names.path(number).map(|text| text.len());
+    assert_eq!((path(7), path(8)), (Some(7 * 250 + 6), None));
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl Weigh for MpiPvarSample {
 impl Weigh for MpiRankRegions {
     fn owned(&self) -> usize {
         let cells: usize = self.cells.iter().map(|cell| text(&cell.region)).sum();
-        text(&self.job_key) + text(&self.source) + list(&self.cells) + cells
+        let paths: usize = self.paths.iter().map(|cell| text(&cell.path)).sum();
+        let lists = list(&self.cells) + list(&self.paths);
+        text(&self.job_key) + text(&self.source) + lists + cells + paths
     }
 }
 
@@ -171,7 +173,8 @@ pub(crate) fn weight(batch: &Batch) -> usize {
 pub(crate) fn rows(batch: &Batch) -> usize {
     let ops: usize = batch.mpi_ops.iter().map(|bin| bin.cells.len()).sum();
     let peers: usize = batch.mpi_peers.iter().map(|peers| peers.cells.len()).sum();
-    let regions: usize = batch.mpi_regions.iter().map(|regions| regions.cells.len()).sum();
+    let regions: usize =
+        batch.mpi_regions.iter().map(|regions| regions.cells.len() + regions.paths.len()).sum();
     let traffic: usize = batch.mpi_traffic.iter().map(|traffic| traffic.cells.len()).sum();
     let inventory = batch.jobs.len() + batch.job_ranks.len() + batch.job_comms.len();
     ops + peers

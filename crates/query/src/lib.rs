@@ -45,6 +45,7 @@ mod pool;
 pub mod rank_cpu;
 pub mod rates;
 pub mod recent;
+pub mod region_paths;
 mod rejections;
 mod row_rules;
 pub mod search;

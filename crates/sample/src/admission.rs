@@ -17,6 +17,9 @@ pub const FUTURE: Duration = Duration::from_secs(120);
 /// Longest name of anything (operation, region, variable, communicator, device, source), in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
+/// Longest path of regions, in bytes of its text: part of a primary key, of which PostgreSQL's indexes hold 2,704 bytes.
+pub const PATH_BYTES_MAX: usize = 2000;
+
 /// Longest text for people (an event's text, a command line), in bytes.
 pub const TEXT_BYTES_MAX: usize = 2048;
 

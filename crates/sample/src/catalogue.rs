@@ -187,6 +187,8 @@ pub enum Table {
     MpiPeers,
     /// Annotated regions of a rank's program.
     MpiRegions,
+    /// Paths of annotated regions: the call tree of a rank's program.
+    MpiRegionPaths,
     /// Traffic of a job from a node to ranks, by operation.
     MpiTraffic,
     /// Self-metrics of Throughline, by name.
@@ -195,7 +197,7 @@ pub enum Table {
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Table::IbPortCounters,
         Table::IbPortLaneCounters,
         Table::HostPortCounters,
@@ -205,6 +207,7 @@ impl Table {
         Table::MpiOps,
         Table::MpiPeers,
         Table::MpiRegions,
+        Table::MpiRegionPaths,
         Table::MpiTraffic,
         Table::SelfStats,
     ];
@@ -222,6 +225,7 @@ impl Table {
             Table::MpiOps => "mpi_ops",
             Table::MpiPeers => "mpi_peers",
             Table::MpiRegions => "mpi_regions",
+            Table::MpiRegionPaths => "mpi_region_paths",
             Table::MpiTraffic => "mpi_traffic",
             Table::SelfStats => "self_stats",
         }
@@ -238,7 +242,7 @@ impl Table {
             Table::GpuPcieCounters => &["throughline_pcie_"],
             Table::GpuPmCounters => &["throughline_gpu_pm_"],
             Table::MpiOps => &["throughline_mpi_"],
-            Table::MpiPeers | Table::MpiRegions | Table::MpiTraffic => &[],
+            Table::MpiPeers | Table::MpiRegions | Table::MpiRegionPaths | Table::MpiTraffic => &[],
             Table::SelfStats => &["throughline_"],
         }
     }
@@ -253,7 +257,7 @@ impl Table {
             Table::NvlinkCounters => &["gpu", "link"],
             Table::GpuPcieCounters | Table::GpuPmCounters => &["gpu"],
             Table::MpiOps => &["operation"],
-            Table::MpiPeers | Table::MpiRegions | Table::MpiTraffic => &[],
+            Table::MpiPeers | Table::MpiRegions | Table::MpiRegionPaths | Table::MpiTraffic => &[],
             Table::SelfStats => &["source"],
         }
     }
@@ -277,6 +281,7 @@ impl Table {
             Table::MpiOps => mpi::OPS,
             Table::MpiPeers => mpi::PEERS,
             Table::MpiRegions => mpi::REGIONS,
+            Table::MpiRegionPaths => mpi::REGION_PATHS,
             Table::MpiTraffic => mpi::TRAFFIC,
             Table::SelfStats => own::ALL,
         }
@@ -284,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 25] = [
+pub const HYPERTABLES: [&str; 26] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -295,6 +300,7 @@ pub const HYPERTABLES: [&str; 25] = [
     "mpi_peers",
     "mpi_pvars",
     "mpi_regions",
+    "mpi_region_paths",
     "mpi_traffic",
     "mpi_sampled_calls",
     "mpi_trace",

@@ -1,4 +1,4 @@
--- The schema of version 33, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 34, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1145,6 +1145,36 @@ CREATE TABLE mpi_rank_scheduling (
     FOREIGN KEY (job_id) REFERENCES job(id)
 ) WITH (fillfactor=50);
 
+-- Paths of annotated regions of a rank's program, cumulative since epoch, over its threads; only paths that changed,
+-- every ten seconds and at the end.
+CREATE TABLE mpi_region_paths (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- The regions that a thread was in, from the outermost to the innermost one, separated by /; in a name, / is
+    -- written \/ and \ is written \\.
+    path text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Times that the innermost region of this path was entered from the path around it. Cumulative since epoch.
+    -- Unit: count. Origin: annotations in the program.
+    visits bigint,
+    -- Inclusive time of this path of annotated regions, paths within it included, over all threads. Cumulative
+    -- since epoch. Unit: seconds. Origin: annotations in the program.
+    elapsed_seconds double precision,
+    -- Exclusive time of this path of annotated regions, without paths within it, over all threads. Cumulative since
+    -- epoch. Unit: seconds. Origin: annotations in the program.
+    own_seconds double precision,
+    -- MPI operations in the exclusive time of this path of annotated regions. Cumulative since epoch. Unit: count.
+    -- Origin: calls counted by the shim.
+    mpi_calls bigint,
+    -- Time inside MPI operations in the exclusive time of this path of annotated regions. Cumulative since epoch.
+    -- Unit: seconds. Origin: time around the call.
+    mpi_seconds double precision,
+    PRIMARY KEY (job_id, rank, path, "time")
+);
+SELECT create_hypertable('mpi_region_paths', by_range('time', INTERVAL '01:00:00'));
+
 -- Annotated regions of a rank's program, cumulative since epoch, over its threads; only regions that changed.
 CREATE TABLE mpi_regions (
     time timestamptz NOT NULL,
@@ -2155,6 +2185,52 @@ END
 $$;
 COMMENT ON FUNCTION mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
 
+-- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
+-- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+CREATE OR REPLACE FUNCTION mpi_path_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, path text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
+    own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_path_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_region_paths m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.path DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_region_paths m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.path) < ((l.cell).rank, (l.cell).path)
+                ORDER BY m.rank DESC, m.path DESC, m.time DESC
+                LIMIT 1) n
+        ), earlier AS (
+            SELECT e.cell FROM newest l
+            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_region_paths m
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time
+                  AND m.time >= greatest($2, r.start_time)
+                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                ORDER BY m.time DESC
+                LIMIT 1) e
+        )
+        SELECT (cell).rank, (cell).path, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
+               (cell).mpi_calls, (cell).mpi_seconds, (cell).time
+        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
+
 -- As mpi_peer_cells, but the epoch is part of the key, so that each cell and epoch is one step.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
@@ -2246,6 +2322,15 @@ FROM job j
 CROSS JOIN LATERAL mpi_region_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.region;
 COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
+
+CREATE OR REPLACE VIEW mpi_path_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.path, stored_total(sum(t.visits)) AS visits,
+       sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
+       stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
+FROM job j
+CROSS JOIN LATERAL mpi_path_cells(j.id) t
+GROUP BY j.key, j.id, t.rank, t.path;
+COMMENT ON VIEW mpi_path_totals IS 'Each rank''s paths of annotated regions so far: visits, inclusive and exclusive time, and MPI in the exclusive one.';
 
 CREATE OR REPLACE VIEW mpi_traffic_totals AS
 SELECT j.key AS job_key, j.id AS job_id, n.name AS node_name, t.operation, t.kind, t.direction, t.peer,

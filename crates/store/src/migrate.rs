@@ -119,6 +119,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V032__rank_scheduling.sql"),
     },
     Migration { version: 33, name: "waits", sql: include_str!("../migrations/V033__waits.sql") },
+    Migration {
+        version: 34,
+        name: "region_paths",
+        sql: include_str!("../migrations/V034__region_paths.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

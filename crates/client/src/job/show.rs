@@ -20,7 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::jobs::{
     JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
-    Region, Setting, Traffic,
+    Region, RegionPath, Setting, Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_api::verdicts::JobVerdict;
@@ -74,6 +74,8 @@ pub struct Report {
     open_calls: Vec<OpenCalls>,
     operations: Vec<Operation>,
     regions: Vec<Region>,
+    region_paths: Vec<RegionPath>,
+    region_paths_left_out: u64,
     #[serde(rename = "rank_totals")]
     ranks: Vec<ranks::RankTotal>,
     traffic: Vec<Traffic>,
@@ -130,6 +132,8 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         open_calls: detail.open_calls,
         operations: detail.operations,
         regions: regions.regions,
+        region_paths: regions.paths,
+        region_paths_left_out: regions.paths_left_out,
         ranks: ranks::of(&columns),
         traffic: traffic.traffic,
         links,
@@ -167,7 +171,7 @@ fn text(report: &Report, width: usize) -> String {
     }
     if !report.regions.is_empty() {
         text.push_str("\nRegions\n");
-        text.push_str(&regions::text(&report.regions, width));
+        text.push_str(&regions::text(&report.regions, &report.region_paths, width));
     }
     match report.links.as_deref() {
         Some([]) => {}

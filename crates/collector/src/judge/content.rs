@@ -4,7 +4,7 @@
 mod fabric;
 
 use throughline_sample::admission::{
-    NAME_BYTES_MAX, Rejection, TEXT_BYTES_MAX, TimeWindow, clean_text, is_deceptive,
+    NAME_BYTES_MAX, PATH_BYTES_MAX, Rejection, TEXT_BYTES_MAX, TimeWindow, clean_text, is_deceptive,
 };
 use throughline_sample::wire::*;
 
@@ -90,6 +90,12 @@ fn optional(text: &str) -> Result<(), Rejection> {
 
 fn name(text: &str) -> Result<(), Rejection> {
     if text.is_empty() { Err(Rejection::Name) } else { optional(text) }
+}
+
+/// The text of a path of regions.
+fn path(text: &str) -> Result<(), Rejection> {
+    let fits = !text.is_empty() && text.len() <= PATH_BYTES_MAX;
+    if fits && !text.chars().any(is_deceptive) { Ok(()) } else { Err(Rejection::Name) }
 }
 
 /// One of the words that there are.
@@ -264,6 +270,11 @@ impl Checked for MpiRankRegions {
         at_most(self.cells.len(), CELLS_MAX)?;
         for cell in &self.cells {
             name(&cell.region)?;
+            number(cell.visits.max(cell.mpi_calls), COUNT_MAX)?;
+        }
+        at_most(self.paths.len(), CELLS_MAX)?;
+        for cell in &self.paths {
+            path(&cell.path)?;
             number(cell.visits.max(cell.mpi_calls), COUNT_MAX)?;
         }
         check.time(self.time)

@@ -144,7 +144,11 @@ static PEERS: Shape = Shape { bytes: size_of::<MpiRankPeers>(), fields: &[(7, Me
 static TRAFFIC: Shape = Shape { bytes: size_of::<MpiNodeTraffic>(), fields: &[(9, Message(&PEER_CELL))] };
 static PVAR: Shape = plain::<MpiPvarSample>();
 static REGION_CELL: Shape = plain::<MpiRegionCell>();
-static REGIONS: Shape = Shape { bytes: size_of::<MpiRankRegions>(), fields: &[(6, Message(&REGION_CELL))] };
+static REGIONS: Shape = Shape {
+    bytes: size_of::<MpiRankRegions>(),
+    fields: &[(6, Message(&REGION_CELL)), (7, Message(&PATH_CELL))],
+};
+static PATH_CELL: Shape = plain::<MpiPathCell>();
 static EVENT: Shape = plain::<Event>();
 // A map's entry: a text and a number, in a table with some free places.
 static REASON: Shape = Shape { bytes: 96, fields: &[] };

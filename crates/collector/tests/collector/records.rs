@@ -63,6 +63,7 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         job_key: key.into(),
         source: "pmpi".into(),
         cells: vec![MpiRegionCell { region: "solve".into(), ..Default::default() }],
+        paths: vec![MpiPathCell { path: "p".repeat(2000), ..Default::default() }],
         ..Default::default()
     };
     let traffic = |time| MpiNodeTraffic {
@@ -176,6 +177,8 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         regions,
         [
             |r: &mut MpiRankRegions, x: &mut Random| r.cells[0].region = bad_name(x),
+            |r: &mut MpiRankRegions, _: &mut Random| r.paths[0].path = "p".repeat(2001),
+            |r: &mut MpiRankRegions, _: &mut Random| r.paths[0].path = "a/\u{202e}b".into(),
             |r: &mut MpiRankRegions, _: &mut Random| r.rank = 1,
         ]
     );

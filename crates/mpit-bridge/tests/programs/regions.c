@@ -59,6 +59,16 @@ int main(int argc, char **argv) {
         throughline_region_begin(name);
         throughline_region_end(name);
     }
+    for (int i = 0; i < 36 * 36; i++) { /* more paths than are recorded */
+        char inner[32];
+        snprintf(name, sizeof name, "many %d", i / 36);
+        snprintf(inner, sizeof inner, "many %d", i % 36);
+        throughline_region_begin(name);
+        throughline_region_begin(inner);
+        if (i == 36 * 36 - 1) calls(1); /* counts in the path around it */
+        throughline_region_end(inner);
+        throughline_region_end(name);
+    }
     MPI_Comm split;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &split);
     comm = split;

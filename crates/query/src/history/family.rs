@@ -121,9 +121,12 @@ fn keys_of(table: Table) -> Vec<&'static Keys> {
         Table::HostPortCounters => vec![&HOST_PORTS],
         Table::NvlinkCounters => vec![&LINKS],
         Table::GpuPcieCounters | Table::GpuPmCounters => vec![&GPUS],
-        Table::MpiOps | Table::MpiPeers | Table::MpiRegions | Table::MpiTraffic | Table::SelfStats => {
-            Vec::new()
-        }
+        Table::MpiOps
+        | Table::MpiPeers
+        | Table::MpiRegions
+        | Table::MpiRegionPaths
+        | Table::MpiTraffic
+        | Table::SelfStats => Vec::new(),
     }
 }
 

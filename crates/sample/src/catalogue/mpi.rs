@@ -21,6 +21,14 @@ metrics! { REGIONS, MpiRegions:
     345 REGION_MPI_SECONDS "mpi_seconds" Counter Seconds Wraps(63), "Time inside MPI operations while this annotated region was the innermost one.", "time around the call";
 }
 
+metrics! { REGION_PATHS, MpiRegionPaths:
+    351 PATH_VISITS "visits" Counter Count Wraps(63), "Times that the innermost region of this path was entered from the path around it.", "annotations in the program";
+    352 PATH_ELAPSED_SECONDS "elapsed_seconds" Counter Seconds Wraps(63), "Inclusive time of this path of annotated regions, paths within it included, over all threads.", "annotations in the program";
+    353 PATH_OWN_SECONDS "own_seconds" Counter Seconds Wraps(63), "Exclusive time of this path of annotated regions, without paths within it, over all threads.", "annotations in the program";
+    354 PATH_MPI_CALLS "mpi_calls" Counter Count Wraps(63), "MPI operations in the exclusive time of this path of annotated regions.", "calls counted by the shim";
+    355 PATH_MPI_SECONDS "mpi_seconds" Counter Seconds Wraps(63), "Time inside MPI operations in the exclusive time of this path of annotated regions.", "time around the call";
+}
+
 metrics! { PEERS, MpiPeers:
     321 PEER_BYTES "bytes" Counter Bytes Wraps(63), "Bytes from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";
     322 PEER_MESSAGES "messages" Counter Count Wraps(63), "Messages from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";

@@ -159,6 +159,7 @@ macro_rules! timed {
             ib_ports "ib_port_counters", ib_port_lanes "ib_port_lane_counters", host_ports "host_port_counters",
             gpu_links "nvlink_counters", gpu_pcie "gpu_pcie_counters", gpu_pm "gpu_pm_counters",
             mpi_ops "mpi_ops", mpi_peers "mpi_peers", mpi_pvars "mpi_pvars", mpi_regions "mpi_regions",
+            mpi_regions "mpi_region_paths",
             mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls",
             events "events", coverage "coverage", self_stats "self_stats"
         )

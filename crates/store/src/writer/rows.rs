@@ -56,9 +56,10 @@ pub(super) const MPI_CLOCK: usize = 13;
 const PM: usize = 14;
 pub(super) const MPI_TRAFFIC: usize = 15;
 pub(super) const MPI_SAMPLED_CALLS: usize = 16;
+pub(super) const MPI_REGION_PATHS: usize = 17;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 17] = [
+pub(super) static TABLES: [TableSpec; 18] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -233,6 +234,12 @@ pub(super) static TABLES: [TableSpec; 17] = [
             "least_ranks",
             "levels",
         ],
+    },
+    TableSpec {
+        name: "mpi_region_paths",
+        before: &["time", "job_id", "rank", "path", "epoch", "source"],
+        metrics: Some(Table::MpiRegionPaths),
+        after: &[],
     },
 ];
 

@@ -3,7 +3,10 @@
 use throughline_sample::wire::{Batch, MpiSampledCall};
 
 use super::keys::{Keys, small};
-use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored};
+use super::rows::{
+    MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows,
+    stored,
+};
 use crate::copy::RowBuffer;
 
 /// What rows of a rank, or of a job on a node, begin with.
@@ -88,6 +91,18 @@ impl Rows {
                 let row = &mut self.buffers[MPI_REGIONS];
                 begin(row, regions.time, job, rank);
                 row.text(&cell.region);
+                row.time(regions.epoch);
+                row.text(&regions.source);
+                row.int8(stored(cell.visits));
+                row.float8(seconds(cell.elapsed_nanoseconds));
+                row.float8(seconds(cell.own_nanoseconds));
+                row.int8(stored(cell.mpi_calls));
+                row.float8(seconds(cell.mpi_nanoseconds));
+            }
+            for cell in &regions.paths {
+                let row = &mut self.buffers[MPI_REGION_PATHS];
+                begin(row, regions.time, job, rank);
+                row.text(&cell.path);
                 row.time(regions.epoch);
                 row.text(&regions.source);
                 row.int8(stored(cell.visits));

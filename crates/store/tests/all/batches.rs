@@ -199,6 +199,14 @@ pub fn batch_of_everything() -> Batch {
                 mpi_calls: 11,
                 mpi_nanoseconds: 500_000_000,
             }],
+            paths: vec![MpiPathCell {
+                path: "main/solve".to_owned(),
+                visits: 2,
+                elapsed_nanoseconds: 1_500_000_000,
+                own_nanoseconds: 1_000_000_000,
+                mpi_calls: 9,
+                mpi_nanoseconds: 250_000_000,
+            }],
         }],
         mpi_traffic: vec![MpiNodeTraffic {
             time,

@@ -71,6 +71,7 @@ fn life(life: &Life) -> Batch {
         job_key: life.job.into(),
         rank: life.rank,
         source: "pmpi".into(),
+        paths: Vec::new(),
         cells: vec![MpiRegionCell {
             region: "solve".into(),
             visits: n,

@@ -16,10 +16,16 @@ async fn columns(database: &Database) -> Vec<String> {
     client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
+/// How many there are. Numbers are reserved before a migration is there, so that some may be left out.
+pub fn migrations() -> usize {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    std::fs::read_dir(folder).unwrap().count()
+}
+
 #[tokio::test]
 async fn migrating_twice_changes_nothing_and_fresh_equals_migrated() {
     let fresh = testing::empty_database().await;
-    assert_eq!(migrate(&fresh).await.unwrap().applied, usize::try_from(schema_version()).unwrap());
+    assert_eq!(migrate(&fresh).await.unwrap().applied, migrations());
     let first = columns(&fresh).await;
     let again = migrate(&fresh).await.unwrap();
     assert_eq!((again.applied, again.version), (0, schema_version()));
@@ -33,7 +39,7 @@ async fn many_processes_may_migrate_at_once() {
     let database = testing::empty_database().await;
     let all = futures::future::join_all((0..4).map(|_| migrate(&database))).await;
     let applied: usize = all.into_iter().map(|migrated| migrated.unwrap().applied).sum();
-    assert_eq!(applied, usize::try_from(schema_version()).unwrap());
+    assert_eq!(applied, migrations());
 }
 
 #[tokio::test]
@@ -49,7 +55,7 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
 }
 
 /// Columns of sample tables that are no metrics.
-const OTHER_COLUMNS: [&str; 23] = [
+const OTHER_COLUMNS: [&str; 24] = [
     "node_id",
     "direction",
     "since",
@@ -65,6 +71,7 @@ const OTHER_COLUMNS: [&str; 23] = [
     "operation",
     "size_class_bytes",
     "region",
+    "path",
     "algorithm",
     "algorithm_source",
     "peer",

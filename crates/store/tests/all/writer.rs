@@ -24,8 +24,8 @@ async fn fresh() -> (Database, Client, Writer) {
 async fn every_kind_of_record_becomes_a_row() {
     let (_, client, mut writer) = fresh().await;
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch_of_everything())]).await.unwrap();
-    // Sixteen kinds, two of operations and of trace records each, and the clock's error among the figures.
-    assert_eq!(outcome, WriteOutcome { rows: 19, unknown_values: 1, ..WriteOutcome::default() });
+    // Seventeen tables, two of operations and of trace records each, and the clock's error among the figures.
+    assert_eq!(outcome, WriteOutcome { rows: 20, unknown_values: 1, ..WriteOutcome::default() });
     for (table, rows) in [
         ("ib_port_counters", 1),
         ("host_port_counters", 1),
@@ -36,6 +36,7 @@ async fn every_kind_of_record_becomes_a_row() {
         ("mpi_peers", 1),
         ("mpi_pvars", 1),
         ("mpi_regions", 1),
+        ("mpi_region_paths", 1),
         ("mpi_traffic", 1),
         ("mpi_sampled_calls", 1),
         ("mpi_trace", 2),
@@ -121,6 +122,10 @@ async fn what_an_operation_is_told_apart_by_is_kept() {
     let region = client.query_one("SELECT region, visits, own_seconds FROM mpi_region_totals", &[]).await;
     let region = region.unwrap();
     assert_eq!((region.get(0), region.get(1), region.get(2)), ("solve", 3_i64, 1.0));
+    let path =
+        client.query_one("SELECT path, visits, elapsed_seconds, mpi_seconds FROM mpi_path_totals", &[]).await;
+    let path = path.unwrap();
+    assert_eq!((path.get(0), path.get(1), path.get(2), path.get(3)), ("main/solve", 2_i64, 1.5, 0.25));
     let comm = client.query_one("SELECT name, size, rank_in_comm FROM job_comm", &[]).await.unwrap();
     assert_eq!((comm.get(0), comm.get(1), comm.get(2)), ("columns", 2, Some(1)));
     let setting = client.query_one("SELECT name, value, rank FROM job_setting", &[]).await.unwrap();
@@ -235,7 +240,7 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     let outcome = writer.write(&[of_node(spool, 1, bad), next]).await.unwrap();
     // The event is about a switch, which is no node's.
     assert_eq!(outcome.rejected, [(Rejection::Node, 1), (Rejection::Database, 3)].into());
-    assert_eq!((outcome.rows, outcome.quarantined), (21, 0));
+    assert_eq!((outcome.rows, outcome.quarantined), (22, 0));
     for (table, rows) in [("job", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
     }

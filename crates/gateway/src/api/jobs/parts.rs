@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::jobs::{JobLinkPeaks, JobRegions, JobTraffic};
-use throughline_query::job_parts;
+use throughline_query::{job_parts, region_paths};
 
 /// Longest time that links are read, unless the request gives another, seconds.
 const LINKS_SECONDS: u64 = 10;
@@ -19,7 +19,9 @@ pub async fn regions(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     let regions = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            Ok(JobRegions { regions: job_parts::regions(client, job.id).await?, job_key: job.key })
+            let regions = job_parts::regions(client, job.id).await?;
+            let (paths, paths_left_out) = region_paths::of_job(client, job.id).await?;
+            Ok(JobRegions { regions, paths, paths_left_out, job_key: job.key })
         })
         .await?;
     answer::json(&regions, &request.headers)

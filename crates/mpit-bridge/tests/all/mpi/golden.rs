@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 17] = [
+const FRAMES: [&str; 18] = [
     "hello",
     "ops",
     "peers",
@@ -13,6 +13,7 @@ const FRAMES: [&str; 17] = [
     "bye",
     "names",
     "regions",
+    "paths",
     "trace",
     "clock",
     "traffic",

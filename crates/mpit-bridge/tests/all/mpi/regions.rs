@@ -18,6 +18,50 @@ fn program(mpi: Mpi, folder: &Path) -> PathBuf {
     program
 }
 
+/// Paths of the program before those of two of its many names: 11, and one for each of the 255 names that is none of its first
+/// nine.
+const PATHS: u64 = 11 + 255 - 9;
+const REFUSED_PATHS: u64 = 36 * 36 - (1023 - PATHS);
+
+fn check_paths(observed: &Observed, rank: u32) {
+    let expected = [
+        ("whole", 1, 1),
+        ("whole/solve", 11, 1),
+        ("whole/solve/halo", 3, 1),
+        ("whole/solve/halo/solve", 2, 1),
+        ("whole/halo", 4, 1),
+        ("whole/left", 0, 1),
+        ("whole/left/open", 0, 1),
+        ("phase 2", 6, 1),
+        ("phase 3", 7, 1),
+        ("caliper", 8, 1),
+        ("caliper/nvtx", 9, 1),
+        // Once by itself, 36 times with another in it, of which the last one has no path.
+        ("many 35", 1, 37),
+    ];
+    let path = |text: &str| &observed.paths[&(rank, text.to_owned())];
+    for (text, calls, visits) in expected {
+        let cell = path(text);
+        assert_eq!((cell.visits, cell.mpi_calls), (visits, calls), "{text}: {cell:?}");
+        let times = [cell.mpi_nanoseconds, cell.own_nanoseconds, cell.elapsed_nanoseconds];
+        assert!(times.is_sorted(), "{text}: {cell:?}");
+    }
+    assert_eq!(observed.paths.keys().filter(|(of, _)| *of == rank).count(), 1023);
+    let inner = ["whole/solve", "whole/halo", "whole/left"].map(|text| path(text).elapsed_nanoseconds);
+    let whole = path("whole");
+    let sum = whole.own_nanoseconds + inner.iter().sum::<u64>();
+    let solve = &observed.regions[&(rank, "solve".to_owned())];
+    let (outer, again) = (path("whole/solve"), path("whole/solve/halo/solve"));
+    // No sum falls where the clock's rate is measured anew, so that the two may differ by parts in a million.
+    let same = |a: u64, b: u64| a.abs_diff(b) <= 10 + a / 1_000_000;
+    assert!(
+        same(solve.elapsed_nanoseconds, outer.elapsed_nanoseconds),
+        "within itself, its time counts once"
+    );
+    assert!(same(whole.elapsed_nanoseconds, sum), "{whole:?} {inner:?}");
+    assert!(same(solve.own_nanoseconds, outer.own_nanoseconds + again.own_nanoseconds), "{solve:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_counts_in_the_innermost_region() {
     let _alone = alone().await;
@@ -52,6 +96,7 @@ async fn each_call_counts_in_the_innermost_region() {
                 assert!(times.is_sorted() && times[0] > 0, "{mpi:?} {region}: {cell:?}");
             }
             assert_eq!(calls(""), 5 + 1, "outside of all");
+            check_paths(observed, rank);
             let open = &observed.regions[&(rank, "open".to_owned())];
             assert_eq!((open.visits, open.mpi_calls), (1, 0), "ended by the region around it");
             let comms: Vec<_> = observed.comms.values().filter(|comm| comm.rank == rank).collect();
@@ -60,8 +105,11 @@ async fn each_call_counts_in_the_innermost_region() {
             assert_eq!((&*comms[0].name, comms[0].size, comms[0].rank_in_comm), ("rows", 2, place));
         }
         let status = agent.receiver.status();
-        // A region never begun, and one ended by another's end; of 9 + 300 names 255 are recorded.
-        assert_eq!((status.mismatched_regions, status.refused_regions), (4 * 2, 4 * (9 + 300 - 255)));
+        // A region never begun, and one ended by another's end; of 9 + 300 names 255 are recorded, and 1,023 paths.
+        assert_eq!(
+            (status.mismatched_regions, status.refused_regions),
+            (4 * 2, 4 * (9 + 300 - 255 + REFUSED_PATHS))
+        );
         assert_eq!((status.unknown_names, status.malformed_messages()), (0, 0), "{status:?}");
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
-    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPeerCell, MpiPvarSample,
-    MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
+    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell,
+    MpiPvarSample, MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -207,6 +207,7 @@ pub struct Observed {
     pub traffic: BTreeMap<(String, String, String, u32), (u64, u64)>,
     /// By rank and name.
     pub regions: BTreeMap<(u32, String), MpiRegionCell>,
+    pub paths: BTreeMap<(u32, String), MpiPathCell>,
     /// Calls that went on for long, each report of them.
     pub open_calls: Vec<MpiOpenCall>,
     /// Single calls of collectives.
@@ -318,6 +319,8 @@ impl Observed {
             }
         }
         for regions in batch.mpi_regions {
+            let paths = regions.paths.into_iter();
+            self.paths.extend(paths.map(|cell| ((regions.rank, cell.path.clone()), cell)));
             let cells = regions.cells.into_iter();
             self.regions.extend(cells.map(|cell| ((regions.rank, cell.region.clone()), cell)));
         }

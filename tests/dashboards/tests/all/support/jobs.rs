@@ -87,6 +87,7 @@ pub fn details(end: i64, name: &str, ranks: std::ops::Range<u32>) -> Batch {
             job_key: JOB.to_owned(),
             rank,
             source: String::from("pmpi"),
+            paths: Vec::new(),
             cells: vec![MpiRegionCell {
                 region: String::from("solve"),
                 visits: 600,
