@@ -6,12 +6,14 @@
 //! over these.
 
 mod collectives;
+mod counters;
 mod estimate;
 mod exact;
 mod messages;
 
 pub use collectives::{NodeSample, merge};
-pub use estimate::{Counters, RankOperation, estimate};
+pub use counters::{Counters, RankOperation};
+pub use estimate::estimate;
 pub use exact::{TracedCall, TracedMessage, exact};
 
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@
 //! the sends are; where the library buffers, sends return at once, and the shortest receive of any class, at most
 //! [`FLOOR_MAX`], is the least that counts as transfer. Nonblocking messages that both sides wait for at once are progress.
 
-use crate::estimate::RankOperation;
+use crate::counters::RankOperation;
 use crate::{Bounded, Parts};
 use std::collections::BTreeMap;
 
