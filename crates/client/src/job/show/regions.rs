@@ -101,7 +101,7 @@ mod tests {
         assert!(lines[0].contains("OWN TIME"), "{text}");
         assert!(lines[1].trim_start().starts_with("main ") && lines[2].contains("  solve "), "{text}");
         assert!(
-            lines[1].contains("8.0 s") && lines[1].contains("2.0 s") && lines[1].contains("25.0 %"),
+            lines[1].contains("8.00 s") && lines[1].contains("2.00 s") && lines[1].contains("25.0 %"),
             "{text}"
         );
         let flat = super::text(&[region], &paths[..1], 100);
