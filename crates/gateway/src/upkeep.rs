@@ -10,7 +10,7 @@ mod verdicts;
 
 pub use link_series::LinkSeries;
 #[cfg(test)]
-pub(crate) use verdicts::{Known, SETTINGS, judge_jobs};
+pub(crate) use verdicts::{Known, judge_jobs};
 
 use std::time::Duration;
 

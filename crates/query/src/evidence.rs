@@ -9,7 +9,8 @@ use crate::jobs::{self, Job};
 use crate::link_shares::Source;
 use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::time::now;
-use crate::{open_calls, traffic, waits, whole};
+use crate::waits::{self, Cell, Depth};
+use crate::{open_calls, traffic};
 use places::Places;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -72,6 +73,16 @@ impl Cache {
     }
 }
 
+/// Prepares a connection for many jobs: a statement that takes longer than 10 s ends, so that one job costs the others no more,
+/// and plans of small answers are not compiled, which would take longer than running them.
+///
+/// # Errors
+/// The database's.
+pub async fn limit(client: &Client) -> Result<(), Error> {
+    let settings = "SET statement_timeout = '10s'; SET jit = off";
+    client.batch_execute(settings).await.map_err(Error::sql("setting how long a statement may take"))
+}
+
 /// What is known of a job. Who sends to whom is read where the cache has no places of it.
 ///
 /// # Errors
@@ -80,16 +91,17 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     let (id, at) = (job.id, now(client).await?);
     let start = job.start.unwrap_or(job.first_seen);
     let end = job.end.unwrap_or(at).max(start);
+    let cells = waits::cells(client, id).await?;
     let mut evidence = Evidence {
         job: job.native_id.clone().unwrap_or_else(|| job.key.clone()),
         is_running: job.end.is_none(),
         seconds: milliseconds_as_seconds(end - start),
         world_size: job.world_size.and_then(|size| u32::try_from(size).ok()).unwrap_or_default(),
         ranks: ranks(client, id).await?,
-        operations: operations(client, id).await?,
+        operations: operations(&cells),
         regions: regions(client, id).await?,
         open_calls: calls(client, id).await?,
-        waiting: waiting(client, job).await?,
+        waiting: waiting(client, job, &cells).await?,
         ..Evidence::default()
     };
     let from = if evidence.is_running { (end - RECENT_MS).max(start) } else { start };
@@ -171,8 +183,8 @@ fn numbers(list: &str) -> Vec<u32> {
 }
 
 /// What was waiting; absent where no call is known.
-async fn waiting(client: &Client, job: &Job) -> Result<Option<Waiting>, Error> {
-    let states = waits::of_job(client, job).await?.states;
+async fn waiting(client: &Client, job: &Job, cells: &[Cell]) -> Result<Option<Waiting>, Error> {
+    let states = waits::of_job(client, job, cells, Depth::Quick).await?.states;
     let operation = |one: &throughline_waits::OperationWaits| {
         let waiting = one.parts.waiting();
         OperationWaiting {
@@ -194,29 +206,20 @@ async fn waiting(client: &Client, job: &Job) -> Result<Option<Waiting>, Error> {
     Ok(Some(waiting).filter(|waiting| !waiting.operations.is_empty()))
 }
 
-async fn operations(client: &Client, id: i32) -> Result<Vec<Operation>, Error> {
-    let mut all: Vec<Operation> = Vec::new();
-    // By operation and size class, algorithms one after the other.
-    for cell in jobs::cells(client, id).await? {
-        let (class, calls, bytes) =
-            (whole(Some(cell.size_class_bytes)), whole(Some(cell.calls)), whole(Some(cell.bytes)));
-        match all.last_mut().filter(|last| last.operation == cell.operation && last.size_class_bytes == class)
-        {
-            Some(last) => {
-                last.calls += calls;
-                last.bytes = last.bytes.saturating_add(bytes);
-                last.seconds += cell.elapsed_seconds;
-            }
-            None => all.push(Operation {
-                operation: cell.operation,
-                size_class_bytes: class,
-                calls,
-                bytes,
-                seconds: cell.elapsed_seconds,
-            }),
-        }
+/// By operation and size class, over all ranks.
+fn operations(cells: &[Cell]) -> Vec<Operation> {
+    let mut all: BTreeMap<(&str, u64), Operation> = BTreeMap::new();
+    for Cell { sums, bytes } in cells {
+        let one = all.entry((&sums.operation, sums.size_class_bytes)).or_insert_with(|| Operation {
+            operation: sums.operation.clone(),
+            size_class_bytes: sums.size_class_bytes,
+            ..Operation::default()
+        });
+        one.calls += sums.calls;
+        one.bytes = one.bytes.saturating_add(*bytes);
+        one.seconds += sums.elapsed_seconds;
     }
-    Ok(all)
+    all.into_values().collect()
 }
 
 async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {

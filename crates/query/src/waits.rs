@@ -3,6 +3,7 @@
 
 use crate::jobs::Job;
 use crate::time::{milliseconds, now};
+use crate::whole;
 use std::collections::{BTreeMap, HashMap};
 use throughline_api::waits as api;
 use throughline_store::Error;
@@ -21,6 +22,34 @@ const STEPS_MAX: i64 = 120;
 /// Who arrived last: rows of a response.
 const LAST_ARRIVALS_MAX: usize = 1000;
 
+/// How many sampled calls are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// As many as make bounds narrow, for a person.
+    Full,
+    /// As many as decide what is said of a job each minute.
+    Quick,
+}
+
+impl Depth {
+    /// Rows of samples.
+    fn rows(self) -> i64 {
+        match self {
+            Depth::Full => ROWS_READ_MAX,
+            Depth::Quick => ROWS_READ_MAX / 40,
+        }
+    }
+}
+
+/// What a rank's calls of an operation and size class add up to, with the bytes handed over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// Calls and times.
+    pub sums: RankOperation,
+    /// What callers passed to send.
+    pub bytes: u64,
+}
+
 /// A job's wait states, and what their groups are called.
 #[derive(Clone, Debug, Default)]
 pub struct OfJob {
@@ -32,22 +61,27 @@ pub struct OfJob {
     samples: Vec<NodeSample>,
 }
 
-/// A job's wait states so far.
+/// A job's wait states so far, given its operations.
 ///
 /// # Errors
 /// The database's.
-pub async fn of_job(client: &Client, job: &Job) -> Result<OfJob, Error> {
-    let operations = operations(client, job.id).await?;
-    let (samples, members) = samples(client, job).await?;
+pub async fn of_job(client: &Client, job: &Job, cells: &[Cell], depth: Depth) -> Result<OfJob, Error> {
+    let operations = cells.iter().map(|cell| cell.sums.clone()).collect();
+    let (samples, members) = samples(client, job, depth).await?;
     let counters = Counters { operations, samples: merge(samples) };
     let states = estimate(&counters);
     Ok(OfJob { states, members, samples: counters.samples })
 }
 
-async fn operations(client: &Client, job: i32) -> Result<Vec<RankOperation>, Error> {
+/// A job's operations by rank and size class.
+///
+/// # Errors
+/// The database's.
+pub async fn cells(client: &Client, job: i32) -> Result<Vec<Cell>, Error> {
     let sql = "
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
-               sum(c.wait_seconds)::float8, CASE WHEN bool_and(m.least_seconds IS NOT NULL) THEN sum(m.least_seconds)::float8 END
+               sum(c.wait_seconds)::float8, CASE WHEN bool_and(m.least_seconds IS NOT NULL) THEN sum(m.least_seconds)::float8 END,
+               stored_total(sum(c.bytes))
         FROM mpi_op_cells($1) c
         LEFT JOIN LATERAL (
             SELECT m.least_seconds FROM mpi_ops m
@@ -57,7 +91,7 @@ async fn operations(client: &Client, job: i32) -> Result<Vec<RankOperation>, Err
         GROUP BY 1, 2, 3";
     let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
     let one = |row: &Row| {
-        Some(RankOperation {
+        let sums = RankOperation {
             rank: u32::try_from(row.get::<_, i32>(0)).ok()?,
             operation: row.get(1),
             size_class_bytes: u64::try_from(row.get::<_, i64>(2)).ok()?,
@@ -65,14 +99,19 @@ async fn operations(client: &Client, job: i32) -> Result<Vec<RankOperation>, Err
             elapsed_seconds: row.get(4),
             wait_seconds: row.get(5),
             least_seconds: row.get(6),
-        })
+        };
+        Some(Cell { sums, bytes: whole(row.get(7)) })
     };
     Ok(rows.iter().filter_map(one).collect())
 }
 
 /// Single calls as nodes sampled them, and what their groups are called.
-async fn samples(client: &Client, job: &Job) -> Result<(Vec<NodeSample>, HashMap<i64, String>), Error> {
-    let (sql, stride) = samples_sql(client, job).await?;
+async fn samples(
+    client: &Client,
+    job: &Job,
+    depth: Depth,
+) -> Result<(Vec<NodeSample>, HashMap<i64, String>), Error> {
+    let (sql, stride) = samples_sql(client, job, depth).await?;
     let rows = client.query(&sql, &[&job.id]).await.map_err(Error::sql("reading sampled calls"))?;
     let (mut all, mut members) = (Vec::new(), HashMap::new());
     for row in &rows {
@@ -108,7 +147,7 @@ async fn samples(client: &Client, job: &Job) -> Result<(Vec<NodeSample>, HashMap
 
 /// All seconds of a short job; of a long one those that are read, and how many each stands for. Records are made at whole seconds,
 /// by all nodes at once.
-async fn samples_sql(client: &Client, job: &Job) -> Result<(String, f64), Error> {
+async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
     const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
                            m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels";
     let at = now(client).await?;
@@ -116,19 +155,20 @@ async fn samples_sql(client: &Client, job: &Job) -> Result<(String, f64), Error>
     let to = job.end.map_or(at, |end| end.min(at)) + 2000;
     let length = (to - from) / 1000;
     // A node has some four records a second.
-    let most = (ROWS_READ_MAX / (4 * job.nodes.max(1))).clamp(STEPS_MAX / 4, SECONDS_READ_MAX);
+    let rows = depth.rows();
+    let most = (rows / (4 * job.nodes.max(1))).clamp(STEPS_MAX / 4, SECONDS_READ_MAX);
     if length <= most {
         let (from, to) = (moment(from), moment(to));
         let sql = format!(
             "SELECT {COLUMNS} FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
-             LIMIT {ROWS_READ_MAX}"
+             LIMIT {rows}"
         );
         return Ok((sql, 1.0));
     }
     let stride = (length + most - 1) / most;
     let sql = format!(
         "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {stride})) t(time) \
-         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time = t.time) m LIMIT {ROWS_READ_MAX}",
+         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time = t.time) m LIMIT {rows}",
         moment(from),
         moment(to)
     );

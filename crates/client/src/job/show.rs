@@ -18,6 +18,7 @@ use crate::text::{columns, count, folded};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
+use std::thread::ScopedJoinHandle;
 use throughline_api::jobs::{
     JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
     Region, RegionPath, Setting, Traffic,
@@ -112,19 +113,30 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure> {
-    let detail: JobDetail = server.get(&["jobs", key], &[])?;
-    let columns: JobRanks = server.get(&["jobs", key, "ranks"], &[])?;
-    let regions: JobRegions = server.get(&["jobs", key, "regions"], &[])?;
-    let traffic: JobTraffic = server.get(&["jobs", key, "traffic"], &[])?;
-    let links = match links_within {
-        0 => None,
-        seconds => {
-            let seconds = seconds.to_string();
-            let links: JobLinkPeaks = server.get(&["jobs", key, "link-peaks"], &[("seconds", &seconds)])?;
-            links.links
-        }
-    };
-    let shares: JobLinkShares = server.get(&["jobs", key, "link-shares"], &[])?;
+    let seconds = links_within.to_string();
+    // At once: the page takes as long as its slowest part.
+    let parts = std::thread::scope(|scope| {
+        let detail = scope.spawn(|| server.get::<JobDetail>(&["jobs", key], &[]));
+        let columns = scope.spawn(|| server.get::<JobRanks>(&["jobs", key, "ranks"], &[]));
+        let regions = scope.spawn(|| server.get::<JobRegions>(&["jobs", key, "regions"], &[]));
+        let traffic = scope.spawn(|| server.get::<JobTraffic>(&["jobs", key, "traffic"], &[]));
+        let shares = scope.spawn(|| server.get::<JobLinkShares>(&["jobs", key, "link-shares"], &[]));
+        let waits = scope.spawn(|| server.get::<JobWaits>(&["jobs", key, "waits"], &[]));
+        let peaks = (links_within > 0).then(|| {
+            scope.spawn(|| server.get::<JobLinkPeaks>(&["jobs", key, "link-peaks"], &[("seconds", &seconds)]))
+        });
+        let parts = (
+            joined(detail)?,
+            joined(columns)?,
+            joined(regions)?,
+            joined(traffic)?,
+            joined(shares)?,
+            joined(waits)?,
+        );
+        Ok::<_, Failure>((parts, peaks.map(joined).transpose()?))
+    });
+    let ((detail, columns, regions, traffic, shares, waits), peaks) = parts?;
+    let links = peaks.and_then(|peaks| peaks.links);
     let mut report = Report {
         link_shares: shares.links,
         identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
@@ -141,10 +153,15 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         first_lost: detail.first_lost,
         settings: detail.settings,
         verdicts: detail.verdicts,
-        waits: server.get(&["jobs", key, "waits"], &[])?,
+        waits,
     };
     report.findings = findings::of(&report);
     Ok(report)
+}
+
+/// What a request of its own thread was answered with.
+fn joined<T>(request: ScopedJoinHandle<'_, Result<T, crate::Error>>) -> Result<T, Failure> {
+    Ok(request.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
 }
 
 fn text(report: &Report, width: usize) -> String {

@@ -23,10 +23,6 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Jobs of one round: more wait for the next one.
 const JOBS_MAX: i64 = 1000;
 
-/// Longest time for one statement: a job of which something takes longer is left out this time. Answers are small: compiling
-/// their plans would take longer than running them.
-pub const SETTINGS: &str = "SET statement_timeout = '10s'; SET jit = off";
-
 /// Longest time for a round.
 const ROUND_LIMIT: Duration = Duration::from_secs(300);
 
@@ -84,7 +80,7 @@ pub async fn run(database: &Database, metrics: &SelfMetrics) {
 async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
     let mut known = Known::default();
-    client.batch_execute(SETTINGS).await.context("setting how long a statement may take")?;
+    evidence::limit(&client).await?;
     loop {
         let begun = Instant::now();
         tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, &mut known))

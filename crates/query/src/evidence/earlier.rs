@@ -2,6 +2,7 @@
 
 use super::{numbers, operations};
 use crate::jobs::{self, Job};
+use crate::waits;
 use throughline_store::Error;
 use throughline_verdicts::evidence::EarlierRun;
 use tokio_postgres::Client;
@@ -33,6 +34,6 @@ pub(super) async fn run(client: &Client, job: &Job) -> Result<Option<EarlierRun>
         job: row.get(1),
         seconds: row.get(2),
         cpus: jobs::ranks(client, id).await?.into_iter().filter_map(cpus).collect(),
-        operations: operations(client, id).await?,
+        operations: operations(&waits::cells(client, id).await?),
     }))
 }

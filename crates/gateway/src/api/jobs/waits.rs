@@ -7,7 +7,7 @@ use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use throughline_query::waits::of_job;
+use throughline_query::waits::{Depth, cells, of_job};
 
 /// `GET /jobs/{job}/waits`.
 pub async fn waits(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
@@ -15,7 +15,8 @@ pub async fn waits(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let response = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            let waits = of_job(client, &job).await?;
+            let cells = cells(client, job.id).await?;
+            let waits = of_job(client, &job, &cells, Depth::Full).await?;
             Ok(waits.described(job.key))
         })
         .await?;

@@ -270,7 +270,7 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     let jobs = (1..=JOBS).map(|job| format!("/jobs/slurm%3A{job}%401/link-shares"));
     ask(&router, "a job's busiest links, ten minutes", jobs).await;
     operations(&client).await;
-    client.batch_execute(crate::upkeep::SETTINGS).await.unwrap();
+    throughline_query::evidence::limit(&client).await.unwrap();
     let backend: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     let mut known = crate::upkeep::Known::default();
     for round in ["first", "second", "third"] {
