@@ -13,6 +13,7 @@ import { OpenCallsView } from './open.tsx'
 import { RegionsView } from './regions.tsx'
 import { Timeline } from './timeline.tsx'
 import { VerdictsView } from './verdicts.tsx'
+import { WaitsView } from './waits.tsx'
 import { inMpi, wholeOf } from './whole.ts'
 
 /** Hosts that are written out; the rest stand in the matrix folded by node. */
@@ -111,6 +112,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
         <MatrixView {...shared} kinds={data.matrices} />
       </div>
       <RegionsView job={shared.job} isLive={isLive} />
+      <WaitsView job={shared.job} isLive={isLive} />
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />
       {data.operations.some((o) => o.operation === 'bcast') && <BroadcastView job={shared.job} isLive={isLive} />}
       <Timeline {...shared} operations={data.operations.map((o) => o.operation)} hosts={data.hosts.map((h) => h.host)} />
