@@ -173,7 +173,7 @@ async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
         "{list}"
     );
     let show = site.text(&["job", "show", "42"]);
-    assert!(show.starts_with("Job slurm:42.0@1000  气候模拟\n") && show.contains("running since"), "{show}");
+    assert!(show.contains("\nJob slurm:42.0@1000  气候模拟\n") && show.contains("running since"), "{show}");
     let show: serde_json::Value = serde_json::from_str(&site.text(&["job", "show", "41", "--json"])).unwrap();
     assert_eq!((&show["state"], &show["endings"][0]["ranks"]), (&"ended".into(), &2.into()));
     let show = site.text(&["job", "show", "42"]);
