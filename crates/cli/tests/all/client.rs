@@ -209,7 +209,10 @@ async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
     assert!(site.text(&["job", "top", "--once"]).contains("running jobs: "));
     // These ranks were not traced: their operations are lanes.
     let (status, message) = ended(&site.run(&["job", "trace", "41", "-o", "-"]));
-    assert!(status == 0 && message.contains("It was not traced (throughline-exec --trace)"), "{status} {message}");
+    assert!(
+        status == 0 && message.contains("It was not traced (throughline-exec --trace)"),
+        "{status} {message}"
+    );
     assert!(diff.contains("B still runs") && diff.contains("The commands differ"), "{diff}");
 }
 
