@@ -1,6 +1,6 @@
 //! Verdicts on jobs, beside the rest of upkeep: each minute on those that run, and once on those that have ended.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,19 +29,32 @@ const ROUND_LIMIT: Duration = Duration::from_secs(300);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What is known from one round to the next: evidence that changes little, and what is said of the order of jobs' ranks, which is
-/// made where it was read again who sends to whom.
+/// A job that was not judged for so long runs no more: each is judged once a minute.
+const JUDGED_LATELY: Duration = Duration::from_secs(150);
+
+/// What is known from one round to the next: evidence that changes little, what is said of the order of jobs' ranks, which is
+/// made where it was read again who sends to whom, and what is said of each job that runs.
 #[derive(Debug, Default)]
 pub struct Known {
     cache: Cache,
     placements: HashMap<i32, Option<Verdict>>,
+    said: HashMap<i32, (Instant, Vec<Kind>)>,
 }
 
 impl Known {
-    fn retain(&mut self, due: &[JobToJudge]) {
-        let running: HashSet<i32> = due.iter().filter(|job| !job.is_final).map(|job| job.id).collect();
-        self.cache.retain(|job| running.contains(&job));
-        self.placements.retain(|job, _| running.contains(job));
+    /// Takes note of what is said, and forgets jobs that run no more. A round has only some of those that run.
+    fn note(&mut self, judgements: &[Judgement]) {
+        for one in judgements {
+            if one.job.is_final {
+                self.said.remove(&one.job.id);
+            } else {
+                let kinds = one.verdicts.iter().map(|verdict| verdict.kind).collect();
+                self.said.insert(one.job.id, (Instant::now(), kinds));
+            }
+        }
+        self.said.retain(|_, (since, _)| since.elapsed() < JUDGED_LATELY);
+        self.cache.retain(|job| self.said.contains_key(&job));
+        self.placements.retain(|job, _| self.said.contains_key(job));
     }
 
     /// Keeps what is said of the order of ranks now, or adds what was said last.
@@ -102,7 +115,6 @@ pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics, known: &mut 
     if due.is_empty() {
         return Ok(());
     }
-    known.retain(&due);
     let source = Source::read(client).await?;
     let (mut said, mut of_jobs) = (Vec::new(), Vec::new());
     for job in due {
@@ -126,7 +138,8 @@ pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics, known: &mut 
     };
     let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
     write_judgements(client, &judgements).await?;
-    count(metrics, &judgements, begun);
+    known.note(&judgements);
+    count(metrics, known, judgements.len(), begun);
     Ok(())
 }
 
@@ -147,17 +160,16 @@ async fn one(
 }
 
 #[allow(clippy::cast_precision_loss)] // jobs
-fn count(metrics: &SelfMetrics, judgements: &[Judgement], begun: Instant) {
-    metrics.add(SOURCE, &JUDGED_JOBS, judgements.len() as u64);
-    metrics.set(SOURCE, &ROUND_SECONDS, begun.elapsed().as_secs_f64());
+fn count(metrics: &SelfMetrics, known: &Known, jobs: usize, begun: Instant) {
+    metrics.add(SOURCE, &JUDGED_JOBS, jobs as u64);
+    let seconds = begun.elapsed().as_secs_f64();
+    metrics.set(SOURCE, &ROUND_SECONDS, seconds);
     let mut by: BTreeMap<Kind, usize> = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
-    let running = judgements.iter().filter(|one| !one.job.is_final);
-    for kind in running.flat_map(|one| one.verdicts.iter().map(|verdict| verdict.kind)) {
-        *by.entry(kind).or_default() += 1;
+    for kind in known.said.values().flat_map(|(_, kinds)| kinds) {
+        *by.entry(*kind).or_default() += 1;
     }
     for (kind, jobs) in by {
         metrics.set(kind.name(), &SAID_VERDICTS, jobs as f64);
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    tracing::debug!(jobs = judgements.len(), seconds, "verdicts on jobs");
+    tracing::debug!(jobs, seconds, "verdicts on jobs");
 }
