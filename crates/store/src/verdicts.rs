@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use throughline_verdicts::Verdict;
+use throughline_verdicts::{SECONDS_MIN, Verdict};
 use tokio_postgres::Client;
 
 use crate::Error;
@@ -35,19 +35,20 @@ pub struct Judgement {
 
 const TO_JUDGE: &str = "
     SELECT j.id, j.end_time IS NOT NULL FROM job j LEFT JOIN job_judgement d ON d.job_id = j.id
-    WHERE (j.end_time IS NULL AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
+    WHERE (j.end_time IS NULL AND coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
+           AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
        OR (j.end_time BETWEEN now() - make_interval(secs => $1) AND now() - make_interval(secs => $2)
            AND d.is_final IS NOT TRUE)
     ORDER BY d.judged_at NULLS FIRST, j.id LIMIT $3";
 
-/// Jobs that run and were not judged in this minute, and those that have ended and were not judged since; at most `limit`. All
+/// Jobs that have run for long enough and were not judged in this minute, and those that have ended and were not judged since; at most `limit`. All
 /// that run are judged at one time, so that one that holds another up is known together with it.
 ///
 /// # Errors
 /// The database's.
 pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge>, Error> {
     let (oldest, settled) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64());
-    let rows = client.query(TO_JUDGE, &[&oldest, &settled, &limit]).await;
+    let rows = client.query(TO_JUDGE, &[&oldest, &settled, &limit, &SECONDS_MIN]).await;
     let rows = rows.map_err(Error::sql("looking for jobs to be judged"))?;
     Ok(rows.iter().map(|row| JobToJudge { id: row.get(0), is_final: row.get(1) }).collect())
 }
