@@ -74,7 +74,7 @@ enum Command {
     Status(status::Arguments),
     /// Write the Grafana dashboards with this site's colours and addresses
     Dashboards(dashboards::Arguments),
-    /// Show what jobs did with MPI: list, show, report, top, matrix, diff, trace
+    /// Show what jobs did with MPI: list, show, report, waits, top, matrix, diff, trace, export
     Job(job::Arguments),
     /// Show whose bytes are on a link: jobs by operation, hosts that nobody monitors, and a rest
     Link(link::Arguments),

@@ -80,7 +80,7 @@ static void at_exit(void) {
 }
 
 /* A program that looks MPI's functions up in the library itself (dlsym with its handle: MPI.jl, ctypes, cffi) calls them past
- * the wrappers: nothing is known of it, and only its user can be told. MPI_Initialized may be called at any time. */
+ * the wrappers: nothing is known of it, and it can be reported to its user only. MPI_Initialized may be called at any time. */
 __attribute__((destructor)) static void at_unload(void) {
     int (*is_initialized)(int *);
     int flag = 0;

@@ -280,7 +280,7 @@ fn traces_are_judged_record_by_record() {
     let unstorable = Trace { number: u64::MAX - 1, records: vec![good] };
     assert!(rank.take(header(2), Frame::Trace(unstorable), NOW).unwrap().mpi_traces.is_empty());
     assert_eq!(rank.counters.status().rejected_for(Rejection::Number), 1);
-    // A rank tells once how many records there were, as that passes all limits.
+    // A rank reports once how many records there were, as that passes all limits.
     let end = Record { kind: Kind::End, bytes: 21, ..good };
     for (sequence, taken) in [(3, 2), (4, 0)] {
         let trace = Trace { number: 19, records: vec![good, end, good, end] };

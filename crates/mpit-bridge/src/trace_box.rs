@@ -3,7 +3,7 @@
 //!
 //! Three bounds, each counted: records a second of the node, records of a job, bytes that wait. Users share the first
 //! and the last. What was left out shows as a gap in the numbers of the records that stay. The last record of a rank,
-//! which tells how many there were, passes them all: it is one for each connection.
+//! which reports how many there were, passes them all: it is one for each connection.
 
 use crate::pipe::Pipe;
 use crate::quota::fits;

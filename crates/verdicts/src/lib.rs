@@ -155,7 +155,7 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// Part of the ranks' time that it costs, at most 1; absent where it can't be said.
     pub cost: Option<f64>,
-    /// The other job that it speaks of: of a victim, whose bytes they are; of an aggressor, who is held up.
+    /// The other job that it is about: of a victim, whose bytes they are; of an aggressor, who is held up.
     pub other_job: Option<String>,
     /// What it rests on.
     pub facts: Vec<Fact>,

@@ -7,7 +7,7 @@
 //!
 //! - *link-bound*: the job itself has most of the bytes. The cost is its time under the link.
 //! - *victim*: others have most of them by the lower bound of what they have, and the operation takes [`SLOWER`] times as long as its
-//!   bytes would at the speed of its hosts' ports. The cost is what it takes longer.
+//!   bytes would at the speed of its hosts' ports. The cost is the time beyond that.
 //! - *aggressor*: another job is a victim of this one ([`accuse`]).
 //!
 //! Which of several full links on one way holds it up most can't be seen: the fullest one is named.
@@ -125,7 +125,7 @@ fn largest_other(full: &[&LinkWindow], counted: f64) -> Option<(String, Option<S
     Some((name.to_owned(), job.map(str::to_owned), share, low))
 }
 
-/// Full links of which one is this much fuller than the others can be told from them.
+/// Full links of which one is this much fuller than the others can be distinguished from them.
 const DISTINCT: f64 = 0.03;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {

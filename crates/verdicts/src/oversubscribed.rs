@@ -1,6 +1,6 @@
 //! *Oversubscribed*: ranks have fewer cores than they are.
 //!
-//! Needs what the kernel counted of each rank: the time in which it could have run and waited for a core. It speaks of a host
+//! Needs what the kernel counted of each rank: the time in which it could have run and waited for a core. It is said of a host
 //! where at least half of its ranks, and two of them, waited for [`WAIT_MIN`] of their time. Where the ranks' own CPUs are
 //! known and fewer than ranks it is certain that they take each other's; else something beside the job may run there.
 //! A single rank that waits is *slow rank*.

@@ -1,6 +1,6 @@
 //! *Slow link*: a link on the job's way carries less than its peers, or damages what it carries.
 //!
-//! Needs the speeds of links between the same kinds of nodes and the error counters. It speaks of links that the job uses
+//! Needs the speeds of links between the same kinds of nodes and the error counters. It is said of links that the job uses
 //! ([`USED_MIN`] of the speed, or full at times): below [`SLOWER`] of the middle speed of their peers, or with [`ERRORS_MIN`] errors that are
 //! more than one in [`PACKETS_AN_ERROR`] packets. A fabric that is built of different speeds between the same kinds of
 //! nodes looks the same.

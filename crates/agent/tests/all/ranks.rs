@@ -327,7 +327,7 @@ fn ranks_on_gpus_whose_library_reports_no_processes() {
         "throughline_source_up{source=\"amd_smi\"} 1",
         "throughline_source_info{source=\"nvml\",state=\"library_missing\"} 1",
     ]);
-    // Agents look for the places of ranks now and then: one that ends before is not told of.
+    // Agents look for the places of ranks now and then: one that ends before counts as not looked for.
     let unknown = "throughline_unknown_rank_gpus_total{source=\"not_told_by_library\"} 1";
     for seconds in [2, 4, 8, 16, 32] {
         let rank = Rank::start(&node, 0);

@@ -20,7 +20,7 @@ const BUSY: f64 = 0.5;
 /// Windows with their contributors that are read of all links.
 const ROWS_MAX: i64 = 100_000;
 
-/// From so many errors on it is asked in how many packets.
+/// From so many errors on it is read in how many packets.
 const ERRORS: i64 = 100;
 
 /// Bytes and links of a job.

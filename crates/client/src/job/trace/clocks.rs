@@ -66,7 +66,7 @@ impl Lined {
 /// its clock; others are put where their node's UTC says.
 pub fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
     let zero_rank = ranks.iter().find(|rank| rank.rank == 0).cloned();
-    // Where rank 0 has no records, a comparison tells its clock as well.
+    // Where rank 0 has no records, a comparison shows its clock as well.
     let from_comparison = |rank: &TracedRank| rank.points.first().map(|point| rank.utc_offset - point.offset);
     let reference = zero_rank.as_ref().map(|rank| rank.utc_offset);
     let reference = reference.or_else(|| ranks.iter().find_map(from_comparison));

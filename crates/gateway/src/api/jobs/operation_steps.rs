@@ -17,7 +17,7 @@ const ROWS_MAX: usize = 50_000;
 /// Time of which rows are read for one answer: a busy rank has 77 a second.
 const READ_MS: i64 = 1_800_000;
 
-/// Shortest, usual and longest step. Agents report bins of 100 ms unless told otherwise.
+/// Shortest, usual and longest step. Agents report bins of 100 ms unless configured otherwise.
 const STEP_MS: (i64, i64, i64) = (10, 100, 86_400_000);
 
 /// `GET /jobs/{job}/operation-steps`.

@@ -60,7 +60,7 @@ async fn a_trace_page_by_page_to_its_last_record() {
     let rank = &ranks["ranks"][0];
     assert_eq!((&rank["rank"], &rank["records"], &rank["host"]), (&json!(1), &json!(5), &json!("n2")));
     assert_eq!((&rank["first_ns"], &rank["last_ns"]), (&json!(1_000), &json!(5_000)));
-    // Number 3 is missing. Nothing tells how many more there are.
+    // Number 3 is missing. Nothing reports how many more there are.
     assert_eq!((&rank["calls"], &rank["lost"], &rank["ending"]), (&json!(5), &json!(1), &Value::Null));
     let offset = |name: &str| rank[name].as_i64().unwrap();
     assert_eq!(offset("utc_offset_max_ns") - offset("utc_offset_ns"), 3_000_000);

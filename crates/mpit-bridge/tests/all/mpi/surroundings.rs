@@ -151,7 +151,7 @@ fn a_root_without_proc() {
     assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
 }
 
-/// Who looks the functions up in the library itself is told so, where he asks.
+/// Who looks the functions up in the library itself learns it, where he requests it.
 #[test]
 fn calls_that_bypass_the_shim() {
     let _alone = alone_blocking();
