@@ -1,5 +1,6 @@
 //! Where a job's ranks are, and the ports of the fabric that their hosts have.
 
+use crate::links::{Ranks, job_ports};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_store::Error;
 use throughline_verdicts::evidence::Rank;
@@ -25,29 +26,31 @@ pub(super) struct Places {
     switches: HashMap<String, String>,
 }
 
-/// Ports that ranks used, and of a host that reports none all of its adapters.
+/// By the adapters that hosts name.
 const PORTS: &str = "
-    WITH used AS (
-        SELECT DISTINCT r.node_id, r.node_name, r.port_id, r.remote_port_id, coalesce(r.rate_bytes_per_second, 0) AS rate, r.remote_guid
-        FROM job_rank_ports r WHERE r.job_id = $1 AND r.port_id IS NOT NULL AND r.node_name IS NOT NULL
-    ), others AS (
-        SELECT DISTINCT k.name, p.id, b.remote_port_id, coalesce(b.rate_bytes_per_second, 0), s.guid
+    WITH hosts AS (
+        SELECT DISTINCT k.name, u.guid
         FROM job_rank r
         JOIN node_key k ON k.id = r.node_id
         JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
-        JOIN ib_node_key g ON g.guid = ANY (n.hca_guids)
-        JOIN ib_port_key p ON p.ib_node_id = g.id
-        JOIN ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
-        JOIN ib_port_key q ON q.id = b.remote_port_id
-        JOIN ib_node_key s ON s.id = q.ib_node_id
-        WHERE r.job_id = $1 AND r.node_id NOT IN (SELECT node_id FROM used)
+        CROSS JOIN unnest(n.hca_guids) u (guid)
+        WHERE r.job_id = $1
     )
-    SELECT node_name, port_id, remote_port_id, rate, remote_guid FROM used UNION ALL SELECT * FROM others ORDER BY 1, 2";
+    SELECT h.name, p.id, b.remote_port_id, coalesce(b.rate_bytes_per_second, 0), s.guid
+    FROM ib_port_key p
+    JOIN ib_node_key g ON g.id = p.ib_node_id
+    JOIN hosts h ON h.guid = g.guid
+    LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
+    LEFT JOIN ib_port_key q ON q.id = b.remote_port_id
+    LEFT JOIN ib_node_key s ON s.id = q.ib_node_id
+    WHERE p.id = ANY($2) ORDER BY 1, 2";
 
 /// # Errors
 /// The database's.
 pub(super) async fn of_job(client: &Client, id: i32) -> Result<Places, Error> {
-    let rows = client.query(PORTS, &[&id]).await.map_err(Error::sql("reading the ports of a job's hosts"))?;
+    let ports: Vec<i32> = job_ports(client, Ranks::Of(id)).await?.iter().map(|port| port.port_id).collect();
+    let rows = client.query(PORTS, &[&id, &ports]).await;
+    let rows = rows.map_err(Error::sql("reading the ports of a job's hosts"))?;
     let mut places = Places::default();
     for row in &rows {
         let host: String = row.get(0);
