@@ -33,6 +33,7 @@ const HELP: &str = "\
 Examples:
   throughline job show last                the newest job
   throughline job show 4711                by the scheduler's id
+  throughline job show last --links-within 10   with NVLinks and adapters of its nodes
   throughline job show last --json | jq '.operations[0]'
 
 The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
@@ -56,8 +57,8 @@ pub struct Options {
     /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Give up reading its links after so long; 0 leaves them out
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    /// Also read the links of its nodes (NVLink, adapters) while it ran, for at most so long: seconds for a long job
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     links_within: u32,
     /// Print one JSON document
     #[arg(long)]
@@ -196,7 +197,7 @@ fn text(report: &Report, width: usize) -> String {
             text.push_str("\nLinks of its nodes while it ran\n");
             text.push_str(&links::text(links, width));
         }
-        None => text.push_str("\nLinks of its nodes are left out (--links-within SECONDS)\n"),
+        None => text.push_str("\nLinks of its nodes, NVLinks too, are left out (--links-within SECONDS)\n"),
     }
     if !report.link_shares.is_empty() {
         text.push_str("\nBusiest links of its last 10 minutes, and whose bytes were on them\n");

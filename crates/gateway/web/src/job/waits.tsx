@@ -2,7 +2,7 @@
 import { type JobWaits, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
-import { counted, duration, percent } from '../text.ts'
+import { duration, percent } from '../text.ts'
 
 type Operation = JobWaits['operations'][number]
 type Seconds = Operation['waiting']
@@ -95,7 +95,7 @@ function Last({ data }: { data: JobWaits }) {
   return (
     <div class="sideways">
       <table>
-        <caption>Who arrived last at collectives: {counted(last.length, 'rank')} that others waited for the longest</caption>
+        <caption>Who arrived last at collectives, by operation; those that others waited for the longest first</caption>
         <thead>
           <tr>
             <th scope="col">Rank</th>
