@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_client::{link, status};
+use throughline_client::{link, multicast, status};
 use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
@@ -78,6 +78,8 @@ enum Command {
     Job(job::Arguments),
     /// Show whose bytes are on a link: jobs by operation, hosts that nobody monitors, and a rest
     Link(link::Arguments),
+    /// Show multicast groups: what is wrong with them, members, tree, packets and loss
+    Multicast(multicast::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
     #[command(disable_help_flag = true)]
     Demo(OnSite<demo::Arguments>),
@@ -99,6 +101,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
         Command::Link(arguments) => link::run(&arguments),
+        Command::Multicast(arguments) => multicast::run(&arguments),
         Command::CheckConfig(OnSite { arguments, .. }) if arguments.client => {
             throughline_client::check::run()
         }
@@ -118,6 +121,7 @@ async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
         Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
         Command::Link(arguments) => link::run(&arguments),
+        Command::Multicast(arguments) => multicast::run(&arguments),
         Command::Demo(OnSite { arguments, site }) => demo::run(arguments, &site, log),
     }
 }

@@ -1,8 +1,8 @@
-//! `throughline job`, `link` and `status`: what a user of the cluster sees, queried from the JSON API of
+//! `throughline job`, `link`, `multicast` and `status`: what a user of the cluster sees, queried from the JSON API of
 //! `throughline serve`.
 //!
 //! [`Connection`] has the options of every command that queries, [`Settings`] is what they and the configuration
-//! come to, [`Server`] sends requests. [`job`], [`link`] and [`status`] have a file for each command, [`text`] lays out tables for
+//! come to, [`Server`] sends requests. [`job`], [`link`], [`multicast`] and [`status`] have a file for each command, [`text`] lays out tables for
 //! people. Nothing here opens a database.
 
 pub mod check;
@@ -10,6 +10,7 @@ mod connection;
 mod error;
 pub mod job;
 pub mod link;
+pub mod multicast;
 pub mod pause;
 mod server;
 pub mod settings;

@@ -23,6 +23,7 @@ Examples:
   throughline link n07                          of a host with one cable
   throughline link 0x0002c90300000001/7         by GUID and port
   throughline link leaf1[5] --last 1h
+  throughline link leaf1[5] --subnet 0xfe80000000000001   where several subnets have such a name
   throughline link leaf1[5] --at 2026-11-20T08:00:00Z --last 1m
   throughline link leaf1[5] --json | jq '.ab.contributors[0]'
 
@@ -62,6 +63,9 @@ pub struct Arguments {
     /// Length of the time that is shown: 30s, 10m, 2h, 1d
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span)]
     pub last: jiff::SignedDuration,
+    /// Look in this subnet only, by its prefix [default: all]
+    #[arg(long, value_name = "PREFIX")]
+    pub subnet: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -105,7 +109,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn read(server: &Server, arguments: &Arguments) -> Result<LinkShares, Failure> {
     let name = arguments.name.join(" ");
     let at = arguments.at.map(|at| at.as_millisecond().to_string());
-    let query: Vec<(&str, &str)> = at.iter().map(|at| ("at", at.as_str())).collect();
+    let at = at.iter().map(|at| ("at", at.as_str()));
+    let query: Vec<(&str, &str)> =
+        at.chain(arguments.subnet.iter().map(|subnet| ("subnet", subnet.as_str()))).collect();
     let link: LinkName = match server.get(&["link-names", &name], &query) {
         Ok(link) => link,
         Err(Error::Api { error, .. }) if NO_LINK.contains(&error.code.as_str()) => {

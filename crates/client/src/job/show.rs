@@ -1,5 +1,6 @@
 //! `job show`: one job on one page: what slows it down, who, where, its ranks, operations, regions and links, and what is worth knowing.
 
+mod broadcast;
 mod findings;
 mod identity;
 mod link_shares;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
+use throughline_api::broadcast::JobBroadcast;
 use throughline_api::jobs::{
     JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
     Region, RegionPath, Setting, Traffic,
@@ -94,6 +96,8 @@ pub struct Report {
     verdicts: Vec<JobVerdict>,
     /// What of its time in MPI was waiting for other ranks.
     waits: JobWaits,
+    /// What its ranks received in MPI_Bcast, and the PCIe links of their hosts.
+    broadcast: JobBroadcast,
 }
 
 /// Prints the page.
@@ -123,6 +127,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         let traffic = scope.spawn(|| server.get::<JobTraffic>(&["jobs", key, "traffic"], &[]));
         let shares = scope.spawn(|| server.get::<JobLinkShares>(&["jobs", key, "link-shares"], &[]));
         let waits = scope.spawn(|| server.get::<JobWaits>(&["jobs", key, "waits"], &[]));
+        let broadcast = scope.spawn(|| server.get::<JobBroadcast>(&["jobs", key, "broadcast"], &[]));
         let peaks = (links_within > 0).then(|| {
             scope.spawn(|| server.get::<JobLinkPeaks>(&["jobs", key, "link-peaks"], &[("seconds", &seconds)]))
         });
@@ -133,10 +138,11 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
             joined(traffic)?,
             joined(shares)?,
             joined(waits)?,
+            joined(broadcast)?,
         );
         Ok::<_, Failure>((parts, peaks.map(joined).transpose()?))
     });
-    let ((detail, columns, regions, traffic, shares, waits), peaks) = parts?;
+    let ((detail, columns, regions, traffic, shares, waits, broadcast), peaks) = parts?;
     let links = peaks.and_then(|peaks| peaks.links);
     let mut report = Report {
         link_shares: shares.links,
@@ -155,6 +161,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         settings: detail.settings,
         verdicts: detail.verdicts,
         waits,
+        broadcast,
     };
     report.findings = findings::of(&report);
     Ok(report)
@@ -186,6 +193,11 @@ fn text(report: &Report, width: usize) -> String {
     if !waits.is_empty() {
         text.push_str("\nWaiting for other ranks (all of it: job waits)\n");
         text.push_str(&waits);
+    }
+    let broadcast = broadcast::text(&report.broadcast, width);
+    if !broadcast.is_empty() {
+        text.push_str("\nBroadcasts, the slowest ranks first\n");
+        text.push_str(&broadcast);
     }
     if !report.regions.is_empty() {
         text.push_str("\nRegions\n");

@@ -1,6 +1,6 @@
 //! `/nodes…`: hosts, what is in them, and the links between that.
 
-use super::pcie::{Pcie, PortOf};
+use super::pcie::{Pcie, PortOf, pcie_of};
 use super::request::ApiRequest;
 use super::{Api, answer, fabric, page};
 use crate::api_error::ApiError;
@@ -288,7 +288,7 @@ fn adapters(ports: Vec<Port>, rates: &ByElement, pcie: &HashMap<i32, i64>) -> Ve
             received: adapter.in_bytes_per_second,
         })
         .collect();
-    let of: Vec<Option<Pcie>> = ports.iter().map(|port| Pcie::of(&ports, port.device)).collect();
+    let of: Vec<Option<Pcie>> = ports.iter().map(|port| pcie_of(&ports, port.device)).collect();
     for (adapter, pcie) in adapters.iter_mut().zip(of) {
         adapter.pcie = pcie;
     }

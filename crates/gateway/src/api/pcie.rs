@@ -1,20 +1,7 @@
 //! The PCIe links of a host's adapters beside what their ports carry. Pure.
 
 use super::answer::rounded;
-use serde::Serialize;
-
-/// An adapter's PCIe link.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Pcie {
-    /// What it carries in one direction, headers of PCIe's packets among it.
-    bytes_per_second: i64,
-    /// What all ports of the adapter carry in one direction at most; `None` where the speed of one is not known.
-    ports_bytes_per_second: Option<i64>,
-    /// Bytes that its ports sent as a share: at least, as headers of PCIe are not counted.
-    out_share: Option<f64>,
-    /// Bytes that they received.
-    in_share: Option<f64>,
-}
+pub use throughline_api::broadcast::Pcie;
 
 /// A port of an adapter.
 #[derive(Clone, Copy, Debug)]
@@ -31,24 +18,20 @@ pub struct PortOf<'a> {
     pub received: Option<f64>,
 }
 
-impl Pcie {
-    /// The link of an adapter of these ports. All ports of an adapter share it: a share needs the bytes of all.
-    pub fn of(ports: &[PortOf<'_>], device: &str) -> Option<Pcie> {
-        let own = || ports.iter().filter(|port| port.device == device);
-        let bytes_per_second =
-            own().find_map(|port| port.pcie_bytes_per_second).filter(|bytes| *bytes > 0)?;
-        #[allow(clippy::cast_precision_loss)] // below 2^53
-        let share = |bytes: f64| rounded(bytes / bytes_per_second as f64);
-        let sum = |value: fn(&PortOf<'_>) -> Option<f64>| own().map(value).sum::<Option<f64>>().map(share);
-        Some(Pcie {
-            bytes_per_second,
-            ports_bytes_per_second: own().map(|port| port.bytes_per_second).sum(),
-            out_share: sum(|port| port.out),
-            in_share: sum(|port| port.received),
-        })
-    }
+/// The link of an adapter of these ports. All ports of an adapter share it: a share needs the bytes of all.
+pub fn pcie_of(ports: &[PortOf<'_>], device: &str) -> Option<Pcie> {
+    let own = || ports.iter().filter(|port| port.device == device);
+    let bytes_per_second = own().find_map(|port| port.pcie_bytes_per_second).filter(|bytes| *bytes > 0)?;
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    let share = |bytes: f64| rounded(bytes / bytes_per_second as f64);
+    let sum = |value: fn(&PortOf<'_>) -> Option<f64>| own().map(value).sum::<Option<f64>>().map(share);
+    Some(Pcie {
+        bytes_per_second,
+        ports_bytes_per_second: own().map(|port| port.bytes_per_second).sum(),
+        out_share: sum(|port| port.out),
+        in_share: sum(|port| port.received),
+    })
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,10 +55,10 @@ mod tests {
             out_share: Some(0.75),
             in_share: Some(0.125),
         };
-        assert_eq!(Pcie::of(&ports, "mlx5_0"), Some(both));
-        assert_eq!(Pcie::of(&ports, "mlx5_1"), None, "not read");
+        assert_eq!(pcie_of(&ports, "mlx5_0"), Some(both));
+        assert_eq!(pcie_of(&ports, "mlx5_1"), None, "not read");
         // One port that is not read makes the share unknown, not small.
         let silent = [port("mlx5_0", None), port("mlx5_0", Some(4_000.0))];
-        assert_eq!(Pcie::of(&silent, "mlx5_0").unwrap().out_share, None);
+        assert_eq!(pcie_of(&silent, "mlx5_0").unwrap().out_share, None);
     }
 }

@@ -3,16 +3,18 @@
 
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
-use super::group_traffic::{GroupRate, TreeQuery, TreeTraffic, group_rates};
+use super::group_traffic::{GroupRate, TreeQuery, group_rates};
 use super::subnet;
 use super::topology::Topology;
 use super::trees::{Reach, Trees};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use throughline_api::multicast::{
+    KnownGroup, MulticastGroups, MulticastLid, MulticastMember, MulticastTree, TreeLinks,
+};
 use throughline_query::links::multicast as tables;
 use throughline_query::load::Window;
 use throughline_query::multicast::{self, Group, Member};
@@ -26,77 +28,6 @@ const RECEIVES: i32 = 0b0011;
 /// Window unless the request has another, seconds: a port that carries little has a row a minute.
 const WINDOW_SECONDS: f64 = 60.0;
 const WINDOW_SECONDS_MAX: f64 = 86_400.0;
-
-#[derive(Serialize)]
-struct Groups {
-    subnet: String,
-    topology: String,
-    at_ms: i64,
-    window_seconds: f64,
-    groups: Vec<GroupResponse>,
-}
-
-#[derive(Serialize)]
-struct GroupResponse {
-    mlid: u16,
-    switches: usize,
-    adapters: usize,
-    links: usize,
-    packets_per_second: Option<f64>,
-    packets_kind: Option<&'static str>,
-    known: Vec<Known>,
-}
-
-/// A group as the subnet administrator reported it.
-#[derive(Serialize)]
-struct Known {
-    mgid: String,
-    name: Option<String>,
-    pkey: i32,
-    mtu_bytes: Option<i32>,
-    rate_bytes_per_second: Option<i64>,
-    service_level: i32,
-    members: Option<i32>,
-    is_listed: bool,
-}
-
-#[derive(Serialize)]
-struct Tree {
-    subnet: String,
-    topology: String,
-    at_ms: i64,
-    window_seconds: f64,
-    mlid: u16,
-    known: Vec<Known>,
-    members: Vec<MemberResponse>,
-    nodes: Vec<usize>,
-    parts: usize,
-    links: Links,
-    /// `None` where the tree is too large.
-    traffic: Option<TreeTraffic>,
-}
-
-#[derive(Serialize)]
-struct MemberResponse {
-    mgid: String,
-    port_guid: String,
-    node: Option<usize>,
-    port: Option<i32>,
-    name: Option<String>,
-    host: Option<String>,
-    state: &'static str,
-    is_reached: Option<bool>,
-}
-
-/// Links that carry it, from the root down, and which of their ends send it.
-#[derive(Default, Serialize)]
-struct Links {
-    link: Vec<usize>,
-    ab: Vec<bool>,
-    ba: Vec<bool>,
-    depth: Vec<usize>,
-    is_a_above: Vec<bool>,
-}
 
 /// What both requests begin with.
 struct Read {
@@ -122,7 +53,7 @@ pub async fn groups(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let Read { subnet, topology, window, .. } = read;
     let topology = topology.version.clone();
     let Window { at: at_ms, seconds: window_seconds, .. } = window;
-    answer::json(&Groups { subnet, topology, at_ms, window_seconds, groups }, &request.headers)
+    answer::json(&MulticastGroups { subnet, topology, at_ms, window_seconds, groups }, &request.headers)
 }
 
 /// `GET /fabric/{subnet}/groups/{mlid}`.
@@ -187,8 +118,8 @@ impl Read {
         self.trees.by_mlid.keys().copied().chain(self.groups.iter().map(|group| group.mlid)).collect()
     }
 
-    fn known(&self, mlid: u16) -> Vec<Known> {
-        let known = |group: &Group| Known {
+    fn known(&self, mlid: u16) -> Vec<KnownGroup> {
+        let known = |group: &Group| KnownGroup {
             mgid: group.mgid.clone(),
             name: group.name.clone(),
             pkey: group.pkey,
@@ -201,16 +132,16 @@ impl Read {
         self.groups.iter().filter(|group| group.mlid == mlid).map(known).collect()
     }
 
-    fn listed(&self, mlid: u16, rates: &HashMap<u16, GroupRate>) -> GroupResponse {
+    fn listed(&self, mlid: u16, rates: &HashMap<u16, GroupRate>) -> MulticastLid {
         let reach = self.trees.by_mlid.get(&mlid);
         let rate = rates.get(&mlid);
-        GroupResponse {
+        MulticastLid {
             mlid,
             switches: reach.map_or(0, |reach| reach.switches.len()),
             adapters: reach.map_or(0, |reach| reach.adapters.len()),
             links: reach.map_or(0, |reach| reach.links.len()),
             packets_per_second: rate.map(|rate| rate.0),
-            packets_kind: rate.map(|rate| rate.1),
+            packets_kind: rate.map(|rate| rate.1.to_owned()),
             known: self.known(mlid),
         }
     }
@@ -226,14 +157,17 @@ impl Read {
         mtus.into_iter().filter_map(|(mlid, mtu)| Some((mlid, mtu?))).collect()
     }
 
-    async fn tree(&self, client: &Client, mlid: u16, members: &[Member]) -> Result<Tree, ApiError> {
+    async fn tree(&self, client: &Client, mlid: u16, members: &[Member]) -> Result<MulticastTree, ApiError> {
         let Read { topology, trees, window, .. } = self;
         let reach = &trees.by_mlid[&mlid];
         let (branches, parts) = reach.walk(topology);
-        let mut links = Links::default();
+        let mut links = TreeLinks::default();
         for branch in branches {
             let [ab, ba] = reach.links[&branch.link];
+            let [a, b] = topology.ends[branch.link]
+                .map(|end| format!("{}[{}]", topology.columns.nodes.name[end.node], end.number));
             links.link.push(branch.link);
+            links.name.push(if branch.is_a_above { format!("{a} → {b}") } else { format!("{b} → {a}") });
             links.ab.push(ab);
             links.ba.push(ba);
             links.depth.push(branch.depth);
@@ -243,7 +177,7 @@ impl Read {
         let traffic = query.read(client, window).await?;
         let members = members.iter().map(|member| self.member(reach, member, members.len())).collect();
         let nodes: BTreeSet<usize> = reach.adapters.iter().map(|(node, _)| *node).collect();
-        Ok(Tree {
+        Ok(MulticastTree {
             subnet: self.subnet.clone(),
             topology: topology.version.clone(),
             at_ms: window.at,
@@ -258,7 +192,7 @@ impl Read {
         })
     }
 
-    fn member(&self, reach: &Reach, member: &Member, count: usize) -> MemberResponse {
+    fn member(&self, reach: &Reach, member: &Member, count: usize) -> MulticastMember {
         let columns = &self.topology.columns.nodes;
         let node = member.port.and_then(|(node, _)| self.topology.place_of.get(&node).copied());
         let is_switch = node.is_some_and(|node| self.topology.kind(node) == "switch");
@@ -269,14 +203,14 @@ impl Read {
             end.is_some_and(|end| reach.adapters.contains(&end) || is_switch && reach.own.contains(&end.0));
         // One member alone needs no tree, and who only sends is not sent to.
         let needs_tree = member.join_state & RECEIVES != 0 && count > 1;
-        MemberResponse {
+        MulticastMember {
             mgid: member.mgid.clone(),
             port_guid: member.port_guid.clone(),
             node,
             port,
             name: node.map(|node| columns.name[node].clone()),
             host: node.and_then(|node| columns.host[node].clone()),
-            state: state_name(member.join_state),
+            state: state_name(member.join_state).to_owned(),
             is_reached: needs_tree.then_some(is_reached),
         }
     }

@@ -8,8 +8,8 @@ use super::super::answer::rounded;
 use super::topology::{Port, Topology};
 use super::trees::{Reach, Trees};
 use crate::api_error::ApiError;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use throughline_api::multicast::{Directions, MulticastLoss, SwitchLoss, TreeTraffic};
 use throughline_query::load::Window;
 use throughline_query::multicast::{Count, SLACK_MS, around, inside};
 use throughline_shares::wire::{LARGEST_MTU_BYTES, MULTICAST_HEADER_BYTES};
@@ -21,56 +21,6 @@ pub const PORTS_MAX: usize = 24_000;
 const LINKS_OF_RATE: usize = 8;
 /// Ports whose counters a list reads; groups of higher LIDs have no rate then.
 const LIST_PORTS_MAX: usize = 4096;
-
-/// Packets that are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Loss {
-    /// At least so many.
-    lost_packets: i64,
-    /// Of so many.
-    packets: i64,
-    /// In so many seconds.
-    seconds: f64,
-}
-
-impl Loss {
-    /// Of packets that were due at least, over the time of their count, and those that were counted over a longer one.
-    fn new(due: i64, seconds: f64, counted: i64) -> Loss {
-        Loss { lost_packets: (due - counted).max(0), packets: due, seconds: rounded(seconds) }
-    }
-}
-
-/// Values of both directions of each link of a tree.
-#[derive(Debug, Serialize)]
-pub struct Directions<T> {
-    ab: Vec<Option<T>>,
-    ba: Vec<Option<T>>,
-}
-
-impl<T> Default for Directions<T> {
-    fn default() -> Directions<T> {
-        Directions { ab: Vec::new(), ba: Vec::new() }
-    }
-}
-
-/// What ports counted on a tree, in the order of its links.
-#[derive(Debug, Default, Serialize)]
-pub struct TreeTraffic {
-    /// Multicast packets of all groups.
-    packets_per_second: Directions<f64>,
-    /// Bytes of these at most.
-    bound_bytes_per_second: Directions<f64>,
-    /// Multicast LIDs whose packets they are.
-    mlids: Vec<usize>,
-    loss: Directions<Loss>,
-    switches: Vec<SwitchLoss>,
-}
-
-#[derive(Debug, Serialize)]
-struct SwitchLoss {
-    node: usize,
-    loss: Option<Loss>,
-}
 
 /// A group's packets per second, and how that is known.
 pub type GroupRate = (f64, &'static str);
@@ -158,7 +108,11 @@ impl TreeQuery<'_> {
             }
             made.mlids.push(self.trees.sharing(*link));
         }
-        let switch = |node: &usize| SwitchLoss { node: *node, loss: self.switch_loss(*node, counts, inner) };
+        let switch = |node: &usize| SwitchLoss {
+            node: *node,
+            name: self.topology.columns.nodes.name[*node].clone(),
+            loss: self.switch_loss(*node, counts, inner),
+        };
         made.switches = self.reach.switches.iter().map(switch).collect();
         made
     }
@@ -177,7 +131,7 @@ impl TreeQuery<'_> {
         switch: usize,
         counts: &HashMap<i32, Count>,
         inner: &HashMap<(i32, i64, i64), Count>,
-    ) -> Option<Loss> {
+    ) -> Option<MulticastLoss> {
         let outputs = self.outputs(switch);
         let (from, to) = common(&outputs, counts)?;
         let sent: i64 = outputs.values().map(|port| counts.get(&port.id)?.sent).sum::<Option<i64>>()?;
@@ -193,7 +147,7 @@ impl TreeQuery<'_> {
                 seconds = seconds.max(count.seconds());
             }
         }
-        due.map(|due| Loss::new(due, seconds, sent))
+        due.map(|due| missing(due, seconds, sent))
     }
 }
 
@@ -206,10 +160,20 @@ fn direction_rate(sender: Option<&Count>, receiver: Option<&Count>) -> Option<f6
 }
 
 /// What a link's receiver counted less than its sender.
-fn link_loss(sender: i32, receiver: Option<&Count>, inner: &HashMap<(i32, i64, i64), Count>) -> Option<Loss> {
+fn link_loss(
+    sender: i32,
+    receiver: Option<&Count>,
+    inner: &HashMap<(i32, i64, i64), Count>,
+) -> Option<MulticastLoss> {
     let receiver = receiver?;
     let count = inner.get(&within(sender, receiver.from, receiver.to))?;
-    Some(Loss::new(count.sent?, count.seconds(), receiver.received?))
+    Some(missing(count.sent?, count.seconds(), receiver.received?))
+}
+
+/// What is missing of packets that were due at least, over the time of their count, behind those that were counted over a
+/// longer one.
+fn missing(due: i64, seconds: f64, counted: i64) -> MulticastLoss {
+    MulticastLoss { lost_packets: (due - counted).max(0), packets: due, seconds: rounded(seconds) }
 }
 
 /// A port and the time inside of another one's readings.

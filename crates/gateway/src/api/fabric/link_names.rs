@@ -32,6 +32,7 @@ const SIMILAR: f64 = 0.7;
 /// `GET /link-names/{name}`.
 pub async fn link_name(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let at = request.at()?;
+    let only = request.text("subnet")?;
     request.done()?;
     if request.path("name").len() > NAME_BYTES {
         let message = format!("a name of more than {NAME_BYTES} bytes");
@@ -41,7 +42,11 @@ pub async fn link_name(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
     let (prefixes, topologies, ports) = api
         .query(async |client| {
             let (mut prefixes, mut topologies) = (Vec::new(), Vec::new());
-            for subnet in fabric::subnets(client).await? {
+            let subnets = match only {
+                Some(prefix) => vec![super::subnet(client, prefix).await?],
+                None => fabric::subnets(client).await?,
+            };
+            for subnet in subnets {
                 topologies.push(api.topology(client, &subnet, at).await?);
                 prefixes.push(subnet.prefix);
             }
@@ -245,7 +250,7 @@ fn several(topologies: &[Arc<Topology>], name: &str, all: &BTreeSet<Found>, coun
     let more = if count > CANDIDATES_MAX { ", …" } else { "" };
     ApiError::ambiguous(
         format!("{} fits {count} links: {}{more}", plain(name), listed.join(", ")),
-        "name one of them with its port, as leaf1[5], or by both ends",
+        "name one of them with its port, as leaf1[5], by both ends, or with its `subnet`",
     )
 }
 
@@ -253,7 +258,11 @@ fn described(topologies: &[Arc<Topology>], found: &Found) -> String {
     let topology = &topologies[found.subnet];
     let [a, b] = topology.ends[found.link];
     let (from, to) = if found.from_a { (a, b) } else { (b, a) };
-    format!("{} to {}", plain(&port_name(topology, from)), plain(&port_name(topology, to)))
+    let subnet = match topologies {
+        [_] => String::new(),
+        _ => format!(" of subnet {}", topology.columns.subnet),
+    };
+    format!("{} to {}{subnet}", plain(&port_name(topology, from)), plain(&port_name(topology, to)))
 }
 
 fn nothing(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> ApiError {

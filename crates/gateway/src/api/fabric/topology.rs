@@ -56,7 +56,8 @@ pub struct Topology {
 /// The columns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Columns {
-    subnet: String,
+    /// Prefix of the subnet.
+    pub subnet: String,
     version: String,
     at_ms: i64,
     changed_ms: Option<i64>,

@@ -1,15 +1,15 @@
 //! `/jobs/{job}/broadcast`: bytes a second of a job's broadcasts by rank, and the PCIe links of its hosts' adapters.
 
-use super::super::pcie::{Pcie, PortOf};
+use super::super::pcie::{PortOf, pcie_of};
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
+use throughline_api::broadcast::{BroadcastAdapter, BroadcastHost, BroadcastRanks, JobBroadcast};
 use throughline_query::broadcast::{self, RankBroadcast};
 use throughline_query::jobs::{self, Job, Rank};
 use throughline_query::nodes;
@@ -24,44 +24,6 @@ const SHORTEST_MS: i64 = 10_000;
 /// Hosts whose adapters are listed.
 const HOSTS_MAX: usize = 1_024;
 
-#[derive(Serialize)]
-struct Broadcast {
-    job_key: String,
-    from_ms: i64,
-    to_ms: i64,
-    hosts: Vec<Host>,
-    ranks: Ranks,
-}
-
-/// Columns.
-#[derive(Default, Serialize)]
-struct Ranks {
-    rank: Vec<i32>,
-    host: Vec<Option<String>>,
-    calls: Vec<i64>,
-    sent_bytes: Vec<i64>,
-    received_low_bytes: Vec<i64>,
-    received_high_bytes: Vec<i64>,
-    kind: Vec<&'static str>,
-    elapsed_seconds: Vec<f64>,
-    low_bytes_per_second: Vec<Option<f64>>,
-    high_bytes_per_second: Vec<Option<f64>>,
-}
-
-#[derive(Serialize)]
-struct Host {
-    host: String,
-    adapters: Vec<Adapter>,
-}
-
-#[derive(Serialize)]
-struct Adapter {
-    device: String,
-    out_bytes_per_second: Option<f64>,
-    in_bytes_per_second: Option<f64>,
-    pcie: Option<Pcie>,
-}
-
 /// `GET /jobs/{job}/broadcast`.
 pub async fn broadcast(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     request.done()?;
@@ -75,7 +37,7 @@ pub async fn broadcast(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
             // Without broadcasts its hosts are of no interest here.
             let hosts = if by_rank.is_empty() { Vec::new() } else { hosts(client, &ranks, &grid).await? };
             let ranks = columns(&by_rank, &ranks);
-            Ok(Broadcast { job_key: job.key, from_ms: grid.from, to_ms: grid.to(), hosts, ranks })
+            Ok(JobBroadcast { job_key: job.key, from_ms: grid.from, to_ms: grid.to(), hosts, ranks })
         })
         .await?;
     answer::json(&response, &request.headers)
@@ -88,9 +50,9 @@ fn span(job: &Job, now: i64) -> Grid {
     Grid { from, step: to - from, steps: 1 }
 }
 
-fn columns(by_rank: &[RankBroadcast], ranks: &[Rank]) -> Ranks {
+fn columns(by_rank: &[RankBroadcast], ranks: &[Rank]) -> BroadcastRanks {
     let host_of: HashMap<i32, &str> = ranks.iter().map(|rank| (rank.rank, rank.host.as_str())).collect();
-    let mut columns = Ranks::default();
+    let mut columns = BroadcastRanks::default();
     for rank in by_rank {
         #[allow(clippy::cast_precision_loss)] // below 2^53
         let rate = |bytes: i64| {
@@ -102,7 +64,7 @@ fn columns(by_rank: &[RankBroadcast], ranks: &[Rank]) -> Ranks {
         columns.sent_bytes.push(rank.sent_bytes);
         columns.received_low_bytes.push(rank.received_low_bytes);
         columns.received_high_bytes.push(rank.received_high_bytes);
-        columns.kind.push(if rank.is_bound { "bound" } else { "modelled" });
+        columns.kind.push(if rank.is_bound { "bound" } else { "modelled" }.to_owned());
         columns.elapsed_seconds.push(rank.elapsed_seconds);
         columns.low_bytes_per_second.push(rate(rank.received_low_bytes));
         columns.high_bytes_per_second.push(rate(rank.received_high_bytes));
@@ -111,7 +73,7 @@ fn columns(by_rank: &[RankBroadcast], ranks: &[Rank]) -> Ranks {
 }
 
 /// Adapters of the hosts of ranks, in the order of these, and what their ports carried on average.
-async fn hosts(client: &Client, ranks: &[Rank], grid: &Grid) -> Result<Vec<Host>, ApiError> {
+async fn hosts(client: &Client, ranks: &[Rank], grid: &Grid) -> Result<Vec<BroadcastHost>, ApiError> {
     let mut names: Vec<&str> = Vec::new();
     for rank in ranks {
         if !names.contains(&rank.host.as_str()) && names.len() < HOSTS_MAX {
@@ -150,13 +112,13 @@ async fn hosts(client: &Client, ranks: &[Rank], grid: &Grid) -> Result<Vec<Host>
         let sum = |device: &str, value: fn(&PortOf<'_>) -> Option<f64>| {
             own.iter().filter(|port| port.device == device).map(value).sum::<Option<f64>>().map(f64::round)
         };
-        let adapter = |device: &str| Adapter {
+        let adapter = |device: &str| BroadcastAdapter {
             device: device.to_owned(),
             out_bytes_per_second: sum(device, |port| port.out),
             in_bytes_per_second: sum(device, |port| port.received),
-            pcie: Pcie::of(&own, device),
+            pcie: pcie_of(&own, device),
         };
         devices.into_iter().map(adapter).collect()
     };
-    Ok(known.into_iter().map(|host| Host { adapters: adapters(host.id), host: host.name }).collect())
+    Ok(known.into_iter().map(|host| BroadcastHost { adapters: adapters(host.id), host: host.name }).collect())
 }
