@@ -198,6 +198,11 @@ impl Writer {
     }
 }
 
+/// SQLSTATE and message of a statement whose catalogue row another session changed: a hypertable's first chunk is made
+/// while somebody grants a right to it (`simple_heap_update` of PostgreSQL's heapam.c; no state of its own).
+const INTERNAL_ERROR: &str = "XX000";
+const CONCURRENTLY_UPDATED: &str = "tuple concurrently updated";
+
 /// SQLSTATE of a statement that was ended for its time.
 const TOO_SLOW: &str = "57014";
 
@@ -428,7 +433,12 @@ async fn write_rows(
 fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Failed + '_ {
     move |error| {
         let state = error.code().map(|state| state.code().to_owned()).unwrap_or_default();
+        let is_lost_race = state == INTERNAL_ERROR
+            && error.as_db_error().is_some_and(|error| error.message() == CONCURRENTLY_UPDATED);
         let error = Error::from_postgres(what, &error);
+        if is_lost_race {
+            return Failed::Race(error);
+        }
         match (state.as_str(), state.get(..2)) {
             // The server is there, and this was too much for it.
             (TOO_SLOW, _) => {

@@ -276,6 +276,27 @@ async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
     assert_eq!(count(&client, "job_rank").await, 2);
 }
 
+/// As when the first chunk of a table is made while another server grants a right to the table.
+#[tokio::test]
+async fn a_catalogue_row_that_another_session_changed_is_no_refusal() {
+    let (_, client, mut writer) = fresh().await;
+    // A sequence keeps its value when the transaction is rolled back.
+    let once = "CREATE SEQUENCE attempts;
+        CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('attempts') = 1 THEN
+                RAISE EXCEPTION 'tuple concurrently updated' USING ERRCODE = 'XX000';
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER fail_once BEFORE INSERT ON ib_port_counters FOR EACH ROW EXECUTE FUNCTION fail_once()";
+    client.batch_execute(once).await.unwrap();
+    let outcome = writer.write(&[entry(Uuid::new_v4(), 1, port_batch(1, 1))]).await.unwrap();
+    assert_eq!(outcome.rows, 1);
+    assert_eq!(count(&client, "ib_port_counters").await, 1);
+    let attempts: i64 = client.query_one("SELECT last_value FROM attempts", &[]).await.unwrap().get(0);
+    assert_eq!(attempts, 2);
+}
+
 #[tokio::test]
 async fn a_missing_schema_is_the_databases_fault_and_no_batch_is_set_aside() {
     let database = testing::empty_database().await;
