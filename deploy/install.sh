@@ -70,7 +70,7 @@ for file in "$top"/deploy/systemd/*; do put 644 "$file" lib/systemd/system; done
 put 644 "$top/deploy/sysusers.d/throughline.conf" lib/sysusers.d
 put 644 "$top/deploy/tmpfiles.d/throughline.conf" lib/tmpfiles.d
 for file in "$top"/deploy/udev/*; do put 644 "$file" lib/udev/rules.d; done
-(cd "$top/deploy" && find config containers grafana modulefiles pbs prometheus slurm -type f) | while read -r file; do
+(cd "$top/deploy" && find config containers grafana modulefiles pbs postgresql prometheus slurm -type f) | while read -r file; do
     put 644 "$top/deploy/$file" "share/throughline/$(dirname "$file")"
 done
 for file in "$top"/dashboards/*.json; do put 644 "$file" share/throughline/dashboards; done

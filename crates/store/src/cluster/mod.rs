@@ -8,6 +8,7 @@ mod installation;
 mod process;
 mod root;
 mod settings;
+mod tuning;
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,6 +23,7 @@ pub use installation::Installation;
 use crate::database::{READ_ROLE, WRITE_ROLE};
 use crate::{Database, Error, Migrated, migrate};
 use folder::ServerUser;
+use tuning::Machine;
 
 /// The bootstrap superuser; used only to set up and to update the extension.
 pub(crate) const ADMIN_ROLE: &str = "throughline_admin";
@@ -248,10 +250,14 @@ impl PrivateCluster {
                 if left_behind || lifetime == Lifetime::Detached {
                     process::mark_owner(&cluster.folder, lifetime)?;
                 }
+                // What an earlier version started has its settings; most of them take effect without a new start.
+                if cluster.write_settings()? {
+                    process::reload(&cluster.folder);
+                }
                 return Ok(if left_behind { Started::TakenOver } else { Started::Already });
             }
             cluster.make_data_folder()?;
-            settings::write(&cluster.folder, &cluster.user, cluster.throw_away)?;
+            cluster.write_settings()?;
             process::start(&cluster.folder, &cluster.installation, &cluster.user)?;
             process::mark_owner(&cluster.folder, lifetime)?;
             Ok(Started::Now)
@@ -344,6 +350,14 @@ impl PrivateCluster {
     /// As [`PrivateCluster::stop`].
     pub async fn stop_own(&self) -> Result<bool, Error> {
         if process::is_own(&self.folder) { self.stop().await } else { Ok(false) }
+    }
+
+    /// Writes the configuration files; whether one of them changed.
+    fn write_settings(&self) -> Result<bool, Error> {
+        // A test's files are not worth the question.
+        let has_lz4 = !self.throw_away && process::takes_lz4(&self.folder, &self.installation, &self.user);
+        let machine = Machine::measure(&folder::data_folder(&self.folder), has_lz4);
+        settings::write(&self.folder, &self.user, &machine, self.throw_away)
     }
 
     fn make_data_folder(&self) -> Result<bool, Error> {

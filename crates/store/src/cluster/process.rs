@@ -14,7 +14,8 @@ use super::{Installation, Lifetime, STATE_REMEDY};
 use crate::Error;
 use crate::error::NO_SPACE;
 
-/// How long the server may take to come up: after a crash it replays up to `max_wal_size` of log.
+/// How long a call waits for the server to come up: after a crash it replays up to `max_wal_size` of log, which may take
+/// longer; then it goes on by itself, and the caller tries again.
 const START_LIMIT_SECONDS: &str = "120";
 
 /// How long a fast stop may take: a checkpoint of the shared buffers to a slow disk.
@@ -76,6 +77,21 @@ pub(super) fn start(folder: &Path, installation: &Installation, user: &ServerUse
         format!("its log {} ends: {}", log.display(), tail(&fs::read_to_string(&log).unwrap_or_default()))
     });
     started.map_err(|error| temporary_where_so(error, running(folder).is_some()))
+}
+
+/// Whether this PostgreSQL was built with LZ4: it prints the setting, or refuses it.
+pub(super) fn takes_lz4(folder: &Path, installation: &Installation, user: &ServerUser) -> bool {
+    let mut command = program(installation, "postgres", folder, user);
+    command.args(["-C", "wal_compression", "-c", "wal_compression=lz4", "-D"]).arg(data_folder(folder));
+    run(&mut command, "looking for LZ4", String::new).is_ok()
+}
+
+/// Lets a running server read its configuration again.
+pub(super) fn reload(folder: &Path) {
+    if let Some(pid) = running(folder) {
+        // One that ends meanwhile reads it at its next start.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGHUP);
+    }
 }
 
 /// The operation in messages.

@@ -1,5 +1,5 @@
-//! The cluster's configuration files, written anew at every start. A site's own settings go to `local.conf`
-//! in the data folder, which is read last and never touched.
+//! The cluster's configuration files, written anew at every start, so that clusters of earlier versions get the settings of
+//! this one. A site's own settings go to `local.conf` in the data folder, which is read last and never touched.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,32 +7,36 @@ use std::path::Path;
 
 use super::ADMIN_ROLE;
 use super::folder::{self, ServerUser, data_folder, socket_folder};
+use super::tuning::{self, Machine, Setting};
 use crate::Error;
 use crate::database::{READ_ROLE, WRITE_ROLE};
 
-/// Shared buffers: a 16th of the machine's memory between these bounds. The compute belongs to others on a
-/// small machine, and the page cache serves the rest on a large one.
-const SHARED_BUFFERS_MEGABYTES: std::ops::RangeInclusive<u64> = 64..=4096;
-
-/// A query over a day of 1 h chunks of several tables locks each of them and its index.
-const LOCKS_PER_TRANSACTION: u32 = 512;
-
-/// Writes `postgresql.conf`, `pg_hba.conf` and `pg_ident.conf`.
-pub(super) fn write(folder: &Path, user: &ServerUser, throw_away: bool) -> Result<(), Error> {
+/// Writes `postgresql.conf`, `pg_hba.conf` and `pg_ident.conf`; whether one of them changed.
+pub(super) fn write(
+    folder: &Path,
+    user: &ServerUser,
+    machine: &Machine,
+    throw_away: bool,
+) -> Result<bool, Error> {
     let data = data_folder(folder);
     let socket = socket_folder(folder);
+    let mut has_changed = false;
     for (name, text) in [
-        ("postgresql.conf", postgresql_conf(&socket, shared_buffers_megabytes(), throw_away)),
+        ("postgresql.conf", postgresql_conf(&socket, machine, throw_away)),
         ("pg_hba.conf", "local all all peer map=throughline\n".to_owned()),
         ("pg_ident.conf", ident_conf(&user.name)),
     ] {
         let path = data.join(name);
+        if fs::read_to_string(&path).is_ok_and(|present| present == text) {
+            continue;
+        }
         folder::replace(&path, &text)?;
+        has_changed = true;
     }
-    Ok(())
+    Ok(has_changed)
 }
 
-fn postgresql_conf(socket: &Path, shared_buffers: u64, throw_away: bool) -> String {
+fn postgresql_conf(socket: &Path, machine: &Machine, throw_away: bool) -> String {
     let socket = socket.display().to_string().replace('\'', "''");
     let mut text = format!(
         "# Written at every start. Own settings go to local.conf beside this file.\n\
@@ -42,15 +46,7 @@ fn postgresql_conf(socket: &Path, shared_buffers: u64, throw_away: bool) -> Stri
          port = {port}\n\
          shared_preload_libraries = 'timescaledb'\n\
          timescaledb.telemetry_level = off\n\
-         jit = off  # the prefix has no LLVM, and these queries are short\n\
          max_connections = 100\n\
-         max_locks_per_transaction = {LOCKS_PER_TRANSACTION}\n\
-         shared_buffers = {shared_buffers}MB\n\
-         work_mem = 32MB\n\
-         maintenance_work_mem = 128MB\n\
-         max_wal_size = 2GB\n\
-         checkpoint_timeout = 15min\n\
-         wal_compression = on\n\
          timezone = 'GMT'  # the only zone that needs no files\n\
          log_timezone = 'GMT'\n\
          lc_messages = 'C'\n\
@@ -58,6 +54,10 @@ fn postgresql_conf(socket: &Path, shared_buffers: u64, throw_away: bool) -> Stri
          log_checkpoints = off\n",
         port = folder::SOCKET_NUMBER,
     );
+    for Setting { name, value, reason } in tuning::settings(machine) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name} = {value}  # {reason}");
+    }
     if throw_away {
         // Files of a test: gone with it. No background workers, so that a template can be copied at any time.
         text.push_str(
@@ -89,22 +89,14 @@ fn ident_conf(server_user: &str) -> String {
     text
 }
 
-fn shared_buffers_megabytes() -> u64 {
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes = memory
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok())
-        .unwrap_or(0);
-    (kibibytes / 1024 / 16).clamp(*SHARED_BUFFERS_MEGABYTES.start(), *SHARED_BUFFERS_MEGABYTES.end())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_the_socket_is_served_and_data_is_synced() {
-        let text = postgresql_conf(Path::new("/s/it's"), 128, false);
+        let machine = Machine { memory_bytes: 0, disk_bytes: 0, has_lz4: true };
+        let text = postgresql_conf(Path::new("/s/it's"), &machine, false);
         assert!(text.contains("listen_addresses = ''\n"), "{text}");
         assert!(text.contains("unix_socket_directories = '/s/it''s'\n"), "{text}");
         assert!(!text.contains("fsync"), "{text}");

@@ -82,6 +82,36 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
 }
 
 #[tokio::test]
+async fn a_cluster_of_an_earlier_version_gets_this_ones_settings_while_it_runs() {
+    let state = State::new();
+    let cluster = PrivateCluster::find(&state.options()).unwrap();
+    cluster.init().await.unwrap();
+    let (own, conf) = (state.0.join("db/data/local.conf"), state.0.join("db/data/postgresql.conf"));
+    std::fs::write(&own, "max_wal_size = 2GB\nwal_compression = pglz\n").unwrap();
+    let (database, _) = cluster.run(Lifetime::Detached).await.unwrap();
+    // As an earlier version left it: the server has its values, and the file is another.
+    std::fs::remove_file(own).unwrap();
+    std::fs::write(conf, "# of an earlier version\n").unwrap();
+    let client = database.connect().await.unwrap();
+    assert_eq!(shown(&client, "wal_compression").await, "pglz");
+
+    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, Started::Already);
+    while shown(&client, "wal_compression").await != "lz4" {
+        tokio::task::yield_now().await;
+    }
+    let megabytes = shown(&client, "max_wal_size").await;
+    let megabytes = megabytes.strip_suffix("GB").map_or_else(
+        || megabytes.strip_suffix("MB").unwrap().parse::<u64>().unwrap(),
+        |gigabytes| gigabytes.parse::<u64>().unwrap() * 1024,
+    );
+    assert!((1024..=8192).contains(&megabytes), "{megabytes}");
+}
+
+async fn shown(client: &tokio_postgres::Client, name: &str) -> String {
+    client.query_one(&format!("SHOW {name}"), &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_come_up_shows_its_log() {
     let state = State::new();
     let cluster = PrivateCluster::find(&state.options()).unwrap();
