@@ -3,6 +3,7 @@
 mod earlier;
 mod gpus;
 mod links;
+mod nodes;
 mod places;
 
 use crate::jobs::{self, Job};
@@ -27,8 +28,15 @@ const RECENT_MS: i64 = 600_000;
 /// Shares of links of the last window of a job are of a window that ends later.
 const WINDOW_MS: i64 = 10_000;
 
-/// How long places of ranks and names of ports are cached.
+/// How long names of ports are cached.
 const FRESH: Duration = Duration::from_secs(600);
+
+/// Who sends to whom, and where ranks are, is read again when a job is three times as old as it was then: early, as a job's start
+/// is not what it does later, and ever more seldom, as it takes ten times as long as all the rest.
+const AGES: f64 = 2.0;
+
+/// But not sooner and not later than this, seconds.
+const REREAD_SECONDS: (f64, f64) = (120.0, 1800.0);
 
 /// Pairs of ranks that are read of a job's traffic; a job with more is not arranged anew.
 const PAIRS_MAX: i64 = 200_000;
@@ -55,6 +63,7 @@ pub struct Cache {
 #[derive(Debug)]
 struct Cached {
     since: Instant,
+    fresh_for: Duration,
     ranks: usize,
     places: Arc<Places>,
 }
@@ -69,8 +78,14 @@ impl Cache {
     /// Places of a job that are not old, as long as it has as many ranks.
     fn places(&self, job: i32, ranks: usize) -> Option<Arc<Places>> {
         let cached = self.jobs.get(&job)?;
-        (cached.ranks == ranks && cached.since.elapsed() < FRESH).then(|| Arc::clone(&cached.places))
+        (cached.ranks == ranks && cached.since.elapsed() < cached.fresh_for)
+            .then(|| Arc::clone(&cached.places))
     }
+}
+
+/// How long what was read of a job of this age, seconds, is cached.
+fn fresh_for(age: f64) -> Duration {
+    Duration::from_secs_f64((AGES * age).clamp(REREAD_SECONDS.0, REREAD_SECONDS.1))
 }
 
 /// Prepares a connection for many jobs: a statement that takes longer than 10 s ends, so that one job costs the others no more,
@@ -113,6 +128,9 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     };
     places.put_into(&mut evidence.ranks);
     let links = links::of_job(client, id, &places, (from, end + WINDOW_MS), source, &mut cache.ports).await?;
+    links.put_errors(&mut evidence.ranks, &places);
+    nodes::bindings(client, id, &mut evidence.ranks, (from, end)).await?;
+    nodes::gpu_links(client, id, &mut evidence.ranks, (from, end)).await?;
     // Operations are of the whole time, and what their bytes take of a part of it.
     let whole_time = evidence.seconds / milliseconds_as_seconds(end - from).max(1.0);
     evidence.ideals = links.ideals(&evidence.ranks, &places, whole_time);
@@ -120,7 +138,8 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     if has_traffic {
         evidence.traffic = pairs(client, id, &evidence.ranks, &places).await?;
         let ranks = evidence.ranks.len();
-        cache.jobs.insert(id, Cached { since: Instant::now(), ranks, places });
+        let fresh_for = fresh_for(evidence.seconds);
+        cache.jobs.insert(id, Cached { since: Instant::now(), fresh_for, ranks, places });
     }
     evidence.gpu_links = gpus::links(client, id, from, end).await?;
     evidence.before = earlier::run(client, job).await?;
@@ -280,6 +299,12 @@ async fn pairs(client: &Client, id: i32, ranks: &[Rank], places: &Places) -> Res
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_young_jobs_traffic_is_read_again_soon() {
+        let seconds = |age: f64| super::fresh_for(age).as_secs();
+        assert_eq!([seconds(10.0), seconds(200.0), seconds(86_400.0)], [120, 400, 1800]);
+    }
+
     #[test]
     fn lists_of_cpus_are_numbers() {
         assert_eq!(super::numbers("0-3,8"), [0, 1, 2, 3, 8]);

@@ -1,5 +1,7 @@
 //! What is known of a job, as verdicts need it. What is not known is absent, never 0: a verdict that needs it stays silent.
 
+use crate::statistics::median;
+
 /// A job over the time that is judged.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -62,8 +64,15 @@ pub struct Rank {
     pub port_bytes_per_second: Option<f64>,
     /// Errors of that port's link in the time that is judged.
     pub port_errors: Option<u64>,
-    /// Speed of its GPU's links, all together, bytes per second.
+    /// Speed of its GPU's active links, all together, bytes per second; of several GPUs the least.
     pub gpu_link_bytes_per_second: Option<f64>,
+    /// Errors of these links in the time that is judged, those of all its GPUs.
+    pub gpu_link_errors: Option<u64>,
+    /// Ranks, of other jobs too, that are bound to each of its CPUs, in the mean; one that may run on several CPUs counts as a
+    /// part of one on each.
+    pub ranks_a_cpu: Option<f64>,
+    /// Other jobs of which ranks are bound to its CPUs; some of them where they are many.
+    pub cpus_shared_with: Vec<String>,
 }
 
 /// What the kernel counted of a process.
@@ -169,14 +178,36 @@ pub struct Link {
     pub name: String,
     /// Bytes per second that it carries.
     pub bytes_per_second: f64,
-    /// The same of links between the same kinds of nodes, the middle one; absent where there are fewer than two others.
-    pub peers_bytes_per_second: Option<f64>,
+    /// The links between the same kinds of nodes at its switch; absent where there are fewer than two others.
+    pub peers: Option<Peers>,
     /// Errors in the time that is judged that make data be sent again or be lost.
     pub errors: Option<u64>,
     /// What all together were sent over it in the time that is judged.
     pub packets: Option<u64>,
     /// Windows in which the job has a share.
     pub windows: Vec<LinkWindow>,
+}
+
+/// Links that a link is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Peers {
+    /// Bytes per second that the middle one carries, the link itself among them.
+    pub bytes_per_second: f64,
+    /// How many others are as slow as the link or slower.
+    pub as_slow: usize,
+}
+
+impl Peers {
+    /// The peers of a link of this speed; `speeds` has all of its kind, the link among them, bytes per second. `None` with
+    /// fewer than three.
+    #[must_use]
+    pub fn of(own: f64, speeds: &[f64]) -> Option<Self> {
+        if speeds.len() < 3 {
+            return None;
+        }
+        let as_slow = speeds.iter().filter(|speed| **speed <= own).count().saturating_sub(1);
+        Some(Self { bytes_per_second: median(speeds.iter().copied())?, as_slow })
+    }
 }
 
 /// A window of a link.

@@ -1,9 +1,9 @@
 //! *Slow link*: a link on the job's way carries less than its peers, or damages what it carries.
 //!
 //! Needs the speeds of links between the same kinds of nodes and the error counters. It is said of links that the job uses
-//! ([`USED_MIN`] of the speed, or full at times): below [`SLOWER`] of the middle speed of their peers, or with [`ERRORS_MIN`] errors that are
-//! more than one in [`PACKETS_AN_ERROR`] packets. A fabric that is built of different speeds between the same kinds of
-//! nodes looks the same.
+//! ([`USED_MIN`] of the speed): below [`SLOWER`] of the middle speed of their peers, of which at most [`AS_SLOW_MOST`] is as slow, or with
+//! [`ERRORS_MIN`] errors that are more than one in [`PACKETS_AN_ERROR`] packets. Where more are as slow the switch is built of
+//! different speeds; a single older node at it looks the same as a fault.
 
 use crate::evidence::{Evidence, Link};
 use crate::text::{bytes, percent};
@@ -11,6 +11,9 @@ use crate::{Confidence, Kind, Verdict, fact};
 
 /// Part of the peers' speed.
 pub const SLOWER: f64 = 0.75;
+
+/// Peers that are as slow: links fail one by one, older nodes are bought by the chassis.
+pub const AS_SLOW_MOST: usize = 1;
 
 /// Part of the link's speed that the job uses, in the mean of its windows.
 pub const USED_MIN: f64 = 0.05;
@@ -37,7 +40,10 @@ fn is_used(link: &Link) -> bool {
 }
 
 fn slow(link: &Link) -> Option<Verdict> {
-    let peers = link.peers_bytes_per_second.filter(|peers| link.bytes_per_second < SLOWER * peers)?;
+    let peers = link.peers.filter(|peers| peers.as_slow <= AS_SLOW_MOST)?.bytes_per_second;
+    if link.bytes_per_second >= SLOWER * peers {
+        return None;
+    }
     let share = link.bytes_per_second / peers;
     Some(Verdict {
         kind: Kind::SlowLink,

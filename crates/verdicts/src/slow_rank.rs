@@ -22,6 +22,13 @@ const LATE_MOST: f64 = 0.34;
 /// A value below this part of the others' is slower.
 const SLOWER: f64 = 0.9;
 
+/// Ranks that are bound to each of its CPUs, and as many times as many as elsewhere: three ranks on
+/// two CPUs.
+const BOUND_MIN: f64 = 1.5;
+
+/// Errors of a link below this are no cause: a few stand on each.
+const ERRORS_MIN: f64 = 100.0;
+
 /// Part of the calls in which a late rank is the last one to arrive.
 const LAST_MIN: f64 = 0.5;
 
@@ -125,11 +132,25 @@ fn last_share(evidence: &Evidence, late: &[&Rank]) -> Option<f64> {
 
 /// What is worse at a rank than at each of the others of which it is known.
 fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
+    let mut causes = of_cores(rank, others);
+    causes.extend(of_ports(rank, others));
+    causes.extend(of_gpus(rank, others));
+    causes
+}
+
+/// A rank's value, and the least (`f64::min`) or the most of the others'; `None` where either is not known.
+fn beside(
+    rank: &Rank,
+    others: &[&Rank],
+    of: impl Fn(&Rank) -> Option<f64>,
+    pick: fn(f64, f64) -> f64,
+) -> Option<(f64, f64)> {
+    of(rank).zip(others.iter().filter_map(|other| of(other)).reduce(pick))
+}
+
+fn of_cores(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let extreme = |of: &dyn Fn(&Rank) -> Option<f64>, pick: fn(f64, f64) -> f64| {
-        others.iter().filter_map(|other| of(other)).reduce(pick)
-    };
-    if let (Some(own), Some(most)) = (rank.runqueue_share(), extreme(&Rank::runqueue_share, f64::max))
+    if let Some((own, most)) = beside(rank, others, Rank::runqueue_share, f64::max)
         && own >= COST_MIN
         && own > 2.0 * most
     {
@@ -138,7 +159,20 @@ fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "Something else runs on its core: see what (ps -eLo psr,pid,comm on that node), and bind ranks to cores of their own.",
         ));
     }
-    if let (Some(own), Some(least)) = (rank.cpu_hertz, extreme(&|rank| rank.cpu_hertz, f64::min))
+    if let Some((own, most)) = beside(rank, others, |rank| rank.ranks_a_cpu, f64::max)
+        && own >= BOUND_MIN
+        && own >= BOUND_MIN * most
+    {
+        let jobs = match rank.cpus_shared_with.as_slice() {
+            [] => String::new(),
+            jobs => format!(", those of job {} among them", jobs.join(", ")),
+        };
+        causes.push((
+            format!("{own:.1} ranks are bound to each of its CPUs{jobs}, elsewhere at most {most:.1}"),
+            "Bind ranks to cores of their own (srun --cpu-bind, mpirun --bind-to); jobs that share a node need disjoint CPUs.",
+        ));
+    }
+    if let Some((own, least)) = beside(rank, others, |rank| rank.cpu_hertz, f64::min)
         && own < SLOWER * least
     {
         causes.push((
@@ -154,8 +188,12 @@ fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "Bind the rank to the adapter's socket (numactl, --map-by, or the scheduler's distribution of tasks).",
         ));
     }
-    if let (Some(own), Some(least)) =
-        (rank.port_bytes_per_second, extreme(&|rank| rank.port_bytes_per_second, f64::min))
+    causes
+}
+
+fn of_ports(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if let Some((own, least)) = beside(rank, others, |rank| rank.port_bytes_per_second, f64::min)
         && own < SLOWER * least
     {
         causes.push((
@@ -163,8 +201,8 @@ fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "Reseat or replace the cable of that port, and bring the link up again at full width.",
         ));
     }
-    if let (Some(own), Some(most)) = (errors(rank), extreme(&errors, f64::max))
-        && own >= 100.0
+    if let Some((own, most)) = beside(rank, others, |rank| rank.port_errors.map(figure), f64::max)
+        && own >= ERRORS_MIN
         && own > 10.0 * most
     {
         causes.push((
@@ -172,8 +210,12 @@ fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "Replace the cable of that port, or clean its connectors.",
         ));
     }
-    if let (Some(own), Some(least)) =
-        (rank.gpu_link_bytes_per_second, extreme(&|rank| rank.gpu_link_bytes_per_second, f64::min))
+    causes
+}
+
+fn of_gpus(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if let Some((own, least)) = beside(rank, others, |rank| rank.gpu_link_bytes_per_second, f64::min)
         && own < SLOWER * least
     {
         causes.push((
@@ -181,10 +223,19 @@ fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "A link of that GPU is down or slower: see nvidia-smi nvlink -s, reset or replace the GPU.",
         ));
     }
+    if let Some((own, most)) = beside(rank, others, |rank| rank.gpu_link_errors.map(figure), f64::max)
+        && own >= ERRORS_MIN
+        && own > 10.0 * most
+    {
+        causes.push((
+            format!("the links of its GPU had {own:.0} errors, elsewhere at most {most:.0}"),
+            "See nvidia-smi nvlink -e on that node; reset the GPU, and have it looked at if they come again.",
+        ));
+    }
     causes
 }
 
 #[allow(clippy::cast_precision_loss)] // below 2^53
-fn errors(rank: &Rank) -> Option<f64> {
-    rank.port_errors.map(|errors| errors as f64)
+fn figure(count: u64) -> f64 {
+    count as f64
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use throughline_store::Error;
 use throughline_store::layout::{SHARE_WINDOW, moment};
-use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Rank};
-use tokio_postgres::Client;
+use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Peers, Rank};
+use tokio_postgres::{Client, Row};
 
 /// Links that are looked at, the most utilised first.
 const LINKS_MAX: i64 = 64;
@@ -29,6 +29,8 @@ pub(super) struct Links {
     pub links: Vec<Link>,
     /// Bytes on ports of its hosts, by port and operation.
     own: Vec<(i32, String, i64)>,
+    /// Errors of what arrived at ports of links and of hosts, by port.
+    errors: HashMap<i32, i64>,
 }
 
 #[allow(clippy::cast_precision_loss)] // below 2^53
@@ -49,7 +51,8 @@ pub(super) async fn of_job(
     let sums = source.by_minute();
     let (_, ports) = link_shares::of_job(client, job, range.0, range.1, LINKS_MAX, &sums).await?;
     if ports.is_empty() {
-        return Ok(Links::default());
+        let errors = errors(client, &places.all(), range).await?;
+        return Ok(Links { errors, ..Links::default() });
     }
     let own = link_shares::operations_on(client, job, &places.all(), range, &sums).await?;
     let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
@@ -62,21 +65,24 @@ pub(super) async fn of_job(
     };
     let jobs: HashSet<i32> = rows.iter().filter_map(|row| row.who.job).collect();
     let labels = link_shares::job_labels(client, &jobs.into_iter().collect::<Vec<_>>()).await?;
-    let errors = errors(client, known, &ids, range).await?;
+    let arriving: Vec<i32> = ids.iter().filter_map(|id| known.0.get(id)?.remote).collect();
+    let errors = errors(client, &[arriving, places.all()].concat(), range).await?;
+    let packets = packets(client, known, &ids, &errors, range).await?;
     let mut windows = windows(job, &rows, &labels);
     let link = |port: &JobPort| {
         let of_port = known.0.get(&port.port);
-        let (errors, packets) = errors.get(&port.port).copied().unwrap_or_default();
+        let errors = of_port.and_then(|port| errors.get(&port.remote?)).copied();
         Link {
             name: of_port.map(|port| port.name.clone()).unwrap_or_default(),
             bytes_per_second: number(port.bytes_per_second),
-            peers_bytes_per_second: of_port.and_then(|port| port.peers).map(number),
+            peers: of_port.and_then(|port| port.peers),
             errors: errors.map(i64::unsigned_abs),
-            packets: packets.map(i64::unsigned_abs),
+            packets: packets.get(&port.port).copied().map(i64::unsigned_abs),
             windows: windows.remove(&port.port).unwrap_or_else(|| vec![one_window(port)]),
         }
     };
-    Ok(Links { links: ports.iter().map(link).collect(), own })
+    let links = ports.iter().map(link).collect();
+    Ok(Links { links, own, errors })
 }
 
 fn is_busy(port: &JobPort) -> bool {
@@ -156,19 +162,19 @@ struct KnownPort {
     name: String,
     /// The port at the other end.
     remote: Option<i32>,
-    /// Speed of the middle one of the same switch's links to the same kind of node, where there are three or more.
-    peers: Option<i64>,
+    /// The same switch's links to the same kind of node, where there are three or more.
+    peers: Option<Peers>,
 }
 
 const PEERS: &str = "
     WITH own AS MATERIALIZED (
-        SELECT b.port_id, k.ib_node_id, n.type AS remote_type
+        SELECT b.port_id, k.ib_node_id, n.type AS remote_type, b.rate_bytes_per_second AS speed
         FROM ib_port b JOIN ib_port_key k ON k.id = b.port_id
         JOIN ib_port_key r ON r.id = b.remote_port_id
         LEFT JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
         WHERE b.port_id = ANY($1) AND b.valid_to IS NULL
-    ), middle AS (
-        SELECT o.ib_node_id, o.remote_type, percentile_disc(0.5) WITHIN GROUP (ORDER BY b.rate_bytes_per_second) AS speed
+    ), peers AS (
+        SELECT o.ib_node_id, o.remote_type, array_agg(b.rate_bytes_per_second::float8) AS speeds
         FROM (SELECT DISTINCT ib_node_id, remote_type FROM own) o
         JOIN ib_port_key k ON k.ib_node_id = o.ib_node_id
         JOIN ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
@@ -176,7 +182,8 @@ const PEERS: &str = "
         JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
         GROUP BY 1, 2 HAVING count(*) >= 3
     )
-    SELECT o.port_id, m.speed FROM own o JOIN middle m ON m.ib_node_id = o.ib_node_id AND m.remote_type = o.remote_type";
+    SELECT o.port_id, o.speed::float8, p.speeds FROM own o
+    JOIN peers p ON p.ib_node_id = o.ib_node_id AND p.remote_type = o.remote_type";
 
 impl KnownPorts {
     /// Forgets what is old.
@@ -194,7 +201,8 @@ impl KnownPorts {
         let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
         places.extend(link_shares::places(client, &remote).await?);
         let rows = client.query(PEERS, &[&ids]).await.map_err(Error::sql("reading speeds of links"))?;
-        let peers: HashMap<i32, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let peers = |row: &Row| Some((row.get(0), Peers::of(row.get(1), &row.get::<_, Vec<f64>>(2))?));
+        let peers: HashMap<i32, Peers> = rows.iter().filter_map(peers).collect();
         for id in ids {
             let Some(place) = places.get(&id) else { continue };
             let to = place.remote.and_then(|remote| places.get(&remote)).map(PortPlace::label);
@@ -211,35 +219,39 @@ impl KnownPorts {
     }
 }
 
-/// Errors of directions, counted where data arrives, and where they are many the packets there.
-async fn errors(
-    client: &Client,
-    known: &KnownPorts,
-    ids: &[i32],
-    (from, to): (i64, i64),
-) -> Result<HashMap<i32, (Option<i64>, Option<i64>)>, Error> {
-    let remote: HashMap<i32, i32> =
-        ids.iter().filter_map(|id| Some((known.0.get(id)?.remote?, *id))).collect();
+/// Errors of what arrived at each of these ports.
+async fn errors(client: &Client, ports: &[i32], (from, to): (i64, i64)) -> Result<HashMap<i32, i64>, Error> {
     let sql = format!(
         "SELECT port_id, sum(errors)::bigint FROM ib_port_minutes
-         WHERE port_id = ANY($1) AND time >= {} AND time < {} GROUP BY port_id",
+         WHERE port_id = ANY($1) AND time >= {} AND time < {} AND errors IS NOT NULL GROUP BY port_id",
         moment(from),
         moment(to)
     );
-    let ports: Vec<i32> = remote.keys().copied().collect();
     let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("counting errors of links"))?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// Packets of directions, counted where they arrive, of links with many errors.
+async fn packets(
+    client: &Client,
+    known: &KnownPorts,
+    ids: &[i32],
+    errors: &HashMap<i32, i64>,
+    range: (i64, i64),
+) -> Result<HashMap<i32, i64>, Error> {
     let mut all = HashMap::new();
-    for row in &rows {
-        let (port, errors): (i32, Option<i64>) = (row.get(0), row.get(1));
-        let are_many = errors.is_some_and(|errors| errors >= ERRORS);
-        let packets = if are_many { packets(client, port, (from, to)).await? } else { None };
-        all.insert(remote[&port], (errors, packets));
+    for (id, remote) in ids.iter().filter_map(|id| Some((*id, known.0.get(id)?.remote?))) {
+        if errors.get(&remote).is_some_and(|errors| *errors >= ERRORS)
+            && let Some(packets) = packets_at(client, remote, range).await?
+        {
+            all.insert(id, packets);
+        }
     }
     Ok(all)
 }
 
 /// Packets that a port received, as far as readings are retained.
-async fn packets(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
+async fn packets_at(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT sum(packets)::bigint FROM (
              SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_counters
@@ -252,6 +264,16 @@ async fn packets(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<O
 }
 
 impl Links {
+    /// Errors at both ends of the links of ranks' hosts.
+    pub fn put_errors(&self, ranks: &mut [Rank], places: &Places) {
+        for rank in ranks {
+            let ports = places.ports.get(&rank.host).into_iter().flatten();
+            let ends = ports.flat_map(|port| [Some(port.own), port.remote]).flatten();
+            let errors = ends.filter_map(|port| self.errors.get(&port)).copied();
+            rank.port_errors = errors.map(i64::unsigned_abs).reduce(u64::saturating_add);
+        }
+    }
+
     /// Seconds that operations' bytes need at their hosts' ports, summed over ranks; by so many times the range.
     pub fn ideals(&self, ranks: &[Rank], places: &Places, times: f64) -> Vec<Ideal> {
         let directions = places.directions();

@@ -3,6 +3,7 @@
 
 mod batches;
 mod chunks;
+mod evidence;
 mod job_ports;
 mod lost;
 mod rank_cpu;

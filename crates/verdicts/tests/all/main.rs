@@ -27,6 +27,7 @@ fn programs_with_one_thing_wrong() {
         Kind::Hung,
         Kind::Oversubscribed,
         Kind::SlowRank,
+        Kind::SlowLink,
         Kind::ImbalancedWork,
         Kind::LatencyBound,
         Kind::Placement,

@@ -1,6 +1,6 @@
 //! What each verdict says of the plainest case, and that it is silent just beside it.
 
-use throughline_verdicts::evidence::{Contribution, Evidence, Link, LinkWindow, OpenCall, Rank};
+use throughline_verdicts::evidence::{Contribution, Evidence, Link, LinkWindow, OpenCall, Peers, Rank};
 use throughline_verdicts::{Confidence, Kind, Verdict, judge};
 
 fn ranks(count: u32, mpi_seconds: f64) -> Evidence {
@@ -92,16 +92,18 @@ fn link(own: f64) -> Link {
 #[test]
 fn a_link_with_fewer_lanes_is_slow_where_the_job_uses_it() {
     let mut evidence = ranks(4, 20.0);
-    evidence.links = vec![Link { peers_bytes_per_second: Some(5e9), ..link(5e9) }];
+    evidence.links = vec![Link { peers: Some(Peers { bytes_per_second: 5e9, as_slow: 0 }), ..link(5e9) }];
     let verdict = of(Kind::SlowLink, &evidence).unwrap();
     assert_eq!(
         verdict.observation,
         "leaf1[5] → spine1[2] on its way runs at 1.2 GB/s, 25 % of what links of its kind do (5.0 GB/s)."
     );
-    evidence.links = vec![Link { peers_bytes_per_second: Some(1.25e9), ..link(5e9) }];
+    evidence.links = vec![Link { peers: Some(Peers { bytes_per_second: 1.25e9, as_slow: 0 }), ..link(5e9) }];
     assert_eq!(of(Kind::SlowLink, &evidence), None);
-    evidence.links = vec![Link { peers_bytes_per_second: Some(5e9), ..link(1e7) }];
+    evidence.links = vec![Link { peers: Some(Peers { bytes_per_second: 5e9, as_slow: 0 }), ..link(1e7) }];
     assert_eq!(of(Kind::SlowLink, &evidence), None, "it hardly uses it");
+    evidence.links = vec![Link { peers: Some(Peers { bytes_per_second: 5e9, as_slow: 2 }), ..link(5e9) }];
+    assert_eq!(of(Kind::SlowLink, &evidence), None, "built of two speeds");
 }
 
 #[test]

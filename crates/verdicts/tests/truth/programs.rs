@@ -1,6 +1,7 @@
 //! Programs that compute and communicate in turn, iteration by iteration, with one thing wrong or nothing. Who waits for whom follows
 //! from when each rank arrives; the verdicts get the sums that agents report, with errors.
 
+mod cables;
 mod faults;
 
 use super::{Allowed, Case};
@@ -230,6 +231,7 @@ pub fn case(seed: u64, fault: Fault) -> Case {
     let cause = faults::before(&mut program, fault, &mut expected, &mut allowed);
     let run = program.run();
     program.observe(&run);
+    cables::on_its_way(&mut program, fault == Fault::SlowLink, &mut expected, &mut allowed);
     faults::after(&mut program, &run, fault, cause, &mut expected, &mut allowed);
     Case { evidence: program.evidence, expected, allowed }
 }

@@ -295,4 +295,23 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
         let jobs = (1..=20).map(|job| format!("/jobs/slurm%3A{job}%401{part}"));
         ask(&router, &format!("/jobs/JOB{part}"), jobs).await;
     }
+    show(&router).await;
+}
+
+/// What `job show` requests of a job, at once.
+async fn show(router: &Router) {
+    const PARTS: [&str; 6] = ["", "/ranks", "/regions", "/traffic", "/link-shares", "/waits"];
+    let mut times = Vec::new();
+    for job in 1..=JOBS {
+        let begun = Instant::now();
+        let paths = PARTS.map(|part| format!("/jobs/slurm%3A{job}%401{part}"));
+        let requests = paths.iter().map(|path| milliseconds(router, path));
+        futures::future::join_all(requests).await;
+        times.push(begun.elapsed().as_secs_f64() * 1000.0);
+    }
+    times.sort_by(f64::total_cmp);
+    println!(
+        "job show, 200 jobs: median {:.1} ms, 95 % {:.1}, most {:.1} (goal: 300)",
+        times[100], times[190], times[199]
+    );
 }

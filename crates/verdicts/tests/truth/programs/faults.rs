@@ -21,10 +21,12 @@ pub enum Fault {
     Cyclic,
     Affinity,
     Ring,
+    /// A link on its way is slower or damaged.
+    SlowLink,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 11] = [
+    pub const ALL: [Fault; 12] = [
         Fault::None,
         Fault::Hung,
         Fault::LongStep,
@@ -36,6 +38,7 @@ impl Fault {
         Fault::Cyclic,
         Fault::Affinity,
         Fault::Ring,
+        Fault::SlowLink,
     ];
 }
 
@@ -117,7 +120,7 @@ pub fn after(
     allowed: &mut Allowed,
 ) {
     match fault {
-        Fault::None => {}
+        Fault::None | Fault::SlowLink => {}
         Fault::Hung => hung(program, expected),
         Fault::LongStep => long_step(program, allowed),
         Fault::SlowRank => slow_rank(program, run, cause.unwrap_or(0), expected, allowed),
@@ -166,7 +169,7 @@ fn judge_cost(
 }
 
 fn slow_rank(program: &mut Program, run: &Run, rank: u32, expected: &mut Expected, allowed: &mut Allowed) {
-    let cause = program.rng.u32(0..7);
+    let cause = program.rng.u32(0..9);
     let slower = program.work[rank as usize] / program.work[(rank as usize + 1) % program.work.len()];
     let slow = &mut program.evidence.ranks[rank as usize];
     match cause {
@@ -184,6 +187,19 @@ fn slow_rank(program: &mut Program, run: &Run, rank: u32, expected: &mut Expecte
         5 => {
             program.evidence.ranks.iter_mut().for_each(|rank| rank.gpu_link_bytes_per_second = Some(4.5e11));
             program.evidence.ranks[rank as usize].gpu_link_bytes_per_second = Some(2.25e11);
+        }
+        7 => {
+            program
+                .evidence
+                .ranks
+                .iter_mut()
+                .for_each(|rank| rank.gpu_link_errors = Some(program.rng.u64(0..4)));
+            program.evidence.ranks[rank as usize].gpu_link_errors = Some(program.rng.u64(200..100_000));
+        }
+        8 => {
+            program.evidence.ranks.iter_mut().for_each(|rank| rank.ranks_a_cpu = Some(1.0));
+            program.evidence.ranks[rank as usize].ranks_a_cpu = Some(2.0);
+            program.evidence.ranks[rank as usize].cpus_shared_with = vec!["4712".into()];
         }
         // It has more to do: nothing differs.
         _ => {}
