@@ -21,6 +21,13 @@ pub use text::table;
 /// The thresholds of this build.
 pub const THRESHOLDS: &str = include_str!("../thresholds.toml");
 
+/// When an alert fires by [`THRESHOLDS`]; `None` where there is no such alert.
+#[must_use]
+pub fn threshold(alert: &str) -> Option<Threshold> {
+    let mut all: std::collections::BTreeMap<String, Threshold> = toml::from_str(THRESHOLDS).ok()?;
+    all.remove(alert)
+}
+
 /// Where the files of a set go, below the given folder.
 pub const PROMETHEUS_FILE: &str = "prometheus/rules/throughline.yml";
 /// As [`PROMETHEUS_FILE`].

@@ -251,6 +251,7 @@ async fn serve(
             database.clone(),
             limits,
             &access,
+            config.query.thresholds.thresholds()?,
             Arc::new(health.clone()),
             vec![Arc::new(series.clone())],
         )?;

@@ -15,5 +15,6 @@ pub mod query;
 pub mod read;
 mod refusals;
 mod shares;
+pub mod thresholds;
 pub mod tls;
 pub mod upkeep;

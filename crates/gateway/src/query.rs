@@ -5,6 +5,7 @@ use crate::access::{self, Access, Gate};
 use crate::api::{self, Api};
 use crate::read::{self, Limits, Reader};
 use crate::refusals::Refusals;
+use crate::thresholds::Thresholds;
 use crate::tls::ServerTls;
 use crate::{headers, listen, pages};
 use std::sync::Arc;
@@ -31,10 +32,11 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        Self::with_health(metrics, database, limits, access, Arc::new(AlwaysHealthy), Vec::new())
+        let thresholds = Thresholds::default();
+        Self::with_health(metrics, database, limits, access, thresholds, Arc::new(AlwaysHealthy), Vec::new())
     }
 
-    /// As [`Server::new`], with what `/healthz` reports, and `more` series on `/metrics`.
+    /// As [`Server::new`], with the site's thresholds, what `/healthz` reports, and `more` series on `/metrics`.
     ///
     /// # Errors
     /// As [`Server::new`].
@@ -43,6 +45,7 @@ impl Server {
         database: Database,
         limits: Limits,
         access: &Access,
+        thresholds: Thresholds,
         health: Arc<dyn Health>,
         more: Vec<Arc<dyn Expose>>,
     ) -> Result<Server, Failure> {
@@ -52,7 +55,8 @@ impl Server {
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
         let mut expose = more;
         expose.push(Arc::new(metrics.clone()));
-        let router = router(Arc::new(expose), database, limits, gate, health);
+        let api = Api::new(database.clone(), limits).with_thresholds(thresholds);
+        let router = router(Arc::new(expose), database, limits, api, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }
@@ -72,6 +76,7 @@ fn router(
     expose: Arc<dyn Expose>,
     database: Database,
     limits: Limits,
+    api: Api,
     gate: Gate,
     health: Arc<dyn Health>,
 ) -> Router {
@@ -86,8 +91,8 @@ fn router(
         version = env!("CARGO_PKG_VERSION"),
         place = database.place(),
     );
-    let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
-    let api = api::router(Arc::new(Api::new(database, limits)));
+    let history = post(read::read).with_state(Arc::new(Reader::new(database, limits)));
+    let api = api::router(Arc::new(api));
     http::metrics_router(expose, health)
         .route("/api/v1/read", history)
         .nest("/api/v1", api)

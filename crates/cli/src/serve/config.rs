@@ -13,6 +13,7 @@ use throughline_daemon::{Failure, Token, hide_secrets};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
+use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_sample::Guid;
@@ -246,6 +247,8 @@ pub struct QueryConfig {
     pub max_connections: usize,
     /// Megabytes of packed hours that stay in memory for the next remote-read; 0 for none.
     pub cache_mb: usize,
+    /// From where on links are shown as busy and as full on the pages of nodes.
+    pub thresholds: ThresholdsConfig,
 }
 
 impl Default for QueryConfig {
@@ -264,6 +267,7 @@ impl Default for QueryConfig {
             max_parallel: limits.parallel,
             max_connections: limits.connections,
             cache_mb: limits.kept_bytes >> 20,
+            thresholds: ThresholdsConfig::default(),
         }
     }
 }
@@ -365,6 +369,7 @@ impl ServerConfig {
             self.query.access().check(self.query.listen, "query.listen")?;
         }
         self.query.limits()?;
+        self.query.thresholds.thresholds()?;
         self.upkeep_options().map(drop)
     }
 

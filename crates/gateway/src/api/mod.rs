@@ -11,6 +11,7 @@ mod fresh;
 mod jobs;
 mod link_rates;
 mod nodes;
+mod nvlink_metrics;
 mod page;
 mod pcie;
 mod request;
@@ -20,6 +21,7 @@ mod status;
 pub use crate::api_error::ApiError;
 
 use crate::read::Limits;
+use crate::thresholds::Thresholds;
 use axum::Router;
 use axum::http::{Uri, header};
 use axum::response::IntoResponse;
@@ -49,6 +51,7 @@ pub struct Api {
     place: String,
     fabric: fabric::FabricCache,
     live_jobs: Fresh<jobs::Live>,
+    thresholds: Thresholds,
 }
 
 impl Api {
@@ -57,7 +60,20 @@ impl Api {
     pub fn new(database: Database, limits: Limits) -> Api {
         let place = database.place().to_owned();
         let pool = Pool::new(database, limits.parallel, limits.time).for_small_answers();
-        Api { pool, limits, place, fabric: fabric::FabricCache::default(), live_jobs: Fresh::new(FRESH) }
+        Api {
+            pool,
+            limits,
+            place,
+            fabric: fabric::FabricCache::default(),
+            live_jobs: Fresh::new(FRESH),
+            thresholds: Thresholds::default(),
+        }
+    }
+
+    /// With a site's thresholds.
+    #[must_use]
+    pub fn with_thresholds(self, thresholds: Thresholds) -> Api {
+        Api { thresholds, ..self }
     }
 
     /// Queries the database with a connection of its own.
@@ -111,6 +127,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{host}", get(nodes::node))
         .route("/nodes/{host}/rates", get(link_rates::node))
+        .route("/nodes/{host}/nvlink", get(nvlink_metrics::nvlink))
         .route("/jobs", get(jobs::jobs))
         .route("/job-names/{name}", get(jobs::name))
         .route("/jobs/{job}", get(jobs::job))
@@ -123,6 +140,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/report", get(jobs::report))
         .route("/jobs/{job}/waits", get(jobs::waits))
         .route("/jobs/{job}/broadcast", get(jobs::broadcast))
+        .route("/jobs/{job}/pvars", get(jobs::pvars))
         .route("/jobs/{job}/pairs", get(jobs::pairs))
         .route("/jobs/{job}/trace", get(jobs::traced_ranks))
         .route("/jobs/{job}/trace/{rank}", get(jobs::records))

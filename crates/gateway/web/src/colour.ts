@@ -40,6 +40,19 @@ export function legend(quantity: Quantity): string[] {
     : ['not read', '0', 'to 25 %', 'to 50 %', 'to 75 %', 'to 100 %']
 }
 
+/** Upper ends of steps 2, 3 and 4 by a threshold: half of what is busy, busy, full. */
+export const endsOf = (threshold: { busy_above: number; full_above: number }): readonly [number, number, number] => [threshold.busy_above / 2, threshold.busy_above, threshold.full_above]
+
+/** The step of a share of a link's speed between such ends. */
+export function stepBetween(ends: readonly [number, number, number], value: number | null | undefined): Step {
+  if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN
+  if (value <= NOTHING) return 1
+  return value <= ends[0] ? 2 : value <= ends[1] ? 3 : value <= ends[2] ? 4 : 5
+}
+
+/** The legend of such ends. */
+export const legendOf = (ends: readonly [number, number, number]): string[] => ['not read', '0', ...ends.map((end) => `to ${Math.round(end * 100)} %`), 'more']
+
 const COLOURS: Record<Palette, Record<Theme, readonly string[]>> = {
   site: {
     light: ['#d9dde6', '#a3a8b0', '#7fcf7f', '#1d7a32', '#ef8a17', '#cf1f1f'],

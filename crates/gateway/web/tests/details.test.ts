@@ -13,6 +13,20 @@ afterAll(() => browser.close())
 
 const rows = (page: Page, table: string) => page.locator(`[data-testid=${table}] tbody tr`)
 
+describe('a node', () => {
+  it('says what is wrong, whose thresholds its colours follow, and draws any metric of its NVLinks', async () => {
+    const { page, errors, close } = await tab(browser, '/nodes/n1')
+    await page.getByTestId('verdict').first().waitFor()
+    expect(await page.getByTestId('thresholds').innerText()).toContain('default thresholds')
+    const metrics = page.getByTestId('nvlink-metrics')
+    await metrics.getByLabel('Metric').selectOption('receive_bytes')
+    await until('it is in the address', async () => query(page).get('metric') === 'receive_bytes')
+    await metrics.getByRole('img', { name: /receive bytes a second/ }).waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+})
+
 describe('jobs', () => {
   it('are sorted and searched by the server, and the address has it', async () => {
     const { page, errors, close } = await tab(browser, '/jobs')

@@ -37,7 +37,13 @@ fn the_example_names_every_key_with_its_default() {
     let without = ServerConfig {
         database: DatabaseConfig::default(),
         collect: CollectConfig { tls: None, token_file: None, ..all.collect.clone() },
-        query: QueryConfig { tls: None, token_file: None, proxy: None, ..all.query.clone() },
+        query: QueryConfig {
+            tls: None,
+            token_file: None,
+            proxy: None,
+            thresholds: ThresholdsConfig::default(),
+            ..all.query.clone()
+        },
         retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
         groups: BTreeMap::new(),
         ..all.clone()
@@ -46,6 +52,12 @@ fn the_example_names_every_key_with_its_default() {
     assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
     assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
     assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
+    let shown = all.query.thresholds.thresholds().unwrap();
+    let usual = ThresholdsConfig::default().thresholds().unwrap();
+    assert_eq!(
+        (shown.nvlink.full_above, shown.port.busy_above),
+        (usual.nvlink.full_above, usual.port.busy_above)
+    );
     assert_eq!((all.retention.table_seconds.len(), all.groups.len()), (1, 2));
 }
 
@@ -70,6 +82,7 @@ fn each_wrong_value_names_its_key() {
         ("[query]\nmax_parallel = 1000", "query.max_parallel"),
         ("[query]\nmax_connections = 0", "query.max_connections"),
         ("[query]\nhosts = ['http://a']", "query.hosts"),
+        ("[query.thresholds]\nNvlinkSaturated = { fires_above = 90 }", "query.thresholds.NvlinkSaturated"),
         ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
         ("[querry]\n", "querry"),
         ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),

@@ -12,6 +12,7 @@ mod link_shares;
 mod link_shares_scale;
 mod links;
 mod nodes;
+mod pvars;
 mod refusals;
 mod schema;
 mod seed;

@@ -270,3 +270,46 @@ async fn a_host_without_an_agent_is_what_the_fabric_knows() {
     let said = refused(&router, "/nodes/n3").await;
     assert!(said.starts_with("404 not_found: no host n3"), "{said}");
 }
+
+#[tokio::test]
+async fn any_metric_of_nvlinks_is_drawn_by_gpu_or_link() {
+    let (_, router) = seeded().await;
+    let range = format!("from={}&to={}&points=3", START_MS, START_MS + 30_000);
+    let sent = get(&router, &format!("/nodes/n2/nvlink?{range}")).await;
+    let names: Vec<&str> =
+        sent["metrics"].as_array().unwrap().iter().map(|metric| metric["metric"].as_str().unwrap()).collect();
+    assert!(names.starts_with(&["transmit_bytes", "receive_bytes", "replay_errors"]), "{names:?}");
+    assert_eq!(sent["metrics"][0]["is_rate"], json!(true));
+    // Links 0 to 3 of GPU a send 1 to 4 kB/s; those of another library are not added up.
+    let of_gpu = |index: usize| sent["series"][index]["values"].clone();
+    assert_eq!(
+        (sent["series"].as_array().unwrap().len(), of_gpu(0)),
+        (2, json!([10_000.0, 10_000.0, 10_000.0]))
+    );
+    assert_eq!(of_gpu(1), json!([1000.0, 1000.0, 1000.0]));
+    let links = get(&router, &format!("/nodes/n2/nvlink?{range}&fold=link&gpu=0")).await;
+    let second = &links["series"][1];
+    assert_eq!(
+        (&second["link"], &second["remote"], &second["values"][2]),
+        (&json!(1), &json!("GPU 1"), &json!(2000.0))
+    );
+    let errors = get(&router, &format!("/nodes/n2/nvlink?{range}&metric=crc_errors")).await;
+    assert_eq!(errors["series"], json!([]), "not read is not 0");
+    assert!(refused(&router, "/nodes/n2/nvlink?metric=speed").await.contains("transmit_bytes"));
+    assert!(refused(&router, "/nodes/n99/nvlink").await.contains("404"));
+}
+
+#[tokio::test]
+async fn a_node_comes_with_the_thresholds_in_use() {
+    let database = seed::fabric().await;
+    let config = crate::thresholds::ThresholdsConfig {
+        nvlink: Some(crate::thresholds::ThresholdConfig { fires_above: 0.6, holds_above: Some(0.5) }),
+        port: None,
+    };
+    let api = Api::new(database, Limits::default()).with_thresholds(config.thresholds().unwrap());
+    let router = super::super::router(Arc::new(api));
+    let body = get(&router, "/nodes/n2").await;
+    let own = json!({"alert": "NvlinkSaturated", "busy_above": 0.5, "full_above": 0.6, "origin": "site"});
+    assert_eq!(body["thresholds"]["nvlink"], own);
+    assert_eq!(body["thresholds"]["port"]["origin"], json!("default"));
+}

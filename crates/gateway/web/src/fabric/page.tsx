@@ -25,12 +25,14 @@ const WINDOWS = ['10', '60', '300', '3600'] as const
 const WINDOW_NAMES: Record<string, string> = { '10': '10 s', '60': '1 min', '300': '5 min', '3600': '1 h' }
 /** In place of a subnet: all of them. */
 const ALL = 'all'
+/** Subnets of a site that are all shown unless one is chosen: each map is drawn by itself, and read each 2 s. */
+const SHOWN_AT_ONCE = 4
 const NAMES: Record<Quantity, string> = { utilisation: 'utilisation', waiting: 'time waiting to send', errors: 'errors' }
 
 export function FabricPage({ query, preferences }: { query: URLSearchParams; preferences: Preferences }) {
   const subnets = useLive<Subnets>(address('/subnets'), 60_000)
   const others = (subnets.data?.subnets ?? []).map((s) => s.subnet)
-  const subnet = query.get('subnet') ?? others[0] ?? null
+  const subnet = query.get('subnet') ?? (others.length > 1 && others.length <= SHOWN_AT_ONCE ? ALL : (others[0] ?? null))
   if (subnet === null) {
     return (
       <section class="page">

@@ -10,6 +10,7 @@ import { BroadcastView } from './broadcast.tsx'
 import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
+import { PvarsView } from './pvars.tsx'
 import { RegionsView } from './regions.tsx'
 import { Timeline } from './timeline.tsx'
 import { VerdictsView } from './verdicts.tsx'
@@ -115,6 +116,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
       <WaitsView job={shared.job} isLive={isLive} />
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />
       {data.operations.some((o) => o.operation === 'bcast') && <BroadcastView job={shared.job} isLive={isLive} />}
+      <PvarsView {...shared} />
       <Timeline {...shared} operations={data.operations.map((o) => o.operation)} hosts={data.hosts.map((h) => h.host)} />
     </>
   )

@@ -1,5 +1,5 @@
-// Multicast groups of a subnet: what each is for, who has joined, and packets a second.
-import { useState } from 'preact/hooks'
+// Multicast groups of all subnets, or of one: what each is for, who has joined, and packets a second.
+import { useEffect, useState } from 'preact/hooks'
 import { type Groups, type Subnets, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { mlidText } from '../fabric/model.ts'
@@ -17,11 +17,9 @@ const ROWS = 300
 export function GroupsPage({ query }: { query: URLSearchParams }) {
   const subnets = useLive<Subnets>(address('/subnets'), 60_000)
   const all = (subnets.data?.subnets ?? []).map((s) => s.subnet)
-  const subnet = query.get('subnet') ?? all[0] ?? null
-  const at = query.get('t') ?? undefined
-  const live = useLive<Groups>(subnet === null ? null : address(`/fabric/${part(subnet)}/groups`, { at }), at === undefined ? LIVE_MS : undefined, true)
+  const chosen = query.get('subnet')
   const [words, setWords] = useState('')
-  const groups = (live.data?.groups ?? []).filter((group) => matches(textOf(group), words.trim()))
+  const [shown, setShown] = useState<number | undefined>(undefined)
   return (
     <section class="page wide">
       <div class="toolbar">
@@ -29,7 +27,8 @@ export function GroupsPage({ query }: { query: URLSearchParams }) {
         {all.length > 1 && (
           <label>
             Subnet{' '}
-            <select value={subnet ?? ''} onChange={(e) => setQuery({ subnet: e.currentTarget.value }, true)}>
+            <select value={chosen ?? ''} onChange={(e) => setQuery({ subnet: e.currentTarget.value }, true)}>
+              <option value="">all</option>
               {all.map((name) => (
                 <option key={name}>{name}</option>
               ))}
@@ -40,15 +39,43 @@ export function GroupsPage({ query }: { query: URLSearchParams }) {
           Filter <input type="search" value={words} onInput={(e) => setWords(e.currentTarget.value)} placeholder="LID, GID, name" />
         </label>
       </div>
-      <Status of={[subnets, live]} what="multicast groups" />
+      <Status of={[subnets]} what="list of subnets" />
       {subnets.data && all.length === 0 && <p>No fabric has been discovered yet: run `throughline-fabric run` on a host with an adapter.</p>}
+      {(chosen === null ? all : [chosen]).map((subnet) => (
+        <OfSubnet key={subnet} subnet={subnet} isOnly={all.length <= 1} words={words.trim()} query={query} shown={setShown} />
+      ))}
+      <TimeBar at={query.get('t') ?? undefined} shown={shown} table="ib_port_counters" />
+    </section>
+  )
+}
+
+interface OfSubnetProps {
+  subnet: string
+  /** The site has no other subnet. */
+  isOnly: boolean
+  words: string
+  query: URLSearchParams
+  shown: (time: number) => void
+}
+
+function OfSubnet({ subnet, isOnly, words, query, shown }: OfSubnetProps) {
+  const at = query.get('t') ?? undefined
+  const live = useLive<Groups>(address(`/fabric/${part(subnet)}/groups`, { at }), at === undefined ? LIVE_MS : undefined, true)
+  const groups = (live.data?.groups ?? []).filter((group) => matches(textOf(group), words))
+  const time = live.data?.at_ms
+  useEffect(() => {
+    if (time !== undefined) shown(time)
+  }, [time])
+  return (
+    <section aria-label={`Subnet ${subnet}`} data-testid="groups-of-subnet">
+      {!isOnly && <h2>Subnet {subnet}</h2>}
+      <Status of={[live]} what="multicast groups" />
       {live.data && live.data.groups.length === 0 && <p class="dim">At this time no switch forwards a multicast group, and the subnet administrator has reported none.</p>}
       {live.data && live.data.groups.length > 0 && (
         <MaybeStale live={live}>
-          <List groups={groups} of={live.data.groups.length} seconds={live.data.window_seconds} query={query} />
+          <List groups={groups} of={live.data.groups.length} seconds={live.data.window_seconds} subnet={isOnly ? undefined : subnet} query={query} />
         </MaybeStale>
       )}
-      <TimeBar at={at} shown={live.data?.at_ms} table="ib_port_counters" />
     </section>
   )
 }
@@ -58,7 +85,15 @@ const textOf = (group: Group) => [mlidText(group.mlid), purpose(group.known), ..
 /** The largest MTU of its groups. */
 const mtu = (group: Group) => Math.max(0, ...group.known.map((known) => known.mtu_bytes ?? 0)) || '–'
 
-function List({ groups, of, seconds, query }: { groups: Group[]; of: number; seconds: number; query: URLSearchParams }) {
+interface ListProps {
+  groups: Group[]
+  of: number
+  seconds: number
+  subnet: string | undefined
+  query: URLSearchParams
+}
+
+function List({ groups, of, seconds, subnet, query }: ListProps) {
   return (
     <div class="sideways">
       <table data-testid="groups">
@@ -84,7 +119,7 @@ function List({ groups, of, seconds, query }: { groups: Group[]; of: number; sec
           {groups.slice(0, ROWS).map((group) => (
             <tr key={group.mlid}>
               <th scope="row">
-                <a href={groupPath(mlidText(group.mlid), { subnet: query.get('subnet') ?? undefined, t: query.get('t') ?? undefined })}>{mlidText(group.mlid)}</a>
+                <a href={groupPath(mlidText(group.mlid), { subnet: query.get('subnet') ?? subnet, t: query.get('t') ?? undefined })}>{mlidText(group.mlid)}</a>
               </th>
               <td>{purpose(group.known)}</td>
               <td class="n">{mtu(group)}</td>

@@ -1,8 +1,8 @@
 // One host: GPUs, CPUs, NVLink switches and adapters, logical links that unfold into physical ones, and rates over time.
 import { useMemo } from 'preact/hooks'
-import { type LinkRates, type Node, address, part } from '../api/client.ts'
+import { type LinkRates, type Node, type Threshold, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
-import { colours, legend, step } from '../colour.ts'
+import { colours, endsOf, legendOf, stepBetween } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
@@ -10,7 +10,9 @@ import { TimeBar } from '../shell/time.tsx'
 import { counted, jobName, moment, rate } from '../text.ts'
 import { jobPath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
+import { NvlinkMetrics } from './metrics.tsx'
 import { Adapters, LogicalLinks } from './tables.tsx'
+import { verdicts } from './verdict.ts'
 
 const LIVE_MS = 2_000
 const RATES_MS = 10_000
@@ -51,6 +53,11 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
               <code>throughline-agent</code> on the host.
             </p>
           )}
+          {verdicts(data).map((v) => (
+            <p key={v.text} class={v.isWrong ? 'note-line' : 'dim'} role={v.isWrong ? 'note' : undefined} data-testid="verdict">
+              {v.isWrong ? v.text.charAt(0).toUpperCase() + v.text.slice(1) + '.' : v.text}
+            </p>
+          ))}
           <Jobs data={data} />
           <div class="columns node">
             {data.has_agent && <Picture {...{ data, preferences, isUnfolded, toggle }} />}
@@ -61,6 +68,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
           </div>
         </MaybeStale>
       )}
+      {data && data.logical.length > 0 && <NvlinkMetrics data={data} query={query} preferences={preferences} />}
       {rates.data && (
         <MaybeStale live={rates}>
           <Rates data={rates.data} preferences={preferences} />
@@ -96,6 +104,8 @@ function Picture({ data, preferences, isUnfolded, toggle }: PictureProps) {
   const drawing = draw(data, isUnfolded)
   const palette = colours(preferences.palette, preferences.theme)
   const spots = new Map(drawing.spots.map((s) => [s.id, s]))
+  const { nvlink, port } = data.thresholds
+  const isSame = nvlink.busy_above === port.busy_above && nvlink.full_above === port.full_above
   return (
     <figure class="node-picture">
       <svg viewBox={`0 0 ${drawing.width} ${drawing.height}`} role="img" aria-label={`GPUs, CPUs, NVLink switches and adapters of ${data.host}. The tables have the same data.`} data-testid="node">
@@ -109,8 +119,8 @@ function Picture({ data, preferences, isUnfolded, toggle }: PictureProps) {
           const half = (from.y + to.y) / 2
           return (
             <g key={i} class="half">
-              <line x1={from.x} y1={from.y} x2={from.x} y2={half} stroke={palette[step('utilisation', share(a.out_bytes_per_second, a.bytes_per_second))]} />
-              <line x1={from.x} y1={to.y} x2={from.x} y2={half} stroke={palette[step('utilisation', share(a.in_bytes_per_second, a.bytes_per_second))]} />
+              <line x1={from.x} y1={from.y} x2={from.x} y2={half} stroke={palette[stepBetween(endsOf(data.thresholds.port), share(a.out_bytes_per_second, a.bytes_per_second))]} />
+              <line x1={from.x} y1={to.y} x2={from.x} y2={half} stroke={palette[stepBetween(endsOf(data.thresholds.port), share(a.in_bytes_per_second, a.bytes_per_second))]} />
             </g>
           )
         })}
@@ -120,17 +130,40 @@ function Picture({ data, preferences, isUnfolded, toggle }: PictureProps) {
       </svg>
       <figcaption class="legend">
         <span>Each half by what its end sends:</span>
-        {legend('utilisation').map((text, i) => (
-          <span key={text} class="key">
-            <svg width="18" height="10" aria-hidden="true">
-              <rect width="18" height="10" rx="2" fill={palette[i]} />
-            </svg>
-            {text}
-          </span>
-        ))}
+        <Legend of={data.thresholds.nvlink} palette={palette} />
+        {!isSame && (
+          <>
+            <span>adapters:</span>
+            <Legend of={data.thresholds.port} palette={palette} />
+          </>
+        )}
+        <span data-testid="thresholds">{origin(data)}</span>
         <span>dashed: nearest CPU and adapter</span>
       </figcaption>
     </figure>
+  )
+}
+
+/** Whose thresholds the colours follow. */
+function origin({ thresholds: { nvlink, port } }: Node): string {
+  const site = 'the site’s thresholds ([query.thresholds] of server.toml)'
+  const usual = 'the alerts’ default thresholds'
+  if (nvlink.origin === port.origin) return `Orange and red by ${nvlink.origin === 'site' ? site : usual}`
+  return `Orange and red by ${site} for ${nvlink.origin === 'site' ? 'NVLinks' : 'adapters'}, else by ${usual}`
+}
+
+function Legend({ of, palette }: { of: Threshold; palette: readonly string[] }) {
+  return (
+    <>
+      {legendOf(endsOf(of)).map((text, i) => (
+        <span key={text} class="key">
+          <svg width="18" height="10" aria-hidden="true">
+            <rect width="18" height="10" rx="2" fill={palette[i]} />
+          </svg>
+          {text}
+        </span>
+      ))}
+    </>
   )
 }
 
@@ -178,8 +211,8 @@ function LinkLine({ data, line, palette, toggle }: LineProps) {
   return (
     <g class={`half ${line.link === null ? 'logical' : 'physical'}`} onClick={() => toggle(line.logical)}>
       <title>{tip}</title>
-      <path d={line.first} stroke={palette[step('utilisation', share(out, speed))]} />
-      <path d={line.second} stroke={palette[step('utilisation', share(back, speed))]} />
+      <path d={line.first} stroke={palette[stepBetween(endsOf(data.thresholds.nvlink), share(out, speed))]} />
+      <path d={line.second} stroke={palette[stepBetween(endsOf(data.thresholds.nvlink), share(back, speed))]} />
     </g>
   )
 }
@@ -206,23 +239,12 @@ function Box({ spot }: { spot: Spot }) {
 
 function Rates({ data, preferences }: { data: LinkRates; preferences: Preferences }) {
   const span = useMemo(() => [data.from_ms, data.to_ms] as const, [data.from_ms, data.to_ms])
-  return (
-    <>
-      {(
-        [
-          ['nvlink', 'NVLinks of each GPU'],
-          ['port', 'Adapter ports'],
-        ] as const
-      ).map(([kind, title]) => {
-        const list = data.links.filter((l) => l.kind === kind)
-        if (list.length === 0) return null
-        const series: Series[] = list.flatMap((l) => [
-          { name: `${l.name} out`, values: l.out },
-          { name: `${l.name} in`, values: l.in },
-        ])
-        return <Chart key={kind} title={`${title}: bytes a second`} times={data.times_ms} series={series} unit="rate" height={160} span={span} group="node" preferences={preferences} />
-      })}
-    </>
-  )
+  const series: Series[] = data.links
+    .filter((l) => l.kind === 'port')
+    .flatMap((l) => [
+      { name: `${l.name} out`, values: l.out },
+      { name: `${l.name} in`, values: l.in },
+    ])
+  if (series.length === 0) return null
+  return <Chart title="Adapter ports: bytes a second" times={data.times_ms} series={series} unit="rate" height={160} span={span} group="node" preferences={preferences} />
 }
-

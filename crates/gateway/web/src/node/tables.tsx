@@ -1,6 +1,6 @@
 // What a host's picture shows, as tables: logical links that unfold into physical ones, and adapters with their cables.
 import type { Node, Pcie } from '../api/client.ts'
-import { step } from '../colour.ts'
+import { endsOf, stepBetween } from '../colour.ts'
 import { Swatch } from '../fabric/swatch.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { rate, used } from '../text.ts'
@@ -19,7 +19,7 @@ export function LogicalLinks({ data, preferences, isUnfolded, toggle }: Props) {
   if (data.logical.length === 0) return <p class="dim">No NVLink is active here.</p>
   const carried = (value: number | null, speed: number | null) => (
     <>
-      <Swatch step={step('utilisation', share(value, speed))} preferences={preferences} /> {rate(value)}
+      <Swatch step={stepBetween(endsOf(data.thresholds.nvlink), share(value, speed))} preferences={preferences} /> {rate(value)}
       {(share(value, speed) ?? 0) > 1 && ` (${used(share(value, speed))})`}
     </>
   )
@@ -114,7 +114,7 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
               <td class="n">{rate(a.bytes_per_second)}</td>
               {[a.out_bytes_per_second, a.in_bytes_per_second].map((value, i) => (
                 <td key={i} class="n">
-                  <Swatch step={step('utilisation', share(value, a.bytes_per_second))} preferences={preferences} /> {rate(value)} ({used(share(value, a.bytes_per_second))})
+                  <Swatch step={stepBetween(endsOf(data.thresholds.port), share(value, a.bytes_per_second))} preferences={preferences} /> {rate(value)} ({used(share(value, a.bytes_per_second))})
                 </td>
               ))}
               <td class="n">

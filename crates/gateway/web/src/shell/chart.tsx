@@ -104,6 +104,7 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
 /** The upper end of the y axis. No axis of what a link can carry goes beyond all of it. */
 function topOf(unit: Unit, high: number | null): number {
   if (unit === 'used') return Math.min(Math.max(high ?? 0, 0.05) * 1.05, 1.05)
+  if (unit === 'count' && (high ?? 0) <= 0) return 1
   return unit === 'share' ? Math.max(high ?? 0, 0.05) * 1.05 : Math.max(high ?? 0, 1e-9) * 1.1
 }
 

@@ -1,0 +1,165 @@
+//! One metric of GPUs' NVLinks over time: any of the catalogue's. Counters become rates, gauges stay as they were read.
+//!
+//! Read from readings alone: rollups have bytes only ([`crate::rates`]).
+
+use crate::time::{Grid, seconds_between};
+use std::collections::{BTreeMap, HashMap};
+use std::time::SystemTime;
+use throughline_sample::catalogue::{Kind, Metric, Table};
+use throughline_store::Error;
+use throughline_store::layout::moment;
+use tokio_postgres::Client;
+
+/// Two rows farther apart than this, and than three steps, have silence between them. Seconds. Health of links is read in one
+/// poll of ten.
+const SILENCE_SECONDS: f64 = 75.0;
+
+/// The metrics, in the order of the catalogue.
+#[must_use]
+pub fn metrics() -> &'static [&'static Metric] {
+    Table::NvlinkCounters.metrics()
+}
+
+/// Values of one link in each step: of a counter its increase in a second, of a gauge the last reading.
+pub type Values = Vec<Option<f64>>;
+
+/// A reading of all links of a GPU.
+struct Reading {
+    step: i32,
+    time: SystemTime,
+    epoch: SystemTime,
+    values: Vec<Option<i64>>,
+}
+
+/// Values of GPUs' links by the GPU's number in the tables and the link's. Costs a step of an index for each GPU and step.
+///
+/// # Errors
+/// The database's.
+pub async fn values(
+    client: &Client,
+    metric: &Metric,
+    gpus: &[i32],
+    grid: &Grid,
+) -> Result<HashMap<(i32, usize), Values>, Error> {
+    #[allow(clippy::cast_possible_truncation)] // a constant
+    let oldest = moment(grid.from - (SILENCE_SECONDS * 1e3) as i64);
+    let (from, to, column) = (moment(grid.from), moment(grid.to()), metric.name);
+    let step = format!("INTERVAL '{} milliseconds'", grid.step);
+    // Counters of two readers are never one series.
+    let sql = format!(
+        "SELECT k.id, b.step, c.time, c.epoch, c.{column}
+         FROM unnest($1::integer[]) AS k (id)
+         CROSS JOIN LATERAL (
+             SELECT source FROM (
+                 SELECT source FROM nvlink_counters c
+                 WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.{column} IS NOT NULL
+                 ORDER BY c.time DESC LIMIT 20) newest
+             ORDER BY gpu_source_rank(source) LIMIT 1) s
+         CROSS JOIN generate_series(-1, {last}) AS b (step)
+         CROSS JOIN LATERAL (
+             SELECT c.time, c.epoch, c.{column} FROM nvlink_counters c
+             WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.source = s.source
+               AND c.{column} IS NOT NULL
+               AND c.time > CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
+               AND c.time <= {from} + (b.step + 1) * {step}
+             ORDER BY c.time DESC LIMIT 1) c
+         ORDER BY k.id, b.step",
+        last = grid.steps.saturating_sub(1),
+    );
+    let rows = client.query(&sql, &[&gpus]).await.map_err(Error::sql("reading a metric of NVLinks"))?;
+    let mut by_gpu: BTreeMap<i32, Vec<Reading>> = BTreeMap::new();
+    for row in &rows {
+        let values = row.get::<_, Option<Vec<Option<i64>>>>(4).unwrap_or_default();
+        let reading = Reading { step: row.get(1), time: row.get(2), epoch: row.get(3), values };
+        by_gpu.entry(row.get(0)).or_default().push(reading);
+    }
+    let mut all = HashMap::new();
+    for (gpu, readings) in by_gpu {
+        let links = readings.iter().map(|reading| reading.values.len()).max().unwrap_or(0);
+        for link in 0..links {
+            let values = match metric.kind {
+                Kind::Counter => rates(&readings, link, grid),
+                Kind::Gauge => gauges(&readings, link, grid),
+            };
+            if values.iter().any(Option::is_some) {
+                all.insert((gpu, link), values);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn of(reading: &Reading, link: usize) -> Option<i64> {
+    reading.values.get(link).copied().flatten()
+}
+
+#[allow(clippy::cast_precision_loss)] // for people
+fn gauges(readings: &[Reading], link: usize, grid: &Grid) -> Values {
+    let mut values = vec![None; grid.steps];
+    for reading in readings {
+        let slot = usize::try_from(reading.step).ok().and_then(|step| values.get_mut(step));
+        if let Some(slot) = slot {
+            *slot = of(reading, link).map(|value| value as f64);
+        }
+    }
+    values
+}
+
+/// A step has the rate between the last reading before it and its last; steps between two readings have theirs.
+#[allow(clippy::cast_precision_loss)] // for people
+fn rates(readings: &[Reading], link: usize, grid: &Grid) -> Values {
+    let mut values = vec![None; grid.steps];
+    let most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3);
+    for pair in readings.windows(2) {
+        let [before, after] = pair else { continue };
+        let seconds = seconds_between(before.time, after.time);
+        if before.epoch != after.epoch || seconds <= 0.0 || seconds > most {
+            continue;
+        }
+        let rate = of(before, link).zip(of(after, link)).map(|(before, after)| {
+            // Stored counters are 63 bits wide and start again at 0.
+            (after.wrapping_sub(before) & i64::MAX) as f64 / seconds
+        });
+        let first = usize::try_from(before.step + 1).unwrap_or(0);
+        let last = usize::try_from(after.step).map_or(0, |step| step + 1);
+        values.iter_mut().take(last).skip(first).for_each(|slot| *slot = rate);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn reading(step: i32, seconds: u64, epoch: u64, value: i64) -> Reading {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        Reading { step, time: at(seconds), epoch: at(epoch), values: vec![None, Some(value)] }
+    }
+
+    const GRID: Grid = Grid { from: 100_000, step: 10_000, steps: 4 };
+
+    #[test]
+    fn counters_are_rates_within_an_epoch() {
+        let readings =
+            [reading(-1, 95, 1, 0), reading(0, 105, 1, 20), reading(2, 125, 1, 60), reading(3, 135, 130, 5)];
+        assert_eq!(rates(&readings, 1, &GRID), [Some(2.0), Some(2.0), Some(2.0), None]);
+        assert_eq!(rates(&readings, 0, &GRID), [None; 4], "not read");
+        let silent = [reading(-1, 10, 1, 0), reading(0, 105, 1, 20)];
+        assert_eq!(rates(&silent, 1, &GRID), [None; 4]);
+    }
+
+    #[test]
+    fn gauges_are_as_read() {
+        let readings = [reading(-1, 95, 1, 7), reading(1, 115, 1, 9)];
+        assert_eq!(gauges(&readings, 1, &GRID), [None, Some(9.0), None, None]);
+    }
+
+    #[tokio::test]
+    async fn each_metric_is_a_column() {
+        let client = throughline_store::testing::database().await.connect_reader().await.unwrap();
+        for metric in metrics() {
+            assert!(values(&client, metric, &[1], &GRID).await.unwrap().is_empty(), "{}", metric.name);
+        }
+    }
+}
