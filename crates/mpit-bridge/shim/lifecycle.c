@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "fp_env.h"
 #include "flush.h"
+#include "nvtx.h"
 #include "polls.h"
 #include "pvars.h"
 #include "shim.h"
@@ -52,7 +53,7 @@ int tl_environment_ms(const char *name) {
     return text ? tl_valid_ms(atoi(text), 0) : 0;
 }
 
-static int switched_off(void) {
+int tl_switched_off(void) {
     const char *text = getenv("THROUGHLINE_SHIM");
     return text && (strcmp(text, "off") == 0 || strcmp(text, "0") == 0 || strcmp(text, "no") == 0);
 }
@@ -84,7 +85,7 @@ static void at_exit(void) {
 __attribute__((destructor)) static void at_unload(void) {
     int (*is_initialized)(int *);
     int flag = 0;
-    if (noticed || !getenv("THROUGHLINE_DEBUG") || switched_off()) return;
+    if (noticed || !getenv("THROUGHLINE_DEBUG") || tl_switched_off()) return;
     void *found = tl_find("PMPI_Initialized");
     if (!found) return;
     memcpy(&is_initialized, &found, sizeof found);
@@ -141,6 +142,7 @@ static void start(const tl_handle *session) {
         tl_debug("the library does not tell this process's rank: recording nothing");
         return;
     }
+    tl_nvtx_offer();
     if (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0) return;
     if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) {
         tl_debug("no thread: recording nothing");
@@ -164,7 +166,7 @@ static void start(const tl_handle *session) {
 static void resume(const tl_handle *session) {
     __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
     if (!__atomic_exchange_n(&noticed, 1, __ATOMIC_ACQ_REL)) {
-        if (!switched_off()) start(session);
+        if (!tl_switched_off()) start(session);
         return;
     }
     if (!started || !__atomic_exchange_n(&paused, 0, __ATOMIC_ACQ_REL)) return;

@@ -4,8 +4,8 @@
  * stand; the flush thread adds to them what is going on, which it reads under a sequence number, and makes a region's sums of
  * those of the paths that end with it.
  *
- * Ways in: the header throughline.h, MPI_Pcontrol, Caliper's C functions and NVTX 2's dynamic ones, where the program
- * calls them (annotations.c).
+ * Ways in: the header throughline.h, MPI_Pcontrol, Caliper's and NVTX 2's functions, where the program calls them
+ * (annotations.c), and NVTX 3's by injection (nvtx.c).
  */
 #define _GNU_SOURCE
 #include "regions.h"
@@ -23,9 +23,18 @@ enum { DEPTH_LIMIT = 64 }; /* regions open in one thread; deeper ones count in t
 
 struct open_region {
     uint64_t hash;
+    uint64_t owner; /* who may end it (regions.h); 0: it is ended by name, or as the innermost one */
     uint64_t started;
     uint16_t path;   /* where it counts: the one around it if it was refused */
     uint16_t counts; /* it has a path of its own */
+    uint16_t closed; /* it has ended, and stands here until what it has around itself ends */
+};
+
+/* A range that another thread ended: the thread that has it open takes it from here with its next region. */
+enum { ENDED_ELSEWHERE = 16, ENDING = 1 };
+struct ended {
+    uint64_t owner; /* 0: free; ENDING: being written */
+    uint64_t at;
 };
 
 /* Of one thread; only that writes. */
@@ -33,6 +42,9 @@ struct tl_stack {
     uint32_t version; /* odd while it changes */
     int depth, beyond; /* open ones, and those deeper than the limit */
     uint64_t since;    /* when the innermost one became it */
+    uint64_t ranges;   /* started with an id of their own, so far */
+    int any_ended;     /* something stands in `ended` */
+    struct ended ended[ENDED_ELSEWHERE];
     struct open_region open[DEPTH_LIMIT];
 };
 
@@ -49,8 +61,7 @@ static int switched_off(void) {
     static int known; /* 1: on, 2: off; several threads find the same */
     int value = TL_LOAD(&known);
     if (!value) {
-        const char *text = getenv("THROUGHLINE_SHIM");
-        value = text && (strcmp(text, "off") == 0 || strcmp(text, "0") == 0 || strcmp(text, "no") == 0) ? 2 : 1;
+        value = tl_switched_off() ? 2 : 1;
         TL_STORE(&known, value);
     }
     return value == 2;
@@ -88,9 +99,65 @@ static void switch_to(struct tl_thread *self, int path, uint64_t now) {
     tl_polls_interrupt(self);
 }
 
-void tl_region_begin(const char *name) {
-    struct tl_thread *self = name && *name ? me() : NULL;
-    if (!self) return;
+/* Ends the innermost one. */
+static void pop(struct tl_thread *self, uint64_t now) {
+    struct tl_stack *stack = self->stack;
+    change(stack);
+    int depth = stack->depth - 1;
+    const struct open_region *top = &stack->open[depth];
+    struct tl_table *table = self->tables[top->path];
+    if (top->counts && table) TL_ADD(&table->elapsed_ticks, now - top->started);
+    TL_STORE(&stack->depth, depth);
+    switch_to(self, depth ? stack->open[depth - 1].path : 0, now);
+    changed(stack);
+}
+
+static void pop_closed(struct tl_thread *self, uint64_t now) {
+    struct tl_stack *stack = self->stack;
+    while (stack->depth > 0 && stack->open[stack->depth - 1].closed) pop(self, now);
+}
+
+/* Ends one that may have others within it, which go on: its time ends, and it stays in their path. */
+static void close_at(struct tl_thread *self, int at, uint64_t now) {
+    struct tl_stack *stack = self->stack;
+    struct open_region *region = &stack->open[at];
+    if (at == stack->depth - 1) {
+        pop(self, now);
+        pop_closed(self, now);
+        return;
+    }
+    change(stack);
+    struct tl_table *table = self->tables[region->path];
+    if (region->counts && table && now > region->started) TL_ADD(&table->elapsed_ticks, now - region->started);
+    TL_STORE(&region->counts, 0);
+    region->closed = 1;
+    changed(stack);
+}
+
+static int find_owned(const struct tl_stack *stack, uint64_t owner) {
+    int at = stack->depth - 1;
+    while (at >= 0 && (stack->open[at].owner != owner || stack->open[at].closed)) at--;
+    return at;
+}
+
+/* What other threads ended meanwhile, at the moments that they did. */
+static void settle(struct tl_thread *self) {
+    struct tl_stack *stack = self->stack;
+    if (TL_LIKELY(!TL_LOAD(&stack->any_ended))) return;
+    TL_STORE(&stack->any_ended, 0);
+    for (int i = 0; i < ENDED_ELSEWHERE; i++) {
+        struct ended *ended = &stack->ended[i];
+        uint64_t owner = __atomic_load_n(&ended->owner, __ATOMIC_ACQUIRE);
+        if (owner <= ENDING) continue;
+        int at = find_owned(stack, owner);
+        if (at < 0) count(&mismatched);
+        /* The innermost one was innermost until now: its own time ends now, too. */
+        else close_at(self, at, at == stack->depth - 1 ? tl_ticks() : TL_LOAD(&ended->at));
+        __atomic_store_n(&ended->owner, 0, __ATOMIC_RELEASE);
+    }
+}
+
+static void begin(struct tl_thread *self, const char *name, uint64_t owner) {
     struct tl_stack *stack = self->stack;
     if (stack->depth >= DEPTH_LIMIT) {
         stack->beyond++;
@@ -107,6 +174,8 @@ void tl_region_begin(const char *name) {
     change(stack);
     struct open_region *top = &stack->open[stack->depth];
     top->hash = hash;
+    top->owner = owner;
+    top->closed = 0;
     TL_STORE(&top->started, now);
     TL_STORE(&top->path, (uint16_t)path);
     TL_STORE(&top->counts, (uint16_t)counts);
@@ -116,23 +185,18 @@ void tl_region_begin(const char *name) {
     changed(stack);
 }
 
-static void pop(struct tl_thread *self) {
-    struct tl_stack *stack = self->stack;
-    uint64_t now = tl_ticks();
-    change(stack);
-    int depth = stack->depth - 1;
-    const struct open_region *top = &stack->open[depth];
-    struct tl_table *table = self->tables[top->path];
-    if (top->counts && table) TL_ADD(&table->elapsed_ticks, now - top->started);
-    TL_STORE(&stack->depth, depth);
-    switch_to(self, depth ? stack->open[depth - 1].path : 0, now);
-    changed(stack);
+void tl_region_begin(const char *name) {
+    struct tl_thread *self = name && *name ? me() : NULL;
+    if (!self) return;
+    settle(self);
+    begin(self, name, 0);
 }
 
 void tl_region_end(const char *name) {
     struct tl_thread *self = me();
     if (!self) return;
     struct tl_stack *stack = self->stack;
+    settle(self);
     if (stack->beyond > 0) {
         stack->beyond--;
         return;
@@ -140,16 +204,91 @@ void tl_region_end(const char *name) {
     int at = stack->depth - 1;
     if (name && *name) {
         uint64_t hash = tl_path_hash(name);
-        while (at >= 0 && stack->open[at].hash != hash) at--;
+        while (at >= 0 && (stack->open[at].hash != hash || stack->open[at].closed)) at--;
     }
     if (at < 0) {
         count(&mismatched);
         return;
     }
     for (int open = stack->depth; open > at; open--) {
-        if (open > at + 1) count(&mismatched);
-        pop(self);
+        if (open > at + 1 && !stack->open[open - 1].closed) count(&mismatched);
+        pop(self, tl_ticks());
     }
+    pop_closed(self, tl_ticks());
+}
+
+/* ---- ranges, which may overlap ---- */
+
+/* How many of this owner are open. */
+static int owned(const struct tl_stack *stack, uint64_t owner) {
+    int found = 0;
+    for (int i = 0; i < stack->depth; i++) found += stack->open[i].owner == owner && !stack->open[i].closed;
+    return found;
+}
+
+int tl_region_push(const char *name, uint64_t owner) {
+    struct tl_thread *self = me();
+    if (!self) return -1;
+    settle(self);
+    int level = owned(self->stack, owner);
+    begin(self, name, owner);
+    return level;
+}
+
+int tl_region_pop(uint64_t owner) {
+    struct tl_thread *self = me();
+    if (!self) return -1;
+    struct tl_stack *stack = self->stack;
+    settle(self);
+    int level = owned(stack, owner) - 1;
+    if (stack->beyond > 0) stack->beyond--;
+    else if (level < 0) count(&mismatched);
+    else close_at(self, find_owned(stack, owner), tl_ticks());
+    return level;
+}
+
+/* An id: that it is one, the thread, and a running number. */
+enum { ID_THREAD_BITS = 16, ID_NUMBER_BITS = 47 };
+#define ID_MARK (1ull << 63)
+_Static_assert(TL_THREADS_LIMIT < 1 << ID_THREAD_BITS && ID_THREAD_BITS + ID_NUMBER_BITS == 63, "an id has a place for each thread");
+
+uint64_t tl_region_start(const char *name) {
+    struct tl_thread *self = me();
+    if (!self) return 0;
+    settle(self);
+    uint64_t number = self->stack->ranges++ & ((1ull << ID_NUMBER_BITS) - 1);
+    uint64_t id = ID_MARK | (uint64_t)self->number << ID_NUMBER_BITS | number;
+    begin(self, name, id);
+    return id;
+}
+
+/* Leaves it to the thread that has it open, which alone writes its stack. */
+static int end_elsewhere(struct tl_stack *stack, uint64_t id) {
+    for (int i = 0; i < ENDED_ELSEWHERE; i++) {
+        struct ended *ended = &stack->ended[i];
+        uint64_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&ended->owner, &nobody, ENDING, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+        TL_STORE(&ended->at, tl_ticks());
+        __atomic_store_n(&ended->owner, id, __ATOMIC_RELEASE);
+        __atomic_store_n(&stack->any_ended, 1, __ATOMIC_RELEASE);
+        return 1;
+    }
+    return 0;
+}
+
+void tl_region_stop(uint64_t id) {
+    struct tl_thread *self = me();
+    if (!self || !(id & ID_MARK)) return;
+    int number = (int)((id & ~ID_MARK) >> ID_NUMBER_BITS);
+    if (number == self->number) {
+        tl_region_pop(id);
+        return;
+    }
+    for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
+        struct tl_stack *stack = thread->number == number ? __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE) : NULL;
+        if (stack && end_elsewhere(stack, id)) return;
+    }
+    count(&mismatched);
 }
 
 static const char level_prefix[] = "phase ";
@@ -170,10 +309,11 @@ void tl_region_level(int level) {
 
 void tl_regions_close(struct tl_thread *self) {
     if (!self->stack) return;
+    settle(self);
     self->level = self->stack->beyond = 0;
     while (self->stack->depth > 0) {
-        count(&mismatched);
-        pop(self);
+        if (!self->stack->open[self->stack->depth - 1].closed) count(&mismatched);
+        pop(self, tl_ticks());
     }
 }
 

@@ -10,6 +10,14 @@
 void tl_region_begin(const char *name);
 /* NULL: the innermost one. */
 void tl_region_end(const char *name);
+/* Ranges of an owner (any number from 2 to 2^63 - 1), which ends them in its own order: one that ends before what began
+ * within it stays in the path of that. Both return the level, from 0, or below 0 where there is none. */
+int tl_region_push(const char *name, uint64_t owner);
+int tl_region_pop(uint64_t owner);
+/* A range with an id (0: it is not recorded), by which any thread may end it. Calls of the thread that began it count in it,
+ * up to that thread's next region after the end. */
+uint64_t tl_region_start(const char *name);
+void tl_region_stop(uint64_t id);
 /* MPI_Pcontrol(level): 2 and more is the phase of this number, 1 and less is none. */
 void tl_region_level(int level);
 /* The thread ends: what it left open ends with it. */

@@ -348,6 +348,7 @@ void tl_finishing(void);
 void tl_session_started(tl_handle session);
 void tl_session_finishing(void);
 void tl_finished(void); /* MPI_Finalize has returned */
+int tl_switched_off(void); /* THROUGHLINE_SHIM=off */
 void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Milliseconds from the environment; 0 if there are none or they make no sense. */
 int tl_environment_ms(const char *name);

@@ -13,7 +13,7 @@ pub use libraries::Search;
 pub use objects::{Family, Target, find_object};
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -207,6 +207,14 @@ fn launched(launcher: &Path, arguments: &[OsString], around: &Surroundings) -> D
         (Family::Any, "a launcher, and no program linked to MPI after it")
     };
     Decision::Preload(Target::guessed(family, &real, around), why)
+}
+
+/// Whether the object may be the tool that the header of NVTX 3 opens, given what NVTX_INJECTION64_PATH names: nothing, or one of
+/// the shim's own. Another tool stays.
+#[must_use]
+pub fn is_tool_of_nvtx(named: Option<&OsStr>) -> bool {
+    let name = named.and_then(|path| Path::new(path).file_name());
+    named.is_none() || name.is_some_and(|name| name.as_bytes().starts_with(b"libthroughline-"))
 }
 
 /// The new LD_PRELOAD. The shim comes first, as it calls the next function while most tools call MPI itself;

@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use throughline_mpit_bridge::exec::{
-    Decision, Family, Surroundings, Target, decide, explain, find_object, find_program, preload,
+    Decision, Family, Surroundings, Target, decide, explain, find_object, find_program, is_tool_of_nvtx,
+    preload,
 };
 
 /// Statuses of a program that can't be run, as shells, env(1) and nohup(1) give them.
@@ -146,6 +147,9 @@ fn run(
         Ok((object, why)) => {
             if debug {
                 eprintln!("throughline-exec: preload {}: {why}", object.display());
+            }
+            if is_tool_of_nvtx(std::env::var_os("NVTX_INJECTION64_PATH").as_deref()) {
+                command.env("NVTX_INJECTION64_PATH", &object);
             }
             let existing = std::env::var_os("LD_PRELOAD");
             match existing.map(OsString::into_string) {

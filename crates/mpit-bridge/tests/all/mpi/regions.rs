@@ -124,3 +124,96 @@ async fn without_the_shim_nothing_happens() {
         assert_eq!(stdout(&output), "caliper 1 1 nvtx 1 1\nnot there\n", "{}", stderr(&output));
     }
 }
+
+/// Regions, and allreduces and visits in each, of `nvtx.c`.
+fn check_nvtx(observed: &Observed, ranks: u32) {
+    let expected = [
+        ("before", 1, 1),
+        ("plain", 2, 1),
+        ("w\u{ef}de \u{1f680}", 3, 1),
+        ("event", 4, 1),
+        ("mine:outer", 5, 1),
+        ("yours:inner", 13, 1),
+        ("first", 0, 1),
+        ("mine:(nvtx)", 17, 1),
+        ("elsewhere", 10, 1),
+        ("after", 11, 1),
+        ("(nvtx)", 0, 1),
+    ];
+    for rank in 0..ranks {
+        for (region, calls, visits) in expected {
+            let cell = &observed.regions[&(rank, region.to_owned())];
+            assert_eq!((cell.visits, cell.mpi_calls), (visits, calls), "{region}: {cell:?}");
+        }
+        assert_eq!(observed.regions.keys().filter(|(of, _)| *of == rank).count(), expected.len());
+        let paths: Vec<_> =
+            observed.paths.keys().filter(|(of, _)| *of == rank).map(|(_, path)| &**path).collect();
+        for path in ["before/plain", "mine:outer/yours:inner", "first/mine:(nvtx)", "elsewhere", "after"] {
+            assert!(paths.contains(&path), "{path}: {paths:?}");
+        }
+        let time = |region: &str| observed.regions[&(rank, region.to_owned())].elapsed_nanoseconds;
+        let own = |region: &str| observed.regions[&(rank, region.to_owned())].own_nanoseconds;
+        assert!(
+            time("mine:outer") > own("mine:outer") && time("first") > own("first"),
+            "up to their own ends"
+        );
+        let outside: u64 = observed
+            .parts
+            .iter()
+            .filter(|(key, _)| key.0 == rank && key.1 == "allreduce" && key.3.is_empty())
+            .map(|(_, cell)| cell.calls)
+            .sum();
+        assert_eq!(outside, 12);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranges_of_nvtx_3_are_regions() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/nvtx.c", folder.path());
+        // By throughline-exec, and where a site preloads the object itself.
+        for site in [false, true] {
+            let mut agent = Agent::start(&folder.path().join(format!("{}{site}", mpi.name())));
+            let mut command = if site { mpi.run(2) } else { run_with_shim(mpi, 2, &agent.socket) };
+            if site {
+                let object = plain_shim().join(mpi.object());
+                command.env("THROUGHLINE_SOCKET", &agent.socket);
+                command.arg("env").arg(format!("LD_PRELOAD={}", object.display()));
+            }
+            command.arg(&program);
+            let output = agent.run(command, 2).await;
+            assert_eq!(stdout(&output), "tool 1 levels 1 2 3 3 2 1\n", "{}", stderr(&output));
+            check_nvtx(&agent.observed, 2);
+            let status = agent.receiver.status();
+            assert_eq!((status.mismatched_regions, status.refused_regions), (2, 0), "one of each rank");
+            assert_eq!((status.unknown_names, status.malformed_messages()), (0, 0), "{status:?}");
+        }
+    }
+}
+
+/// Another tool's variable stays, and without the shim there is no tool.
+#[test]
+fn the_tool_of_nvtx_that_a_user_names_stays() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/nvtx.c", folder.path());
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(&program);
+        command.env_remove("NVTX_INJECTION64_PATH").envs(variables.iter().copied());
+        stdout(&succeeded(&mut command)).split(" levels").next().unwrap().to_owned()
+    };
+    let (object, other) = (object.to_str().unwrap(), folder.path().join("tool.so"));
+    assert_eq!(run(&[]), "tool 0");
+    assert_eq!(run(&[("LD_PRELOAD", object)]), "tool 1");
+    assert_eq!(run(&[("LD_PRELOAD", object), ("THROUGHLINE_SHIM", "off")]), "tool 0");
+    let named = ("NVTX_INJECTION64_PATH", other.to_str().unwrap());
+    assert_eq!(run(&[("LD_PRELOAD", object), named]), "tool 0");
+    // What a process inherited that has no shim: it is no tool there.
+    assert_eq!(run(&[("NVTX_INJECTION64_PATH", object)]), "tool 0");
+    // What an outer throughline-exec named gives way to the object that is preloaded.
+    let outer = ("NVTX_INJECTION64_PATH", "/nowhere/libthroughline-mpi3.so");
+    assert_eq!(run(&[("LD_PRELOAD", object), outer]), "tool 1");
+}

@@ -76,6 +76,7 @@ async fn address_and_undefined_behaviour() {
         (Mpi::Mpich, 4, "tests/programs/collectives.c", "rooted"),
         (Mpi::Open, 2, "tests/programs/program_state.c", "children"),
         (Mpi::Mpich, 2, "tests/programs/program_state.c", "replace"),
+        (Mpi::Open, 2, "tests/programs/nvtx.c", ""),
     ] {
         let program = mpi.compile(file, folder.path());
         // A socket of its own: an agent takes up what ranks of an earlier one left beside it.
@@ -88,6 +89,19 @@ async fn address_and_undefined_behaviour() {
         assert_eq!(endings, vec!["clean"; ranks as usize], "{file} {argument}");
         agent.receiver.stop().await;
     }
+}
+
+/// Ranges that other threads end.
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_of_ranges() {
+    let folder = tempfile::tempdir().unwrap();
+    let _alone = alone().await;
+    let program = Mpi::Open.compile("tests/programs/nvtx.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = Sanitizer::Thread.run(Mpi::Open, 2, &agent.socket);
+    command.arg(program);
+    assert_clean(&agent.run_within(command, 2, CHECKED_DEADLINE).await);
+    assert_eq!(agent.observed.regions[&(1, "elsewhere".to_owned())].mpi_calls, 10);
 }
 
 /// The generated program, which calls every wrapped function, with a checker: exact all the same.
