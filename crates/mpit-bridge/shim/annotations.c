@@ -1,7 +1,6 @@
 /*
- * Annotations that a program makes for others, taken as regions: the functions of throughline.h, Caliper's C functions
- * (libcaliper), and NVTX 2's (libnvToolsExt), where the program calls them through the dynamic linker. Each goes on to the
- * library's own. NVTX 3: nvtx.c. Not observed: Caliper's C++ classes and values of attributes.
+ * Annotations that a program makes for others, taken as regions: the functions of throughline.h, and NVTX 2's (libnvToolsExt), where
+ * the program calls them through the dynamic linker. Each of these goes on to the library's own. NVTX 3: nvtx.c; Caliper: caliper.c.
  */
 #include "nvtx.h"
 #include "regions.h"
@@ -24,22 +23,6 @@ static void *following(void **stored, const char *symbol) {
     __atomic_store_n(stored, found, __ATOMIC_RELEASE);
     return found;
 }
-
-#define TL_NAMED(symbol, note) \
-    TL_EXPORT void symbol(const char *name); \
-    TL_EXPORT void symbol(const char *name) { \
-        static void *stored; \
-        void *found = following(&stored, #symbol); \
-        note(name); \
-        if (!found) return; \
-        void (*next)(const char *); \
-        __builtin_memcpy(&next, &found, sizeof next); \
-        next(name); \
-    }
-TL_NAMED(cali_begin_region, tl_region_begin)
-TL_NAMED(cali_end_region, tl_region_end)
-TL_NAMED(cali_begin_phase, tl_region_begin)
-TL_NAMED(cali_end_phase, tl_region_end)
 
 /* NVTX answers with the level that was entered or left; -1 (NVTX_NO_PUSH_POP_TRACKING is -2) without a tool. Its library's
  * other ranges come by injection (nvtx.c), if nobody else is its tool. */

@@ -4,8 +4,8 @@
  * stand; the flush thread adds to them what is going on, which it reads under a sequence number, and makes a region's sums of
  * those of the paths that end with it.
  *
- * Ways in: the header throughline.h, MPI_Pcontrol, Caliper's and NVTX 2's functions, where the program calls them
- * (annotations.c), and NVTX 3's by injection (nvtx.c).
+ * Ways in: the header throughline.h, MPI_Pcontrol, NVTX 2's functions (annotations.c) and Caliper's (caliper.c), where the
+ * program calls them, and NVTX 3's by injection (nvtx.c).
  */
 #define _GNU_SOURCE
 #include "regions.h"
@@ -245,6 +245,12 @@ int tl_region_pop(uint64_t owner) {
     else if (level < 0) count(&mismatched);
     else close_at(self, find_owned(stack, owner), tl_ticks());
     return level;
+}
+
+void tl_region_pop_open(uint64_t owner) {
+    struct tl_thread *self = me();
+    if (!self || (self->stack->beyond == 0 && find_owned(self->stack, owner) < 0)) return;
+    tl_region_pop(owner);
 }
 
 /* An id: that it is one, the thread, and a running number. */

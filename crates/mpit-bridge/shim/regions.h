@@ -14,6 +14,8 @@ void tl_region_end(const char *name);
  * within it stays in the path of that. Both return the level, from 0, or below 0 where there is none. */
 int tl_region_push(const char *name, uint64_t owner);
 int tl_region_pop(uint64_t owner);
+/* The same, of an owner that may have none open. */
+void tl_region_pop_open(uint64_t owner);
 /* A range with an id (0: it is not recorded), by which any thread may end it. Calls of the thread that began it count in it,
  * up to that thread's next region after the end. */
 uint64_t tl_region_start(const char *name);

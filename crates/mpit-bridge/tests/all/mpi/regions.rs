@@ -217,3 +217,49 @@ fn the_tool_of_nvtx_that_a_user_names_stays() {
     let outer = ("NVTX_INJECTION64_PATH", "/nowhere/libthroughline-mpi3.so");
     assert_eq!(run(&[("LD_PRELOAD", object), outer]), "tool 1");
 }
+
+/// Caliper's C++ classes, of a shared library.
+#[tokio::test(flavor = "multi_thread")]
+async fn classes_of_caliper_are_regions() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+    let library = folder.path().join("libcaliper.so");
+    let mut command = Command::new("c++");
+    command.args(["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library);
+    succeeded(command.arg(source("caliper_double.cpp")));
+    for mpi in BOTH {
+        let program = folder.path().join(format!("caliper.{}", mpi.name()));
+        // As C++ of no MPI compiler: its own bindings are of no interest.
+        let mut command = Command::new(format!("mpicc.{}", mpi.name()));
+        command.args(["-x", "c++", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-Wall", "-Wextra", "-o"]);
+        command.arg(&program).arg(source("caliper.cpp")).args(["-x", "none"]).arg(&library).arg("-lstdc++");
+        succeeded(command.arg(format!("-Wl,-rpath,{}", folder.path().display())));
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(&program);
+        let output = agent.run(command, 2).await;
+        let counts = 2 * 2 + 1 + 300 + 2 + 1 + 1 + 1;
+        assert_eq!(stdout(&output), format!("caliper {counts} {counts}\n"), "{}", stderr(&output));
+        let expected = [
+            ("step", 2, 2),
+            ("scope", 4, 2),
+            ("loop", 3, 1),
+            ("destroyed", 0, 1),
+            ("again", 5, 1),
+            ("solve", 6, 1),
+            ("guarded", 7, 1),
+            ("halo", 8, 1),
+        ];
+        for rank in 0..2 {
+            for (region, calls, visits) in expected {
+                let cell = &agent.observed.regions[&(rank, region.to_owned())];
+                assert_eq!((cell.visits, cell.mpi_calls), (visits, calls), "{mpi:?} {region}: {cell:?}");
+            }
+            let count = agent.observed.regions.keys().filter(|(of, _)| *of == rank).count();
+            assert_eq!(count, expected.len(), "{:?}", agent.observed.regions.keys());
+        }
+        let status = agent.receiver.status();
+        assert_eq!((status.mismatched_regions, status.refused_regions), (0, 0), "{status:?}");
+    }
+}
