@@ -1,4 +1,4 @@
--- The schema of version 34, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 35, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -217,22 +217,23 @@ CREATE TABLE gpu_pm_counters (
 );
 SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '01:00:00'));
 
--- Hours of host_port_counters packed for remote-read, which answers from the readings where a row is missing.
+-- Hours of host_port_counters, packed.
 CREATE TABLE host_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     host_port_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed.
+    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
+    -- -4: who read it; -5: which counters stand at their end.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
     -- Number of the link, from 0; 0 of ports.
     element integer NOT NULL,
-    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
-    -- checksum.
+    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
+    -- Prometheus' encoding.
     samples bytea,
     PRIMARY KEY (metric, host_port_id, "time", source, element)
-) WITH (toast_tuple_target=8160);
+);
 SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of hosts' own adapter ports, read in sysfs.
@@ -491,22 +492,23 @@ CREATE TABLE ib_port (
 CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
 CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
 
--- Hours of ib_port_counters packed for remote-read, which answers from the readings where a row is missing.
+-- Hours of ib_port_counters, packed.
 CREATE TABLE ib_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed.
+    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
+    -- -4: who read it; -5: which counters stand at their end.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
     -- Number of the link, from 0; 0 of ports.
     element integer NOT NULL,
-    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
-    -- checksum.
+    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
+    -- Prometheus' encoding.
     samples bytea,
     PRIMARY KEY (metric, port_id, "time", source, element)
-) WITH (toast_tuple_target=8160);
+);
 SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of the fabric's ports, read through MADs.
@@ -1321,22 +1323,23 @@ CREATE TABLE node_key (
     UNIQUE (name)
 );
 
--- Hours of nvlink_counters packed for remote-read, which answers from the readings where a row is missing.
+-- Hours of nvlink_counters, packed.
 CREATE TABLE nvlink_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed.
+    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
+    -- -4: who read it; -5: which counters stand at their end.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
     -- Number of the link, from 0; 0 of ports.
     element integer NOT NULL,
-    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
-    -- checksum.
+    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
+    -- Prometheus' encoding.
     samples bytea,
     PRIMARY KEY (metric, gpu_id, "time", source, element)
-) WITH (toast_tuple_target=8160);
+);
 SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of a GPU's NVLinks, one row per GPU and tick: element 1 of each array is link 0. See nvlink_link_counters.
@@ -1441,6 +1444,18 @@ CREATE TABLE nvlink_minutes (
     PRIMARY KEY (gpu_id, "time", source, epoch)
 );
 SELECT create_hypertable('nvlink_minutes', by_range('time', INTERVAL '1 day'));
+
+-- Which hours of a table of readings are in its table of blocks only. A row there is of a reading that came late, and
+-- is to be packed.
+CREATE TABLE packed_state (
+    readings text NOT NULL,
+    -- Older hours were packed by an earlier version, and rows have them.
+    packed_from timestamptz NOT NULL,
+    -- Later readings are rows, whether packed or not.
+    packed_until timestamptz NOT NULL,
+    PRIMARY KEY (readings),
+    CHECK ((packed_from <= packed_until))
+);
 
 -- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
 CREATE TABLE record_quarantine (

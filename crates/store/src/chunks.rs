@@ -1,6 +1,5 @@
-//! Encoded chunks: the readings of a thing and an hour in Prometheus' encoding, one row for each series. Such a row is a
-//! block; its tables are `*_blocks`. Remote-read returns chunks unchanged, where encoding rows would take ten times as
-//! long (docs/BENCHMARKS.md).
+//! Packed hours: the readings of a thing and an hour, bit-packed, one row for each series (`series`). Such a row is a
+//! block; its tables are `*_blocks`. Blocks of version 1 have chunks in Prometheus' encoding instead (`form`).
 //!
 //! A block repeats its readings: where there is none, readings answer. [`encode_chunks`] makes those of each hour when the
 //! hour's rollups are made. `block_wanted` lists what is to be made: everything once an hour, and things with late arrivals
@@ -11,10 +10,13 @@
 
 mod encode;
 mod form;
+mod series;
+mod stream;
 mod xor;
 
 pub use encode::number;
 pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
+pub use series::{Series, TIMES, VERSION, series_chunks, unpack};
 pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

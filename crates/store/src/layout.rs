@@ -2,6 +2,9 @@
 //! encoded chunks, PostgreSQL's binary form of COPY, and pieces of SQL that both sides use. For `throughline_query` only.
 
 pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int4, milliseconds, time};
-pub use crate::chunks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
+pub use crate::chunks::{
+    BLOCK, Chunk, FILL_EVERY, MADE, Series, TIMES, VERSION, chunks, chunks_of, is_gap, is_long, number,
+    series_chunks, unpack,
+};
 pub use crate::rollup_kind::Kind;
 pub use crate::sql_parts::{SHARE_WINDOW, errors_of, has_saturation, moment, shown};

@@ -124,6 +124,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "region_paths",
         sql: include_str!("../migrations/V034__region_paths.sql"),
     },
+    Migration {
+        version: 35,
+        name: "packed_hours",
+        sql: include_str!("../migrations/V035__packed_hours.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -1,4 +1,5 @@
-//! Samples out of blocks (the store's encoded chunks), and what of a request they leave to rows.
+//! Samples out of blocks (the store's packed hours), and what of a request they leave to rows. What is packed as integers
+//! becomes chunks in Prometheus' encoding when it is read; those stay in memory.
 //!
 //! A block counts where its mark is there and no note of a late reading lies in its time, both as of one moment: one
 //! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`cache`): the next
@@ -15,9 +16,10 @@ use std::fmt::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use throughline_sample::catalogue::Metric;
-use throughline_store::layout::Kind;
-use throughline_store::layout::{BLOCK, MADE, chunks_of, number};
+use throughline_sample::catalogue::{self, Metric};
+use throughline_store::layout::{
+    BLOCK, Chunk, Kind, MADE, TIMES, VERSION, chunks_of, number, series_chunks, unpack,
+};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
@@ -36,6 +38,7 @@ struct Wanted<'a> {
     keys: &'a Keys,
     kind: Kind,
     metric: i32,
+    is_counter: bool,
     /// Rising.
     ids: &'a [i32],
     first: i64,
@@ -70,7 +73,8 @@ pub(super) async fn read(
     if first >= end {
         return Ok(vec![(range, ids.to_vec())]);
     }
-    let wanted = Wanted { request, keys, kind, metric: number(metric), ids, first, end };
+    let is_counter = metric.kind == catalogue::Kind::Counter;
+    let wanted = Wanted { request, keys, kind, metric: number(metric), is_counter, ids, first, end };
     let blocks = wanted.read(client).await?;
     for (cell, block) in blocks.iter().enumerate() {
         let (id, _) = wanted.of(cell);
@@ -135,18 +139,32 @@ impl Wanted<'_> {
 
     /// A block of the rows of its series.
     fn keep(&self, cell: usize, stamp: u32, rows: &[Row]) -> Result<Arc<Block>, HistoryError> {
-        let (_, begin) = self.of(cell);
-        let strip = |row: &Row| {
-            let source =
-                if self.keys.has_sources { rank(row.get::<_, &str>(4).as_bytes()) } else { NO_SOURCE };
-            // On its own: the message that it came in is larger, and would stay with it.
-            let samples = Bytes::copy_from_slice(row.get::<_, Option<&[u8]>>(5).unwrap_or_default());
-            Some(Strip { element: row.get(3), source, chunks: chunks_of(begin, samples)? })
-        };
-        let series = rows.iter().map(strip).collect::<Option<_>>().ok_or_else(|| self.damage(cell))?;
+        let series = self.strips(cell, rows).ok_or_else(|| self.damage(cell))?;
         let block = Arc::new(Block { stamp, series });
         self.request.cache.keep_block(self.key(cell), Arc::clone(&block));
         Ok(block)
+    }
+
+    /// The series of a block: its rows, with those that have the times of each source. `None` for damaged ones.
+    fn strips(&self, cell: usize, rows: &[Row]) -> Option<Vec<Strip>> {
+        let (_, begin) = self.of(cell);
+        let (mut times, mut strips) = (HashMap::new(), Vec::new());
+        for row in rows.iter().filter(|row| row.get::<_, i32>(2) == TIMES) {
+            times.insert(row.get::<_, &str>(4), times_of(row.get::<_, Option<&[u8]>>(5)?)?);
+        }
+        for row in rows.iter().filter(|row| row.get::<_, i32>(2) != TIMES) {
+            let name: &str = row.get(4);
+            let source = if self.keys.has_sources { rank(name.as_bytes()) } else { NO_SOURCE };
+            let samples = row.get::<_, Option<&[u8]>>(5).unwrap_or_default();
+            let chunks: Vec<(Chunk, bool)> = if samples.first() == Some(&VERSION) {
+                series_chunks(times.get(name)?, &unpack(samples)?, self.is_counter)?
+            } else {
+                // On its own: the message that it came in is larger, and would stay with it.
+                chunks_of(begin, Bytes::copy_from_slice(samples))?
+            };
+            strips.push(Strip { element: row.get(3), source, chunks });
+        }
+        Some(strips)
     }
 
     /// Reads the stamps of blocks that count, and for the series of the `fresh` things.
@@ -186,9 +204,9 @@ impl Wanted<'_> {
     /// constants, reckoning how many rows they have takes longer than to read them.
     fn statement(&self, fresh: &[i32]) -> String {
         let (kind, id, first, end) = (self.kind, self.kind.id(), seconds(self.first), seconds(self.end));
-        let of_blocks = |metric: i32, ids: &str| {
+        let of_blocks = |metric: &str, ids: &str| {
             format!(
-                "FROM {blocks} WHERE metric = {metric} AND {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
+                "FROM {blocks} WHERE metric {metric} AND {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
                  AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
                 blocks = kind.blocks(),
             )
@@ -200,12 +218,12 @@ impl Wanted<'_> {
                  generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
              WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::integer[])::integer[]) \
                  AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
-            marks = of_blocks(MADE, "$1"),
+            marks = of_blocks(&format!("= {MADE}"), "$1"),
             table = kind.table(),
             before = seconds(self.first - LENGTH),
         );
         if !fresh.is_empty() {
-            let series = of_blocks(self.metric, "$2");
+            let series = of_blocks(&format!("IN ({}, {TIMES})", self.metric), "$2");
             _ = write!(sql, " UNION ALL SELECT {id}, time, metric, element, source, samples {series}");
         }
         sql
@@ -225,6 +243,15 @@ impl Wanted<'_> {
 fn marks(row: &[u8]) -> impl Iterator<Item = (i32, u32)> {
     let marks = row.as_chunks::<MARK>().0.iter();
     marks.map(|[a, b, c, d, stamp @ ..]| (i32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes(*stamp)))
+}
+
+/// Times of the rows of an hour, milliseconds since 1970.
+fn times_of(samples: &[u8]) -> Option<Vec<i64>> {
+    let times = unpack(samples)?;
+    // Each row has one.
+    let is_whole =
+        times.rows.first() == Some(&0) && times.rows.last() == Some(&(times.rows.len() as i64 - 1));
+    is_whole.then(|| times.values.into_iter().map(throughline_store::layout::milliseconds).collect())
 }
 
 fn milliseconds(time: SystemTime) -> i64 {

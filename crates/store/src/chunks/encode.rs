@@ -1,9 +1,9 @@
 //! Reads the readings of some things in one hour and writes them as blocks.
 
-use super::form::Writer;
+use super::series::{EPOCHS, Integers, SATURATED, SOURCES, TIMES, Texts};
 use super::{BLOCK, ChunksEncoded, MADE, WHAT, seconds};
 use crate::Error;
-use crate::binary::{begins_row, elements, field, header, int4, time};
+use crate::binary::{begins_row, elements, field, header, int4};
 use crate::copy::RowBuffer;
 use crate::rollup_kind::Kind;
 use bytes::{Buf, Bytes};
@@ -11,11 +11,14 @@ use futures::{SinkExt, TryStreamExt};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::{SystemTime, UNIX_EPOCH};
-use throughline_sample::catalogue::{self, Metric};
+use throughline_sample::catalogue::Metric;
 use tokio_postgres::Transaction;
 
 /// Bytes of blocks that are held before they are written: rows of a metric are written together, so that they lie together.
 const HELD_BYTES: u64 = 32 << 20;
+
+/// What a thing's hour has beside the series of metrics.
+const OTHERS: [i32; 5] = [MADE, TIMES, EPOCHS, SOURCES, SATURATED];
 
 /// One row of a table of blocks.
 struct Row {
@@ -45,8 +48,7 @@ pub(super) async fn pack(
         kind.id(),
         seconds(begin)
     );
-    let numbers: Vec<i32> =
-        std::iter::once(MADE).chain(metrics.iter().map(|metric| number(metric))).collect();
+    let numbers: Vec<i32> = OTHERS.into_iter().chain(metrics.iter().map(|metric| number(metric))).collect();
     transaction.execute(&removal, &[&numbers, &ids]).await.map_err(Error::sql(WHAT))?;
 
     let mut slice = Slice::new(kind, begin);
@@ -71,7 +73,7 @@ async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> 
     let columns: Vec<String> =
         kind.catalogue().metrics().iter().map(|metric| crate::sql_parts::shown(metric)).collect();
     let query = format!(
-        "COPY (SELECT {id}, time, source, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
+        "COPY (SELECT {id}, time, epoch, source, {saturated}, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",
         columns.join(", "),
         kind.readings(),
@@ -79,6 +81,7 @@ async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> 
         seconds(slice.begin),
         seconds(slice.begin + BLOCK),
         id = kind.id(),
+        saturated = if kind == Kind::IbPorts { "saturated::text" } else { "NULL::text" },
     );
     let mut readings = pin!(transaction.copy_out(query.as_str()).await.map_err(Error::sql(WHAT))?);
     let mut is_first = true;
@@ -97,8 +100,18 @@ fn damaged() -> Error {
     Error::Refused { what: WHAT.to_owned(), cause, state: String::new() }
 }
 
-/// Series of one thing and source: for each column its elements.
-type Open = Vec<Vec<Option<Writer>>>;
+/// Series of one thing and source.
+#[derive(Default)]
+struct Open {
+    /// Rows so far.
+    rows: i64,
+    times: Integers,
+    epochs: Integers,
+    sources: Texts,
+    saturated: Texts,
+    /// Of each metric its elements.
+    metrics: Vec<Vec<Option<Integers>>>,
+}
 
 /// Blocks under construction.
 struct Slice {
@@ -126,20 +139,32 @@ impl Slice {
         if !begins_row(data)? {
             return Some(false);
         }
-        let (id, time) = (int4(data)?, time(data)?);
+        let id = int4(data)?;
         if self.id != Some(id) {
             self.end_thing();
             self.id = Some(id);
         }
-        let source = field(data)??;
+        let (time, epoch) = (field(data)??.try_get_i64().ok()?, field(data)??.try_get_i64().ok()?);
+        let (source, saturated) = (field(data)??, field(data)?);
+        let source = std::str::from_utf8(&source).ok()?;
         // Of ports there is one series, whoever read it.
-        let source = if self.kind == Kind::Nvlinks { std::str::from_utf8(&source).ok()? } else { "" };
-        if !self.open.contains_key(source) {
-            self.open.insert(source.to_owned(), self.metrics.iter().map(|_| Vec::new()).collect());
+        let (key, has_sources) = if self.kind == Kind::Nvlinks { (source, false) } else { ("", true) };
+        if !self.open.contains_key(key) {
+            let metrics = self.metrics.iter().map(|_| Vec::new()).collect();
+            self.open.insert(key.to_owned(), Open { metrics, ..Open::default() });
         }
-        let open = self.open.get_mut(source)?;
-        let begin = milliseconds(self.begin);
-        for (metric, series) in self.metrics.iter().zip(open) {
+        let open = self.open.get_mut(key)?;
+        let row = open.rows;
+        open.rows += 1;
+        open.times.push(row, time);
+        open.epochs.push(row, epoch);
+        if has_sources {
+            open.sources.push(row, source);
+        }
+        if let Some(saturated) = saturated {
+            open.saturated.push(row, std::str::from_utf8(&saturated).ok()?);
+        }
+        for (metric, series) in self.metrics.iter().zip(&mut open.metrics) {
             let Some(mut value) = field(data)? else { continue };
             let mut put = |element: i32, value: i64| {
                 // No device has so many links that this is large.
@@ -147,8 +172,7 @@ impl Slice {
                 if series.len() <= element {
                     series.resize_with(element + 1, || None);
                 }
-                let writer = || Writer::new(begin, metric.kind == catalogue::Kind::Counter);
-                series[element].get_or_insert_with(writer).push(time, value as f64);
+                series[element].get_or_insert_default().push(row, value);
             };
             if metric.table.has_arrays() {
                 elements(value, put)?;
@@ -163,17 +187,32 @@ impl Slice {
     fn end_thing(&mut self) {
         let Some(id) = self.id.take() else { return };
         for (source, open) in std::mem::take(&mut self.open) {
-            for (metric, series) in self.metrics.iter().zip(open) {
-                for (element, writer) in series.into_iter().enumerate() {
-                    let Some((bytes, samples)) = writer.and_then(Writer::finish) else { continue };
-                    self.held += bytes.len() as u64;
+            for (metric, series) in self.metrics.iter().zip(open.metrics) {
+                for (element, series) in series.into_iter().enumerate() {
+                    let Some((bytes, samples)) = series.and_then(Integers::finish) else { continue };
                     self.samples += samples;
-                    self.bytes += bytes.len() as u64;
-                    let (metric, element, source) = (number(metric), element as i32, source.clone());
-                    self.rows.push(Row { metric, id, source, element, samples: Some(bytes) });
+                    self.hold((number(metric), element as i32), id, &source, bytes);
+                }
+            }
+            let others = [
+                (TIMES, open.times.finish().map(|(bytes, _)| bytes)),
+                (EPOCHS, open.epochs.finish().map(|(bytes, _)| bytes)),
+                (SOURCES, open.sources.finish()),
+                (SATURATED, open.saturated.finish()),
+            ];
+            for (number, bytes) in others {
+                if let Some(bytes) = bytes {
+                    self.hold((number, 0), id, &source, bytes);
                 }
             }
         }
+    }
+
+    /// Holds a row until it is written.
+    fn hold(&mut self, (metric, element): (i32, i32), id: i32, source: &str, bytes: Vec<u8>) {
+        self.held += bytes.len() as u64;
+        self.bytes += bytes.len() as u64;
+        self.rows.push(Row { metric, id, source: source.to_owned(), element, samples: Some(bytes) });
     }
 
     /// Writes the rows that are held.

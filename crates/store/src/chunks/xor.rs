@@ -75,7 +75,7 @@ pub fn chunks(points: &[(i64, f64)]) -> impl Iterator<Item = Chunk> {
 
 /// Bits, the highest of a byte first.
 #[derive(Default)]
-struct Bits {
+pub(super) struct Bits {
     bytes: Vec<u8>,
     /// The last bits, fewer than 8, at the low end.
     held: u64,
@@ -84,7 +84,7 @@ struct Bits {
 
 impl Bits {
     /// The low `count` bits of `value`.
-    fn write(&mut self, value: u64, count: u32) {
+    pub fn write(&mut self, value: u64, count: u32) {
         if count > 56 {
             self.write(value >> 32, count - 32);
             return self.write(value, 32);
@@ -110,7 +110,7 @@ impl Bits {
         self.write(value, 8);
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
         if self.count > 0 {
             self.write(0, 8 - self.count);
         }
@@ -131,10 +131,6 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub fn count(&self) -> usize {
-        usize::from(self.count)
-    }
-
     /// The next sample. At most [`SAMPLES`] belong into a chunk.
     pub fn push(&mut self, time: i64, value: f64) {
         let (bits, step) = (value.to_bits(), time.wrapping_sub(self.time));
@@ -200,15 +196,15 @@ impl Packer {
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(super) struct Reader<'a> {
+    pub bytes: &'a [u8],
     /// Bits that are read.
-    at: usize,
+    pub at: usize,
 }
 
 impl Reader<'_> {
     /// The next bits, 64 at most; `None` beyond the end.
-    fn read(&mut self, count: u32) -> Option<u64> {
+    pub fn read(&mut self, count: u32) -> Option<u64> {
         if count > 56 {
             let high = self.read(count - 32)?;
             return Some(high << 32 | self.read(32)?);

@@ -233,7 +233,7 @@ async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
     minutes_made(&site.database).await;
     blocks_made(&site.database).await.unwrap();
     for damage in
-        ["set_byte(samples, 40, 1 + get_byte(samples, 40) % 255)", "substr(samples, 1, 100)", "''", "NULL"]
+        ["set_byte(samples, 40, 1 + get_byte(samples, 40) % 255)", "substr(samples, 1, 20)", "''", "NULL"]
     {
         let damaged = format!(
             "UPDATE ib_port_blocks SET samples = {damage} WHERE metric = {} AND port_id = 1 AND time = to_timestamp({BEGIN})",
