@@ -14,7 +14,7 @@ const LINES: u32 = 10;
 const HISTORY_LINKS: u32 = 30;
 /// Ports of the chosen switches, or at the other end of their cables.
 const CHOSEN: &str = "(n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[]))";
-/// The same on `ib_port_counters`.
+/// The same on `ib_port_readings`.
 const CHOSEN_COUNTERS: &str = "port_id = ANY (ARRAY(SELECT n.port_id FROM ib_port_named n
   WHERE n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[])))";
 
@@ -238,7 +238,7 @@ LIMIT 200",
     )
 }
 
-/// Ports by the errors of the time range; `condition` is on `ib_port_counters`.
+/// Ports by the errors of the time range; `condition` is on `ib_port_readings`.
 pub fn error_table(id: u32, site: &Site, condition: &str, size: (u32, u32)) -> Panel {
     let (named, sum) = risen_columns();
     let sql = format!(

@@ -302,8 +302,8 @@ fn port_table() -> String {
              + coalesce(max(port_errors_received) - min(port_errors_received), 0)
              + coalesce(max(port_discards_transmitted) - min(port_discards_transmitted), 0) AS errors,
            max(port_transmit_wait) - min(port_transmit_wait) AS waited
-    FROM host_port_counters
-    WHERE $__timeFilter(time) AND {PORTS}
+    FROM host_port_readings($__timeFrom(), $__timeTo())
+    WHERE {PORTS}
     GROUP BY 1, 2
   ) epochs
   GROUP BY 1

@@ -11,7 +11,7 @@ use crate::sql::{errors_over_time, events, mean};
 
 /// Events at this switch.
 const EVENTS: &str = "e.ib_guid = ${guid:sqlstring} OR e.remote_ib_guid = ${guid:sqlstring}";
-/// Its ports, on `ib_port_counters` and on rates.
+/// Its ports, on `ib_port_readings` and on rates.
 const PORTS: &str =
     "port_id = ANY (ARRAY(SELECT k.id FROM ib_port_key k JOIN ib_node_key n ON n.id = k.ib_node_id
   WHERE n.guid = ${guid:sqlstring}))";

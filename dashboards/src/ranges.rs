@@ -142,8 +142,8 @@ pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
   SELECT c.port_id
   FROM (
     SELECT port_id, {by_readings}::float8 AS bytes, max(rate_bytes_per_second) AS speed
-    FROM ib_port_counters
-    WHERE {} AND $__timeFilter(time)
+    FROM ib_port_readings($__timeFrom(), $__timeTo())
+    WHERE {}
     GROUP BY port_id, epoch
     UNION ALL
     SELECT port_id, sum({by_minutes} * seconds), max(rate_bytes_per_second)

@@ -101,7 +101,7 @@ pub const PORT_ERRORS: [(&str, &str); 9] = [
 ];
 
 /// How much each error counter of a port rose in the time range, as a common table expression `risen` with a column for
-/// each of [`PORT_ERRORS`]; `condition` is on `ib_port_counters`.
+/// each of [`PORT_ERRORS`]; `condition` is on `ib_port_readings`.
 pub fn risen(condition: &str) -> String {
     let each =
         |make: &dyn Fn(&str) -> String| PORT_ERRORS.map(|(column, _)| make(column)).join(",\n         ");
@@ -114,8 +114,8 @@ pub fn risen(condition: &str) -> String {
   FROM (
   SELECT port_id, epoch,
          {in_epoch}
-  FROM ib_port_counters
-  WHERE $__timeFilter(time) AND {condition}
+  FROM ib_port_readings($__timeFrom(), $__timeTo())
+  WHERE {condition}
   GROUP BY port_id, epoch
   ) epochs
   GROUP BY port_id
@@ -130,15 +130,15 @@ pub fn risen_columns() -> (String, String) {
     (named, sum)
 }
 
-/// Errors in each step of the chart, one series for each counter that can be read; `condition` is on `ib_port_counters`.
+/// Errors in each step of the chart, one series for each counter that can be read; `condition` is on `ib_port_readings`.
 pub fn errors_over_time(condition: &str) -> String {
     let columns = PORT_ERRORS.map(|(column, name)| format!("('{name}', {column})")).join(", ");
     format!(
         "WITH steps AS (
   SELECT c.time, e.metric, e.value - max(e.value) OVER w AS errors
-  FROM ib_port_counters c
+  FROM ib_port_readings($__timeFrom(), $__timeTo()) c
   CROSS JOIN LATERAL (VALUES {columns}) e (metric, value)
-  WHERE $__timeFilter(c.time) AND e.value IS NOT NULL AND {condition}
+  WHERE e.value IS NOT NULL AND {condition}
   WINDOW w AS (PARTITION BY c.port_id, c.epoch, e.metric ORDER BY c.time ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 SELECT $__timeGroupAlias(time, $__interval), metric, sum(errors) AS errors

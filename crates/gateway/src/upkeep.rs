@@ -22,7 +22,7 @@ use throughline_sample::catalogue::{
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
-    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups,
+    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups, move_hours,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -214,6 +214,11 @@ async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> 
     let seconds = begun.elapsed().as_secs_f64();
     let ChunksEncoded { blocks, samples, bytes, is_behind } = packed;
     tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");
+    let moved = move_hours(client, &options.retention).await?;
+    metrics.add(SOURCE, &DROPPED_CHUNKS, moved);
+    if moved > 0 {
+        tracing::info!(hours = moved, "hours of readings are packed only");
+    }
     Ok(is_behind)
 }
 

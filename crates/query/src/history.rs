@@ -86,10 +86,9 @@ pub enum HistoryError {
         "the database sent rows that are not in PostgreSQL's binary form of COPY, or chunks that end too early"
     )]
     Damaged,
-    /// A block is not what was written. Readings answer where there is none.
+    /// A block is not what was written. Rows answer where there is none, if they are there.
     #[error(
-        "a block in {table} is damaged; DELETE FROM {table} WHERE {id} AND time = to_timestamp({begin}) has its readings \
-         read instead"
+        "a block in {table} is damaged; DELETE FROM {table} WHERE {id} AND time = to_timestamp({begin}) {effect}"
     )]
     DamagedBlock {
         /// The table.
@@ -98,6 +97,8 @@ pub enum HistoryError {
         id: String,
         /// When the block begins, seconds since 1970.
         begin: i64,
+        /// What answers then.
+        effect: &'static str,
     },
     /// Whoever takes the samples can't hold more.
     #[error("an answer in one message of more than 4 GiB")]

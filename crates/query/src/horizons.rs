@@ -11,8 +11,10 @@ pub struct Horizons {
     made_until: Option<i64>,
     /// Until when there may be blocks.
     blocks_until: Option<i64>,
-    /// From when on there may be readings, for each kind.
-    readings_from: [Option<i64>; 3],
+    /// From when on there may be readings as rows, for each kind.
+    rows_from: [Option<i64>; 3],
+    /// From when on and until when readings are packed only, for each kind.
+    packed: [Option<(i64, i64)>; 3],
     /// From when on there may be minutes, for each kind.
     minutes_from: [Option<i64>; 3],
 }
@@ -23,28 +25,35 @@ impl Horizons {
     /// # Errors
     /// The database's.
     pub async fn read(client: &Client) -> Result<Horizons, Error> {
-        let first = |table: &str| {
+        let begin = |table: &str| {
             format!(
-                "(SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint FROM timescaledb_information.chunks c \
+                "(SELECT min(c.range_start) FROM timescaledb_information.chunks c \
                  WHERE c.hypertable_schema = 'public' AND c.hypertable_name = {table})"
             )
         };
+        let first = |table: &str| format!("(extract(epoch FROM {}) * 1000)::bigint", begin(table));
         let sql = format!(
             "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
-             {}, {} FROM minute_state s, unnest($1::text[], $2::text[]) WITH ORDINALITY AS h (readings, minutes, place) \
-             ORDER BY h.place",
+             {}, {}, \
+             (extract(epoch FROM greatest(p.packed_from, {})) * 1000)::bigint, (extract(epoch FROM p.packed_until) * 1000)::bigint \
+             FROM minute_state s, unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS h (readings, minutes, blocks, place) \
+             LEFT JOIN packed_state p ON p.readings = h.readings AND isfinite(p.packed_until) ORDER BY h.place",
             first("h.readings"),
             first("h.minutes"),
+            begin("h.blocks"),
         );
         let (readings, minutes) = (Kind::ALL.map(Kind::readings), Kind::ALL.map(Kind::table));
-        let rows = client.query(&sql, &[&&readings[..], &&minutes[..]]).await;
+        let blocks = Kind::ALL.map(Kind::blocks);
+        let rows = client.query(&sql, &[&&readings[..], &&minutes[..], &&blocks[..]]).await;
         let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
         let mut horizons = Horizons::default();
         for (place, row) in rows.iter().enumerate() {
             horizons.made_until = row.get(0);
             horizons.blocks_until = row.get(1);
-            horizons.readings_from[place] = row.get(2);
+            horizons.rows_from[place] = row.get(2);
             horizons.minutes_from[place] = row.get(3);
+            let (from, until): (Option<i64>, Option<i64>) = (row.get(4), row.get(5));
+            horizons.packed[place] = from.zip(until).filter(|(from, until)| from < until);
         }
         Ok(horizons)
     }
@@ -56,7 +65,7 @@ impl Horizons {
 
     /// The time for which there may be blocks besides readings: from, until.
     pub(crate) fn blocks(&self, kind: Kind) -> Option<(i64, i64)> {
-        Some((self.readings_from[kind.place()]?, self.blocks_until?))
+        Some((self.readings_from(kind)?, self.blocks_until?))
     }
 
     /// From when on there may be minutes.
@@ -64,10 +73,32 @@ impl Horizons {
         self.minutes_from[kind.place()]
     }
 
+    /// From when on there may be readings, as rows or packed.
+    fn readings_from(&self, kind: Kind) -> Option<i64> {
+        let packed = self.packed(kind).map(|(from, _)| from);
+        self.rows_from[kind.place()].into_iter().chain(packed).min()
+    }
+
+    /// From when on and until when readings are packed only; a row there came late.
+    pub(crate) fn packed(&self, kind: Kind) -> Option<(i64, i64)> {
+        self.packed[kind.place()]
+    }
+
     /// Until when there are minutes only: readings are gone, if there were any.
     pub(crate) fn minutes_only_until(&self, kind: Kind) -> Option<i64> {
+        self.until_before(self.readings_from(kind))
+    }
+
+    /// Until when there are no rows of readings, but minutes, and maybe packed readings.
+    pub(crate) fn no_rows_until(&self, kind: Kind) -> Option<i64> {
+        let packed = self.packed(kind).map(|(_, until)| until);
+        // A row that came late for a time that is packed is not all that was read then.
+        self.until_before(self.rows_from[kind.place()].into_iter().chain(packed).max())
+    }
+
+    fn until_before(&self, from: Option<i64>) -> Option<i64> {
         let made = self.made_until?;
         // A reading at the very beginning of a chunk is still there.
-        Some(self.readings_from[kind.place()].map_or(made, |from| (from - 1).min(made)))
+        Some(from.map_or(made, |from| (from - 1).min(made)))
     }
 }

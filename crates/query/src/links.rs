@@ -107,10 +107,10 @@ pub async fn since(client: &Client, ports: [i32; 2], at: At) -> Result<Option<i6
 /// The database's.
 pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Counters>, Error> {
     let sql = format!(
-        "SELECT time, epoch, to_jsonb(c), saturated FROM ib_port_counters c
-         WHERE port_id = $1 AND time <= {} AND time > {} ORDER BY time DESC LIMIT 1000",
-        moment(at),
-        moment(at - COUNTERS_MS)
+        "SELECT time, epoch, to_jsonb(c), saturated FROM ib_port_readings({from}, {at}) c
+         WHERE port_id = $1 AND time > {from} ORDER BY time DESC LIMIT 1000",
+        at = moment(at),
+        from = moment(at - COUNTERS_MS)
     );
     let rows = client.query(&sql, &[&port]).await.map_err(Error::sql("reading the counters of a port"))?;
     let Some(newest) = rows.first() else { return Ok(None) };
@@ -205,8 +205,8 @@ fn series_query(grid: &Grid, gap: f64) -> String {
                     CASE WHEN c.transmit_wait >= lag(c.transmit_wait) OVER w
                          THEN (c.transmit_wait - lag(c.transmit_wait) OVER w)::float8 END * c.transmit_wait_tick_bytes AS wait,
                     greatest(({errors}) - lag({errors}) OVER w, 0)::float8 AS errors, c.rate_bytes_per_second AS speed
-             FROM ib_port_counters c
-             WHERE c.port_id = ANY($1) AND c.time > {from} - INTERVAL '{silence} seconds' AND c.time <= {to}
+             FROM ib_port_readings({from} - INTERVAL '{silence} seconds', {to}) c
+             WHERE c.port_id = ANY($1) AND c.time > {from} - INTERVAL '{silence} seconds'
                AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL)
              WINDOW w AS (PARTITION BY c.port_id, c.epoch ORDER BY c.time)
          )

@@ -194,7 +194,7 @@ pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> R
 pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
     if !window.is_latest {
         let horizons = Horizons::read(client).await?;
-        if horizons.minutes_only_until(Kind::IbPorts).is_some_and(|until| until >= window.at) {
+        if horizons.no_rows_until(Kind::IbPorts).is_some_and(|until| until >= window.at) {
             return of_minutes(client, ports, window).await;
         }
     }

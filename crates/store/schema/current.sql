@@ -1590,6 +1590,427 @@ COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
     'values that its sender reported in the range, else those of senders that report none.';
 
+CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
+RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond' $$;
+COMMENT ON FUNCTION packed_time IS 'A time as packed readings have it: microseconds since 2000.';
+
+CREATE OR REPLACE FUNCTION packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000
+AS $$
+-- The form is that of crates/store/src/chunks/stream.rs; place is a number of bytes.
+DECLARE
+    length integer := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
+    is_signed boolean;
+    value bigint;
+    base bigint;
+    runs integer;
+    head integer;
+    width integer;
+    written bigint;
+    packed bit varying;
+    at integer := 1;
+    n integer := 1;
+    bits integer := 0;
+BEGIN
+    place := place + 4;
+    integers := '{}';
+    IF length = 0 THEN
+        RETURN;
+    END IF;
+    is_signed := get_byte(samples, place) = 1;
+    value := ('x' || encode(substr(samples, place + 2, 8), 'hex'))::bit(64)::bigint;
+    base := ('x' || encode(substr(samples, place + 10, 8), 'hex'))::bit(64)::bigint;
+    runs := ('x' || encode(substr(samples, place + 18, 4), 'hex'))::bit(32)::integer;
+    place := place + 21;
+    FOR run IN 0 .. runs - 1 LOOP
+        head := (get_byte(samples, place + 2 * run) << 8) | get_byte(samples, place + 2 * run + 1);
+        bits := bits + (head >> 9) * ((head & 511) + 1);
+    END LOOP;
+    IF bits = 0 THEN
+        -- It stands still or grows evenly.
+        integers := ARRAY(SELECT value + base * s.step FROM generate_series(0, length - 1) AS s (step));
+        place := place + 2 * runs;
+        RETURN;
+    END IF;
+    packed := ('x' || encode(substr(samples, place + 2 * runs + 1, (bits + 7) / 8), 'hex'))::bit varying;
+    integers[1] := value;
+    FOR run IN 0 .. runs - 1 LOOP
+        head := (get_byte(samples, place + 2 * run) << 8) | get_byte(samples, place + 2 * run + 1);
+        width := head >> 9;
+        IF width = 0 THEN
+            FOR one IN 0 .. head & 511 LOOP
+                value := value + base;
+                n := n + 1;
+                integers[n] := value;
+            END LOOP;
+        ELSIF is_signed THEN
+            FOR one IN 0 .. head & 511 LOOP
+                written := substring(packed, at, width)::bigint;
+                value := value + (base + (((written >> 1) & 9223372036854775807) # -(written & 1)));
+                n := n + 1;
+                integers[n] := value;
+                at := at + width;
+            END LOOP;
+        ELSE
+            FOR one IN 0 .. head & 511 LOOP
+                value := value + (base + substring(packed, at, width)::bigint);
+                n := n + 1;
+                integers[n] := value;
+                at := at + width;
+            END LOOP;
+        END IF;
+    END LOOP;
+    place := place + 2 * runs + (bits + 7) / 8;
+END
+$$;
+COMMENT ON FUNCTION packed_stream IS
+    'Integers that stand bit-packed in samples of a table of blocks from a byte on, and the byte behind them. For packed_integers.';
+
+CREATE OR REPLACE FUNCTION packed_integers(samples bytea)
+RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+AS $$
+-- The form is that of crates/store/src/chunks/series.rs.
+DECLARE
+    whole bytea := samples || ''::bytea; -- Out of the table once, and not for each byte.
+    numbers bigint[];
+    values bigint[];
+    all_rows bigint[];
+    place integer := 5;
+BEGIN
+    IF get_byte(whole, 0) <> 2 THEN
+        RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
+    END IF;
+    SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
+    SELECT s.integers INTO values FROM packed_stream(whole, place) s;
+    IF numbers[1] = 0 AND numbers[cardinality(numbers)] = cardinality(numbers) - 1 THEN
+        RETURN values;
+    END IF;
+    all_rows := array_fill(NULL::bigint, ARRAY[numbers[cardinality(numbers)]::integer + 1]);
+    FOR n IN 1 .. cardinality(numbers) LOOP
+        all_rows[numbers[n] + 1] := values[n];
+    END LOOP;
+    RETURN all_rows;
+END
+$$;
+COMMENT ON FUNCTION packed_integers IS
+    'What a row of a table of blocks has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
+
+CREATE OR REPLACE FUNCTION packed_texts(samples bytea)
+RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+AS $$
+DECLARE
+    numbers bigint[] := packed_integers(samples);
+    place integer := 5;
+    length integer;
+    texts text[] := '{}';
+BEGIN
+    -- Texts come behind both streams.
+    place := (packed_stream(samples, (packed_stream(samples, place)).place)).place;
+    WHILE place < length(samples) LOOP
+        length := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
+        texts := texts || convert_from(substr(samples, place + 5, length), 'UTF8');
+        place := place + 4 + length;
+    END LOOP;
+    RETURN ARRAY(SELECT texts[u.number + 1] FROM unnest(numbers) WITH ORDINALITY AS u (number, place) ORDER BY u.place);
+END
+$$;
+COMMENT ON FUNCTION packed_texts IS 'What a row of a table of blocks has, as packed_integers, of texts.';
+
+CREATE OR REPLACE FUNCTION ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, port_id integer, epoch timestamptz, source text, transmit_data_bytes bigint,
+    receive_data_bytes bigint, transmit_packets bigint, receive_packets bigint, unicast_transmit_packets bigint,
+    unicast_receive_packets bigint, multicast_transmit_packets bigint, multicast_receive_packets bigint,
+    transmit_wait bigint, symbol_error bigint, link_error_recovery bigint, link_downed bigint, receive_errors bigint,
+    receive_remote_physical_errors bigint, receive_switch_relay_errors bigint, transmit_discards bigint,
+    transmit_constraint_errors bigint, receive_constraint_errors bigint, local_link_integrity_errors bigint,
+    excessive_buffer_overrun_errors bigint, vl15_dropped bigint, qp1_dropped bigint, rate_bytes_per_second bigint,
+    saturated text[], transmit_wait_tick_bytes bigint, local_physical_errors bigint, malformed_packet_errors bigint,
+    buffer_overrun_errors bigint, dlid_mapping_errors bigint, vl_mapping_errors bigint, looping_errors bigint,
+    inactive_discards bigint, neighbor_mtu_discards bigint, switch_lifetime_limit_discards bigint,
+    switch_hoq_lifetime_limit_discards bigint, transmit_flow_packets bigint, receive_flow_packets bigint,
+    operation_receive_packets bigint, operation_receive_data bigint, sync_header_errors bigint,
+    unknown_blocks bigint, fec_corrected_blocks bigint, fec_uncorrected_blocks bigint, fec_corrected_symbols bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.port_id, c.epoch, c.source, c.transmit_data_bytes, c.receive_data_bytes, c.transmit_packets,
+        c.receive_packets, c.unicast_transmit_packets, c.unicast_receive_packets, c.multicast_transmit_packets,
+        c.multicast_receive_packets, c.transmit_wait, c.symbol_error, c.link_error_recovery, c.link_downed,
+        c.receive_errors, c.receive_remote_physical_errors, c.receive_switch_relay_errors, c.transmit_discards,
+        c.transmit_constraint_errors, c.receive_constraint_errors, c.local_link_integrity_errors,
+        c.excessive_buffer_overrun_errors, c.vl15_dropped, c.qp1_dropped, c.rate_bytes_per_second, c.saturated,
+        c.transmit_wait_tick_bytes, c.local_physical_errors, c.malformed_packet_errors, c.buffer_overrun_errors,
+        c.dlid_mapping_errors, c.vl_mapping_errors, c.looping_errors, c.inactive_discards, c.neighbor_mtu_discards,
+        c.switch_lifetime_limit_discards, c.switch_hoq_lifetime_limit_discards, c.transmit_flow_packets,
+        c.receive_flow_packets, c.operation_receive_packets, c.operation_receive_data, c.sync_header_errors,
+        c.unknown_blocks, c.fec_corrected_blocks, c.fec_uncorrected_blocks, c.fec_corrected_symbols
+    FROM ib_port_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.port_id, packed_time(h.epochs[r.number]), h.sources[r.number],
+        h.transmit_data_bytes[r.number], h.receive_data_bytes[r.number], h.transmit_packets[r.number],
+        h.receive_packets[r.number], h.unicast_transmit_packets[r.number], h.unicast_receive_packets[r.number],
+        h.multicast_transmit_packets[r.number], h.multicast_receive_packets[r.number],
+        CASE WHEN 'transmit_wait' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.transmit_wait[r.number] END,
+        CASE WHEN 'symbol_error' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.symbol_error[r.number] END,
+        CASE WHEN 'link_error_recovery' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.link_error_recovery[r.number] END,
+        CASE WHEN 'link_downed' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.link_downed[r.number] END,
+        CASE WHEN 'receive_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.receive_errors[r.number] END,
+        CASE WHEN 'receive_remote_physical_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.receive_remote_physical_errors[r.number] END,
+        CASE WHEN 'receive_switch_relay_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.receive_switch_relay_errors[r.number] END,
+        CASE WHEN 'transmit_discards' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.transmit_discards[r.number] END,
+        CASE WHEN 'transmit_constraint_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.transmit_constraint_errors[r.number] END,
+        CASE WHEN 'receive_constraint_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.receive_constraint_errors[r.number] END,
+        CASE WHEN 'local_link_integrity_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.local_link_integrity_errors[r.number] END,
+        CASE WHEN 'excessive_buffer_overrun_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.excessive_buffer_overrun_errors[r.number] END,
+        CASE WHEN 'vl15_dropped' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.vl15_dropped[r.number] END,
+        CASE WHEN 'qp1_dropped' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.qp1_dropped[r.number] END,
+        h.rate_bytes_per_second[r.number], h.saturated[r.number]::text[], h.transmit_wait_tick_bytes[r.number],
+        CASE WHEN 'local_physical_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.local_physical_errors[r.number] END,
+        CASE WHEN 'malformed_packet_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.malformed_packet_errors[r.number] END,
+        CASE WHEN 'buffer_overrun_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.buffer_overrun_errors[r.number] END,
+        CASE WHEN 'dlid_mapping_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.dlid_mapping_errors[r.number] END,
+        CASE WHEN 'vl_mapping_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.vl_mapping_errors[r.number] END,
+        CASE WHEN 'looping_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.looping_errors[r.number] END,
+        CASE WHEN 'inactive_discards' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.inactive_discards[r.number] END,
+        CASE WHEN 'neighbor_mtu_discards' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.neighbor_mtu_discards[r.number] END,
+        CASE WHEN 'switch_lifetime_limit_discards' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.switch_lifetime_limit_discards[r.number] END,
+        CASE WHEN 'switch_hoq_lifetime_limit_discards' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.switch_hoq_lifetime_limit_discards[r.number] END,
+        CASE WHEN 'transmit_flow_packets' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.transmit_flow_packets[r.number] END,
+        CASE WHEN 'receive_flow_packets' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.receive_flow_packets[r.number] END,
+        CASE WHEN 'operation_receive_packets' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.operation_receive_packets[r.number] END,
+        CASE WHEN 'operation_receive_data' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.operation_receive_data[r.number] END,
+        CASE WHEN 'sync_header_errors' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.sync_header_errors[r.number] END,
+        CASE WHEN 'unknown_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.unknown_blocks[r.number] END,
+        CASE WHEN 'fec_corrected_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_corrected_blocks[r.number] END,
+        CASE WHEN 'fec_uncorrected_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_uncorrected_blocks[r.number] END,
+        CASE WHEN 'fec_corrected_symbols' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_corrected_symbols[r.number] END
+    FROM (
+        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
+        -- use is neither read nor unpacked.
+        SELECT m.port_id,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -2 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS times,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -3 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS epochs,
+               packed_texts((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -4 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sources,
+               packed_texts((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -5 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS saturated,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 1 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_data_bytes,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 2 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_data_bytes,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 5 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_transmit_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_receive_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 7 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_transmit_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 8 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_receive_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 9 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_wait,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 10 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS symbol_error,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 11 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_error_recovery,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 12 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_downed,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 13 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 14 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_remote_physical_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 15 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_switch_relay_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 16 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_discards,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 17 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_constraint_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 18 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_constraint_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 19 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_link_integrity_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 20 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS excessive_buffer_overrun_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 21 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl15_dropped,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 22 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS qp1_dropped,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 23 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS rate_bytes_per_second,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 24 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_wait_tick_bytes,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 25 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_physical_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 26 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS malformed_packet_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 27 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS buffer_overrun_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 28 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS dlid_mapping_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 29 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl_mapping_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 30 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS looping_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 31 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS inactive_discards,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 32 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS neighbor_mtu_discards,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 33 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS switch_lifetime_limit_discards,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 34 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS switch_hoq_lifetime_limit_discards,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 35 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_flow_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 36 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_flow_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 37 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS operation_receive_packets,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 38 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS operation_receive_data,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 39 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sync_header_errors,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 40 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unknown_blocks,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 41 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_corrected_blocks,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 42 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_uncorrected_blocks,
+               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 43 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_corrected_symbols
+        FROM ib_port_blocks m, packed_state s
+        WHERE s.readings = 'ib_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.port_id, m.time
+    ) h
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION ib_port_readings IS
+    'Readings of fabric ports from since to until, as ib_port_counters has them: rows, and hours that are packed only. '
+    'Condition port_id, so that no others are unpacked.';
+
+CREATE OR REPLACE FUNCTION host_port_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, host_port_id integer, epoch timestamptz, source text, port_data_transmitted_bytes bigint,
+    port_data_received_bytes bigint, port_packets_transmitted bigint, port_packets_received bigint,
+    unicast_packets_transmitted bigint, unicast_packets_received bigint, multicast_packets_transmitted bigint,
+    multicast_packets_received bigint, port_transmit_wait bigint, symbol_error bigint, link_error_recovery bigint,
+    link_downed bigint, port_errors_received bigint, port_receive_remote_physical_errors bigint,
+    port_receive_switch_relay_errors bigint, port_discards_transmitted bigint,
+    port_constraint_errors_transmitted bigint, port_constraint_errors_received bigint,
+    local_link_integrity_errors bigint, excessive_buffer_overrun_errors bigint, vl15_dropped bigint,
+    rate_bytes_per_second bigint, state_id bigint, physical_state_id bigint, pcie_bytes_per_second bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.host_port_id, c.epoch, c.source, c.port_data_transmitted_bytes, c.port_data_received_bytes,
+        c.port_packets_transmitted, c.port_packets_received, c.unicast_packets_transmitted,
+        c.unicast_packets_received, c.multicast_packets_transmitted, c.multicast_packets_received,
+        c.port_transmit_wait, c.symbol_error, c.link_error_recovery, c.link_downed, c.port_errors_received,
+        c.port_receive_remote_physical_errors, c.port_receive_switch_relay_errors, c.port_discards_transmitted,
+        c.port_constraint_errors_transmitted, c.port_constraint_errors_received, c.local_link_integrity_errors,
+        c.excessive_buffer_overrun_errors, c.vl15_dropped, c.rate_bytes_per_second, c.state_id, c.physical_state_id,
+        c.pcie_bytes_per_second
+    FROM host_port_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.host_port_id, packed_time(h.epochs[r.number]), h.sources[r.number],
+        h.port_data_transmitted_bytes[r.number], h.port_data_received_bytes[r.number],
+        h.port_packets_transmitted[r.number], h.port_packets_received[r.number],
+        h.unicast_packets_transmitted[r.number], h.unicast_packets_received[r.number],
+        h.multicast_packets_transmitted[r.number], h.multicast_packets_received[r.number],
+        h.port_transmit_wait[r.number], h.symbol_error[r.number], h.link_error_recovery[r.number],
+        h.link_downed[r.number], h.port_errors_received[r.number], h.port_receive_remote_physical_errors[r.number],
+        h.port_receive_switch_relay_errors[r.number], h.port_discards_transmitted[r.number],
+        h.port_constraint_errors_transmitted[r.number], h.port_constraint_errors_received[r.number],
+        h.local_link_integrity_errors[r.number], h.excessive_buffer_overrun_errors[r.number],
+        h.vl15_dropped[r.number], h.rate_bytes_per_second[r.number], h.state_id[r.number],
+        h.physical_state_id[r.number], h.pcie_bytes_per_second[r.number]
+    FROM (
+        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
+        -- use is neither read nor unpacked.
+        SELECT m.host_port_id,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -2 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS times,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -3 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS epochs,
+               packed_texts((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -4 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sources,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 101 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_data_transmitted_bytes,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 102 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_data_received_bytes,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_packets_transmitted,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_packets_received,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 105 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_packets_transmitted,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 106 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_packets_received,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 107 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_packets_transmitted,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 108 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_packets_received,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 109 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_transmit_wait,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 110 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS symbol_error,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 111 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_error_recovery,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 112 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_downed,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 113 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_errors_received,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 114 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_receive_remote_physical_errors,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 115 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_receive_switch_relay_errors,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 116 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_discards_transmitted,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 117 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_constraint_errors_transmitted,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 118 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_constraint_errors_received,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 119 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_link_integrity_errors,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 120 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS excessive_buffer_overrun_errors,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 121 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl15_dropped,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 122 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS rate_bytes_per_second,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 123 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS state_id,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 124 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS physical_state_id,
+               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 125 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS pcie_bytes_per_second
+        FROM host_port_blocks m, packed_state s
+        WHERE s.readings = 'host_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.host_port_id, m.time
+    ) h
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION host_port_readings IS
+    'Readings of hosts'' own adapter ports from since to until, as host_port_counters has them: rows, and hours that are packed only. Condition '
+    'host_port_id, so that no others are unpacked.';
+
 CREATE OR REPLACE VIEW ib_port_named AS
 SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
@@ -1648,14 +2069,15 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
-        SELECT c.*, lag(c.time) OVER w AS time_0,
+        SELECT c.time, c.port_id, c.transmit_data_bytes, c.receive_data_bytes, c.transmit_packets, c.receive_packets,
+               c.transmit_wait, c.transmit_wait_tick_bytes, c.rate_bytes_per_second, lag(c.time) OVER w AS time_0,
                lag(c.transmit_data_bytes) OVER w AS transmit_0, lag(c.receive_data_bytes) OVER w AS receive_0,
                lag(c.transmit_packets) OVER w AS transmit_packets_0,
                lag(c.receive_packets) OVER w AS receive_packets_0,
                -- The last one that was read: within an epoch it is the largest.
                max(c.transmit_wait) OVER before AS wait_0,
                max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
-        FROM ib_port_counters c
+        FROM ib_port_readings(since - INTERVAL '2 minutes', until) c
         -- A port that does not change has a row a minute: the first one in the range has its predecessor up to
         -- a minute and a sweep before.
         WHERE c.time > since - INTERVAL '2 minutes' AND c.time <= until
@@ -1732,7 +2154,7 @@ AS $$
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
-        FROM host_port_counters c
+        FROM host_port_readings(since, until) c
         WHERE c.time > since AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )

@@ -10,12 +10,15 @@
 
 mod encode;
 mod form;
+mod moved;
 mod series;
 mod stream;
 mod xor;
 
 pub use encode::number;
 pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
+pub use moved::move_hours;
+pub(crate) use moved::packed_range;
 pub use series::{Series, TIMES, VERSION, series_chunks, unpack};
 pub use xor::{Chunk, chunks};
 
@@ -117,6 +120,10 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
         );
         transaction.execute(&want, &[&kind.blocks(), &begin]).await.map_err(Error::sql(WHAT))?;
     }
+    // Older hours are rows for as long as they are retained.
+    let first = "UPDATE packed_state SET packed_from = $1, packed_until = $1 \
+                 WHERE packed_until = '-infinity' AND (SELECT blocks_until IS NULL FROM minute_state)";
+    transaction.execute(first, &[&begin]).await.map_err(Error::sql(WHAT))?;
     let advance = "UPDATE minute_state SET blocks_until = $1";
     transaction.execute(advance, &[&end]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
@@ -150,7 +157,8 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEnco
 }
 
 /// Removes the marks of blocks with late arrivals, and requests the blocks again: things, and for each the times of its
-/// first and last late reading. For the transaction that removes the notes.
+/// first and last late reading. For the transaction that removes the notes. Hours that are packed only keep their marks: what
+/// came late is read from rows beside them until they are packed again.
 pub(crate) async fn invalidate(
     transaction: &Transaction<'_>,
     kind: Kind,
@@ -166,10 +174,13 @@ pub(crate) async fn invalidate(
     // The whole time stands in the statement, so that other chunks are no part of its plan.
     let invalidate = format!(
         "WITH touched AS ({touched}) DELETE FROM {table} m USING touched t
-         WHERE m.metric = {MADE} AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
+         WHERE NOT EXISTS (SELECT FROM packed_state s WHERE s.readings = '{readings}' AND m.time >= s.packed_from
+                           AND m.time < s.packed_until)
+           AND m.metric = {MADE} AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
         seconds(*first) - BLOCK.as_secs_f64(),
         seconds(*last),
         table = kind.blocks(),
+        readings = kind.readings(),
         id = kind.id(),
     );
     transaction.execute(&invalidate, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;

@@ -9,7 +9,7 @@
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
 //! * [`write_judgements`]: what is said of jobs.
-//! * [`encode_chunks`]: readings of an hour as chunks in Prometheus' encoding.
+//! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
@@ -39,7 +39,7 @@ mod upkeep;
 mod verdicts;
 mod writer;
 
-pub use chunks::{ChunksEncoded, encode_chunks};
+pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;

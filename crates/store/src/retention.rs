@@ -26,25 +26,37 @@ const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct Retention {
     default: Duration,
     minutes: Duration,
+    rows: Option<Duration>,
     tables: BTreeMap<String, Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { default: DEFAULT_RAW, minutes: DEFAULT_MINUTES, tables: BTreeMap::new() }
+        Self { default: DEFAULT_RAW, minutes: DEFAULT_MINUTES, rows: None, tables: BTreeMap::new() }
     }
 }
 
 impl Retention {
     /// The same time for all tables.
     pub fn for_all(keep: Duration) -> Self {
-        Self { default: keep, minutes: keep, tables: BTreeMap::new() }
+        Self { default: keep, minutes: keep, rows: None, tables: BTreeMap::new() }
     }
 
     /// Another time for rollups.
     #[must_use]
     pub fn with_minutes(self, keep: Duration) -> Self {
         Self { minutes: keep, ..self }
+    }
+
+    /// For how long readings of ports are rows; older ones are packed only.
+    #[must_use]
+    pub fn with_rows(self, keep: Duration) -> Self {
+        Self { rows: Some(keep), ..self }
+    }
+
+    /// For how long readings are rows, if that is not for as long as they are retained.
+    pub(crate) fn rows(&self, kind: Kind) -> Option<Duration> {
+        self.rows.filter(|rows| kind.readings_between().is_some() && *rows < self.of(kind.readings()))
     }
 
     /// How long rollups are retained, unless a table has its own time.

@@ -54,6 +54,16 @@ impl Kind {
         }
     }
 
+    /// The function of the schema that returns readings, rows and packed ones, from a time to a time; `None` where rows stay
+    /// for as long as blocks.
+    pub const fn readings_between(self) -> Option<&'static str> {
+        match self {
+            Kind::IbPorts => Some("ib_port_readings"),
+            Kind::HostPorts => Some("host_port_readings"),
+            Kind::Nvlinks => None,
+        }
+    }
+
     /// The kind's name for `row_rules_of`.
     pub const fn rules(self) -> &'static str {
         match self {

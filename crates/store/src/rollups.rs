@@ -245,7 +245,8 @@ async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Res
         .await
         .map_err(Error::sql(WHAT))?;
     let gap_of_each: Vec<f64> = wanted.ids.iter().map(|id| gaps.of(*id)).collect();
-    let making = sql::making(kind, since, until, gaps.largest());
+    let packed = chunks::packed_range(transaction, kind).await?;
+    let making = sql::making(kind, since, until, gaps.largest(), packed.map(|(_, until)| until));
     transaction
         .execute(making.as_str(), &[&wanted.ids, &wanted.since, &wanted.until, &gap_of_each])
         .await

@@ -22,6 +22,9 @@ use throughline_store::{Database, Groups, Retention};
 /// Longest retention: a century, which every time type involved can subtract from now.
 const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
+/// Shortest time of rows: alerts look back an hour at most (alerts/rules), and hours are packed whole.
+const ROWS_SECONDS_MIN: u64 = 2 * 3600;
+
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
 
@@ -333,6 +336,8 @@ pub struct RetentionConfig {
     pub default_seconds: u64,
     /// For the tables of minutes that are not named below.
     pub minutes_seconds: u64,
+    /// For how long readings of ports are rows before they are packed only; 0 for as long as they are kept.
+    pub rows_seconds: u64,
     /// By hypertable, in seconds.
     pub table_seconds: BTreeMap<String, u64>,
 }
@@ -343,6 +348,7 @@ impl Default for RetentionConfig {
         Self {
             default_seconds: usual.of("").as_secs(),
             minutes_seconds: usual.minutes().as_secs(),
+            rows_seconds: 0,
             table_seconds: BTreeMap::new(),
         }
     }
@@ -420,6 +426,16 @@ impl ServerConfig {
         let mut retention =
             Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?)
                 .with_minutes(minutes);
+        if self.retention.rows_seconds > 0 {
+            if self.retention.rows_seconds < ROWS_SECONDS_MIN {
+                return Err(Failure::usage(format!(
+                    "retention.rows_seconds = {}: must be 0 or at least {ROWS_SECONDS_MIN}, as alerts and live views read an hour \
+                     of rows",
+                    self.retention.rows_seconds
+                )));
+            }
+            retention = retention.with_rows(time("retention.rows_seconds", self.retention.rows_seconds)?);
+        }
         for (table, seconds) in &self.retention.table_seconds {
             let key = format!("retention.table_seconds.{table}");
             retention

@@ -254,10 +254,10 @@ async fn packets(
 async fn packets_at(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT sum(packets)::bigint FROM (
-             SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_counters
-             WHERE port_id = $1 AND time >= {} AND time < {} GROUP BY epoch) e",
-        moment(from),
-        moment(to)
+             SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_readings({from}, {to})
+             WHERE port_id = $1 AND time < {to} GROUP BY epoch) e",
+        from = moment(from),
+        to = moment(to)
     );
     let row = client.query_one(&sql, &[&port]).await.map_err(Error::sql("counting a link's packets"))?;
     Ok(row.get(0))

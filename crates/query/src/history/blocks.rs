@@ -39,6 +39,8 @@ struct Wanted<'a> {
     kind: Kind,
     metric: i32,
     is_counter: bool,
+    /// Hours that are packed only: from, until. Rows there came late and are beside what is packed.
+    packed: (i64, i64),
     /// Rising.
     ids: &'a [i32],
     first: i64,
@@ -74,7 +76,8 @@ pub(super) async fn read(
         return Ok(vec![(range, ids.to_vec())]);
     }
     let is_counter = metric.kind == catalogue::Kind::Counter;
-    let wanted = Wanted { request, keys, kind, metric: number(metric), is_counter, ids, first, end };
+    let packed = request.horizons.packed(kind).unwrap_or_default();
+    let wanted = Wanted { request, keys, kind, metric: number(metric), is_counter, packed, ids, first, end };
     let blocks = wanted.read(client).await?;
     for (cell, block) in blocks.iter().enumerate() {
         let (id, _) = wanted.of(cell);
@@ -83,7 +86,10 @@ pub(super) async fn read(
             put(strip, range, &mut held[*place]).ok_or_else(|| wanted.damage(cell))?;
         }
     }
-    Ok(rest(range, ids, first..end, |thing, hour| blocks[thing * wanted.hours() + hour].is_some()))
+    Ok(rest(range, ids, first..end, |thing, hour| {
+        let cell = thing * wanted.hours() + hour;
+        blocks[cell].is_some() && !wanted.is_packed_only(cell)
+    }))
 }
 
 impl Wanted<'_> {
@@ -101,6 +107,10 @@ impl Wanted<'_> {
         let is_requested = (self.first..self.end).contains(&begin);
         let thing = self.ids.binary_search(&id).ok().filter(|_| is_requested)?;
         Some(thing * self.hours() + ((begin - self.first) / LENGTH) as usize)
+    }
+
+    fn is_packed_only(&self, cell: usize) -> bool {
+        (self.packed.0..self.packed.1).contains(&self.of(cell).1)
     }
 
     fn key(&self, cell: usize) -> Key {
@@ -196,7 +206,7 @@ impl Wanted<'_> {
                 }
             }
         }
-        late.into_iter().for_each(|cell| stamps[cell] = None);
+        late.into_iter().filter(|cell| !self.is_packed_only(*cell)).for_each(|cell| stamps[cell] = None);
         Ok((stamps, series))
     }
 
@@ -235,6 +245,11 @@ impl Wanted<'_> {
             table: self.kind.blocks(),
             id: format!("{} = {id}", self.keys.id),
             begin: begin / 1000,
+            effect: if self.is_packed_only(cell) {
+                "has the hour left out, which has no rows any more: look for a backup first"
+            } else {
+                "has its readings read instead"
+            },
         }
     }
 }

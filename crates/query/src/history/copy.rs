@@ -76,7 +76,8 @@ pub(super) async fn samples(
         Place::Saturated { keys, metric } => {
             let places = places(round);
             let ids: Vec<i32> = places.keys().map(|(id, _)| *id).collect();
-            let query = column(keys, metric.table, &saturated(metric), request.range, &ids);
+            let source = source(request, metric.table);
+            let query = column(keys, (metric.table, &source), &saturated(metric), request.range, &ids);
             (places, vec![query])
         }
         Place::Figure { name, .. } => figure(name, request.range, round),
@@ -268,8 +269,9 @@ async fn columns(
     if from <= to {
         let rest =
             blocks::read(client, request, (keys, metric), Range { from, to }, (&ids, places), held).await?;
-        queries
-            .extend(rest.iter().map(|(range, ids)| column(keys, metric.table, &shown(metric), *range, ids)));
+        queries.extend(rest.iter().map(|(range, ids)| {
+            column(keys, (metric.table, metric.table.name()), &shown(metric), *range, ids)
+        }));
     }
     Ok(queries)
 }
@@ -329,16 +331,33 @@ fn saturated(metric: &Metric) -> String {
     format!("CASE WHEN '{}' = ANY (saturated) THEN 1::bigint END", metric.name)
 }
 
+/// What has all readings of a table in the range of a request: the table, or a function where some are packed only.
+fn source(request: &HistoryQuery<'_>, table: Table) -> String {
+    let is_packed = |kind: &Kind| {
+        request
+            .horizons
+            .packed(*kind)
+            .is_some_and(|(from, until)| request.range.from < until && request.range.to >= from)
+    };
+    match Kind::of(table).filter(is_packed).and_then(Kind::readings_between) {
+        Some(function) => format!(
+            "{function}(to_timestamp({}), to_timestamp({}))",
+            seconds(request.range.from),
+            seconds(request.range.to + 1)
+        ),
+        None => table.name().to_owned(),
+    }
+}
+
 /// Rows of a hypertable with what an expression makes of them, where that is not NULL.
-fn column(keys: &Keys, table: Table, expression: &str, range: Range, ids: &[i32]) -> Query {
+fn column(keys: &Keys, (table, source): (Table, &str), expression: &str, range: Range, ids: &[i32]) -> Query {
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
-        "SELECT {id}, time, {expression} {source} FROM {table} WHERE {id} = ANY ({list}) AND {range} \
+        "SELECT {id}, time, {expression} {sources} FROM {source} WHERE {id} = ANY ({list}) AND {range} \
          AND {expression} IS NOT NULL",
         id = keys.id,
         list = list(ids),
-        source = if keys.has_sources { ", source" } else { "" },
-        table = table.name(),
+        sources = if keys.has_sources { ", source" } else { "" },
         range = time_range(range),
     );
     Query {
@@ -399,7 +418,7 @@ pub(super) async fn has_samples(
             range = time_range(request.range),
         )
     };
-    let mut sql = format!("SELECT {}", is_in(metric.table.name(), &value));
+    let mut sql = format!("SELECT {}", is_in(&source(request, metric.table), &value));
     if matches!(request.family.place, Place::Column { .. })
         && let Some(kind) = Kind::keeping(metric.table, metric.name)
         && request.horizons.minutes_only_until(kind).is_some_and(|until| until > request.range.from)

@@ -28,7 +28,7 @@ pub(super) struct Form {
 pub struct Samples {
     /// (Milliseconds since 1970, value), by time once finished.
     points: Vec<(i64, f64)>,
-    /// Chunks out of blocks, by time once finished; none overlaps others or points.
+    /// Chunks out of blocks, by time once finished; then none overlaps others or points.
     packed: Vec<Packed>,
 }
 
@@ -86,7 +86,8 @@ impl Samples {
         self.order();
         if !self.packed.is_empty() {
             // Thinning is a leave to leave out: what is packed as finely as that costs less as it is.
-            let stays = !form.is_counter || !form.is_coarse && !self.has_gap();
+            let stays =
+                !self.has_point_in_chunk() && (!form.is_counter || !form.is_coarse && !self.has_gap());
             if form.takes_chunks && stays {
                 return Some(());
             }
@@ -115,6 +116,14 @@ impl Samples {
             self.points.dedup_by_key(|point| point.0);
             self.points.reverse();
         }
+    }
+
+    /// Whether a row lies within the time of a chunk: it came late for an hour that is packed only.
+    fn has_point_in_chunk(&self) -> bool {
+        self.packed.iter().any(|Packed { chunk, .. }| {
+            let next = self.points.partition_point(|point| point.0 < chunk.first);
+            self.points.get(next).is_some_and(|point| point.0 <= chunk.last)
+        })
     }
 
     /// Whether something may have to be filled; between chunks only times are looked at.

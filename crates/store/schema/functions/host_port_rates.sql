@@ -12,7 +12,7 @@ AS $$
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
-        FROM host_port_counters c
+        FROM host_port_readings(since, until) c
         WHERE c.time > since AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )

@@ -10,14 +10,15 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
-        SELECT c.*, lag(c.time) OVER w AS time_0,
+        SELECT c.time, c.port_id, c.transmit_data_bytes, c.receive_data_bytes, c.transmit_packets, c.receive_packets,
+               c.transmit_wait, c.transmit_wait_tick_bytes, c.rate_bytes_per_second, lag(c.time) OVER w AS time_0,
                lag(c.transmit_data_bytes) OVER w AS transmit_0, lag(c.receive_data_bytes) OVER w AS receive_0,
                lag(c.transmit_packets) OVER w AS transmit_packets_0,
                lag(c.receive_packets) OVER w AS receive_packets_0,
                -- The last one that was read: within an epoch it is the largest.
                max(c.transmit_wait) OVER before AS wait_0,
                max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
-        FROM ib_port_counters c
+        FROM ib_port_readings(since - INTERVAL '2 minutes', until) c
         -- A port that does not change has a row a minute: the first one in the range has its predecessor up to
         -- a minute and a sweep before.
         WHERE c.time > since - INTERVAL '2 minutes' AND c.time <= until

@@ -42,6 +42,11 @@ pub(super) async fn pack(
     let steps = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
                  SET LOCAL jit = off";
     transaction.batch_execute(steps).await.map_err(Error::sql(WHAT))?;
+    // Of an hour that is packed only, rows are what came late: both together are its readings.
+    let is_moved = super::packed_range(transaction, kind)
+        .await?
+        .is_some_and(|(from, until)| (from..until).contains(&begin));
+    let source = if is_moved { collect(transaction, kind, begin, ids).await? } else { kind.readings() };
     let removal = format!(
         "DELETE FROM {} WHERE metric = ANY ($1) AND {} = ANY ($2) AND time = to_timestamp({})",
         kind.blocks(),
@@ -53,7 +58,7 @@ pub(super) async fn pack(
 
     let mut slice = Slice::new(kind, begin);
     for group in ids.chunks(super::group_things(kind)) {
-        read(transaction, &mut slice, group).await?;
+        read(transaction, &mut slice, source, group).await?;
         if slice.held >= HELD_BYTES {
             slice.write(transaction).await?;
         }
@@ -67,8 +72,41 @@ pub(super) async fn pack(
     Ok(())
 }
 
+/// The table that [`collect`] makes.
+const COLLECTED: &str = "readings_to_pack";
+
+/// Puts all readings of things in an hour that is packed only into a table of this transaction, and removes their rows: they
+/// are packed by it. Returns the table.
+async fn collect(
+    transaction: &Transaction<'_>,
+    kind: Kind,
+    begin: SystemTime,
+    ids: &[i32],
+) -> Result<&'static str, Error> {
+    let Some(function) = kind.readings_between() else { return Ok(kind.readings()) };
+    let (id, since, until) = (kind.id(), seconds(begin), seconds(begin + BLOCK));
+    let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let statements = format!(
+        "DROP TABLE IF EXISTS {COLLECTED};
+         CREATE TEMPORARY TABLE {COLLECTED} ON COMMIT DROP AS
+             SELECT DISTINCT ON ({id}, time) * FROM {function}(to_timestamp({since}), to_timestamp({until}))
+             WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time < to_timestamp({until}) ORDER BY {id}, time;
+         CREATE INDEX ON {COLLECTED} ({id}, time);
+         DELETE FROM {} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time >= to_timestamp({since})
+             AND time < to_timestamp({until})",
+        kind.readings()
+    );
+    transaction.batch_execute(&statements).await.map_err(Error::sql(WHAT))?;
+    Ok(COLLECTED)
+}
+
 /// Reads the readings of a few things.
-async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> Result<(), Error> {
+async fn read(
+    transaction: &Transaction<'_>,
+    slice: &mut Slice,
+    source: &str,
+    ids: &[i32],
+) -> Result<(), Error> {
     let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let columns: Vec<String> =
         kind.catalogue().metrics().iter().map(|metric| crate::sql_parts::shown(metric)).collect();
@@ -76,7 +114,7 @@ async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> 
         "COPY (SELECT {id}, time, epoch, source, {saturated}, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",
         columns.join(", "),
-        kind.readings(),
+        source,
         list.join(","),
         seconds(slice.begin),
         seconds(slice.begin + BLOCK),

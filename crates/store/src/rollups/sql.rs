@@ -27,8 +27,19 @@ pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> Strin
     )
 }
 
-/// Makes these minutes. `gap` is the largest of all gaps.
-pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime, gap: Duration) -> String {
+/// Makes these minutes. `gap` is the largest of all gaps. `packed_until` is until when readings are packed only, if any are.
+pub(super) fn making(
+    kind: Kind,
+    since: SystemTime,
+    until: SystemTime,
+    gap: Duration,
+    packed_until: Option<SystemTime>,
+) -> String {
+    let readings =
+        match kind.readings_between().filter(|_| packed_until.is_some_and(|packed| since - gap < packed)) {
+            Some(function) => format!("{function}({}, {})", literal(since - gap), literal(until + gap)),
+            None => kind.readings().to_owned(),
+        };
     let time = format!(
         "c.time > {} AND c.time <= {} AND c.time > a.since - make_interval(secs => a.gap)
          AND c.time <= a.until + make_interval(secs => a.gap)",
@@ -38,6 +49,7 @@ pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime, gap: Dura
     match kind {
         Kind::IbPorts => ports(
             kind,
+            &readings,
             &time,
             &Columns {
                 transmit: "transmit_data_bytes",
@@ -54,6 +66,7 @@ pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime, gap: Dura
         ),
         Kind::HostPorts => ports(
             kind,
+            &readings,
             &time,
             &Columns {
                 transmit: "port_data_transmitted_bytes",
@@ -128,7 +141,7 @@ fn rates() -> String {
 
 /// Counters of ports: a row is a reading. What is read more rarely than bytes (waiting, errors) is NULL in the rows
 /// between, and goes from the last one that has it: within an epoch it is the largest.
-fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
+fn ports(kind: Kind, readings: &str, time: &str, columns: &Columns<'_>) -> String {
     let Columns { transmit, receive, slow, slow_names, slow_values, slow_out, speed } = columns;
     let [mean_out, peak_out, busy_out] = summary("out");
     let [mean_in, peak_in, busy_in] = summary("received");
@@ -185,7 +198,6 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
          ) m
          WHERE m.seconds > 0 OR m.last_time IS NOT NULL",
         into = kind.table(),
-        readings = kind.readings(),
         id = kind.id(),
         rates = rates(),
         waits_known = is_known("wait_time_0"),

@@ -53,6 +53,13 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("stored_total"),
     function!("at_most_one"),
     function!("row_rules_of"),
+    // Packed hours.
+    function!("packed_time"),
+    function!("packed_stream"),
+    function!("packed_integers"),
+    function!("packed_texts"),
+    function!("ib_port_readings"),
+    function!("host_port_readings"),
     // The fabric.
     view!("ib_port_named"),
     view!("ib_link_named"),
@@ -113,6 +120,29 @@ pub(crate) fn position(kind: ObjectKind, name: &str) -> Option<usize> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readings_have_every_metric_of_rows_and_of_blocks() {
+        for kind in [crate::rollup_kind::Kind::IbPorts, crate::rollup_kind::Kind::HostPorts] {
+            let name = kind.readings_between().unwrap();
+            let sql = OBJECTS[position(ObjectKind::Function, name).unwrap()].sql;
+            for metric in kind.catalogue().metrics() {
+                let (id, column) = (metric.id, metric.name);
+                let block = sql.split(&format!("b.metric = {id} AND")).nth(1);
+                let unpacked = block.and_then(|rest| rest.split(" AS ").nth(1)).unwrap_or_default();
+                assert!(unpacked.starts_with(column), "{name}: {column} is not the block {id}");
+                assert!(
+                    sql.contains(&format!("c.{column},")) || sql.contains(&format!("c.{column}\n")),
+                    "{column}"
+                );
+                assert_eq!(
+                    crate::sql_parts::has_saturation(metric),
+                    sql.contains(&format!("CASE WHEN '{column}' = ANY (h.saturated")),
+                    "{column}: NULL at its end"
+                );
+            }
+        }
+    }
 
     #[test]
     fn every_file_is_listed_once_and_defines_what_its_name_says() {
