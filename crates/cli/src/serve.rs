@@ -239,6 +239,7 @@ async fn serve(
     ready: impl Future<Output = anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
+    let webhook = config.report.receiver()?;
     let metrics = SelfMetrics::default();
     let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
@@ -274,7 +275,8 @@ async fn serve(
         roles.spawn(collect.run(database.clone(), metrics.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
-        let work = upkeep::run(database.clone(), config.upkeep_options()?, metrics, series, stop.clone());
+        let options = upkeep::Options { webhook, ..config.upkeep_options()? };
+        let work = upkeep::run(database.clone(), options, metrics, series, stop.clone());
         roles.spawn(async {
             work.await;
             Ok(())

@@ -10,6 +10,7 @@ mod api_error;
 mod headers;
 pub mod listen;
 mod origin;
+pub mod outbound;
 pub mod pages;
 pub mod query;
 pub mod read;

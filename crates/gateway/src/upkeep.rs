@@ -7,14 +7,18 @@
 mod link_series;
 mod link_shares;
 mod verdicts;
+mod webhook;
 
 pub use link_series::LinkSeries;
 #[cfg(test)]
 pub(crate) use verdicts::{Known, judge_jobs};
+#[cfg(test)]
+pub(crate) use webhook::{Webhook, start as start_webhook};
 
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::future::OptionFuture;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
     BLOCKS_MADE, COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS,
@@ -27,6 +31,8 @@ use throughline_store::{
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
+
+use crate::outbound::Receiver;
 
 /// The part of the process in metrics.
 const SOURCE: &str = "upkeep";
@@ -58,6 +64,8 @@ pub struct Options {
     pub job_silence: Duration,
     /// Groups of hosts, for shares of links.
     pub groups: Groups,
+    /// Where reports of jobs that have ended are posted.
+    pub webhook: Option<Receiver>,
 }
 
 /// What is known from one connection to the next.
@@ -68,6 +76,8 @@ struct State {
     way: Option<RetentionWay>,
     /// From when on silence says something.
     silence_counts_from: Instant,
+    /// Takes reports to be posted.
+    webhook: Option<webhook::Webhook>,
 }
 
 /// Runs until `stop` is cancelled. An absent database is waited for. `series` are of the contributors of links, for
@@ -87,8 +97,10 @@ pub async fn run(
     metrics.add(SOURCE, &BLOCKS_MADE, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
+    let (webhook, posting) =
+        options.webhook.clone().map(|receiver| webhook::start(receiver, metrics.clone())).unzip();
     let work = async {
-        let mut state = State { failing: false, way: None, silence_counts_from };
+        let mut state = State { failing: false, way: None, silence_counts_from, webhook };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -107,6 +119,8 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = work => {}
+        // Ends only with its queue, which the work holds.
+        Some(()) = OptionFuture::from(posting) => {}
     }
 }
 
@@ -123,12 +137,13 @@ async fn hold(
         tracing::debug!("upkeep is done by another server");
         return Ok(());
     }
+    let webhook = state.webhook.clone();
     let rounds = rounds(&mut client, options, metrics, state);
     // Beside them, on connections of their own: none waits for another.
     tokio::select! {
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
-        () = verdicts::run(database, metrics) => Ok(()),
+        () = verdicts::run(database, metrics, webhook.as_ref()) => Ok(()),
     }
 }
 

@@ -40,6 +40,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(3600),
         groups: Groups::default(),
+        webhook: None,
     };
     let start = |metrics: &SelfMetrics, stop: &CancellationToken| {
         tokio::spawn(upkeep::run(
@@ -101,6 +102,7 @@ async fn a_job_whose_node_died_ends() {
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(1),
         groups: Groups::default(),
+        webhook: None,
     };
     let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
     let task = tokio::spawn(upkeep::run(

@@ -1,5 +1,8 @@
 //! `server.toml`: what `throughline serve` does, and its bounds.
 
+mod report;
+
+use report::ReportConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -58,6 +61,8 @@ pub struct ServerConfig {
     pub query: QueryConfig,
     /// Role upkeep.
     pub upkeep: UpkeepConfig,
+    /// Reports of jobs that have ended.
+    pub report: ReportConfig,
     /// How long rows are kept.
     pub retention: RetentionConfig,
     /// Groups of hosts by patterns of their names.
@@ -376,6 +381,7 @@ impl ServerConfig {
         }
         self.query.limits()?;
         self.query.thresholds.thresholds()?;
+        self.report.check()?;
         self.upkeep_options().map(drop)
     }
 
@@ -395,6 +401,7 @@ impl ServerConfig {
                 tls.check_certificates("collect.tls", Purpose::Server)?;
             }
         }
+        self.report.receiver()?;
         if self.query.enabled {
             if let Some(tls) = &self.query.tls {
                 tls.check_certificates("query.tls")?;
@@ -406,7 +413,7 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// What the role upkeep shall do.
+    /// What the role upkeep shall do, without what needs files (`report.receiver()`).
     ///
     /// # Errors
     /// As [`ServerConfig::check`].
@@ -451,7 +458,7 @@ impl ServerConfig {
         }
         let job_silence = time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
         let interval = Duration::from_secs(self.upkeep.interval_seconds);
-        Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()? })
+        Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()?, webhook: None })
     }
 
     /// Groups of hosts.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::webhook::Webhook;
 use anyhow::Context;
+use throughline_api::verdicts::JobReport;
 use throughline_daemon::SelfMetrics;
 use throughline_query::evidence::{self, Cache, OfJob};
 use throughline_query::jobs::{self, Job};
@@ -72,12 +74,12 @@ impl Known {
 }
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
-pub async fn run(database: &Database, metrics: &SelfMetrics) {
+pub async fn run(database: &Database, metrics: &SelfMetrics, webhook: Option<&Webhook>) {
     metrics.add(SOURCE, &JUDGED_JOBS, 0);
     metrics.add(SOURCE, &COMMIT_FAILURES, 0);
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, metrics, &mut is_failing).await {
+        if let Err(error) = hold(database, metrics, webhook, &mut is_failing).await {
             metrics.add(SOURCE, &COMMIT_FAILURES, 1);
             metrics.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
@@ -90,13 +92,18 @@ pub async fn run(database: &Database, metrics: &SelfMetrics) {
 }
 
 /// Judges on one connection, until something fails.
-async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> anyhow::Result<()> {
+async fn hold(
+    database: &Database,
+    metrics: &SelfMetrics,
+    webhook: Option<&Webhook>,
+    is_failing: &mut bool,
+) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
     let mut known = Known::default();
     evidence::limit(&client).await?;
     loop {
         let begun = Instant::now();
-        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, &mut known))
+        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, webhook, &mut known))
             .await
             .context("no answer in 300 s")??;
         if *is_failing {
@@ -108,8 +115,13 @@ async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool)
     }
 }
 
-/// Judges the jobs that are due.
-pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics, known: &mut Known) -> anyhow::Result<()> {
+/// Judges the jobs that are due, and hands the reports of those that have ended over to be posted.
+pub async fn judge_jobs(
+    client: &mut Client,
+    metrics: &SelfMetrics,
+    webhook: Option<&Webhook>,
+    known: &mut Known,
+) -> anyhow::Result<()> {
     let begun = Instant::now();
     let due = jobs_to_judge(client, JOBS_MAX).await?;
     if due.is_empty() {
@@ -132,12 +144,18 @@ pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics, known: &mut 
         }
     }
     accuse(&mut said);
+    let keys: Vec<String> = said.iter().map(|one| one.key.clone()).collect();
     let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), Judged)| {
         let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &judged.verdicts));
         Judgement { job, verdicts: judged.verdicts, report }
     };
     let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
     write_judgements(client, &judgements).await?;
+    for (key, judgement) in keys.into_iter().zip(&judgements) {
+        if let Some((webhook, report)) = webhook.zip(judgement.report.clone()) {
+            webhook.send(JobReport { job_key: key, is_final: true, report });
+        }
+    }
     known.note(&judgements);
     count(metrics, known, judgements.len(), begun);
     Ok(())

@@ -25,6 +25,13 @@ fn a_printed_configuration_has_no_password() {
 }
 
 #[test]
+fn a_printed_webhook_has_no_path() {
+    let config = read("[report]\nwebhook = 'https://chat.example/hooks/s3cret'").unwrap();
+    let text = config::print(&config).unwrap();
+    assert!(text.contains("https://chat.example/***") && !text.contains("s3cret"), "{text}");
+}
+
+#[test]
 fn the_example_names_every_key_with_its_default() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/server.toml");
     let example = std::fs::read_to_string(path).unwrap();
@@ -46,6 +53,7 @@ fn the_example_names_every_key_with_its_default() {
         },
         retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
         groups: BTreeMap::new(),
+        report: report::ReportConfig::default(),
         ..all.clone()
     };
     assert_eq!(without, ServerConfig::default());
@@ -58,6 +66,7 @@ fn the_example_names_every_key_with_its_default() {
         (shown.nvlink.full_above, shown.port.busy_above),
         (usual.nvlink.full_above, usual.port.busy_above)
     );
+    assert!(all.report.webhook.is_some() && all.report.token_file.is_some() && all.report.ca_file.is_some());
     assert_eq!((all.retention.table_seconds.len(), all.groups.len()), (1, 2));
 }
 
@@ -84,6 +93,8 @@ fn each_wrong_value_names_its_key() {
         ("[query]\nhosts = ['http://a']", "query.hosts"),
         ("[query.thresholds]\nNvlinkSaturated = { fires_above = 90 }", "query.thresholds.NvlinkSaturated"),
         ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
+        ("[report]\nwebhook = 'ftp://a/b'", "report.webhook"),
+        ("[report]\nwebhook = 'http://a/b'\ntoken_file = '/t'", "report.token_file"),
         ("[querry]\n", "querry"),
         ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),
     ] {
