@@ -15,7 +15,12 @@ enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
 int tl_shared_comms;
 struct tl_comm tl_no_comm = {.handle = SLOT_FREE_AGAIN};
 
-static struct tl_comm slots[TL_COMM_SLOTS];
+/* A handle's place in the table is far from that of the next handle, and a slot is larger than a cache line: so places hold the
+ * numbers of slots, which are taken in turn, and only so much memory is touched as there are communicators. */
+static uint16_t places[TL_COMM_SLOTS];
+static struct tl_comm slots[TL_COMM_SLOTS + 1]; /* the first one is that of places without a slot */
+static uint16_t slots_used;                     /* changes under the lock */
+_Static_assert(TL_COMM_SLOTS < UINT16_MAX, "places hold the numbers of slots");
 static tl_handle world_group;
 static int have_world_group;
 
@@ -24,10 +29,14 @@ static size_t first_slot(tl_handle handle) {
     return (size_t)(mixed >> 53) % TL_COMM_SLOTS;
 }
 
+static struct tl_comm *slot_at(size_t place) {
+    return &slots[TL_LOAD(&places[place % TL_COMM_SLOTS])];
+}
+
 static struct tl_comm *lookup(tl_handle handle) {
     size_t start = first_slot(handle);
     for (size_t i = 0; i < PROBES; i++) {
-        struct tl_comm *slot = &slots[(start + i) % TL_COMM_SLOTS];
+        struct tl_comm *slot = slot_at(start + i);
         tl_handle held = __atomic_load_n(&slot->handle, __ATOMIC_ACQUIRE);
         if (held == handle) return slot;
         if (held == 0) return NULL;
@@ -42,7 +51,11 @@ const struct tl_comm *tl_comm_known(tl_handle handle) {
 static struct tl_comm *free_slot(tl_handle handle) {
     size_t start = first_slot(handle);
     for (size_t i = 0; i < PROBES; i++) {
-        struct tl_comm *slot = &slots[(start + i) % TL_COMM_SLOTS];
+        struct tl_comm *slot = slot_at(start + i);
+        if (slot == slots) {
+            TL_STORE(&places[(start + i) % TL_COMM_SLOTS], ++slots_used);
+            return slot_at(start + i);
+        }
         tl_handle held = TL_LOAD(&slot->handle);
         if (held == 0 || held == SLOT_FREE_AGAIN) return slot;
     }
@@ -152,7 +165,7 @@ static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_win
 static struct tl_comm *known(struct tl_thread *self, tl_handle handle) {
     struct tl_comm *comm = self->last_comm;
     if (TL_LIKELY(TL_LOAD(&comm->handle) == handle)) return comm;
-    comm = &slots[first_slot(handle)];
+    comm = slot_at(first_slot(handle));
     if (__atomic_load_n(&comm->handle, __ATOMIC_ACQUIRE) != handle) return NULL;
     return self->last_comm = comm;
 }

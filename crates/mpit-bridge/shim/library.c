@@ -13,8 +13,9 @@
 #include "requests.h"
 #include "shim.h"
 
+#define EVENLY 0x9e3779b97f4a7c15u /* 2^64 by the golden ratio: for addresses, whose distances are not known */
 struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8, .thread_multiple = 3,
-                               .fortran_first_index = 1};
+                               .fortran_first_index = 1, .request_spread = EVENLY};
 
 void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 
@@ -127,6 +128,11 @@ static void is_open_mpi(struct tl_library *l, void *world) {
     l->pvar_class_first = 0;
 }
 
+/* MPICH's requests: a number from 0 in the low 12 bits, of which blocks use 1,024 or 256, blocks from bit 12 on, pools from bit 20
+ * on (mpir_objects.h). The highest 11 bits of the product are the place: five neighbours share two buckets of 8, so that only as much
+ * of the table is touched as is used, the next block of 1,024 comes to lie beside the one before, and pools lie elsewhere. */
+#define REQUESTS_IN_TURN ((2ull << 53) / 5 + (165ull << 38))
+
 /* MPICH's handles are the same numbers in C and in Fortran. */
 static tl_handle same_number(int handle) {
     return handle;
@@ -136,6 +142,7 @@ static void is_mpich(struct tl_library *l) {
     l->family = TL_FAMILY_MPICH;
     l->handle_mask = UINT32_MAX;
     l->handle_bytes = 4;
+    l->request_spread = REQUESTS_IN_TURN;
     l->comm_world = 0x44000000;
     l->in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
     l->root = -3;

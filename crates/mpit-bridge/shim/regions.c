@@ -369,7 +369,7 @@ static void add_calls(const struct tl_table *table, struct sums *sums) {
 }
 
 static void add_threads(void) {
-    memset(of_paths, 0, sizeof of_paths);
+    memset(of_paths, 0, (size_t)(tl_paths_last() + 1) * sizeof *of_paths);
     for (const struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
         const struct tl_table *table = __atomic_load_n(&thread->all_tables, __ATOMIC_ACQUIRE);
         for (; table; table = table->next) {
@@ -385,7 +385,7 @@ static void add_threads(void) {
 
 /* A region is in several paths. Where it is within itself, its time counts once. */
 static void add_paths(void) {
-    memset(of_regions, 0, sizeof of_regions);
+    memset(of_regions, 0, (size_t)(tl_regions_last() + 1) * sizeof *of_regions);
     for (int path = tl_paths_last(); path > 0; path--) {
         struct sums *region = &of_regions[tl_paths[path].region];
         const struct sums *sums = &of_paths[path];

@@ -48,7 +48,7 @@ static int swap(uint64_t *word, uint64_t expected, uint64_t wanted) {
 }
 
 static uint32_t first_bucket(uint64_t key) {
-    return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 53) % TL_REQUEST_BUCKETS;
+    return (uint32_t)((key * tl_library.request_spread) >> 53) % TL_REQUEST_BUCKETS;
 }
 
 /* Is what was read of a place one request's? Not if another thread gave the place to another handle meanwhile. */

@@ -206,8 +206,8 @@ struct tl_thread {
     struct tl_ring *ring;      /* trace mode; mapped on first use */
     struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
     int level;                                /* of MPI_Pcontrol */
-    struct tl_table *all_tables;              /* chain, for the flush thread */
-    struct tl_table *tables[TL_PATH_LIMIT];   /* by path */
+    struct tl_table *all_tables; /* chain, for the flush thread */
+    struct tl_table *tables[];   /* by path, TL_PATH_LIMIT; none where it does not record */
 };
 
 struct tl_call {
@@ -233,6 +233,7 @@ struct tl_library {
     int topology_graph, topology_cart, topology_dist_graph;
     tl_handle request_null, request_empty, byte, no_op;
     const void *status_ignore, *fortran_status_ignore, *fortran_statuses_ignore;
+    uint64_t request_spread; /* the highest bits of a handle times this are its place in the table of requests */
     int status_bytes;
     int handle_bytes;
     int thread_multiple;                  /* MPI_THREAD_MULTIPLE */

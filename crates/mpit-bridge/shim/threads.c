@@ -40,7 +40,7 @@ static struct tl_thread *take_area(void) {
     for (struct tl_thread *t = all_threads; t; t = t->next)
         if (!__atomic_load_n(&t->in_use, __ATOMIC_ACQUIRE)) return t;
     if (thread_count >= TL_THREADS_LIMIT) return NULL;
-    struct tl_thread *made = tl_memory(sizeof *made);
+    struct tl_thread *made = tl_memory(sizeof *made + TL_PATH_LIMIT * sizeof *made->tables);
     if (!made || !tl_table_find(made, 0)) return NULL;
     made->number = thread_count++;
     for (int i = 0; i < TL_POLL_FORMS * TL_POLL_KINDS; i++) tl_row_end(&made->rows[i]);
