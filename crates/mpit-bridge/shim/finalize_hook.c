@@ -21,7 +21,7 @@ static int not_copied(tl_handle comm, int key, void *extra, void *value, void *c
 
 static int deleted(tl_handle comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)value, (void)extra;
-    tl_finishing();
+    tl_finishing_unseen();
     return 0;
 }
 

@@ -51,6 +51,9 @@ static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static int stopping;
+/* What the thread does: all of its work, or what is wanted of it while MPI_Finalize ends the library. Changes under the lock. */
+enum { WORKS, TO_PAUSE, PAUSED, REPORTS_OPEN_CALL };
+static int state = WORKS;
 
 static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS, look_ms = LOOK_MS;
 static int pvars_given; /* the environment names the variables: the agent's list is not heeded */
@@ -255,11 +258,27 @@ static int sleep_for(int64_t nanoseconds) {
     until.tv_sec = (time_t)(at / 1000000000);
     until.tv_nsec = (long)(at % 1000000000);
     pthread_mutex_lock(&lock);
-    while (!stopping && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
+    while (!stopping && state != TO_PAUSE && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
     }
+    if (state == TO_PAUSE) {
+        TL_STORE(&state, PAUSED);
+        pthread_cond_broadcast(&wake);
+    }
+    while (!stopping && state == PAUSED) pthread_cond_wait(&wake, &lock);
     int go_on = !stopping;
     pthread_mutex_unlock(&lock);
     return go_on;
+}
+
+/* Within MPI_Finalize. */
+static int64_t until_next_report(void) {
+    if (!tl_channel_connected()) return (int64_t)retry_ms * 1000000;
+    int64_t usual = (int64_t)push_ms * 1000000, awaited = tl_open_calls_wait();
+    return awaited > usual ? usual : awaited > 0 ? awaited : 0;
+}
+
+static void report_open_call(void) {
+    if (tl_channel_connected() || connect_and_greet()) tl_open_calls_push(&other, patience);
 }
 
 static void serve(int64_t *next_push) {
@@ -280,6 +299,7 @@ static void *run(void *unused) {
     (void)unused;
     int64_t next_push = tl_clock(CLOCK_MONOTONIC);
     while (sleep_for(until_next(tl_channel_connected()))) {
+        if (TL_LOAD(&state) == REPORTS_OPEN_CALL) break;
         if (tl_channel_connected()) {
             serve(&next_push);
             retry_ms = RETRY_FIRST_MS;
@@ -287,6 +307,7 @@ static void *run(void *unused) {
             retry_ms = retry_ms * 2 > RETRY_LAST_MS ? RETRY_LAST_MS : retry_ms * 2;
         }
     }
+    while (sleep_for(until_next_report())) report_open_call();
     return NULL;
 }
 
@@ -340,6 +361,29 @@ int tl_flush_start(int64_t started) {
     return start_thread();
 }
 
+int tl_flush_pause(void) {
+    struct timespec until;
+    int64_t at = tl_clock(CLOCK_MONOTONIC) + (int64_t)STOP_PATIENCE_MS * 1000000;
+    until.tv_sec = (time_t)(at / 1000000000);
+    until.tv_nsec = (long)(at % 1000000000);
+    pthread_mutex_lock(&lock);
+    TL_STORE(&state, TO_PAUSE);
+    pthread_cond_broadcast(&wake);
+    while (state != PAUSED && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
+    }
+    stopping = state != PAUSED;
+    int paused = !stopping;
+    pthread_mutex_unlock(&lock);
+    return paused;
+}
+
+void tl_flush_resume(void) {
+    pthread_mutex_lock(&lock);
+    TL_STORE(&state, REPORTS_OPEN_CALL);
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+}
+
 int tl_flush_stop(void) {
     pthread_mutex_lock(&lock);
     stopping = 1;
@@ -372,18 +416,25 @@ static void leave_totals(enum tl_bye_reason reason) {
     tl_last_end();
 }
 
-void tl_flush_finish(enum tl_bye_reason reason) {
+static void push_all(int with_pvars) {
     patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
-    if (tl_channel_connected()) push_last(reason == TL_BYE_FINALIZE);
+    if (tl_channel_connected()) push_last(with_pvars);
     /* The agent may have been replaced since the last push, which only shows when something is sent. */
-    if (!tl_channel_connected() && connect_and_greet()) push_last(reason == TL_BYE_FINALIZE);
-    if (tl_channel_connected()) {
-        tl_sync_push(patience());
-        int64_t before = patience_until;
-        if (tl_trace_started()) patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)TRACE_PATIENCE_MS * 1000000;
-        tl_trace_push(0, 1, patience);
-        patience_until = before;
-    }
+    if (!tl_channel_connected() && connect_and_greet()) push_last(with_pvars);
+    if (!tl_channel_connected()) return;
+    tl_sync_push(patience());
+    int64_t before = patience_until;
+    if (tl_trace_started()) patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)TRACE_PATIENCE_MS * 1000000;
+    tl_trace_push(0, 1, patience);
+    patience_until = before;
+}
+
+void tl_flush_last(void) {
+    push_all(1);
+}
+
+void tl_flush_finish(enum tl_bye_reason reason, int with_pvars) {
+    push_all(with_pvars);
     /* Before the goodbye, upon which the agent looks for it. */
     leave_totals(reason);
     if (tl_channel_connected()) say_goodbye(reason);

@@ -10,10 +10,17 @@
 
 /* On the thread that called MPI_Init: connects, sends its HELLO, starts the thread. 0 if there can be none. */
 int tl_flush_start(int64_t epoch);
+/* On the thread that calls MPI_Finalize: from here on the flush thread calls nothing of MPI, which ends, and is idle. Waits at most
+ * a bounded time; 0 if it did not come to rest: then it ends as soon as it does. */
+int tl_flush_pause(void);
+/* All sums so far and the end of a trace, while variables can be read. Only after tl_flush_pause returned 1. */
+void tl_flush_last(void);
+/* The thread goes on, and reports the call that is open (MPI_Finalize) and nothing else. */
+void tl_flush_resume(void);
 /* Ends the thread, waiting at most a bounded time; 0 if it did not end. */
 int tl_flush_stop(void);
-/* Everything once more, and goodbye. Only after tl_flush_stop returned 1. */
-void tl_flush_finish(enum tl_bye_reason reason);
+/* What is not sent yet, and goodbye. Only after tl_flush_stop returned 1. `with_pvars`: variables can still be read. */
+void tl_flush_finish(enum tl_bye_reason reason, int with_pvars);
 
 #pragma GCC visibility pop
 

@@ -46,7 +46,8 @@ enum tl_frame_type {
     TL_TRACE = 16,
     TL_CLOCK = 17,
     TL_SAMPLES = 18,
-    TL_PATHS = 19
+    TL_PATHS = 19,
+    TL_BYPASS = 20
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -89,6 +90,12 @@ enum tl_status_field {
     TL_STATUS_REQUESTS_UNTRACKED = 48,
     TL_STATUS_BINS_MERGED = 49
 };
+/* Fields of BYPASS, which stands in the place of HELLO. */
+enum tl_bypass_field {
+    TL_BYPASS_HOW = 1,    /* u32 */
+    TL_BYPASS_PROGRAM = 2 /* text */
+};
+enum tl_bypass { TL_BYPASS_LOOKED_UP = 1, TL_BYPASS_INSIDE = 2 }; /* the latter is throughline-exec's */
 enum tl_bye_reason { TL_BYE_FINALIZE = 1, TL_BYE_EXIT = 2 };
 
 struct tl_frame {

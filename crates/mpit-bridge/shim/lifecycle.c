@@ -29,9 +29,15 @@ static pid_t owner;  /* the process that has it: children of a bare clone(2) run
 static int users;       /* MPI_Init counts for one, each open session for one */
 static int initialized; /* MPI_Init has been called, and not yet MPI_Finalize */
 static int paused;      /* the last session was closed: another may follow */
-static int noticed;     /* MPI_Init came here, or a session */
+static int ending;      /* MPI_Finalize goes on, and the flush thread reports it */
+static uint64_t finalize_start; /* ticks */
+int tl_noticed;
 
 static int debugging;
+
+void tl_debug_on(void) {
+    debugging = 1;
+}
 
 void tl_debug(const char *format, ...) {
     if (!debugging) return;
@@ -63,35 +69,51 @@ static void in_child(void) {
     TL_STORE(&tl_recording, 0);
     if (tl_thread_attached()) tl_polls_interrupt(tl_self);
     tl_trace_stop();
-    if (started) tl_channel_close();
-    started = 0;
+    if (started || ending) tl_channel_close();
+    started = ending = 0;
+}
+
+/* MPI_Finalize is a call as others are, but that nothing of MPI may be called once it has begun: what is before it is sent before
+ * it, and how long it took after it. A rank that waits in it for others is in MPI. */
+static void open_finalize(void) {
+    struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
+    if (!self || !self->table) return; /* a thread that can't record */
+    TL_STORE(&self->depth, TL_OP_Finalize);
+    self->algorithm = 0;
+    finalize_start = tl_ticks();
+    tl_open(self, finalize_start);
+}
+
+static void close_finalize(void) {
+    struct tl_thread *self = tl_self;
+    if (!self->table || TL_LOAD(&self->depth) != TL_OP_Finalize) return; /* it ends in another thread's exit */
+    struct tl_call call = {self, TL_OP_Finalize, TL_FORM_C, tl_ticks() - finalize_start, 0, finalize_start, 0};
+    tl_close(self);
+    tl_note_time(&call);
+    TL_STORE(&self->depth, 0);
+}
+
+/* MPI_Finalize has returned, or the process exits in it. */
+static void end(enum tl_bye_reason reason) {
+    if (!__atomic_exchange_n(&ending, 0, __ATOMIC_ACQ_REL)) return;
+    close_finalize();
+    if (tl_flush_stop()) tl_flush_finish(reason, 0);
 }
 
 /* The program ends without MPI_Finalize, or after its last session. No MPI function may be called any more. */
 static void at_exit(void) {
-    if (!started || getpid() != owner) return;
-    started = 0;
-    tl_recording_stop();
+    if (getpid() != owner || (!started && !ending)) return;
     struct tl_fp_env before = tl_fp_env_save();
-    tl_trace_finish();
-    tl_sync_last();
-    tl_sync_stop();
-    if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT);
+    end(TL_BYE_EXIT); /* within MPI_Finalize */
+    if (started) {
+        started = 0;
+        tl_recording_stop();
+        tl_trace_finish();
+        tl_sync_last();
+        tl_sync_stop();
+        if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT, 0);
+    }
     tl_fp_env_restore(&before);
-}
-
-/* A program that looks MPI's functions up in the library itself (dlsym with its handle: MPI.jl, ctypes, cffi) calls them past
- * the wrappers: nothing is known of it, and it can be reported to its user only. MPI_Initialized may be called at any time. */
-__attribute__((destructor)) static void at_unload(void) {
-    int (*is_initialized)(int *);
-    int flag = 0;
-    if (noticed || !getenv("THROUGHLINE_DEBUG") || tl_switched_off()) return;
-    void *found = tl_find("PMPI_Initialized");
-    if (!found) return;
-    memcpy(&is_initialized, &found, sizeof found);
-    if (is_initialized(&flag) != 0 || !flag) return;
-    debugging = 1;
-    tl_debug("MPI was initialized, but no call of it came here: calls bypass the shim (functions looked up by dlsym)");
 }
 
 static int no_thread_level(int *level) {
@@ -165,7 +187,7 @@ static void start(const tl_handle *session) {
 /* Sessions may be opened again after the last one was closed: counts go on, in the same world. */
 static void resume(const tl_handle *session) {
     __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
-    if (!__atomic_exchange_n(&noticed, 1, __ATOMIC_ACQ_REL)) {
+    if (!__atomic_exchange_n(&tl_noticed, 1, __ATOMIC_ACQ_REL)) {
         if (!tl_switched_off()) start(session);
         return;
     }
@@ -188,22 +210,44 @@ void tl_session_started(tl_handle session) {
     begin(&session);
 }
 
-/* May be called twice, by the wrapper and by finalize_hook.c. */
-void tl_finishing(void) {
-    if (!__atomic_exchange_n(&initialized, 0, __ATOMIC_ACQ_REL)) return;
-    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
+/* Whether this is the end of what is recorded: not where sessions are left. */
+static int end_recording(void) {
+    if (!__atomic_exchange_n(&initialized, 0, __ATOMIC_ACQ_REL)) return 0;
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return 0;
     started = 0;
     tl_recording_stop();
-    struct tl_fp_env before = tl_fp_env_save();
     if (tl_thread_attached()) tl_polls_settle(tl_self);
     tl_trace_finish();
     tl_sync_last();
-    if (tl_flush_stop()) {
-        /* The last values of the variables go with the last push, and MPI_T ends before MPI does. */
-        tl_flush_finish(TL_BYE_FINALIZE);
-        tl_pvars_stop();
+    return 1;
+}
+
+/* Both may be called, by the wrapper and then by finalize_hook.c. The last values of the variables go with the last push, and
+ * MPI_T ends before MPI does. */
+void tl_finishing(void) {
+    struct tl_fp_env before = tl_fp_env_save();
+    if (end_recording()) {
+        if (tl_flush_pause()) {
+            tl_flush_last();
+            tl_pvars_stop();
+            open_finalize();
+            __atomic_store_n(&ending, 1, __ATOMIC_RELEASE);
+            tl_flush_resume();
+        }
+        tl_comms_stop();
     }
-    tl_comms_stop();
+    tl_fp_env_restore(&before);
+}
+
+void tl_finishing_unseen(void) {
+    struct tl_fp_env before = tl_fp_env_save();
+    if (end_recording()) {
+        if (tl_flush_stop()) {
+            tl_flush_finish(TL_BYE_FINALIZE, 1);
+            tl_pvars_stop();
+        }
+        tl_comms_stop();
+    }
     tl_fp_env_restore(&before);
 }
 
@@ -222,6 +266,7 @@ void tl_session_finishing(void) {
 void tl_finished(void) {
     if (getpid() != owner) return;
     struct tl_fp_env before = tl_fp_env_save();
+    end(TL_BYE_FINALIZE);
     tl_sync_stop();
     tl_fp_env_restore(&before);
 }

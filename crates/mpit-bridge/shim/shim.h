@@ -339,17 +339,21 @@ const struct tl_peer *tl_comms_folded(void);
 void tl_comm_name_look(struct tl_comm *comm);
 void tl_comm_name_set(tl_handle handle, const char *name);
 
-/* finalize_hook.c: tl_finishing is called by MPI_Finalize, even if the wrapper of that name is not */
+/* finalize_hook.c: MPI_Finalize ends recording, even if the wrapper of that name is not called */
 void tl_finalize_hook_register(void);
 
-/* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called */
+/* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called, and has returned */
 void tl_started(void);
 void tl_finishing(void);
+void tl_finished(void);
+/* MPI_Finalize has been called past the wrapper: nobody will see it return. */
+void tl_finishing_unseen(void);
 /* The same for a session. */
 void tl_session_started(tl_handle session);
 void tl_session_finishing(void);
-void tl_finished(void); /* MPI_Finalize has returned */
 int tl_switched_off(void); /* THROUGHLINE_SHIM=off */
+extern int tl_noticed;    /* MPI_Init came here, or a session */
+void tl_debug_on(void);
 void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Milliseconds from the environment; 0 if there are none or they make no sense. */
 int tl_environment_ms(const char *name);

@@ -85,6 +85,7 @@ static int is_one_sided(int operation) {
 void tl_wire_message(int peer, uint64_t bytes, int tag) {
     if (peer < 0 || peer >= tl_world_size) return;
     int operation = operation_of(tag);
+    if (operation == TL_OP_Finalize) return; /* what the library sends itself to end */
     if (TL_UNLIKELY(tag >= 0 && is_one_sided(operation))) TL_STORE(&has_one_sided, 1);
     if (TL_UNLIKELY(tag >= 0 && operation == TL_OP_Send_init)) TL_STORE(&has_persistent, 1);
     struct tl_peer *peers = __atomic_load_n(&by_operation[operation], __ATOMIC_ACQUIRE);

@@ -54,6 +54,12 @@ impl Surroundings {
         Self { variables, search, ancestors: objects::ancestors() }
     }
 
+    /// Whether a launcher of MPI programs started this process.
+    #[must_use]
+    pub fn is_launched(&self) -> bool {
+        self.launched_by().is_some()
+    }
+
     fn is_set(&self, name: &str) -> bool {
         self.variables.get(name).is_some_and(|value| !value.is_empty())
     }

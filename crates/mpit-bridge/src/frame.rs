@@ -31,6 +31,7 @@ const PEERS: u16 = 4;
 const PVARS: u16 = 5;
 const STATUS: u16 = 6;
 const BYE: u16 = 7;
+pub(crate) const BYPASS: u16 = 20;
 const NAMES: u16 = 8;
 const REGIONS: u16 = 9;
 const TRAFFIC: u16 = 10;
@@ -210,6 +211,8 @@ pub enum Frame<'a> {
     Status(Vec<Field<'a>>),
     /// The end, with figures about the shim.
     Bye(Vec<Field<'a>>),
+    /// Calls of a process pass by the shim: all that it sends.
+    Bypass(Vec<Field<'a>>),
     /// What numbers mean, and the time of reporting.
     Names(i64, Vec<Name>),
     /// Regions that changed, and the time of it.
@@ -266,6 +269,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         PVARS => Frame::Pvars(reader.i64()?, reader.variables()?),
         STATUS => Frame::Status(reader.fields()?),
         BYE => Frame::Bye(reader.fields()?),
+        BYPASS => Frame::Bypass(reader.fields()?),
         NAMES => Frame::Names(reader.i64()?, reader.names()?),
         REGIONS => Frame::Regions(reader.i64()?, reader.regions()?),
         PATHS => Frame::Paths(reader.i64()?, reader.regions()?),

@@ -4,6 +4,7 @@
 //! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
 
 mod accounts;
+mod bypass;
 mod config;
 mod cpus;
 pub mod exec;
@@ -47,6 +48,7 @@ mod weigh;
 mod welcome;
 mod window;
 
+pub use bypass::{Bypass, How};
 pub use config::{Config, JobEdge, Limits};
 pub use hello::Hello;
 pub use identity::{Identity, Refusal};

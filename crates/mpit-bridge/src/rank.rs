@@ -156,7 +156,7 @@ impl Rank {
 
     /// Records of one frame.
     pub(crate) fn take(&mut self, header: Header, frame: Frame<'_>, now: Moment) -> Result<Batch, Malformed> {
-        if self.ended.is_some() || matches!(frame, Frame::Hello(_)) {
+        if self.ended.is_some() || matches!(frame, Frame::Hello(_) | Frame::Bypass(_)) {
             return Err(Malformed::Order);
         }
         let times =
@@ -201,7 +201,7 @@ impl Rank {
                 self.ended = Some(if reason.transpose()? == Some(1) { "clean" } else { "lost" });
             }
             Frame::Unknown(_) => add(&self.counters.unknown_frames, 1),
-            Frame::Hello(_) => {} // refused above
+            Frame::Hello(_) | Frame::Bypass(_) => {} // refused above
         }
         // Only frames that were taken count for the sequence: a gap is what the shim could not send.
         let gap = header.sequence.wrapping_sub(self.next_sequence);

@@ -3,6 +3,7 @@
 //! Each connection is a task of its own, so that none can hold up another; none ever waits for the agent.
 
 use crate::accounts::Accounts;
+use crate::bypass::Bypasses;
 use crate::config::Config;
 use crate::cpus::Topology;
 use crate::jobs::{Places, UNSEEN, Watched};
@@ -83,6 +84,7 @@ impl Receiver {
             variables: AllowList::new(config.welcome.variables.as_deref()),
             own: quotas.user(NOBODY, Instant::now()),
             quotas,
+            bypasses: Bypasses::default(),
             stop: CancellationToken::new(),
             config,
         });
@@ -99,6 +101,7 @@ impl Receiver {
             running_jobs: self.shared.jobs().counts().0 as u64,
             over_quota_users: users as u64,
             over_quota,
+            bypassed: self.shared.bypasses.lines(Instant::now()),
             waiting_bytes: self.shared.outbox.bytes() as u64,
             ..self.shared.counters.status()
         }

@@ -3,6 +3,7 @@
 //! A rank has ended when it said so, or when its process has. A connection alone may end because the agent or the
 //! shim closed it, and a forked child may hold one open behind its parent's end: then the process is queried.
 
+use crate::bypass::Bypass;
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
 use crate::hello::Hello;
 use crate::identity::{Refusal, identify};
@@ -318,6 +319,16 @@ impl Session {
         let now = self.shared.moment();
         match (&mut self.rank, frame) {
             (None, Frame::Hello(fields)) => self.hello = Some((header, Hello::read(&fields)?, now)),
+            (None, Frame::Bypass(fields)) => {
+                let bypass = Bypass::read(&fields)?;
+                let name = self.user.name.get().map(String::as_str);
+                let event = self.shared.bypasses.take(self.user.uid, name, bypass, Instant::now(), now.utc);
+                let events: Vec<_> = event.into_iter().collect();
+                for event in &events {
+                    tracing::warn!("{}", event.text);
+                }
+                self.shared.outbox.put(&self.shared.own, Batch { events, ..Batch::default() });
+            }
             (None, _) => return Err(Malformed::NoHello),
             (Some(rank), frame) => {
                 let mut batch = rank.take(header, frame, now)?;

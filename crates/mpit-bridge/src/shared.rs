@@ -1,5 +1,6 @@
 //! What all connections of the receiver share, and what they do with it.
 
+use crate::bypass::Bypasses;
 use crate::config::Config;
 use crate::cpus::Topology;
 use crate::identity::local;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub outbox: Outbox,
     pub traces: TraceBox,
     pub quotas: Arc<Quotas>,
+    pub bypasses: Bypasses,
     pub variables: AllowList,
     /// Who stands for the agent itself, where records are nobody's.
     pub own: Arc<User>,

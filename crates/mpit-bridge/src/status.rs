@@ -203,6 +203,7 @@ impl Counters {
             running_jobs: 0, // the receiver's to report, as are those over quota
             over_quota_users: 0,
             over_quota: Vec::new(),
+            bypassed: Vec::new(),
             waiting_bytes: 0,
             unlisted_variables: read(&self.unlisted_variables),
             contested_claims: read(&self.contested),
@@ -278,6 +279,8 @@ pub struct Status {
     pub over_quota_users: u64,
     /// The first of them.
     pub over_quota: Vec<OverQuota>,
+    /// Programs of the last hour whose MPI calls pass by the shim, with what to do, for people.
+    pub bypassed: Vec<String>,
     /// Bytes of records that wait for the agent.
     pub waiting_bytes: u64,
     /// Readings of performance variables that the agent's list does not name.

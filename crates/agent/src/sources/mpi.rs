@@ -188,11 +188,11 @@ fn translate(status: &ReceiverStatus) -> Status {
     Status {
         health: Health::Up,
         state: "listening".to_owned(),
-        reason: over_quota(status).or_else(|| {
+        reason: over_quota(status).or_else(|| status.bypassed.first().cloned()).or_else(|| {
             (status.connected == 0)
                 .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned())
         }),
-        conditions: over_quota(status).into_iter().collect(),
+        conditions: over_quota(status).into_iter().chain(status.bypassed.iter().cloned()).collect(),
         dropped: status.dropped_records + status.dropped_trace_records,
         failed: status.lost_frames
             + status.unknown_frames

@@ -158,8 +158,15 @@ fn run(
                 Some(Err(_)) => &mut command, // a list that is no text is left as it is
             };
         }
-        Err(why) if debug => eprintln!("throughline-exec: nothing to preload: {why}"),
-        Err(_) => {}
+        Err(why) => {
+            if debug {
+                eprintln!("throughline-exec: nothing to preload: {why}");
+            }
+            // Only ranks of a launcher: to look into each program takes time.
+            if around.is_launched() && explain::has_mpi_inside(file) {
+                explain::report_mpi_inside(file, around);
+            }
+        }
     }
     let error = start(&mut command, name, rest, file);
     eprintln!("throughline-exec: {}", explain::cannot_run(&name.to_string_lossy(), file, &error));

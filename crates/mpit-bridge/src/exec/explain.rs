@@ -1,5 +1,5 @@
 //! What to tell a user about a program that can't be run, or whose MPI calls can't be observed: the thing, its cause,
-//! its remedy. Only says; it decides nothing, and nothing here is done on the way to a program that runs.
+//! its remedy. Only says; it decides nothing.
 
 use super::{Surroundings, elf, interpreter};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -65,16 +65,8 @@ pub fn has_mpi_inside(program: &Path) -> bool {
 /// Whether an agent would take what the shim reports.
 #[must_use]
 pub fn agent(around: &Surroundings) -> String {
-    let given = around.variables.get("THROUGHLINE_SOCKET").filter(|path| !path.is_empty());
-    let run = around.variables.get("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let paths = match given {
-        Some(path) => vec![path.clone()],
-        None => std::iter::once(STANDARD_SOCKET.to_owned())
-            .chain(run.map(|folder| format!("{folder}/throughline/mpi.sock")))
-            .collect(),
-    };
     let mut said = Vec::new();
-    for path in paths {
+    for path in sockets(around) {
         match connect(&path) {
             Ok(()) => return format!("agent: listens at {path}"),
             Err(why) => said.push(format!("{path}: {why}")),
@@ -84,6 +76,35 @@ pub fn agent(around: &Surroundings) -> String {
         "agent: none, so nothing would be recorded ({}); start throughline-agent, or set THROUGHLINE_SOCKET",
         said.join("; ")
     )
+}
+
+/// Reports to the agent, if one listens, that the program has its MPI inside. Waits for nobody.
+pub fn report_mpi_inside(program: &Path, around: &Surroundings) {
+    let Some(name) = program.file_name() else { return };
+    let frame = crate::bypass::frame_of_inside(name.as_encoded_bytes());
+    for path in sockets(around) {
+        let send = || -> std::io::Result<()> {
+            let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
+            socket.set_nonblocking(true)?;
+            socket.connect(&SockAddr::unix(&path)?)?;
+            socket.send(&frame).map(|_| ())
+        };
+        if send().is_ok() {
+            return;
+        }
+    }
+}
+
+/// Where an agent may listen, the first place first.
+fn sockets(around: &Surroundings) -> Vec<String> {
+    let given = around.variables.get("THROUGHLINE_SOCKET").filter(|path| !path.is_empty());
+    let run = around.variables.get("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    match given {
+        Some(path) => vec![path.clone()],
+        None => std::iter::once(STANDARD_SOCKET.to_owned())
+            .chain(run.map(|folder| format!("{folder}/throughline/mpi.sock")))
+            .collect(),
+    }
 }
 
 fn connect(path: &str) -> Result<(), String> {

@@ -128,6 +128,7 @@ fn missing(g: &Generator) -> Vec<String> {
             wanted.extend((g.large && number < 128 && g.has_large(name)).then(|| format!("{name}_c")));
         }
     }
+    wanted.retain(|name| name != "finalize"); // called by each program
     wanted.retain(|name| !called.contains(name) && !g.left_out.contains(name));
     wanted
 }

@@ -89,3 +89,39 @@ async fn who_is_killed_in_a_call_was_in_it_until_then() {
         assert!(agent.observed.ranks.values().all(|rank| rank.ending == "lost"));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_that_wait_in_finalize_are_in_mpi() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/finalize.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = hang(mpi, &agent, &program, &["3500"]);
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let waits = |observed: &Observed| {
+            (0..3).all(|rank| {
+                of(observed, rank).iter().any(|call| call.operation == "finalize" && !call.has_returned)
+            })
+        };
+        agent.until("all but one wait in MPI_Finalize", waits).await;
+        assert_eq!(agent.observed.ended(), 0, "while they do");
+        // All that was before it is there already.
+        let (calls, bytes) = agent.observed.cell(0, "allreduce", 8).unwrap();
+        assert_eq!((calls, bytes), (100, 800), "{mpi:?}");
+        agent.until_ended(RANKS).await;
+        assert!(running.await.unwrap().status.success());
+        for rank in 0..RANKS as u32 {
+            assert_eq!(agent.observed.cell(rank, "allreduce", 8), Some((100, 800)), "{mpi:?} {rank}");
+            let finalize = &agent.observed.finalize[&rank];
+            assert_eq!((finalize.calls, finalize.size_class_bytes), (1, 0), "{mpi:?} {rank}");
+            let least = if rank == 3 { 0 } else { 3 * SECOND };
+            assert!(finalize.elapsed_nanoseconds >= least.unsigned_abs(), "{mpi:?} {rank}: {finalize:?}");
+            let last = of(&agent.observed, rank).into_iter().next_back();
+            assert!(last.is_none_or(|call| call.has_returned), "{mpi:?} {rank}");
+        }
+        let ends: Vec<_> = agent.observed.ranks.values().map(|rank| rank.ending.as_str()).collect();
+        assert_eq!(ends, vec!["clean"; RANKS]);
+        agent.receiver.stop().await;
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
-    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell,
+    Batch, Event, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell,
     MpiPvarSample, MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
@@ -207,6 +207,10 @@ pub struct Observed {
     pub traffic: BTreeMap<(String, String, String, u32), (u64, u64)>,
     /// By rank and name.
     pub regions: BTreeMap<(u32, String), MpiRegionCell>,
+    /// MPI_Finalize of each rank, which is in none of the other sums.
+    pub finalize: BTreeMap<u32, MpiOpCell>,
+    /// Of the receiver itself.
+    pub events: Vec<Event>,
     pub paths: BTreeMap<(u32, String), MpiPathCell>,
     /// Calls that went on for long, each report of them.
     pub open_calls: Vec<MpiOpenCall>,
@@ -300,6 +304,10 @@ impl Observed {
             self.bin_times.push(bin.time);
             let rank = bin.rank;
             for cell in bin.cells {
+                if cell.operation == "finalize" {
+                    self.finalize.insert(rank, cell); // every program's, in a time of its library's own
+                    continue;
+                }
                 self.steps.push(Step { time: bin.time, calls: cell.calls });
                 let key = (rank, cell.operation.clone(), cell.size_class_bytes);
                 let part = (key.0, key.1.clone(), key.2, cell.region.clone(), cell.algorithm.clone());
@@ -325,6 +333,7 @@ impl Observed {
             self.regions.extend(cells.map(|cell| ((regions.rank, cell.region.clone()), cell)));
         }
         self.open_calls.extend(batch.mpi_open_calls);
+        self.events.extend(batch.events);
         self.sampled.extend(batch.mpi_sampled_calls);
         self.comms.extend(batch.job_comms.into_iter().map(|comm| ((comm.rank, comm.comm), comm)));
         self.settings.extend(batch.job_settings.into_iter().map(|one| (one.name, one.value)));

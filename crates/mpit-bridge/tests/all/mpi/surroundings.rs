@@ -151,6 +151,32 @@ fn a_root_without_proc() {
     assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
 }
 
+/// Who looks the functions up in the library itself is named where the agent is asked for its state, and once in an event.
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_that_bypass_the_shim_are_named() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut agent = Agent::start(&folder.path().join("s"));
+    for (mpi, library) in [(Mpi::Mpich, "libmpich.so.12"), (Mpi::Open, "libmpi.so.40")] {
+        let program = mpi.compile("tests/programs/bypass.c", folder.path());
+        for _ in 0..2 {
+            let mut command = Command::new(&program);
+            command.arg(library).env("LD_PRELOAD", plain_shim().join(mpi.object()));
+            command.env("THROUGHLINE_SOCKET", &agent.socket);
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            assert_eq!(shown(&command.output().unwrap()), ("done\n".into(), String::new(), Some(0)));
+        }
+        let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+        let is_named = |observed: &Observed| observed.events.iter().any(|event| event.text.contains(&name));
+        agent.until("an event", is_named).await;
+        let named = agent.receiver.status().bypassed;
+        assert_eq!(named.iter().filter(|text| text.contains(&name)).count(), 1, "{named:?}");
+    }
+    let kinds: Vec<_> = agent.observed.events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["mpi.bypassed"; 2], "once each");
+    assert_eq!(agent.receiver.status().malformed_messages(), 0);
+}
+
 /// Who looks the functions up in the library itself learns it, where he requests it.
 #[test]
 fn calls_that_bypass_the_shim() {
