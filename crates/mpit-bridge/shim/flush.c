@@ -284,7 +284,7 @@ static void report_open_call(void) {
 static void serve(int64_t *next_push) {
     if (!welcomed || tl_clock(CLOCK_MONOTONIC) >= *next_push) read_welcome(0);
     collect(TL_BINS_ENDED);
-    tl_trace_push(bin_ms, 0, patience);
+    tl_trace_push(bin_ms, TL_TRACE_SOME, patience);
     tl_sync_push(patience());
     int64_t now = tl_clock(CLOCK_MONOTONIC);
     if (now < *next_push) {
@@ -416,7 +416,7 @@ static void leave_totals(enum tl_bye_reason reason) {
     tl_last_end();
 }
 
-static void push_all(int with_pvars) {
+static void push_all(int with_pvars, enum tl_trace_part part) {
     patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
     if (tl_channel_connected()) push_last(with_pvars);
     /* The agent may have been replaced since the last push, which only shows when something is sent. */
@@ -425,16 +425,16 @@ static void push_all(int with_pvars) {
     tl_sync_push(patience());
     int64_t before = patience_until;
     if (tl_trace_started()) patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)TRACE_PATIENCE_MS * 1000000;
-    tl_trace_push(0, 1, patience);
+    tl_trace_push(0, part, patience);
     patience_until = before;
 }
 
 void tl_flush_last(void) {
-    push_all(1);
+    push_all(1, TL_TRACE_ALL);
 }
 
 void tl_flush_finish(enum tl_bye_reason reason, int with_pvars) {
-    push_all(with_pvars);
+    push_all(with_pvars, TL_TRACE_ALL_AND_END);
     /* Before the goodbye, upon which the agent looks for it. */
     leave_totals(reason);
     if (tl_channel_connected()) say_goodbye(reason);

@@ -13,7 +13,7 @@ int tl_flush_start(int64_t epoch);
 /* On the thread that calls MPI_Finalize: from here on the flush thread calls nothing of MPI, which ends, and is idle. Waits at most
  * a bounded time; 0 if it did not come to rest: then it ends as soon as it does. */
 int tl_flush_pause(void);
-/* All sums so far and the end of a trace, while variables can be read. Only after tl_flush_pause returned 1. */
+/* All sums and records of a trace so far, while variables can be read. Only after tl_flush_pause returned 1. */
 void tl_flush_last(void);
 /* The thread goes on, and reports the call that is open (MPI_Finalize) and nothing else. */
 void tl_flush_resume(void);

@@ -90,6 +90,7 @@ static void close_finalize(void) {
     struct tl_call call = {self, TL_OP_Finalize, TL_FORM_C, tl_ticks() - finalize_start, 0, finalize_start, 0};
     tl_close(self);
     tl_note_time(&call);
+    tl_trace_call(self, TL_OP_Finalize, call.start, call.start + call.ticks);
     TL_STORE(&self->depth, 0);
 }
 

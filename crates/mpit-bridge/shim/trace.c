@@ -156,17 +156,17 @@ static void skip_numbers(uint64_t more, int (*patience)(void)) {
     number += more;
 }
 
-static void drain(struct tl_ring *ring, int last, int (*patience)(void)) {
+static void drain(struct tl_ring *ring, enum tl_trace_part part, int (*patience)(void)) {
     uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
     struct tl_ticking now = tl_trace_ticking();
-    while (ring->tail != head && number < in_all && (last || allowance >= 1)) {
+    while (ring->tail != head && number < in_all && (part != TL_TRACE_SOME || allowance >= 1)) {
         const struct tl_record *next = &ring->records[ring->tail % TL_RING_RECORDS];
         skip_numbers(next->skipped, patience);
         put_record(next, &now, patience);
         __atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
         allowance -= 1;
     }
-    if (last) skip_numbers(TL_LOAD(&ring->skipped), patience);
+    if (part == TL_TRACE_ALL_AND_END) skip_numbers(TL_LOAD(&ring->skipped), patience);
 }
 
 static void put_end(uint64_t records, int (*patience)(void)) {
@@ -179,15 +179,15 @@ static void put_end(uint64_t records, int (*patience)(void)) {
     put_record(&end, &now, patience);
 }
 
-void tl_trace_push(int milliseconds, int last, int (*patience)(void)) {
+void tl_trace_push(int milliseconds, enum tl_trace_part part, int (*patience)(void)) {
     if (!TL_LOAD(&started)) return;
     allowance += (double)per_second * milliseconds / 1000;
     if (allowance > (double)per_second * BURST_SECONDS) allowance = (double)per_second * BURST_SECONDS;
     for (struct tl_thread *t = tl_threads(); t; t = t->next) {
         struct tl_ring *ring = __atomic_load_n(&t->ring, __ATOMIC_ACQUIRE);
-        if (ring) drain(ring, last, patience);
+        if (ring) drain(ring, part, patience);
     }
     if (number >= in_all) put_end(0, patience);
-    else if (last) put_end(number + 1, patience);
+    else if (part == TL_TRACE_ALL_AND_END) put_end(number + 1, patience);
     frame_close(patience);
 }

@@ -66,8 +66,11 @@ void tl_trace_finish(void);
 /* The number of a thread in its records. */
 uint16_t tl_trace_thread(struct tl_thread *self);
 void tl_trace_put(struct tl_thread *self, const struct tl_record *record);
-/* On the flush thread: sends what was recorded. `last` sends all that is there, whatever the rate, and how much that is. */
-void tl_trace_push(int milliseconds, int last, int (*patience)(void));
+/* A call that is recorded in another way than by its wrapper. */
+void tl_trace_call(struct tl_thread *self, int operation, uint64_t start, uint64_t end);
+/* On the flush thread: sends what was recorded, at the rate that is allowed, or all that is there, or that and how much it was. */
+enum tl_trace_part { TL_TRACE_SOME, TL_TRACE_ALL, TL_TRACE_ALL_AND_END };
+void tl_trace_push(int milliseconds, enum tl_trace_part part, int (*patience)(void));
 
 /* trace_clock.c: the clock of traces is CLOCK_MONOTONIC, which a test may skew (THROUGHLINE_TEST_CLOCK). */
 void tl_trace_clock_start(int rank);

@@ -246,6 +246,12 @@ static int found_nothing(const struct tl_traced *traced) {
     return traced->outcount && *(const int *)traced->outcount <= 0;
 }
 
+void tl_trace_call(struct tl_thread *self, int operation, uint64_t start, uint64_t end) {
+    if (!tl_trace_started()) return;
+    struct tl_record record = record_of(self, operation, TL_TRACE_CALL, start, end);
+    tl_trace_put(self, &record);
+}
+
 void tl_trace_after(struct tl_call *call, struct tl_traced *traced, int succeeded) {
     struct tl_thread *self = call->self;
     int role = role_of(traced->operation);
