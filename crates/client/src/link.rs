@@ -2,7 +2,7 @@
 
 pub mod contributors;
 
-use crate::text::{ABSENT, bytes, clean, columns, folded, used};
+use crate::text::{ABSENT, bytes, clean, columns, folded, percent, used};
 use crate::{Connection, Error, Server};
 use anyhow::Context;
 use std::io::Write;
@@ -27,6 +27,7 @@ Examples:
   throughline link leaf1[5] --at 2026-11-20T08:00:00Z --last 1m
   throughline link leaf1[5] --json | jq '.ab.contributors[0]'
 
+The first line says whether the link is a bottleneck: full is more than 90 % used, busy more than 80 %.
 SHARE is the part of what the sending port counted, and all shares of a direction add up to 100 %.
 It is fitted to the counters; AT LEAST and AT MOST are what is certain. KIND is how the bytes are known,
 by the least certain part:
@@ -136,7 +137,8 @@ fn read(server: &Server, arguments: &Arguments) -> Result<LinkShares, Failure> {
 /// The page for people.
 fn text(shares: &LinkShares, width: usize) -> String {
     let time = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).replace(".000000Z", "Z");
-    let mut text = clean(&shares.name, width) + "\n";
+    let mut text = folded(&verdict(shares), width).join("\n").trim_start().to_owned() + "\n";
+    text.push_str(&(clean(&shares.name, width) + "\n"));
     let routing = shares.routing.as_deref().unwrap_or(NOT_REPORTED);
     for line in [
         format!("subnet {}, routing {routing}", shares.subnet),
@@ -160,6 +162,45 @@ fn text(shares: &LinkShares, width: usize) -> String {
         text.push_str(&direction_text(direction, width));
     }
     text
+}
+
+/// A direction is full above this share of its speed, as InfinibandLinkSaturated fires and verdicts of jobs have it.
+const FULL_ABOVE: f64 = 0.9;
+/// Busy above this share, as that alert is held.
+const BUSY_ABOVE: f64 = 0.8;
+
+/// Whether the link is a bottleneck in the time that is shown, and by whom.
+fn verdict(shares: &LinkShares) -> String {
+    let used = |direction: &&DirectionShares| direction.utilisation.unwrap_or(-1.0);
+    let both = [&shares.ab, &shares.ba];
+    let Some(most) = both.into_iter().max_by(|one, other| used(one).total_cmp(&used(other))) else {
+        return String::new();
+    };
+    let name = format!("{} → {}", end(&most.from), end(&most.to));
+    let by = most.contributors.first().map_or(String::new(), |first| {
+        format!(", mostly by {} ({})", first.label, percent(first.figures.share))
+    });
+    let peak = most.peak_utilisation.unwrap_or(0.0);
+    match most.utilisation {
+        None if both.iter().all(|direction| direction.windows == 0) => {
+            "Not a bottleneck: it carried less than 64 KiB/s in each window that is made.".to_owned()
+        }
+        None => {
+            "How full it is is not known: its ports were not read, or their speed is not known.".to_owned()
+        }
+        Some(share) if share > FULL_ABOVE => format!("FULL: {name} is {} used{by}.", self::used(Some(share))),
+        Some(share) if peak > FULL_ABOVE => format!(
+            "FULL AT TIMES: {name} is {} used on the mean and up to {} in 10 s{by}.",
+            self::used(Some(share)),
+            self::used(Some(peak)),
+        ),
+        Some(share) if share > BUSY_ABOVE => format!("BUSY: {name} is {} used{by}.", self::used(Some(share))),
+        Some(share) => format!(
+            "Not a bottleneck: at most {} used in either direction, {} in 10 s.",
+            self::used(Some(share)),
+            self::used(Some(peak.max(share))),
+        ),
+    }
 }
 
 /// Of a subnet not all switches of which report how they route.
@@ -260,6 +301,9 @@ mod tests {
     #[test]
     fn both_directions_with_kinds_and_bounds() {
         let text = text(&shares(), 100);
+        let verdict =
+            "FULL: leaf1[5] → spine1[1] is 97.1 % used, mostly by alltoall of job 4711 (alice) (62.0 %).";
+        assert_eq!(text.lines().next(), Some(verdict));
         for part in [
             "leaf1[5] - spine1[1]\n",
             "2026-01-01T00:00:00Z to 2026-01-01T00:10:00Z, windows of 10 s\n",
@@ -268,13 +312,30 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        let alice = text.lines().find(|line| line.contains("alice")).unwrap();
+        let alice = text.lines().find(|line| line.trim_start().starts_with("alltoall")).unwrap();
         let cells: Vec<&str> = alice.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(
             cells,
             ["alltoall of job 4711 (alice)", "62.0 %", "31.0 %", "100 %", "620.0 MB", "modelled, bound"]
         );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn the_first_line_says_whether_it_is_a_bottleneck() {
+        let of = |utilisation, peak_utilisation| {
+            let mut shares = shares();
+            (shares.ab.utilisation, shares.ab.peak_utilisation) = (utilisation, peak_utilisation);
+            text(&shares, 200).lines().next().unwrap_or_default().to_owned()
+        };
+        assert!(
+            of(Some(0.5), Some(0.95))
+                .starts_with("FULL AT TIMES: leaf1[5] → spine1[1] is 50.0 % used on the mean")
+        );
+        assert!(of(Some(0.85), Some(0.9)).starts_with("BUSY: leaf1[5]"));
+        let idle = "Not a bottleneck: at most 10.0 % used in either direction, 30.0 % in 10 s.";
+        assert_eq!(of(Some(0.1), Some(0.3)), idle);
+        assert!(of(None, None).starts_with("How full it is is not known"));
     }
 
     #[test]

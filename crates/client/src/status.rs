@@ -2,6 +2,7 @@
 
 mod report;
 mod table;
+mod verdict;
 
 use crate::{Connection, Server, pause};
 use std::io::{IsTerminal, Write};
@@ -25,7 +26,7 @@ Examples:
   throughline status --watch              anew every 2 seconds
   throughline status --json | jq '.jobs[0].operations'
 
-In the table a source is `up` or `down` as its daemon reports, `rows` if rows arrive without a report,
+The first lines say what is wrong with the monitoring itself. In the table a source is `up` or `down` as its daemon reports, `rows` if rows arrive without a report,
 `silent` if neither does any more. NEWEST is the age of its newest row, REPORTED that of a daemon's
 last report. DROPPED and FAILED READS count since the daemon's start. REASON says why records of a
 sender were not stored (docs/SECURITY.md); the rest of their batches was. The same over HTTP:

@@ -17,7 +17,7 @@ pub fn text(all: &[MulticastGroups], trees: &[MulticastTree], width: usize) -> S
         return folded(why, width).join("\n").trim_start().to_owned() + "\n";
     }
     let mut text = String::new();
-    for line in verdict(trees) {
+    for line in verdict(all, trees) {
         text.push_str(&(folded(&line, width).join("\n").trim_start().to_owned() + "\n"));
     }
     let subnets = count(all.len() as u64, "subnet");
@@ -33,8 +33,14 @@ pub fn text(all: &[MulticastGroups], trees: &[MulticastTree], width: usize) -> S
 }
 
 /// What is wrong, a line each; that nothing is where something was checked.
-fn verdict(trees: &[MulticastTree]) -> Vec<String> {
+fn verdict(all: &[MulticastGroups], trees: &[MulticastTree]) -> Vec<String> {
     let mut lines = Vec::new();
+    for group in
+        all.iter().flat_map(|one| &one.groups).filter(|group| is_without_tree(group)).take(WITHOUT_TREE_MAX)
+    {
+        let name = format!("{:#x} ({})", group.mlid, purpose(&group.known));
+        lines.push(format!("NO SWITCH FORWARDS {name}, which has several members."));
+    }
     for tree in trees {
         let name = format!("{:#x} ({})", tree.mlid, purpose(&tree.known));
         if let Some((place, loss)) = losses(tree).first() {
@@ -60,12 +66,24 @@ fn verdict(trees: &[MulticastTree]) -> Vec<String> {
     lines.retain(|line| seen.insert(line.split("; it carries").next().unwrap_or(line).to_owned()));
     if lines.is_empty() {
         lines.push(match trees.iter().filter(|tree| is_checked(tree)).count() {
+            0 if trees.is_empty() => {
+                "Nothing is known to be wrong: no group has a tree, and with fewer than two members none needs one.".to_owned()
+            }
             0 => "Nothing is known to be wrong; no loss could be checked: ports' multicast packets have not been read twice."
                 .to_owned(),
             _ => "Nothing is wrong: no multicast packet is missing, and each member is reached.".to_owned(),
         });
     }
     lines
+}
+
+/// Groups that are named because no switch forwards them.
+const WITHOUT_TREE_MAX: usize = 3;
+
+/// Whether members of a group can't reach each other: nobody forwards it.
+fn is_without_tree(group: &MulticastLid) -> bool {
+    let members: i32 = group.known.iter().filter_map(|known| known.members).sum();
+    members > 1 && group.links == 0
 }
 
 fn table(all: &[MulticastGroups], trees: &[MulticastTree]) -> Table {

@@ -76,9 +76,20 @@ fn the_first_line_says_what_is_lost_and_where() {
     assert!(!text.contains("SUBNET"));
     let fine = groups::text(&all, &[tree(0)], 200);
     assert!(fine.starts_with("Nothing is wrong: no multicast packet is missing"), "{fine}");
+    let mut unread = tree(0);
+    unread.traffic = None;
+    let text = groups::text(&all, &[unread], 200);
+    assert!(text.starts_with("Nothing is known to be wrong; no loss could be checked"), "{text}");
+    let mut alone = lid(0xc000, "IPoIB broadcast", 0.0);
+    alone.links = 0;
+    let text = groups::text(&[subnet("a", vec![alone.clone()])], &[], 200);
     assert!(
-        groups::text(&all, &[], 200).starts_with("Nothing is known to be wrong; no loss could be checked")
+        text.starts_with("NO SWITCH FORWARDS 0xc000 (IPoIB broadcast), which has several members."),
+        "{text}"
     );
+    alone.known[0].members = Some(1);
+    let text = groups::text(&[subnet("a", vec![alone])], &[], 200);
+    assert!(text.starts_with("Nothing is known to be wrong: no group has a tree"), "{text}");
     assert!(groups::text(&[], &[], 200).starts_with("No fabric has been discovered"));
 }
 

@@ -56,6 +56,7 @@ fn verdict(tree: &MulticastTree) -> Vec<String> {
     }
     if lines.is_empty() {
         let checked = match (is_checked(tree), tree.traffic.is_some()) {
+            _ if tree.links.name.is_empty() => "it has no tree, and with fewer than two members needs none",
             (true, _) => "no packet is missing on its links and in its switches",
             (false, true) => {
                 "whether packets are lost is not known: ports' multicast packets have not been read twice"

@@ -24,7 +24,9 @@ const FOLDED_LINES: usize = 3;
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
-    let mut text = clean(&format!("{} at {}", report.server, report.time), COLUMNS) + "\n";
+    let mut text: String =
+        super::verdict::lines(report).iter().map(|line| folded(line).trim_start().to_owned()).collect();
+    text.push_str(&(clean(&format!("{} at {}", report.server, report.time), COLUMNS) + "\n"));
     text.push_str(&(clean(&format!("Database {}", report.database), COLUMNS) + "\n"));
     if report.sources.is_empty() && report.jobs.is_empty() && report.rejected.is_empty() {
         text.push_str(
@@ -111,7 +113,7 @@ fn sources(sources: &[&Source]) -> String {
 }
 
 /// What a reader wants to know first: does it deliver?
-fn state(source: &Source) -> &'static str {
+pub(super) fn state(source: &Source) -> &'static str {
     /// Unchanged rows may be left out but for one a minute.
     const LATE_SECONDS: f64 = 90.0;
     match (source.up, source.age_seconds) {
@@ -153,10 +155,11 @@ fn delivery(delivery: &[Delivery]) -> String {
     table.text()
 }
 
+/// A daemon that reported longer ago is silent: they report every 10 s.
+pub(super) const SILENT_SECONDS: f64 = 60.0;
+
 /// How long ago, or for how long there has been no report.
 fn reported(seconds: f64) -> String {
-    /// Daemons report every 10 s.
-    const SILENT_SECONDS: f64 = 60.0;
     match seconds > SILENT_SECONDS {
         true => format!("silent {}", age(seconds)),
         false => age(seconds),

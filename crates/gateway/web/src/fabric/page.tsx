@@ -17,6 +17,7 @@ import { type Values, linkId, openLeaves, overlaidPlaces, pickOf, stepsOf, steps
 import { NodePanel } from './node-panel.tsx'
 import { Overlaid, OverlayChoice, useJobShares, useOverlay } from './overlay.tsx'
 import type { Pick } from './picture.ts'
+import { Headline } from './headline.tsx'
 import { LinkTable } from './table.tsx'
 
 /** The server caches one response for all readers; crawlers sweep every few seconds. */
@@ -134,6 +135,7 @@ function Drawn({ topology, load, overlay, shares, query, preferences, quantity, 
     <>
       <Status of={[topology, load]} what="fabric" />
       <Status of={[overlay]} what={`${query.get('job') === null ? 'multicast group' : 'job'} on the map`} />
+      {shown && shown.nodes.guid.length > 0 && <Headline topology={shown} load={load.data} />}
       <Legend quantity={quantity} preferences={preferences} load={load.data} isOwn={own !== null}>
         {shown && overlay.data !== undefined && <Overlaid overlay={overlay.data} topology={shown} shares={shares.data} coloured={own?.links.length ?? null} />}
       </Legend>

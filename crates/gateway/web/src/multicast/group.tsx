@@ -7,7 +7,7 @@ import { MaybeStale, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { counted, matches, rate, short } from '../text.ts'
 import { fabricPath, groupsPath, nodePath } from '../url.ts'
-import { type Branch, branches, lossText, packets, purpose, sorted } from './text.ts'
+import { type Branch, branches, lossText, packets, purpose, sorted, wrongOf } from './text.ts'
 
 const LIVE_MS = 15_000
 /** Rows of members and links that are shown at once; the filters find the others. */
@@ -35,6 +35,7 @@ export function GroupPage({ id, query }: { id: string; query: URLSearchParams })
       <Status of={[subnets, live, topology]} what="multicast group" />
       {tree && topology.data && (
         <MaybeStale live={live}>
+          <Headline tree={tree} topology={topology.data} />
           <Groups tree={tree} />
           <Members tree={tree} />
           <Links tree={tree} topology={topology.data} subnet={subnet ?? undefined} at={at} />
@@ -43,6 +44,22 @@ export function GroupPage({ id, query }: { id: string; query: URLSearchParams })
       )}
       <TimeBar at={at} shown={tree?.at_ms} table="ib_port_counters" />
     </section>
+  )
+}
+
+function Headline({ tree, topology }: { tree: Tree; topology: Topology }) {
+  const wrong = wrongOf(tree, topology)
+  if (wrong.length > 0)
+    return (
+      <p class="note-line" role="note" data-testid="headline">
+        {wrong.join('. ')}.
+      </p>
+    )
+  const read = [...(tree.traffic?.loss.ab ?? []), ...(tree.traffic?.loss.ba ?? [])].some((loss) => loss !== null)
+  return (
+    <p class="dim" data-testid="headline">
+      {tree.links.link.length === 0 ? 'Nothing is known to be wrong: it has no tree, and with fewer than two members needs none.' : read ? 'Nothing is wrong: no packet is missing on its links, and each member is reached.' : 'Nothing is known to be wrong; whether packets are lost is not known, as ports have not been read twice.'}
+    </p>
   )
 }
 

@@ -8,7 +8,7 @@ import { TimeBar } from '../shell/time.tsx'
 import { counted, matches, short } from '../text.ts'
 import { groupPath, setQuery } from '../url.ts'
 import { Known } from './known.tsx'
-import { type Group, memberCount, packets, purpose } from './text.ts'
+import { type Group, memberCount, packets, purpose, withoutTree } from './text.ts'
 
 const LIVE_MS = 15_000
 /** Rows that are shown at once; the filter finds the others. */
@@ -73,6 +73,7 @@ function OfSubnet({ subnet, isOnly, words, query, shown }: OfSubnetProps) {
       {live.data && live.data.groups.length === 0 && <p class="dim">At this time no switch forwards a multicast group, and the subnet administrator has reported none.</p>}
       {live.data && live.data.groups.length > 0 && (
         <MaybeStale live={live}>
+          <Headline groups={live.data.groups} />
           <List groups={groups} of={live.data.groups.length} seconds={live.data.window_seconds} subnet={isOnly ? undefined : subnet} query={query} />
         </MaybeStale>
       )}
@@ -84,6 +85,17 @@ const textOf = (group: Group) => [mlidText(group.mlid), purpose(group.known), ..
 
 /** The largest MTU of its groups. */
 const mtu = (group: Group) => Math.max(0, ...group.known.map((known) => known.mtu_bytes ?? 0)) || '–'
+
+/** What is wrong, as far as a list knows: losses stand with each group. */
+function Headline({ groups }: { groups: Group[] }) {
+  const wrong = withoutTree(groups)
+  if (wrong.length === 0) return <p class="dim" data-testid="headline">Nothing is known to be wrong: each group with several members has a tree. Whether packets are lost stands on the page of each group.</p>
+  return (
+    <p class="note-line" role="note" data-testid="headline">
+      No switch forwards {counted(wrong.length, 'group')} with several members: {wrong.slice(0, 3).map((group) => `${mlidText(group.mlid)} (${purpose(group.known)})`).join(', ')}.
+    </p>
+  )
+}
 
 interface ListProps {
   groups: Group[]

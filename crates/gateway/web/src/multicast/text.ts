@@ -19,6 +19,24 @@ export function memberCount(known: Group['known']): number | null {
   return known.reduce<number | null>((sum, group) => (sum === null || group.members === null ? null : sum + group.members), 0)
 }
 
+/** What is wrong with groups by what the list knows: members, and no tree to reach them. */
+export const withoutTree = (groups: readonly Group[]) => groups.filter((group) => (memberCount(group.known) ?? 0) > 1 && group.links === 0)
+
+/** What is wrong with a group: its tree, members that it does not reach, packets that are missing, the most first. */
+export function wrongOf(tree: Tree, topology: Topology): string[] {
+  const lines: string[] = []
+  const rows = tree.topology === topology.version ? branches(topology, tree) : []
+  const lost = rows.flatMap((row) => [row.down, row.up].flatMap((way) => (way.loss !== null && way.loss.lost_packets > 0 ? [{ name: row.name, loss: way.loss }] : [])))
+  lost.sort((a, b) => b.loss.lost_packets - a.loss.lost_packets)
+  const [worst] = lost
+  if (worst !== undefined) lines.push(`Packets are lost on ${lost.length === 1 ? 'a link' : `${lost.length} directions of links`}: most on ${worst.name}, ${lossText(worst.loss)} in ${short(worst.loss.seconds)} s`)
+  for (const s of tree.traffic?.switches ?? []) if (s.loss !== null && s.loss.lost_packets > 0) lines.push(`Packets are lost in ${s.name}: ${lossText(s.loss)}`)
+  if (tree.parts > 1) lines.push(`Its tree is torn into ${tree.parts} parts`)
+  const missed = tree.members.filter((member) => member.is_reached === false).length
+  if (missed > 0) lines.push(`The tree does not reach ${missed === 1 ? '1 member' : `${missed} members`}`)
+  return lines
+}
+
 /** Packets a second, which are few or many. */
 export const packets = (value: number | null | undefined) => short(value, '/s')
 

@@ -1,0 +1,124 @@
+//! What is wrong with the monitoring itself, in at most a handful of lines: the beginning of `status`.
+
+use super::report::{Delivery, Report, Source};
+use super::table::{SILENT_SECONDS, state};
+use crate::text::{age, count, thousands};
+
+/// An entry that waited so long is not on its way: daemons deliver once a second. Seconds.
+const LAG_SECONDS: f64 = 60.0;
+
+/// Most names in a line.
+const NAMES_MAX: usize = 3;
+
+/// The lines; one where nothing is wrong, none where nothing has arrived yet.
+pub fn lines(report: &Report) -> Vec<String> {
+    let here: Vec<&Source> = report.sources.iter().filter(|source| !source.absent).collect();
+    if here.is_empty() && report.delivery.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    let name = |source: &&Source| format!("{} of {}", source.source, source.origin);
+    for (word, text) in [("down", "DOWN"), ("silent", "SILENT")] {
+        let such: Vec<String> = here.iter().filter(|source| state(source) == word).map(name).collect();
+        lines.extend(listed(&such, "source").map(|list| format!("{text}: {list}.")));
+    }
+    let daemons = |wrong: &dyn Fn(&&Delivery) -> bool| -> Vec<String> {
+        report.delivery.iter().filter(wrong).map(|one| one.origin.clone()).collect()
+    };
+    let silent = daemons(&|one| one.age_seconds.is_some_and(|age| age > SILENT_SECONDS));
+    lines.extend(
+        listed(&silent, "daemon").map(|list| format!("NO REPORT for a minute or longer from {list}.")),
+    );
+    let late = daemons(&|one| one.lag_seconds.is_some_and(|lag| lag > LAG_SECONDS));
+    let most = report.delivery.iter().filter_map(|one| one.lag_seconds).fold(0.0, f64::max);
+    lines.extend(
+        listed(&late, "spool")
+            .map(|list| format!("NOT DELIVERED: records wait for up to {} in {list}.", age(most))),
+    );
+    let lossy = daemons(&|one| one.dropped_records.is_some_and(|dropped| dropped > 0));
+    let dropped: u64 = report.delivery.iter().filter_map(|one| one.dropped_records).sum();
+    lines.extend(
+        listed(&lossy, "full spool")
+            .map(|list| format!("LOST: {} since the daemons' start, in {list}.", count(dropped, "record"))),
+    );
+    let rejected: u64 = report.rejected.iter().map(|one| one.records).sum();
+    if rejected > 0 {
+        lines
+            .push(format!("REJECTED since yesterday: {} (below: whose and why).", count(rejected, "record")));
+    }
+    if lines.is_empty() {
+        let origins: std::collections::BTreeSet<&str> =
+            here.iter().map(|source| source.origin.as_str()).collect();
+        lines.push(format!(
+            "Nothing is wrong: {} of {} report, all is delivered, nothing is lost or rejected.",
+            count(here.len() as u64, "source"),
+            count(origins.len() as u64, "origin"),
+        ));
+    }
+    lines
+}
+
+/// `a`, `a and b`, or `a, b, c and 9 more sources`; `None` of none.
+fn listed(names: &[String], noun: &str) -> Option<String> {
+    let shown = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        all if all <= NAMES_MAX => Some(shown),
+        all => {
+            let more = (all - NAMES_MAX) as u64;
+            Some(format!("{shown} and {} more {noun}{}", thousands(more), if more == 1 { "" } else { "s" }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::report::Rejected;
+
+    fn source(origin: &str, up: Option<bool>, age: Option<f64>) -> Source {
+        Source { source: "mad".into(), origin: origin.into(), up, age_seconds: age, ..Source::default() }
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_and_by_name() {
+        let names = ["a", "b", "c", "d"].map(|name| source(name, Some(true), Some(200.0)));
+        let delivery = Delivery {
+            origin: "n1".into(),
+            age_seconds: Some(70.0),
+            lag_seconds: Some(300.0),
+            dropped_records: Some(2000),
+            ..Delivery::default()
+        };
+        let report = Report {
+            sources: [source("n1", Some(false), None)].into_iter().chain(names).collect(),
+            delivery: vec![delivery],
+            rejected: vec![Rejected { records: 1, ..Rejected::default() }],
+            ..Report::default()
+        };
+        assert_eq!(
+            lines(&report),
+            [
+                "DOWN: mad of n1.",
+                "SILENT: mad of a, mad of b, mad of c and 1 more source.",
+                "NO REPORT for a minute or longer from n1.",
+                "NOT DELIVERED: records wait for up to 5 min in n1.",
+                "LOST: 2,000 records since the daemons' start, in n1.",
+                "REJECTED since yesterday: 1 record (below: whose and why).",
+            ]
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_wrong_that_is_said() {
+        let absent = Source { absent: true, ..source("n3", Some(false), None) };
+        let report = Report {
+            sources: vec![source("n1", Some(true), Some(1.0)), source("n2", Some(true), None), absent],
+            ..Report::default()
+        };
+        let text =
+            "Nothing is wrong: 2 sources of 2 origins report, all is delivered, nothing is lost or rejected.";
+        assert_eq!(lines(&report), [text]);
+        assert_eq!(lines(&Report::default()), [""; 0]);
+    }
+}
