@@ -1,4 +1,4 @@
-//! `throughline serve`: the roles collect, query and upkeep in one process, with a private database or an
+//! `throughline serve`: the roles collect, query, upkeep and export in one process, with a private database or an
 //! operated one. Also `throughline check-config`.
 //!
 //! Only wiring: opens the database and the listeners, spawns the roles, waits, stops in order.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
-use throughline_gateway::{query, upkeep};
+use throughline_gateway::{export, query, upkeep};
 use throughline_store::{
     ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, migrate,
 };
@@ -241,6 +241,7 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     let webhook = config.report.receiver()?;
     let metrics = SelfMetrics::default();
+    let exported = metrics.clone();
     let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
@@ -281,6 +282,11 @@ async fn serve(
             work.await;
             Ok(())
         });
+    }
+    if !config.export.remote_write.is_empty() {
+        let (targets, retained) =
+            (config.export.remote_write.clone(), config.upkeep_options()?.retention.readings());
+        roles.spawn(export::run(database.clone(), targets, retained, exported, stop.clone()));
     }
     let mut result = Ok(ExitCode::SUCCESS);
     while let Some(ended) = roles.join_next().await {

@@ -1,12 +1,13 @@
-//! Roles query and upkeep of `throughline serve`.
+//! Roles query, upkeep and export of `throughline serve`.
 //!
 //! [`query`] is the HTTP side, with [`pages`] for people, [`read`] for Prometheus' remote-read and [`api`] for JSON;
-//! [`upkeep`] keeps the database within its retention. Neither takes batches, and what upkeep changes in the database is
-//! done by the store's functions.
+//! [`upkeep`] keeps the database within its retention; [`export`] sends its samples by remote write. None takes batches, and
+//! what they change in the database is done by the store's functions.
 
 pub mod access;
 pub mod api;
 mod api_error;
+pub mod export;
 mod headers;
 pub mod listen;
 mod origin;

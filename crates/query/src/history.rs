@@ -21,6 +21,7 @@ mod family;
 mod infos;
 mod samples;
 mod series;
+pub mod tail;
 
 pub use cache::BlockCache;
 pub use family::{Family, families};

@@ -1,4 +1,4 @@
--- The schema of version 35, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 36, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -105,6 +105,47 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_time ON events ("time" DESC);
 SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'));
+
+-- Samples that arrived after their window was sent: they are sent by themselves.
+CREATE TABLE export_late (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    target_id integer NOT NULL,
+    -- The hypertable.
+    part text NOT NULL,
+    -- Id of the port or GPU; of self_stats the instance.
+    thing text NOT NULL,
+    -- Time of the first of them.
+    since timestamptz NOT NULL,
+    -- Time of the last of them.
+    until timestamptz NOT NULL,
+    PRIMARY KEY (id),
+    FOREIGN KEY (target_id) REFERENCES export_target(id) ON DELETE CASCADE
+);
+CREATE INDEX export_late_by_target ON export_late (target_id, since);
+
+-- Receivers of remote write and how far samples are sent to each.
+CREATE TABLE export_target (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- As in the configuration of serve: export.remote_write.name.
+    name text NOT NULL,
+    -- Samples until then are sent and acknowledged, but for those in export_late.
+    exported_until timestamptz NOT NULL,
+    -- End of the window that is being sent, else exported_until: writers note in export_late what arrives for times
+    -- until then.
+    noticed_until timestamptz NOT NULL,
+    -- Within the window: the table or info metric that was sent last. NULL between windows.
+    part text,
+    -- Within the window: what of that part was sent last; parts and their things have an order.
+    after text,
+    -- Samples that the receiver acknowledged.
+    acknowledged bigint NOT NULL DEFAULT 0,
+    -- Samples that the receiver refused for what they are, and that are not sent again.
+    refused bigint NOT NULL DEFAULT 0,
+    -- Grows with each change: of two servers that send, one stops.
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (id),
+    UNIQUE (name)
+);
 
 CREATE TABLE gpu (
     gpu_id integer NOT NULL,
@@ -2933,6 +2974,17 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION link_shares_noticed IS
     'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
+
+CREATE OR REPLACE FUNCTION export_noticed() RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    -- The lock of minutes_noticed(), for the same reason.
+    PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
+    RETURN (SELECT max(t.noticed_until) FROM export_target t);
+END $$;
+COMMENT ON FUNCTION export_noticed IS
+    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
 
 CREATE OR REPLACE VIEW intra_node_topo AS
 SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,

@@ -9,6 +9,7 @@
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
 //! * [`write_judgements`]: what is said of jobs.
+//! * [`ExportTarget`]: how far samples are sent to a receiver of remote write, and what arrived late for it.
 //! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
@@ -22,6 +23,7 @@ mod columns;
 mod copy;
 mod database;
 mod error;
+mod export;
 pub mod layout;
 mod link_shares;
 mod migrate;
@@ -43,6 +45,7 @@ pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
+pub use export::{ExportTarget, LateNote, lock_export};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
     make_link_shares,

@@ -129,6 +129,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "packed_hours",
         sql: include_str!("../migrations/V035__packed_hours.sql"),
     },
+    Migration { version: 36, name: "export", sql: include_str!("../migrations/V036__export.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -79,6 +79,12 @@ impl Retention {
         Ok(())
     }
 
+    /// For how long all readings are rows: those of some tables longer.
+    pub fn readings(&self) -> Duration {
+        let tables = Kind::ALL.map(|kind| self.rows(kind).unwrap_or_else(|| self.of(kind.readings())));
+        tables.into_iter().chain([self.of("self_stats")]).min().unwrap_or(self.default)
+    }
+
     /// How long a table's rows are retained.
     pub fn of(&self, table: &str) -> Duration {
         if let Some(own) = self.tables.get(table) {

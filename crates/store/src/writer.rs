@@ -21,6 +21,7 @@ mod job_facts;
 mod jobs;
 mod keys;
 mod late_arrivals;
+mod late_exports;
 mod ledger;
 mod multicast_groups;
 mod quarantine;

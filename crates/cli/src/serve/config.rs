@@ -1,7 +1,9 @@
 //! `server.toml`: what `throughline serve` does, and its bounds.
 
+mod export;
 mod report;
 
+use export::ExportConfig;
 use report::ReportConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +65,8 @@ pub struct ServerConfig {
     pub upkeep: UpkeepConfig,
     /// Reports of jobs that have ended.
     pub report: ReportConfig,
+    /// Role export.
+    pub export: ExportConfig,
     /// How long rows are kept.
     pub retention: RetentionConfig,
     /// Groups of hosts by patterns of their names.
@@ -365,7 +369,8 @@ impl ServerConfig {
     /// # Errors
     /// A value is out of range or contradicts another (64).
     pub fn check(&self) -> Result<(), Failure> {
-        if !(self.collect.enabled || self.query.enabled || self.upkeep.enabled) {
+        let exports = !self.export.remote_write.is_empty();
+        if !(self.collect.enabled || self.query.enabled || self.upkeep.enabled || exports) {
             return Err(Failure::usage(
                 "collect.enabled, query.enabled and upkeep.enabled are all false: nothing to serve",
             ));
@@ -382,6 +387,7 @@ impl ServerConfig {
         self.query.limits()?;
         self.query.thresholds.thresholds()?;
         self.report.check()?;
+        self.export.check()?;
         self.upkeep_options().map(drop)
     }
 
@@ -402,6 +408,9 @@ impl ServerConfig {
             }
         }
         self.report.receiver()?;
+        for receiver in &self.export.remote_write {
+            receiver.check_files()?;
+        }
         if self.query.enabled {
             if let Some(tls) = &self.query.tls {
                 tls.check_certificates("query.tls")?;

@@ -37,7 +37,7 @@ struct Query {
 }
 
 /// Samples of a series, and the rank of whom they are from.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Held {
     samples: Samples,
     source: usize,
@@ -46,7 +46,18 @@ pub(super) struct Held {
 /// Behind every source of GPUs: no sample yet, or rows that have no source.
 pub(super) const NO_SOURCE: usize = usize::MAX;
 
+impl Default for Held {
+    fn default() -> Held {
+        Held { samples: Samples::default(), source: NO_SOURCE }
+    }
+}
+
 impl Held {
+    /// What is held.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
     /// Where samples of a source belong, if there are none of a better one; those of worse ones go.
     pub fn of(&mut self, source: usize) -> Option<&mut Samples> {
         if source < self.source {
@@ -63,7 +74,7 @@ pub(super) async fn samples(
     round: &[Series],
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
-    let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
+    let mut held = vec![Held::default(); round.len()];
     let mut left = limit;
     let (places, queries) = match &request.family.place {
         Place::Column { keys, metric } => {

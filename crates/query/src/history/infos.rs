@@ -186,6 +186,20 @@ pub(super) async fn find(
     Ok(valid.into_iter().map(series).collect())
 }
 
+/// The samples of one series in a range of whole minutes, of which each has its end: those of ranges that follow each other
+/// are those of all of them together.
+pub(super) fn of_minutes(series: &Series, range: Range) -> Samples {
+    let Known::Valid(ranges) = &series.known else { return Samples::default() };
+    let mut samples = of_ranges(ranges, range);
+    // What went on at the beginning of the range had its sample at the end of the one before.
+    let goes_on =
+        |time: i64| ranges.iter().any(|(begin, end)| *begin < time && end.is_none_or(|end| end > time));
+    if goes_on(range.from) {
+        samples.remove(range.from);
+    }
+    samples
+}
+
 /// 1 each minute while valid, at whole minutes, and Prometheus' mark where it ends.
 pub(super) fn samples(round: &[Series], range: Range) -> Vec<Samples> {
     let all = round.iter().map(|series| match &series.known {
@@ -236,5 +250,29 @@ mod tests {
         let both = times(&[(200_000, Some(250_000)), (250_000, None)]);
         assert!(both.iter().all(|(_, is_end)| !is_end), "{both:?}");
         assert_eq!(times(&[(10, Some(20))]), []);
+    }
+
+    #[test]
+    fn minutes_one_by_one_are_the_minutes_together() {
+        let ranges = vec![(50_000, Some(130_000)), (130_000, Some(200_000)), (240_000, None)];
+        let series = Series { labels: Vec::new(), known: Known::Valid(ranges) };
+        let times = |from: i64, to: i64| -> Vec<(i64, bool)> {
+            let samples = of_minutes(&series, Range { from: from * EVERY + 1, to: to * EVERY });
+            samples.points().iter().map(|(time, value)| (*time, value.is_nan())).collect()
+        };
+        let one_by_one: Vec<_> = (0..5).flat_map(|minute| times(minute, minute + 1)).collect();
+        let expected = [
+            (50_000, false),
+            (60_000, false),
+            (120_000, false),
+            // Another row of the same series begins.
+            (130_000, false),
+            (180_000, false),
+            (200_000, true),
+            (240_000, false),
+            (300_000, false),
+        ];
+        assert_eq!(one_by_one, expected);
+        assert_eq!(times(0, 5), expected);
     }
 }

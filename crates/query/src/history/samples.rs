@@ -23,11 +23,14 @@ pub(super) struct Form {
     pub takes_chunks: bool,
 }
 
+/// Milliseconds since 1970, and the value.
+pub(super) type Point = (i64, f64);
+
 /// Times and values of one series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// (Milliseconds since 1970, value), by time once finished.
-    points: Vec<(i64, f64)>,
+    /// By time once finished.
+    points: Vec<Point>,
     /// Chunks out of blocks, by time once finished; then none overlaps others or points.
     packed: Vec<Packed>,
 }
@@ -47,6 +50,49 @@ impl Samples {
 
     pub(super) fn push_chunk(&mut self, chunk: Chunk, is_gappy: bool) {
         self.packed.push(Packed { chunk, is_gappy });
+    }
+
+    /// Leaves out what comes after `to`.
+    pub(super) fn cut(&mut self, to: i64) {
+        self.points.retain(|point| point.0 <= to);
+    }
+
+    /// Takes a sample out.
+    pub(super) fn remove(&mut self, time: i64) {
+        self.points.retain(|point| point.0 != time);
+    }
+
+    /// Of samples as they were read those after `from`, with gaps filled behind `before`, the last one until then: what a
+    /// reading of ranges that follow each other adds with this one. The last one until its end is returned, too.
+    pub(super) fn added(
+        mut self,
+        from: i64,
+        before: Option<Point>,
+        is_counter: bool,
+    ) -> (Vec<Point>, Option<Point>) {
+        self.order();
+        let split = self.points.partition_point(|point| point.0 <= from);
+        let read_before = split.checked_sub(1).and_then(|place| self.points.get(place)).copied();
+        let before = before.filter(|before| before.0 <= from);
+        let before = match (before, read_before) {
+            (Some(known), Some(read)) if known.0 > read.0 => Some(known),
+            (known, read) => read.or(known),
+        };
+        let last = self.points.last().copied().filter(|last| last.0 > from).or(before);
+        self.points.drain(..split);
+        if self.points.is_empty() {
+            return (self.points, last);
+        }
+        if is_counter && let Some(before) = before {
+            self.points.insert(0, before);
+        }
+        if is_counter {
+            self.fill();
+        }
+        let is_before = |point: &(i64, f64)| before.is_some_and(|before| point.0 <= before.0);
+        let done = self.points.iter().take_while(|point| is_before(point)).count();
+        self.points.drain(..done);
+        (self.points, last)
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -213,6 +259,32 @@ mod tests {
         assert_eq!((filled(15_000), filled(30_000), filled(60_000)), (5, 3, 2));
         // A gauge says nothing about the time between.
         assert_eq!(finished(&[(0, 7.0), (60_000, 7.0)], false, Thinning::None).len(), 2);
+    }
+
+    #[test]
+    fn ranges_one_after_the_other_add_what_one_reading_has() {
+        let rows: Vec<(i64, f64)> = [0, 10, 70, 71, 131, 207, 260]
+            .map(|second| (second * 1_000, f64::from(u8::from(second > 70)) + 7.0))
+            .into();
+        let together = finished(&rows, true, Thinning::None);
+        for length in [5, 10, 30, 61, 300] {
+            let (mut all, mut last) = (Vec::new(), None);
+            for range in 0..=300 / length {
+                let (from, to) = (range * length * 1_000 - 1, (range + 1) * length * 1_000 - 1);
+                let within = rows.iter().filter(|row| row.0 > from && row.0 <= to).copied().collect();
+                let samples = Samples { points: within, packed: Vec::new() };
+                let (added, next) = samples.added(from, last, true);
+                all.extend(added);
+                last = next;
+            }
+            assert_eq!(all, together, "{length} s");
+        }
+        // What was read before the range stands for what is not known of it.
+        let samples = Samples { points: rows.clone(), packed: Vec::new() };
+        let (added, last) = samples.added(71_000, None, true);
+        let expected: Vec<_> = together.iter().filter(|point| point.0 > 71_000).copied().collect();
+        assert_eq!((added, last), (expected, rows.last().copied()));
+        assert_eq!(Samples::default().added(5, Some((3, 1.0)), true), (vec![], Some((3, 1.0))));
     }
 
     #[test]

@@ -105,4 +105,11 @@ metrics! { ALL, SelfStats:
     1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
     1180 QUERY_REFUSED_CONNECTIONS "query_refused_connections" Counter Count Wraps(63), "Connections of readers that were refused or closed by the role query; the reason stands in the place of the source: total, peer, handshake, descriptors.", "counted by the daemon";
     1181 QUERY_REFUSED_REQUESTS "query_refused_requests" Counter Count Wraps(63), "Requests of readers that were refused before they were worked on; the reason stands in the place of the source: host, origin, right, token, proxy, busy.", "counted by the daemon";
+    1260 EXPORTED_SAMPLES "exported_samples" Counter Count Wraps(63), "Samples that a receiver of remote write acknowledged; its name stands in the place of the source.", "counted by the daemon";
+    1261 EXPORT_LAG_SECONDS "export_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window ended that was sent whole to a receiver of remote write; less than a minute unless it is away or there is much to make up for.", "counted by the daemon";
+    1262 EXPORT_FAILURES "export_failures" Counter Count Wraps(63), "Requests of remote write that failed and are sent again: receiver away, overloaded or not allowing it.", "counted by the daemon";
+    1263 EXPORT_REFUSED_SAMPLES "export_refused_samples" Counter Count Wraps(63), "Samples that a receiver of remote write refused for what they are, such as too old for it, and that are not sent again.", "counted by the daemon";
+    1264 EXPORT_REPEATED_SAMPLES "export_repeated_samples" Counter Count Wraps(63), "Samples that a receiver of remote write refused in a request that it may have had before: sent again after a stop or without an answer.", "counted by the daemon";
+    1265 EXPORT_LATE_SAMPLES "export_late_samples" Counter Count Wraps(63), "Samples sent by themselves because they arrived after their window was sent; part of exported_samples where they were taken.", "counted by the daemon";
+    1266 EXPORT_SKIPPED_SECONDS "export_skipped_seconds" Counter Seconds Wraps(63), "Time that was not sent to a receiver of remote write because its readings were no longer retained.", "counted by the daemon";
 }

@@ -105,6 +105,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("rejected_records"),
     function!("minutes_noticed"),
     function!("link_shares_noticed"),
+    function!("export_noticed"),
     // Tables of OSU INAM.
     view!("intra_node_topo"),
     view!("nvlink_metrics"),

@@ -1,5 +1,5 @@
 //! Late arrivals: readings whose rollups were made before they arrived (`crate::rollups`), and readings and traffic whose
-//! shares of links were (`crate::link_shares`). They are noted in the transaction that writes them, so that upkeep makes those
+//! shares of links were (`crate::link_shares`), and samples of windows that were exported (`late_exports`). They are noted in the transaction that writes them, so that upkeep makes those
 //! minutes and windows again.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::keys::Keys;
 use super::row_rules::KnownRules;
-use super::{Failed, failed};
+use super::{Failed, failed, late_exports};
 use crate::link_shares::WINDOW;
 use crate::rollup_kind::Kind;
 
@@ -36,14 +36,18 @@ pub(super) async fn note(
             && batch.host_ports.is_empty()
             && batch.gpu_links.is_empty()
             && batch.mpi_traffic.is_empty())
+            || late_exports::has_any(batch)
     };
     if !batches.iter().any(has_any) {
         return Ok(());
     }
     let what = "noting late arrivals";
-    let both = "SELECT minutes_noticed(), link_shares_noticed()";
-    let rows = transaction.query_typed(both, &[]).await.map_err(failed(what))?;
+    let all = "SELECT minutes_noticed(), link_shares_noticed(), export_noticed()";
+    let rows = transaction.query_typed(all, &[]).await.map_err(failed(what))?;
     let noticed = |column: usize| rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(column));
+    if let Some(noticed) = noticed(2) {
+        late_exports::note(transaction, batches, keys, nanoseconds(noticed)).await?;
+    }
     if let Some(noticed) = noticed(1) {
         note_windows(transaction, &late_windows(batches, nanoseconds(noticed))).await?;
     }
@@ -154,12 +158,12 @@ fn together(mut late: Vec<Note>) -> Vec<Note> {
     late
 }
 
-fn nanoseconds(time: SystemTime) -> i64 {
+pub(super) fn nanoseconds(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn time(nanoseconds: i64) -> SystemTime {
+pub(super) fn time(nanoseconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
 }
 

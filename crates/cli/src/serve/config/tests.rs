@@ -51,6 +51,7 @@ fn the_example_names_every_key_with_its_default() {
             thresholds: ThresholdsConfig::default(),
             ..all.query.clone()
         },
+        export: ExportConfig::default(),
         retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
         groups: BTreeMap::new(),
         report: report::ReportConfig::default(),
@@ -67,6 +68,7 @@ fn the_example_names_every_key_with_its_default() {
         (usual.nvlink.full_above, usual.port.busy_above)
     );
     assert!(all.report.webhook.is_some() && all.report.token_file.is_some() && all.report.ca_file.is_some());
+    assert_eq!(all.export.remote_write.len(), 1);
     assert_eq!((all.retention.table_seconds.len(), all.groups.len()), (1, 2));
 }
 
@@ -95,6 +97,19 @@ fn each_wrong_value_names_its_key() {
         ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
         ("[report]\nwebhook = 'ftp://a/b'", "report.webhook"),
         ("[report]\nwebhook = 'http://a/b'\ntoken_file = '/t'", "report.token_file"),
+        ("[export]\nremote_write = [{ url = 'nowhere' }]", "export.remote_write.url"),
+        ("[export]\nremote_write = [{ url = 'http://a:b@c/' }]", "export.remote_write.url"),
+        ("[export]\nremote_write = [{ url = 'http://a/', protocol = 3 }]", "protocol"),
+        ("[export]\nremote_write = [{ url = 'http://a/', name = 'a b' }]", "export.remote_write.name"),
+        (
+            "[export]\nremote_write = [{ url = 'http://a/', delay_seconds = 0 }]",
+            "export.remote_write.delay_seconds",
+        ),
+        (
+            "[export]\nremote_write = [{ url = 'http://a/', headers = { Host = 'b' } }]",
+            "export.remote_write.headers",
+        ),
+        ("[export]\nremote_write = [{ url = 'http://a/' }, { url = 'http://b/' }]", "two receivers"),
         ("[querry]\n", "querry"),
         ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),
     ] {

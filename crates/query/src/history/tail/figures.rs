@@ -1,0 +1,122 @@
+//! Samples of `self_stats`: what daemons report about themselves, and a node's totals of MPI.
+
+use super::super::series::seconds;
+use super::super::{HistoryError, Range, Samples};
+use super::{Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use std::collections::{BTreeMap, HashMap};
+use throughline_store::Error;
+use throughline_store::layout::milliseconds;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+/// Instances of a round: each has some hundred figures.
+const INSTANCES: i64 = 200;
+
+const WHAT: &str = "reading figures for the export";
+
+/// Which figures there are.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// Place of the family and name of its label, by the figure's name.
+    names: HashMap<String, (usize, &'static str)>,
+    /// A number for each pair of instance and source, for what is retained of them.
+    numbers: HashMap<(String, String), u64>,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        let all = families().iter().enumerate().filter_map(|(place, family)| match &family.place {
+            Place::Figure { name, label, .. } => Some((name.clone(), (place, *label))),
+            _ => None,
+        });
+        Figures { names: all.collect(), numbers: HashMap::new() }
+    }
+}
+
+/// Readings by instance, source and name.
+type Readings = BTreeMap<(String, String, String), Samples>;
+
+impl Figures {
+    pub async fn read(
+        &mut self,
+        client: &Client,
+        window: TailWindow,
+        look_back: i64,
+        after: &str,
+        last: &mut Last,
+    ) -> Result<Round, HistoryError> {
+        let (from, to) = (seconds(window.from + 1), seconds(window.to + 1));
+        // In the order of bytes, whatever the database's is.
+        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM self_stats \
+                      WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance COLLATE \"C\" > $3 \
+                      ORDER BY 1 LIMIT $4";
+        let given: [(&(dyn ToSql + Sync), Type); 4] =
+            [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&after, Type::TEXT), (&INSTANCES, Type::INT8)];
+        let rows = client.query_typed(select, &given).await.map_err(Error::sql(WHAT))?;
+        let instances: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let Some(newest) = instances.last() else { return Ok(Round::default()) };
+        let next = (rows.len() as i64 == INSTANCES).then(|| newest.clone());
+        let range = Range { from: window.from + 1 - look_back, to: window.to };
+        let readings = readings(client, range, &instances).await?;
+        let whole = [Range { from: window.from + 1, to: window.to }];
+        Ok(Round { slices: self.slices(readings, |_| &whole[..], last), next })
+    }
+
+    pub async fn read_late(
+        &mut self,
+        client: &Client,
+        things: &HashMap<String, Vec<Range>>,
+        look_back: i64,
+        last: &mut Last,
+    ) -> Result<Vec<Slice>, HistoryError> {
+        let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
+        let instances: Vec<String> = things.keys().cloned().collect();
+        let readings = readings(client, Range { from: from - look_back, to }, &instances).await?;
+        Ok(self.slices(readings, |instance| things.get(instance).map_or(&[][..], Vec::as_slice), last))
+    }
+
+    /// Series with names and labels, and of each instance the samples of these ranges.
+    fn slices<'a>(
+        &mut self,
+        readings: Readings,
+        ranges: impl Fn(&str) -> &'a [Range],
+        last: &mut Last,
+    ) -> Vec<Slice> {
+        let mut slices: Vec<Slice> = Vec::new();
+        for ((instance, source, name), samples) in readings {
+            let Some((family, label)) = self.names.get(&name).copied() else { continue };
+            let count = self.numbers.len() as u64;
+            let number = *self.numbers.entry((instance.clone(), source.clone())).or_insert(count);
+            let points = added(family, number, &samples, ranges(&instance), last);
+            if points.is_empty() {
+                continue;
+            }
+            // Ordered by name: "instance" comes before "operation" and "source".
+            let labels = [("instance", instance.clone()), (label, source)];
+            let labels: Labels = labels.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            let series = TailSeries { family, labels, points };
+            match slices.last_mut().filter(|slice| slice.thing == instance) {
+                Some(slice) => slice.series.push(series),
+                None => slices.push(Slice { thing: instance, series: vec![series] }),
+            }
+        }
+        slices
+    }
+}
+
+async fn readings(client: &Client, range: Range, instances: &[String]) -> Result<Readings, HistoryError> {
+    let select = "SELECT instance, source, name, \
+                    (extract(epoch FROM time - TIMESTAMPTZ '2000-01-01 00:00:00+00') * 1000000)::bigint, value \
+                  FROM self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance = ANY ($3)";
+    let (from, to) = (seconds(range.from), seconds(range.to + 1));
+    let given: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&instances, Type::TEXT_ARRAY)];
+    let rows = client.query_typed(select, &given).await.map_err(Error::sql(WHAT))?;
+    let mut all = Readings::new();
+    for row in &rows {
+        let key = |place: usize, row: &Row| row.get::<_, String>(place);
+        let samples = all.entry((key(0, row), key(1, row), key(2, row))).or_default();
+        samples.push(milliseconds(row.get(3)), row.get(4));
+    }
+    Ok(all)
+}

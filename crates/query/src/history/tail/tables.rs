@@ -1,0 +1,297 @@
+//! Samples of one hypertable: all of its metrics by one COPY, for some ids at a time.
+
+use super::super::copy::{Held, NO_SOURCE, rank};
+use super::super::family::Keys;
+use super::super::series::{Known, seconds};
+use super::super::{HistoryError, Range, series};
+use super::{Family, Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use bytes::{Buf, Bytes};
+use futures::TryStreamExt;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+use throughline_sample::catalogue::{Metric, Table};
+use throughline_store::Error;
+use throughline_store::layout::{begins_row, elements, field, has_saturation, header, int4, shown, time};
+use tokio_postgres::Client;
+
+/// Ids of a round: 200 ports of 60 counters read once a second are 120,000 samples in ten seconds, 2 MB.
+const IDS: usize = 200;
+
+/// How long labels are believed; an id that is not known has them read again at once.
+const LABELS_AGE: Duration = Duration::from_secs(60);
+
+/// A metric of the table under one of its prefixes.
+#[derive(Debug)]
+struct Column {
+    keys: &'static Keys,
+    /// Place of the family of its values.
+    values: usize,
+    /// Place of the family that is 1 while it stands at its end.
+    saturated: Option<usize>,
+}
+
+/// One hypertable.
+#[derive(Debug)]
+pub(super) struct TableTail {
+    table: Table,
+    /// By prefix, then by the place of the metric in the table.
+    columns: Vec<Vec<Column>>,
+    /// Labels of each element of each id, and the place of its prefix.
+    labels: BTreeMap<(i32, i32), (usize, Labels)>,
+    labels_read: Option<Instant>,
+    has_sources: bool,
+}
+
+/// Readings of a round by id, element, place of the metric, and whether they are of its end.
+type Readings = BTreeMap<(i32, i32, usize, bool), Held>;
+
+/// Which rows.
+enum Ids {
+    /// After the one, until the other.
+    Between(i32, Option<i32>),
+    /// These.
+    List(Vec<i32>),
+}
+
+impl TableTail {
+    pub fn new(table: Table) -> TableTail {
+        let mut columns: Vec<Vec<Column>> = Vec::new();
+        let mut has_sources = false;
+        for (place, family) in families().iter().enumerate() {
+            let Place::Column { keys, metric } = &family.place else { continue };
+            if metric.table != table {
+                continue;
+            }
+            has_sources |= keys.has_sources;
+            let column = Column { keys, values: place, saturated: saturated(keys, metric) };
+            match columns.iter_mut().find(|known| known.first().is_some_and(|one| is_same(one.keys, keys))) {
+                Some(known) => known.push(column),
+                None => columns.push(vec![column]),
+            }
+        }
+        for known in &mut columns {
+            known.sort_by_key(|column| table.metrics().iter().position(|metric| is_of(column, metric)));
+        }
+        TableTail { table, columns, labels: BTreeMap::new(), labels_read: None, has_sources }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.table.name()
+    }
+
+    pub async fn read(
+        &mut self,
+        client: &Client,
+        window: TailWindow,
+        look_back: i64,
+        after: &str,
+        last: &mut Last,
+    ) -> Result<Round, HistoryError> {
+        let after = after.parse().unwrap_or(i32::MIN);
+        self.refresh(client, LABELS_AGE).await?;
+        let ids: BTreeSet<i32> =
+            self.labels.keys().map(|(id, _)| *id).filter(|id| *id > after).take_while_new(IDS);
+        // Ids that are not known yet are behind all others.
+        let next = (ids.len() == IDS).then(|| ids.last().copied()).flatten();
+        let range = Range { from: window.from + 1 - look_back, to: window.to };
+        let readings = self.readings(client, range, &Ids::Between(after, next)).await?;
+        let whole = [Range { from: window.from + 1, to: window.to }];
+        let slices = self.slices(client, readings, |_| &whole[..], last).await?;
+        Ok(Round { slices, next: next.map(|id| id.to_string()) })
+    }
+
+    pub async fn read_late(
+        &mut self,
+        client: &Client,
+        things: &HashMap<String, Vec<Range>>,
+        look_back: i64,
+        last: &mut Last,
+    ) -> Result<Vec<Slice>, HistoryError> {
+        let ranges: HashMap<i32, &[Range]> = things
+            .iter()
+            .filter_map(|(thing, ranges)| Some((thing.parse().ok()?, ranges.as_slice())))
+            .collect();
+        let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
+        self.refresh(client, LABELS_AGE).await?;
+        let ids = Ids::List(ranges.keys().copied().collect());
+        let readings = self.readings(client, Range { from: from - look_back, to }, &ids).await?;
+        self.slices(client, readings, |id| ranges.get(&id).copied().unwrap_or_default(), last).await
+    }
+
+    /// Reads labels unless they are as young as this.
+    async fn refresh(&mut self, client: &Client, age: Duration) -> Result<(), HistoryError> {
+        if self.labels_read.is_some_and(|read| read.elapsed() < age) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let mut labels = BTreeMap::new();
+        for (prefix, columns) in self.columns.iter().enumerate() {
+            let Some(family) = columns.first().and_then(|column| families().get(column.values)) else {
+                continue;
+            };
+            let range = Range { from: 0, to: 0 };
+            for one in series::find(client, family, range, &[]).await? {
+                if let Known::Rows { id, element } = one.known {
+                    labels.insert((id, element), (prefix, one.labels.into()));
+                }
+            }
+        }
+        (self.labels, self.labels_read) = (labels, Some(begun));
+        Ok(())
+    }
+
+    /// What rows of a range have.
+    async fn readings(&self, client: &Client, range: Range, ids: &Ids) -> Result<Readings, HistoryError> {
+        let failing = Error::sql("reading samples for the export");
+        let sql = format!("COPY ({}) TO STDOUT (FORMAT binary)", self.sql(range, ids));
+        let mut rows = pin!(client.copy_out(sql.as_str()).await.map_err(failing)?);
+        let mut readings = Readings::new();
+        let mut is_first = true;
+        loop {
+            let next = rows.try_next().await.map_err(Error::sql("reading samples for the export"))?;
+            let Some(mut data) = next else { return Ok(readings) };
+            if std::mem::take(&mut is_first) {
+                header(&mut data).ok_or(HistoryError::Damaged)?;
+            }
+            while data.has_remaining() {
+                if !self.take(&mut data, &mut readings).ok_or(HistoryError::Damaged)? {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn sql(&self, range: Range, ids: &Ids) -> String {
+        let key = self.columns.iter().flatten().next().map_or("", |column| column.keys.id);
+        let mut sql = format!("SELECT {key}, time");
+        sql.push_str(if self.has_sources { ", source" } else { "" });
+        let metrics = self.table.metrics();
+        if metrics.iter().any(|metric| has_saturation(metric)) {
+            sql.push_str(", array_to_string(saturated, ',')");
+        }
+        metrics.iter().for_each(|metric| _ = write!(sql, ", {}", shown(metric)));
+        _ = write!(
+            sql,
+            " FROM {} WHERE time >= to_timestamp({}) AND time < to_timestamp({})",
+            self.name(),
+            seconds(range.from),
+            seconds(range.to + 1)
+        );
+        match ids {
+            Ids::Between(after, until) => {
+                _ = write!(sql, " AND {key} > {after}");
+                until.iter().for_each(|until| _ = write!(sql, " AND {key} <= {until}"));
+            }
+            Ids::List(list) => {
+                let list: Vec<String> = list.iter().map(i32::to_string).collect();
+                _ = write!(sql, " AND {key} = ANY ('{{{}}}'::integer[])", list.join(","));
+            }
+        }
+        sql
+    }
+
+    /// Takes a row; `false` at the mark of the end, `None` for a damaged one.
+    fn take(&self, data: &mut Bytes, readings: &mut Readings) -> Option<bool> {
+        if !begins_row(data)? {
+            return Some(false);
+        }
+        let (id, time) = (int4(data)?, time(data)?);
+        let source = if self.has_sources { field(data)? } else { None };
+        let source = source.as_deref().map_or(NO_SOURCE, rank);
+        let metrics = self.table.metrics();
+        let mut put = |element: i32, place: usize, is_end: bool, value: f64| {
+            let held = readings.entry((id, element, place, is_end)).or_default();
+            if let Some(samples) = held.of(source) {
+                samples.push(time, value);
+            }
+        };
+        if metrics.iter().any(|metric| has_saturation(metric))
+            && let Some(names) = field(data)?
+        {
+            let names = String::from_utf8_lossy(&names);
+            for name in names.split(',') {
+                let place = metrics.iter().position(|metric| metric.name == name && has_saturation(metric));
+                place.into_iter().for_each(|place| put(0, place, true, 1.0));
+            }
+        }
+        for place in 0..metrics.len() {
+            let Some(mut value) = field(data)? else { continue };
+            if self.table.has_arrays() {
+                // Counts below 2^53 are exact, and larger ones as exact as Prometheus has them.
+                elements(value, |element, value| put(element, place, false, value as f64))?;
+            } else {
+                put(0, place, false, value.try_get_i64().ok()? as f64);
+            }
+        }
+        Some(true)
+    }
+
+    /// Series with names and labels, and of each id the samples of these ranges.
+    async fn slices<'a>(
+        &mut self,
+        client: &Client,
+        readings: Readings,
+        ranges: impl Fn(i32) -> &'a [Range],
+        last: &mut Last,
+    ) -> Result<Vec<Slice>, HistoryError> {
+        let is_known = |id: i32| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
+        if readings.keys().any(|(id, ..)| !is_known(*id)) {
+            self.refresh(client, Duration::ZERO).await?;
+        }
+        let mut slices: Vec<(i32, Slice)> = Vec::new();
+        for ((id, element, place, is_end), held) in readings {
+            // As a reader would find it: what the inventory does not have is no series.
+            let Some((prefix, labels)) = self.labels.get(&(id, element)) else { continue };
+            let column = self.columns.get(*prefix).and_then(|columns| columns.get(place));
+            let family =
+                column.and_then(|column| if is_end { column.saturated } else { Some(column.values) });
+            let Some(family) = family else { continue };
+            // Elements are lanes or links, of which a row has at most 64.
+            let number = u64::from(id.cast_unsigned()) << 8 | u64::from(element as u8);
+            let points = added(family, number, held.samples(), ranges(id), last);
+            if points.is_empty() {
+                continue;
+            }
+            let series = TailSeries { family, labels: labels.clone(), points };
+            match slices.last_mut().filter(|(known, _)| *known == id) {
+                Some((_, slice)) => slice.series.push(series),
+                None => slices.push((id, Slice { thing: id.to_string(), series: vec![series] })),
+            }
+        }
+        Ok(slices.into_iter().map(|(_, slice)| slice).collect())
+    }
+}
+
+/// The first so many different ones of what comes in order.
+trait TakeNew: Iterator<Item = i32> + Sized {
+    fn take_while_new(self, most: usize) -> BTreeSet<i32> {
+        let mut all = BTreeSet::new();
+        for id in self {
+            if all.len() == most && !all.contains(&id) {
+                break;
+            }
+            all.insert(id);
+        }
+        all
+    }
+}
+
+impl<I: Iterator<Item = i32>> TakeNew for I {}
+
+fn is_same(one: &'static Keys, other: &'static Keys) -> bool {
+    std::ptr::eq(one, other)
+}
+
+fn is_of(column: &Column, metric: &Metric) -> bool {
+    let place = families().get(column.values).map(|family: &Family| &family.place);
+    matches!(place, Some(Place::Column { metric: of, .. }) if of.name == metric.name)
+}
+
+/// The family that is 1 while a metric stands at its end.
+fn saturated(keys: &'static Keys, metric: &Metric) -> Option<usize> {
+    families().iter().position(|family| {
+        matches!(family.place, Place::Saturated { keys: of, metric: full } if is_same(of, keys) && full.name == metric.name)
+    })
+}
