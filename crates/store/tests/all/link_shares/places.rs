@@ -22,6 +22,29 @@ async fn a_rank_that_starts_later_has_its_part_from_then_on() {
     }
 }
 
+/// Rows of the uplink where hosts name their adapters and read no ports, and ranks use these ones.
+async fn of_named_adapters(ports: &str) -> BTreeMap<String, (i64, String, Option<i64>)> {
+    let mut site = Site::new(90).await;
+    site.run(60, None).await;
+    let named = format!(
+        "UPDATE node n SET hca_guids = (SELECT array_agg(guid) FROM host_port_key h WHERE h.node_id = n.node_id);
+         DELETE FROM host_port_counters; DELETE FROM host_port_key; UPDATE job_rank SET hca_ports = {ports}"
+    );
+    site.client.batch_execute(&named).await.unwrap();
+    site.begin_with(0.0).await;
+    site.make().await;
+    site.rows(LEAF[0], 4, 20.0).await
+}
+
+#[tokio::test]
+async fn hosts_that_only_name_their_adapters_have_their_part() {
+    let whole = (ALICE + BOB + STRANGER) * 10;
+    let rows = of_named_adapters("NULL").await;
+    assert!(is_near(rows["job alice alltoall"].0, ALICE * 10, whole, 0.5), "{rows:#?}");
+    let rows = of_named_adapters("'{}'").await;
+    assert!(!rows.contains_key("job alice alltoall"), "ranks that are known to use no port: {rows:#?}");
+}
+
 #[tokio::test]
 async fn without_a_fabric_there_is_nothing_to_do() {
     let database = testing::database().await;
