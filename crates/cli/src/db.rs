@@ -1,16 +1,19 @@
-//! `throughline db install|init|start|stop|status`: the private database by hand.
+//! `throughline db install|init|start|stop|status|size`: the private database by hand, and how large it becomes.
 //!
 //! Only the words of the command line; all of it is done by `throughline_store`. `serve` needs none of this.
+
+mod size;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use throughline_daemon::{ExitStatus, Failure, paths};
 use throughline_prefix::{Prefix, Set};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Started, migrate,
-    schema_version,
+    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Retention, Started, migrate,
+    observed_site, observed_tables, predict_size, review_settings, schema_version,
 };
 
 use crate::Site;
@@ -23,7 +26,10 @@ itself. Started as root it becomes the user that STATE/db belongs to before it t
 
 Examples:
   throughline db install                  110 MB in the state folder, no root needed
-  throughline db status                   whether it runs, and the command for psql
+  throughline db status                   whether it runs, the command for psql, how large its tables are
+                                          beside what is predicted, settings that cost
+  throughline db size --nodes 1428 --ranks 32 --ports 4830 --gpus 640 --links 6
+                                          rows a second, bytes a day and disk of a busy site by table
   $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM mpi_op_totals LIMIT 5'
 
 What the tables mean: docs/DATABASE.md.";
@@ -58,6 +64,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Predict rows a second, bytes a day and disk of a site with the configured retention
+    Size(size::SizeArguments),
 }
 
 /// Runs the subcommand.
@@ -66,6 +74,7 @@ enum Action {
 /// 64 for a wrong configuration, 69 when programs or the server are not there, 77 without permission.
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
+    let retention = config.retention()?;
     let url = arguments.database_url.or(config.database.url);
     let place = Place {
         options: ClusterOptions {
@@ -73,6 +82,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
             pg_bin: arguments.pg_bin.or(config.database.pg_bin),
         },
         operated: url.as_deref().map(Database::from_url).transpose().map_err(Failure::from)?,
+        retention,
     };
     match arguments.action {
         Action::Install => place.install(),
@@ -80,6 +90,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Action::Start => place.start().await,
         Action::Stop => place.stop().await,
         Action::Status { json } => place.status(json).await,
+        Action::Size(arguments) => place.size(&arguments).await,
     }
 }
 
@@ -87,6 +98,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
 struct Place {
     options: ClusterOptions,
     operated: Option<Database>,
+    retention: Retention,
 }
 
 impl Place {
@@ -168,31 +180,95 @@ impl Place {
         Ok(ExitCode::SUCCESS)
     }
 
+    async fn size(&self, arguments: &size::SizeArguments) -> anyhow::Result<ExitCode> {
+        let known = if arguments.is_open() {
+            let client = self.database()?.connect_reader().await.map_err(Failure::from)?;
+            Some(observed_site(&client).await.map_err(Failure::from)?)
+        } else {
+            None
+        };
+        let prediction = predict_size(&arguments.site(known)?, &self.retention);
+        let mut out = std::io::stdout();
+        if arguments.json {
+            writeln!(out, "{}", size::json(&prediction))?;
+        } else {
+            out.write_all(size::table(&prediction).as_bytes())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The database, for a reader.
+    fn database(&self) -> Result<Database, Failure> {
+        if let Some(database) = &self.operated {
+            return Ok(database.clone());
+        }
+        PrivateCluster::leave_root_in(&self.options.state_dir).map_err(Failure::from)?;
+        PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
+        Ok(PrivateCluster::database_in(&self.options.state_dir))
+    }
+
     async fn status(&self, json: bool) -> anyhow::Result<ExitCode> {
-        let report = self.report().await?;
+        let (mut report, database) = self.report().await?;
+        let mut tables = String::new();
+        // Without our schema there are no tables.
+        if let Some(database) = database.filter(|_| report.get("schema").is_some()) {
+            tables = self.compare(&database, &mut report).await?;
+        }
+        let mut out = std::io::stdout();
         if json {
-            writeln!(std::io::stdout(), "{report}")?;
+            writeln!(out, "{report}")?;
         } else if let Some(fields) = report.as_object() {
             for (name, value) in fields {
                 match value {
                     serde_json::Value::Null => {}
-                    serde_json::Value::String(text) => writeln!(std::io::stdout(), "{name:<16}{text}")?,
-                    other => writeln!(std::io::stdout(), "{name:<16}{other}")?,
+                    serde_json::Value::String(text) => writeln!(out, "{name:<25}{text}")?,
+                    serde_json::Value::Array(settings) if name == "settings" => {
+                        for remark in settings {
+                            let text = |key: &str| remark[key].as_str().unwrap_or_default().to_owned();
+                            let (present, recommended) = (text("present"), text("recommended"));
+                            let (setting, why) = (text("name"), text("reason"));
+                            writeln!(out, "{name:<25}{setting} = {present}, better {recommended}: {why}")?;
+                        }
+                    }
+                    serde_json::Value::Array(_) | serde_json::Value::Object(_) => {}
+                    other => writeln!(out, "{name:<25}{other}")?,
                 }
             }
+            out.write_all(tables.as_bytes())?;
         }
         let running = report["state"] == "running";
         Ok(if running { ExitCode::SUCCESS } else { ExitCode::from(ExitStatus::Unavailable as u8) })
     }
 
-    async fn report(&self) -> anyhow::Result<serde_json::Value> {
+    /// Adds what is there beside what was predicted to a report; returns it for people.
+    async fn compare(&self, database: &Database, report: &mut serde_json::Value) -> anyhow::Result<String> {
+        let client = database.connect_reader().await.map_err(Failure::from)?;
+        let site = observed_site(&client).await.map_err(Failure::from)?;
+        let prediction = predict_size(&site, &self.retention);
+        let observed = observed_tables(&client).await.map_err(Failure::from)?;
+        let compared = size::compare(&prediction, &observed, SystemTime::now());
+        let remarks = review_settings(&client).await.map_err(Failure::from)?;
+        let remark = |one: &throughline_store::SettingRemark| {
+            serde_json::json!({
+                "name": one.name, "present": one.present, "recommended": one.recommended, "reason": one.reason,
+            })
+        };
+        let predicted = size::json(&prediction);
+        report["predicted_bytes_per_day"] = predicted["bytes_per_day"].clone();
+        report["predicted_bytes"] = predicted["bytes"].clone();
+        report["settings"] = remarks.iter().map(remark).collect();
+        report["tables"] = size::compared_json(&compared);
+        Ok(size::compared_text(&compared))
+    }
+
+    /// What is known of the database, and the database if it runs.
+    async fn report(&self) -> anyhow::Result<(serde_json::Value, Option<Database>)> {
         let (database, mut report) = match &self.operated {
             Some(database) => {
                 (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" }))
             }
             None => {
-                PrivateCluster::leave_root_in(&self.options.state_dir).map_err(Failure::from)?;
-                PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
+                let database = self.database()?;
                 let status = PrivateCluster::status_of(&self.options.state_dir);
                 let (state, pid) = match status {
                     ClusterStatus::Absent => ("absent", None),
@@ -200,7 +276,6 @@ impl Place {
                     ClusterStatus::Running { pid } => ("running", Some(pid)),
                 };
                 let cluster = PrivateCluster::find(&self.options).ok();
-                let database = PrivateCluster::database_in(&self.options.state_dir);
                 let report = serde_json::json!({
                     "kind": "private", "state": state, "pid": pid,
                     "folder": self.options.state_dir.join("db"),
@@ -221,8 +296,9 @@ impl Place {
             if versions.schema.is_some() {
                 report["schema"] = versions.schema.into();
             }
+            return Ok((report, Some(database)));
         }
-        Ok(report)
+        Ok((report, None))
     }
 }
 

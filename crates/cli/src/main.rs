@@ -66,7 +66,7 @@ impl Site {
 enum Command {
     /// Take batches, answer HTTP, keep the database within its retention
     Serve(OnSite<serve::Arguments>),
-    /// Manage the private database: install, init, start, stop, status
+    /// Manage the private database: install, init, start, stop, status, and predict its size
     Db(OnSite<db::Arguments>),
     /// Print the effective configuration of `serve`
     CheckConfig(OnSite<serve::CheckArguments>),

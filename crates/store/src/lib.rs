@@ -6,6 +6,7 @@
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
+//! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
 //! * [`write_judgements`]: what is said of jobs.
@@ -24,6 +25,7 @@ mod copy;
 mod database;
 mod error;
 mod export;
+mod forms;
 pub mod layout;
 mod link_shares;
 mod migrate;
@@ -42,10 +44,17 @@ mod verdicts;
 mod writer;
 
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
-pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
+pub use cluster::{
+    ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark, Started,
+    review_settings,
+};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};
+pub use forms::{
+    FORMS, Form, Keep, ObservedTable, Site, SizePrediction, TableForm, TableSize, WAL_BYTES_MAX,
+    observed_site, observed_tables, predict_size,
+};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
     make_link_shares,

@@ -1,4 +1,5 @@
-//! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep.
+//! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep. Which of the configured
+//! times holds for a table stands in `forms`.
 //! The edition is found by calling, not by reading a setting.
 
 use std::collections::BTreeMap;
@@ -8,11 +9,9 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
+use crate::forms::{Keep, TableForm};
 use crate::rollup_kind::Kind;
 use throughline_sample::catalogue::HYPERTABLES;
-
-/// What is made of readings and retained longer.
-const MINUTES: [&str; 4] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes", "link_share_minutes"];
 
 /// Raw samples are retained for a week unless configured: long enough to examine a job of the last days.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -90,11 +89,10 @@ impl Retention {
         if let Some(own) = self.tables.get(table) {
             return *own;
         }
-        match Kind::ALL.into_iter().find(|kind| kind.blocks() == table) {
-            // A block is not used once its readings are removed.
-            Some(kind) => self.of(kind.readings()),
-            None if MINUTES.contains(&table) => self.minutes,
-            None => self.default,
+        match TableForm::of(table).map(|form| form.keep) {
+            Some(Keep::Minutes) => self.minutes,
+            Some(Keep::With(other)) => self.of(other),
+            Some(Keep::Readings) | None => self.default,
         }
     }
 }

@@ -422,26 +422,14 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// What the role upkeep shall do, without what needs files (`report.receiver()`).
+    /// How long rows are kept.
     ///
     /// # Errors
-    /// As [`ServerConfig::check`].
-    pub fn upkeep_options(&self) -> Result<upkeep::Options, Failure> {
-        if self.upkeep.interval_seconds == 0 {
-            return Err(Failure::usage("upkeep.interval_seconds = 0: must be at least 1"));
-        }
-        let time = |key: &str, seconds: u64| {
-            if (1..=RETENTION_SECONDS_MAX).contains(&seconds) {
-                return Ok(Duration::from_secs(seconds));
-            }
-            Err(Failure::usage(format!(
-                "{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds"
-            )))
-        };
-        let minutes = time("retention.minutes_seconds", self.retention.minutes_seconds)?;
-        let mut retention =
-            Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?)
-                .with_minutes(minutes);
+    /// A time is out of range, or a table is none of ours (64).
+    pub fn retention(&self) -> Result<Retention, Failure> {
+        let minutes = retention_time("retention.minutes_seconds", self.retention.minutes_seconds)?;
+        let default = retention_time("retention.default_seconds", self.retention.default_seconds)?;
+        let mut retention = Retention::for_all(default).with_minutes(minutes);
         if self.retention.rows_seconds > 0 {
             if self.retention.rows_seconds < ROWS_SECONDS_MIN {
                 return Err(Failure::usage(format!(
@@ -450,14 +438,27 @@ impl ServerConfig {
                     self.retention.rows_seconds
                 )));
             }
-            retention = retention.with_rows(time("retention.rows_seconds", self.retention.rows_seconds)?);
+            let rows = retention_time("retention.rows_seconds", self.retention.rows_seconds)?;
+            retention = retention.with_rows(rows);
         }
         for (table, seconds) in &self.retention.table_seconds {
             let key = format!("retention.table_seconds.{table}");
             retention
-                .set(table, time(&key, *seconds)?)
+                .set(table, retention_time(&key, *seconds)?)
                 .map_err(|why| Failure::usage(format!("{key}: {why}")))?;
         }
+        Ok(retention)
+    }
+
+    /// What the role upkeep shall do, without what needs files (`report.receiver()`).
+    ///
+    /// # Errors
+    /// As [`ServerConfig::check`].
+    pub fn upkeep_options(&self) -> Result<upkeep::Options, Failure> {
+        if self.upkeep.interval_seconds == 0 {
+            return Err(Failure::usage("upkeep.interval_seconds = 0: must be at least 1"));
+        }
+        let retention = self.retention()?;
         if self.upkeep.job_silence_seconds < JOB_SILENCE_SECONDS_MIN {
             return Err(Failure::usage(format!(
                 "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents report their \
@@ -465,7 +466,7 @@ impl ServerConfig {
                 self.upkeep.job_silence_seconds
             )));
         }
-        let job_silence = time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
+        let job_silence = retention_time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
         let interval = Duration::from_secs(self.upkeep.interval_seconds);
         Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()?, webhook: None })
     }
@@ -486,6 +487,14 @@ impl ServerConfig {
         }
         Ok(Groups::new(self.groups.clone()))
     }
+}
+
+/// A time that every time type involved can subtract from now.
+fn retention_time(key: &str, seconds: u64) -> Result<Duration, Failure> {
+    if (1..=RETENTION_SECONDS_MAX).contains(&seconds) {
+        return Ok(Duration::from_secs(seconds));
+    }
+    Err(Failure::usage(format!("{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds")))
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use nix::fcntl::{Flock, FlockArg};
 use throughline_prefix::Prefix;
 
 pub use installation::Installation;
+pub(crate) use tuning::WAL_MEGABYTES;
+pub use tuning::{SettingRemark, review_settings};
 
 use crate::database::{READ_ROLE, WRITE_ROLE};
 use crate::{Database, Error, Migrated, migrate};

@@ -5,6 +5,10 @@
 use std::fs;
 use std::path::Path;
 
+use tokio_postgres::Client;
+
+use crate::Error;
+
 /// Shared buffers: a 16th of the machine's memory between these bounds. The compute belongs to others on a
 /// small machine, and the page cache serves the rest on a large one.
 const SHARED_BUFFERS_MEGABYTES: std::ops::RangeInclusive<u64> = 64..=4096;
@@ -13,7 +17,7 @@ const SHARED_BUFFERS_MEGABYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 const LOCKS_PER_TRANSACTION: u32 = 512;
 
 /// The log between two checkpoints, at most: of a site's 10,000 rows a second it holds a checkpoint's 15 minutes.
-const WAL_MEGABYTES: u64 = 8192;
+pub(crate) const WAL_MEGABYTES: u64 = 8192;
 
 /// The same on the smallest disk: less would make a checkpoint of each few seconds.
 const WAL_MEGABYTES_MIN: u64 = 1024;
@@ -106,6 +110,66 @@ pub(super) fn settings(machine: &Machine) -> Vec<Setting> {
     ]
 }
 
+/// A setting of a server that Throughline would choose otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingRemark {
+    /// Its name.
+    pub name: &'static str,
+    /// As the server has it.
+    pub present: String,
+    /// As it should be.
+    pub recommended: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The settings that are right on any machine that is large enough, and of which less is worse.
+const REVIEWED: [&str; 4] =
+    ["max_wal_size", "checkpoint_timeout", "wal_compression", "max_locks_per_transaction"];
+
+/// Which settings of a running server differ from what a large machine should have.
+///
+/// # Errors
+/// The database is away or refuses.
+pub async fn review_settings(client: &Client) -> Result<Vec<SettingRemark>, Error> {
+    let large = Machine { memory_bytes: u64::MAX, disk_bytes: u64::MAX, has_lz4: true };
+    let mut remarks = Vec::new();
+    for Setting { name, value, reason } in settings(&large) {
+        if !REVIEWED.contains(&name) {
+            continue;
+        }
+        let row = client.query_one("SELECT current_setting($1)", &[&name]).await;
+        let present: String = row.map_err(Error::sql("reading the server's settings"))?.get(0);
+        let is_as_good = match (amount(&present), amount(&value)) {
+            (Some(present), Some(wanted)) => present >= wanted,
+            // zstd is as good as lz4.
+            _ => present == value || present == "zstd",
+        };
+        if !is_as_good {
+            remarks.push(SettingRemark { name, present, recommended: value, reason });
+        }
+    }
+    Ok(remarks)
+}
+
+/// A setting's number in bytes or seconds; `None` for a word.
+fn amount(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit {
+        "" | "B" | "s" => 1,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
 fn memory_bytes() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kibibytes = memory
@@ -147,6 +211,14 @@ mod tests {
         assert_eq!(value(machine, "wal_compression"), "lz4");
         assert_eq!(value(Machine { has_lz4: false, ..machine }, "wal_compression"), "on");
         assert_eq!(value(machine, "shared_buffers"), "1536MB");
+    }
+
+    #[test]
+    fn amounts_are_compared_whatever_their_unit() {
+        assert_eq!(amount("8192MB"), amount("8GB"));
+        assert_eq!(amount("15min"), Some(900));
+        assert!(amount("1h") > amount("15min"));
+        assert_eq!(amount("pglz"), None);
     }
 
     #[test]

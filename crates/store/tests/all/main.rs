@@ -15,6 +15,7 @@ mod open_calls;
 mod row_rules;
 mod schema;
 mod schema_changes;
+mod sizes;
 mod terms;
 mod tls;
 mod writer;

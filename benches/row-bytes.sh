@@ -1,0 +1,114 @@
+#!/bin/sh
+# Bytes that a row of each table takes on disk, with its indexes and TOAST: rows as a site sends them (in the order of time,
+# each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. The
+# figures stand in crates/store/src/forms.rs. ROWS of each table (300000). Needs target/release/throughline, or the program in
+# THROUGHLINE.
+set -eu
+cd "$(dirname "$0")/.."
+throughline=${THROUGHLINE:-target/release/throughline}
+rows=${ROWS:-300000}
+[ -x "$throughline" ] || cargo build --release --quiet -p throughline-cli --bin throughline
+. benches/database.sh
+
+# fill TABLE THINGS COLUMNS VALUES: ROWS rows, of each of THINGS things i one a step t of the last whole hour but one. In
+# VALUES, c(n) is a busy counter of some 44 bits and e an epoch.
+fill() {
+    $psql -q -v ON_ERROR_STOP=1 <<SQL
+INSERT INTO $1 ($3)
+SELECT $4
+FROM (SELECT date_trunc('hour', now()) - INTERVAL '2 hours' + step * (3600.0 * $2 / $rows) * INTERVAL '1 second' AS t,
+             step, i, now() - INTERVAL '3 days' AS e
+      FROM generate_series(0, $rows / $2 - 1) step, generate_series(1, $2) i ORDER BY step, i) s;
+SQL
+}
+$psql -q -v ON_ERROR_STOP=1 <<'SQL'
+-- A counter that grows by some MB a step, differently for each thing and column.
+CREATE FUNCTION c(step bigint, i bigint, n integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT 1000000000000 + step * (1000000 + i * 7919 % 500000 * n) + (i * 104729 + n * 7 + step * 613) % 100000 $$;
+CREATE FUNCTION links(step bigint, i bigint, n integer, count integer) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
+$$ SELECT array_agg(c(step, i, n + link)) FROM generate_series(1, count) link $$;
+SQL
+port_columns="transmit_data_bytes, receive_data_bytes, transmit_packets, receive_packets, unicast_transmit_packets,
+    unicast_receive_packets, multicast_transmit_packets, multicast_receive_packets, transmit_wait, symbol_error,
+    link_error_recovery, link_downed, receive_errors, receive_remote_physical_errors, receive_switch_relay_errors,
+    transmit_discards, transmit_constraint_errors, receive_constraint_errors, local_link_integrity_errors,
+    excessive_buffer_overrun_errors, vl15_dropped, rate_bytes_per_second"
+port_values="c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), c(step, i, 5), c(step, i, 6), 7, 8, c(step, i, 9),
+    0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 25000000000"
+fill ib_port_counters 500 "time, port_id, epoch, source, $port_columns" "t, i, e, 'mad', $port_values"
+fill host_port_counters 500 "time, host_port_id, epoch, source, port_data_transmitted_bytes, port_data_received_bytes,
+    port_packets_transmitted, port_packets_received, unicast_packets_transmitted, unicast_packets_received,
+    multicast_packets_transmitted, multicast_packets_received, port_transmit_wait, symbol_error, link_error_recovery, link_downed,
+    port_errors_received, port_receive_remote_physical_errors, port_receive_switch_relay_errors, port_discards_transmitted,
+    port_constraint_errors_transmitted, port_constraint_errors_received, local_link_integrity_errors,
+    excessive_buffer_overrun_errors, vl15_dropped, rate_bytes_per_second" "t, i, e, 'sysfs', $port_values"
+fill ib_port_lane_counters 500 "time, port_id, epoch, source, vl_transmit_wait" "t, i, e, 'mad', links(step, i, 1, 8)"
+for count in 6 18; do
+    $psql -q -c "TRUNCATE nvlink_counters, nvlink_minutes"
+    fill nvlink_counters 200 "time, gpu_id, epoch, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,
+        crc_errors, speed_bytes_per_second, up" "t, i, e, 'nvml', links(step, i, 1, $count), links(step, i, 20, $count),
+        array_fill(0::bigint, ARRAY[$count]), array_fill(0::bigint, ARRAY[$count]), array_fill(0::bigint, ARRAY[$count]),
+        array_fill(26562500000, ARRAY[$count]), array_fill(1::bigint, ARRAY[$count])"
+    fill nvlink_minutes 200 "time, gpu_id, source, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
+        transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
+        speed_bytes_per_second, last_time, transmit_bytes, receive_bytes" "t, i, 'nvml', e, array_fill(60::real, ARRAY[$count]),
+        links(step, i, 1, $count)::real[], links(step, i, 2, $count)::real[], links(step, i, 3, $count)::real[],
+        links(step, i, 4, $count)::real[], array_fill(0.1::real, ARRAY[$count]), array_fill(0.1::real, ARRAY[$count]),
+        array_fill(26562500000, ARRAY[$count]), t, links(step, i, 1, $count), links(step, i, 20, $count)"
+    for table in nvlink_counters nvlink_minutes; do
+        $psql -qtA -c "SELECT '$table of $count links', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
+            / (SELECT count(*) FROM $table), 1) FROM timescaledb_information.chunks WHERE hypertable_name = '$table'" -F ' '
+    done
+done
+fill gpu_pcie_counters 200 "time, gpu_id, epoch, source, transmit_bytes, receive_bytes" "t, i, e, 'nvml', c(step, i, 1), c(step, i, 2)"
+fill gpu_pm_counters 200 "time, gpu_id, epoch, source, nvlink_transmit_bytes, nvlink_receive_bytes, pcie_read_bytes,
+    pcie_write_bytes, nvlink_transmit_peak_bytes_per_second, nvlink_receive_peak_bytes_per_second,
+    pcie_read_peak_bytes_per_second, pcie_write_peak_bytes_per_second, samples, void_samples, buffer_overflows" "t, i, e, 'cupti',
+    c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), c(step, i, 5), c(step, i, 6), c(step, i, 7), c(step, i, 8), step, 0, 0"
+# Ten cells of each rank, operations in turn.
+operation="(ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast'])[1 + i % 5]"
+fill mpi_ops 1000 "time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls,
+    bytes, elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds" "t, i / 320, i / 10, $operation,
+    64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END, CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END,
+    CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, 'pmpi', step * 100, c(step, i, 1), step * 0.01, 0.5, step * 0.001,
+    c(step, i, 2), step * 0.0007"
+fill mpi_peers 1000 "time, job_id, rank, peer, kind, epoch, source, bytes, messages" "t, i / 160, i / 5, i * 7 % 32, 'logical', e,
+    'pmpi', c(step, i, 1), step * 10"
+fill mpi_traffic 1000 "time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages" "t, i / 100,
+    i / 20, $operation, 'modelled', 'transmit', i, e, t - INTERVAL '1 second', 'pmpi', c(step, i, 1), step * 10"
+fill mpi_regions 500 "time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
+    i / 100, i / 5, 'solve' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
+fill mpi_region_paths 500 "time, job_id, rank, path, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
+    i / 100, i / 5, 'main/solve/halo' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
+fill mpi_pvars 500 "time, job_id, rank, name, element, source, variable_class, value" "t, i / 100, i / 5,
+    'unexpected_recvq_length', i % 5, 'mpi_t', 'level', step * 0.5"
+fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_class_bytes, cell, group_size, members, calls, ranks,
+    elapsed_nanoseconds, least_nanoseconds, least_ranks, levels" "t, i / 50, i, 1234567890123456789, 'allreduce', 1024,
+    987654321987654321, 128, '0-127', links(step, i, 1, 4), array_fill(32::bigint, ARRAY[4]), links(step, i, 2, 4),
+    links(step, i, 3, 4), array_fill(17::bigint, ARRAY[4]), array_fill(3::bigint, ARRAY[4])"
+fill self_stats 1000 "time, instance, source, name, value" "t, 'node' || i / 40, 'delivery',
+    'spool_' || (ARRAY['bytes', 'entries', 'dropped_records', 'errors'])[1 + i % 4] || i % 40, step * 17.5"
+fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds" "t, 'node' || i, 'sysfs', 1, 1, 0, 0.001"
+fill ib_port_minutes 500 "time, port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
+    transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
+    transmit_wait_bytes_per_second, errors, rate_bytes_per_second, last_time, transmit_data_bytes, receive_data_bytes" "t, i, e, 60,
+    c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), 0.1, 0.2, c(step, i, 5), 0, 25000000000, t, c(step, i, 1), c(step, i, 2)"
+fill host_port_minutes 500 "time, host_port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
+    transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
+    rate_bytes_per_second, last_time, port_data_transmitted_bytes, port_data_received_bytes" "t, i, e, 60,
+    c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), 0.1, 0.2, 25000000000, t, c(step, i, 1), c(step, i, 2)"
+who="CASE WHEN i % 4 = 0 THEN 'rest' ELSE 'job' END"
+for table in link_shares link_share_minutes; do
+    more_columns='' more_values=''
+    [ $table = link_shares ] || { more_columns=', peak_counted_bytes, windows' more_values=', c(step, i, 5), 6'; }
+    fill $table 1000 "time, port_id, contributor, job_id, operation, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes$more_columns" \
+        "t, i / 4, $who, CASE WHEN i % 4 > 0 THEN i END, CASE WHEN i % 4 > 0 THEN $operation END, c(step, i, 1), c(step, i, 2), c(step, i, 3),
+        'modelled', false, c(step, i, 4)$more_values"
+done
+$psql -q -c "SET client_min_messages = error" -c "VACUUM ANALYZE"
+$psql -tA -F ' ' <<'SQL'
+SELECT c.hypertable_name, round(sum(pg_total_relation_size(p.oid)) / sum(p.reltuples)::numeric, 1)
+FROM timescaledb_information.chunks c
+JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
+WHERE p.reltuples > 10000 AND c.hypertable_name NOT LIKE 'nvlink%' GROUP BY 1 ORDER BY 1;
+SQL

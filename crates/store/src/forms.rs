@@ -1,0 +1,298 @@
+//! In which form each table holds its rows, how long, and what that takes: one row of [`FORMS`] for each hypertable. `db size`
+//! predicts from it, `db status` compares it with what is there, and [`crate::Retention`] reads how long from it.
+//!
+//! Bytes of a row are measured, with indexes and TOAST: `benches/row-bytes.sh` unless the entry names another source. Rows a second
+//! are those of a busy site at default settings: every port, link and rank moves data all the time. An idle one has fewer,
+//! because senders leave out rows of counters that stand still.
+
+mod observed;
+mod predict;
+
+pub use observed::{ObservedTable, observed_site, observed_tables};
+pub use predict::{SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};
+
+use throughline_sample::catalogue::{HYPERTABLES, Table};
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One reading or record, written by the collector.
+    Row,
+    /// What upkeep makes of a window or minute of rows.
+    Rollup,
+    /// What upkeep encodes of many readings into one row.
+    Packed,
+}
+
+impl Form {
+    /// Its name for people and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Row => "row",
+            Form::Rollup => "rollup",
+            Form::Packed => "packed",
+        }
+    }
+}
+
+/// How long rows are retained, where a table has no time of its own in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// `retention.default_seconds`.
+    Readings,
+    /// `retention.minutes_seconds`.
+    Minutes,
+    /// As the rows of another table, without which these are not used.
+    With(&'static str),
+}
+
+/// What is counted of a site to size its database.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Site {
+    /// Nodes with an agent.
+    pub nodes: u64,
+    /// MPI ranks that run on each of them.
+    pub ranks_per_node: u64,
+    /// Ports of the fabric with a cable, both ends of each.
+    pub ports: u64,
+    /// Adapter ports of all nodes that the nodes read themselves.
+    pub host_ports: u64,
+    /// GPUs of all nodes.
+    pub gpus: u64,
+    /// NVLinks of each GPU.
+    pub links_per_gpu: u64,
+    /// Seconds between two readings of a fabric port: `[sweep] interval_seconds` of fabric.toml.
+    pub port_seconds: f64,
+    /// Seconds between two readings of a node's links: `interval_seconds` of agent.toml.
+    pub node_seconds: f64,
+}
+
+impl Default for Site {
+    /// Nothing, read at the default intervals of the daemons.
+    fn default() -> Self {
+        Self {
+            nodes: 0,
+            ranks_per_node: 0,
+            ports: 0,
+            host_ports: 0,
+            gpus: 0,
+            links_per_gpu: 0,
+            port_seconds: 5.0,
+            node_seconds: 1.0,
+        }
+    }
+}
+
+// Figures for people: a site has far fewer than 2^53 of anything.
+#[allow(clippy::cast_precision_loss)]
+impl Site {
+    fn ranks(&self) -> f64 {
+        self.nodes as f64 * self.ranks_per_node as f64
+    }
+
+    fn nodes(&self) -> f64 {
+        self.nodes as f64
+    }
+
+    fn ranks_of_node(&self) -> f64 {
+        self.ranks_per_node as f64
+    }
+
+    fn ports(&self) -> f64 {
+        self.ports as f64
+    }
+
+    fn host_ports(&self) -> f64 {
+        self.host_ports as f64
+    }
+
+    fn gpus(&self) -> f64 {
+        self.gpus as f64
+    }
+
+    fn links(&self) -> f64 {
+        self.links_per_gpu as f64
+    }
+
+    /// Nodes that run MPI.
+    fn mpi_nodes(&self) -> f64 {
+        if self.ranks_per_node > 0 { self.nodes() } else { 0.0 }
+    }
+}
+
+/// How a table holds its rows.
+#[derive(Clone, Copy, Debug)]
+pub struct TableForm {
+    /// The hypertable.
+    pub table: &'static str,
+    /// What a row is.
+    pub form: Form,
+    /// How long.
+    pub keep: Keep,
+    /// Hours of a chunk: retention removes whole ones, so rows stay up to so much longer.
+    pub chunk_hours: u32,
+    /// Rows a second.
+    pub rows: fn(&Site) -> f64,
+    /// Bytes of a row on disk.
+    pub row_bytes: fn(&Site) -> f64,
+    /// What is assumed of the site, for people.
+    pub assumes: &'static str,
+}
+
+/// Cells of operations of a rank that change in a second: `make demo` has 70, a rank of one loop with a few operations 10.
+const CELLS_PER_RANK: f64 = 10.0;
+
+/// Peers of a rank to which it sends in each second: a stencil in two dimensions.
+const PEERS_PER_RANK: f64 = 4.0;
+
+/// `[mpi] traffic_rows_per_second` of agent.toml.
+const TRAFFIC_ROWS_PER_NODE: f64 = 200.0;
+
+/// Contributors of a direction in a window, `other` and `rest` included: two to ten (docs/LINKS.md).
+const CONTRIBUTORS: f64 = 4.0;
+
+/// Seconds of a window of shares.
+const WINDOW_SECONDS: f64 = 10.0;
+
+/// Metrics of an agent about itself, counted on one without adapters and GPUs, and the seconds between two sets.
+const OWN_METRICS: f64 = 42.0;
+const OWN_SECONDS: f64 = 10.0;
+
+/// Bytes of a sample in the tables of blocks: 0.71 of bit-packed bursts at 1 s, and a tenth of it for rows and index
+/// (docs/decisions/2026-11-25-hours-are-bit-packed-integers.md).
+const BLOCK_SAMPLE_BYTES: f64 = 0.78;
+
+/// Seconds of a block.
+const BLOCK_SECONDS: f64 = 3600.0;
+
+/// Bytes of a row of arrays, of which those of a GPU with 6 and with 18 links were measured.
+const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
+    with_6 + (with_18 - with_6) / 12.0 * (links - 6.0)
+}
+
+fn metrics(table: Table) -> f64 {
+    f64::from(u32::try_from(table.metrics().len()).unwrap_or(u32::MAX))
+}
+
+const fn readings(table: &'static str, rows: fn(&Site) -> f64, row_bytes: fn(&Site) -> f64) -> TableForm {
+    TableForm { table, form: Form::Row, keep: Keep::Readings, chunk_hours: 1, rows, row_bytes, assumes: "" }
+}
+
+impl TableForm {
+    const fn assuming(self, assumes: &'static str) -> Self {
+        Self { assumes, ..self }
+    }
+
+    const fn chunks_of(self, chunk_hours: u32) -> Self {
+        Self { chunk_hours, ..self }
+    }
+
+    const fn minutes(self) -> Self {
+        Self { form: Form::Rollup, keep: Keep::Minutes, chunk_hours: 24, ..self }
+    }
+
+    const fn blocks_of(self, table: &'static str) -> Self {
+        Self { form: Form::Packed, keep: Keep::With(table), ..self }
+    }
+
+    /// The form of a table; `None` for one that is no hypertable of ours.
+    pub fn of(table: &str) -> Option<&'static TableForm> {
+        FORMS.iter().find(|form| form.table == table)
+    }
+}
+
+const NONE: fn(&Site) -> f64 = |_| 0.0;
+const OFF: &str = "off by default";
+
+/// One entry for each hypertable, in the order of [`HYPERTABLES`]: a table without one does not compile.
+pub static FORMS: [TableForm; HYPERTABLES.len()] = [
+    readings("ib_port_counters", |s| s.ports() / s.port_seconds, |_| 293.0),
+    readings("ib_port_lane_counters", NONE, |_| 202.0).assuming(OFF),
+    readings("host_port_counters", |s| s.host_ports() / s.node_seconds, |_| 293.0),
+    readings("nvlink_counters", |s| s.gpus() / s.node_seconds, |s| by_links(657.0, 1437.0, s.links()))
+        .assuming("one library reads each link"),
+    readings("gpu_pcie_counters", |s| s.gpus() / s.node_seconds, |_| 148.0),
+    readings("gpu_pm_counters", NONE, |_| 220.0).assuming(OFF),
+    readings("mpi_ops", |s| s.ranks() * CELLS_PER_RANK, |_| 242.0)
+        .assuming("10 cells of a rank change in a second"),
+    readings("mpi_peers", |s| s.ranks() * PEERS_PER_RANK, |_| 176.0)
+        .assuming("a rank sends to 4 peers in each second"),
+    readings("mpi_pvars", NONE, |_| 207.0).assuming(OFF),
+    readings("mpi_regions", NONE, |_| 186.0).assuming("programs without annotations"),
+    readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
+    readings(
+        "mpi_traffic",
+        |s| s.mpi_nodes() * (s.ranks_of_node() * PEERS_PER_RANK).min(TRAFFIC_ROWS_PER_NODE),
+        |_| 256.0,
+    )
+    .assuming("a rank sends to 4 peers in each second, [mpi] traffic_rows_per_second"),
+    readings("mpi_sampled_calls", Site::mpi_nodes, |_| 596.0)
+        .assuming("a node has one set of samples in a second"),
+    readings("mpi_trace", NONE, |_| 0.0).assuming("only where requested"),
+    readings("mpi_clock", NONE, |_| 0.0).assuming("only where requested"),
+    readings("events", NONE, |_| 0.0).chunks_of(24).assuming("few"),
+    readings("coverage", |s| s.nodes() / s.node_seconds, |_| 153.0)
+        .chunks_of(24)
+        .assuming("one source of a node is read each second"),
+    readings("self_stats", |s| s.nodes() * OWN_METRICS / OWN_SECONDS, |_| 171.0)
+        .chunks_of(24)
+        .assuming("42 metrics of an agent about itself"),
+    readings("ib_port_minutes", |s| s.ports() / 60.0, |_| 195.0).minutes(),
+    readings("host_port_minutes", |s| s.host_ports() / 60.0, |_| 186.0).minutes(),
+    readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),
+    readings(
+        "ib_port_blocks",
+        |s| s.ports() * metrics(Table::IbPortCounters) / BLOCK_SECONDS,
+        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.port_seconds,
+    )
+    .blocks_of("ib_port_counters"),
+    readings(
+        "host_port_blocks",
+        |s| s.host_ports() * metrics(Table::HostPortCounters) / BLOCK_SECONDS,
+        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
+    )
+    .blocks_of("host_port_counters"),
+    readings(
+        "nvlink_blocks",
+        |s| s.gpus() * s.links() * metrics(Table::NvlinkCounters) / BLOCK_SECONDS,
+        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
+    )
+    .blocks_of("nvlink_counters"),
+    TableForm {
+        form: Form::Rollup,
+        ..readings("link_shares", |s| s.ports() * CONTRIBUTORS / WINDOW_SECONDS, |_| 182.0)
+            .chunks_of(6)
+            .assuming("4 contributors on each port")
+    },
+    readings("link_share_minutes", |s| s.ports() * CONTRIBUTORS / 60.0, |_| 191.0)
+        .minutes()
+        .assuming("4 contributors on each port"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hypertable_has_its_form_and_rows_that_are_predicted_have_a_size() {
+        let site = Site {
+            nodes: 10,
+            ranks_per_node: 4,
+            ports: 50,
+            host_ports: 10,
+            gpus: 40,
+            links_per_gpu: 6,
+            ..Site::default()
+        };
+        for (form, table) in FORMS.iter().zip(HYPERTABLES) {
+            assert_eq!(form.table, table, "in the order of HYPERTABLES");
+            let (rows, bytes) = ((form.rows)(&site), (form.row_bytes)(&site));
+            assert!(rows >= 0.0 && (rows == 0.0 || bytes >= 20.0), "{table}: {rows} rows of {bytes}");
+            assert_eq!((form.rows)(&Site::default()), 0.0, "{table} of an empty site");
+            if let Keep::With(other) = form.keep {
+                assert!(matches!(TableForm::of(other).unwrap().keep, Keep::Readings), "{table}");
+            }
+        }
+        assert!((by_links(657.0, 1437.0, 12.0) - 1047.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,77 @@
+//! What is in a database: the site that it knows, and how large its tables are.
+
+use std::time::SystemTime;
+
+use tokio_postgres::Client;
+
+use super::Site;
+use crate::Error;
+
+/// A hypertable with chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedTable {
+    /// Its name.
+    pub table: String,
+    /// Chunks in number.
+    pub chunks: i64,
+    /// Bytes on disk, with indexes and TOAST.
+    pub bytes: i64,
+    /// Bytes of a row in the chunks whose rows PostgreSQL has counted; `None` without such a chunk.
+    pub bytes_per_row: Option<f64>,
+    /// When its first row may have come: when the oldest chunk begins, or the database was made.
+    pub since: SystemTime,
+}
+
+/// The hypertables that have chunks, by name.
+///
+/// # Errors
+/// The database is away or refuses.
+pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Error> {
+    // A chunk that was never analysed has -1 rows; one with few rows has more pages of indexes than of rows.
+    let query = "SELECT c.hypertable_name::text, count(*), sum(s.bytes)::bigint, \
+                     (sum(s.bytes) FILTER (WHERE p.reltuples >= 1000) \
+                         / sum(p.reltuples) FILTER (WHERE p.reltuples >= 1000))::double precision, \
+                     greatest(min(c.range_start), (SELECT min(applied_at) FROM schema_migrations)) \
+                 FROM timescaledb_information.chunks c \
+                 JOIN pg_namespace n ON n.nspname = c.chunk_schema \
+                 JOIN pg_class p ON p.relnamespace = n.oid AND p.relname = c.chunk_name \
+                 CROSS JOIN LATERAL (SELECT pg_total_relation_size(p.oid) AS bytes) s \
+                 WHERE c.hypertable_schema = 'public' GROUP BY 1 ORDER BY 1";
+    let rows = client.query(query, &[]).await.map_err(Error::sql("measuring the tables"))?;
+    let table = |row: &tokio_postgres::Row| ObservedTable {
+        table: row.get(0),
+        chunks: row.get(1),
+        bytes: row.get(2),
+        bytes_per_row: row.get(3),
+        since: row.get(4),
+    };
+    Ok(rows.iter().map(table).collect())
+}
+
+/// The site as the database knows it now: nodes, ports with a cable, GPUs, and the ranks that run. Intervals are the defaults of
+/// the daemons.
+///
+/// # Errors
+/// The database is away or refuses.
+pub async fn observed_site(client: &Client) -> Result<Site, Error> {
+    let query = "SELECT (SELECT count(*) FROM node WHERE valid_to IS NULL), \
+                     (SELECT count(*) FROM job_rank r JOIN job j ON j.id = r.job_id \
+                      WHERE r.end_time IS NULL AND j.end_time IS NULL), \
+                     (SELECT count(*) FROM ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
+                     (SELECT count(*) FROM host_port_key), \
+                     (SELECT count(*) FROM gpu WHERE valid_to IS NULL AND parent_gpu_id IS NULL), \
+                     (SELECT coalesce(max(g.links), 0) FROM (SELECT count(*) AS links FROM gpu_link \
+                      WHERE valid_to IS NULL AND active GROUP BY gpu_id) g)";
+    let row = client.query_one(query, &[]).await.map_err(Error::sql("counting what the site has"))?;
+    let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+    let nodes = number(0);
+    Ok(Site {
+        nodes,
+        ranks_per_node: if nodes == 0 { 0 } else { number(1).div_ceil(nodes) },
+        ports: number(2),
+        host_ports: number(3),
+        gpus: number(4),
+        links_per_gpu: number(5),
+        ..Site::default()
+    })
+}
