@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::Committer;
-use crate::queue::{ACKS_MAX, QUEUE_ITEMS, QUEUE_UNITS, Queued, Sender, units};
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Queues, Sender, units};
 
 /// Answers to one stream: acknowledgements, then at most one error.
 pub type Acks = mpsc::Receiver<Result<PutResponse, Status>>;
 
 /// A collector without listener, certificates and decoding.
 pub struct Direct {
-    queue: mpsc::Sender<Queued>,
+    queue: Queues,
     memory: Arc<Semaphore>,
     next_stream: AtomicU64,
 }
@@ -31,9 +31,9 @@ impl Direct {
         committer: C,
         metrics: SelfMetrics,
     ) -> (Direct, impl Future<Output = ()> + Send) {
-        let (queue, items) = mpsc::channel(QUEUE_ITEMS);
+        let (queue, items) = Queues::new(1);
         let memory = Arc::new(Semaphore::new(QUEUE_UNITS));
-        let writer = crate::writer::run(items, committer, metrics, CancellationToken::new());
+        let writer = crate::writer::run(items, vec![committer], metrics, CancellationToken::new());
         (Direct { queue, memory, next_stream: AtomicU64::new(0) }, writer)
     }
 
@@ -49,7 +49,7 @@ impl Direct {
 /// One sender's stream.
 pub struct DirectStream {
     number: u64,
-    queue: mpsc::Sender<Queued>,
+    queue: Queues,
     memory: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
     ended: Arc<AtomicBool>,

@@ -5,9 +5,9 @@
 //! store only as a [`Committer`] and a [`Leaser`]; the SQL is the store's.
 //!
 //! ```text
-//! stream ─decode─┐
-//! stream ─decode─┼─▶ queue (bounded in bytes) ─▶ gather ─▶ one transaction ─▶ acknowledgements
-//! stream ─decode─┘
+//! stream ─decode─┐ queues (bounded in bytes) ┌─▶ gather ─▶ one transaction ─▶ acknowledgements
+//! stream ─decode─┼──── each spool has one ───┤
+//! stream ─decode─┘                           └─▶ gather ─▶ one transaction ─▶ acknowledgements
 //! ```
 //!
 //! While the database is away nothing is read beyond the queue's bound: HTTP/2 flow control stops the
@@ -99,24 +99,26 @@ pub struct Access {
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
-/// metrics of the whole process are also written to the database, as those of `node`.
+/// metrics of the whole process are also written to the database, as those of `node`. Each committer has a connection of its
+/// own, and the entries of a spool always go through the same one.
 ///
 /// # Errors
-/// The listener breaks.
+/// The listener breaks, or there is no committer.
 pub async fn run<C: Committer>(
     listener: TcpListener,
-    committer: C,
+    committers: Vec<C>,
     leaser: Arc<dyn Leaser>,
     access: Access,
     metrics: SelfMetrics,
     node: String,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let (queue, items) = tokio::sync::mpsc::channel(queue::QUEUE_ITEMS);
+    anyhow::ensure!(!committers.is_empty(), "a collector without a writer stores nothing");
+    let (queue, items) = queue::Queues::new(committers.len());
     let memory = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
-    let writer = tokio::spawn(writer::run(items, committer, metrics.clone(), give_up.clone()));
+    let writer = tokio::spawn(writer::run(items, committers, metrics.clone(), give_up.clone()));
     let refused = Arc::new(refused::RefusedSenders::default());
     let own_stop = stop.clone();
     tokio::spawn(own::send(node, metrics.clone(), refused.clone(), queue.clone(), memory.clone(), own_stop));

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::queue::{Queued, Sender, units};
+use crate::queue::{Queued, Queues, Sender, units};
 use crate::refused::RefusedSenders;
 
 /// As often as agents and crawlers send theirs.
@@ -23,7 +23,7 @@ pub(crate) async fn send(
     node: String,
     metrics: SelfMetrics,
     refused: Arc<RefusedSenders>,
-    queue: mpsc::Sender<Queued>,
+    queue: Queues,
     memory: Arc<Semaphore>,
     stop: CancellationToken,
 ) {
@@ -57,7 +57,7 @@ pub(crate) async fn send(
             takes_refusals: false,
             _memory: permit,
         };
-        if let Err(error) = queue.try_send(Queued { entry, bytes, decoded_bytes, sender }) {
+        if let Err(error) = queue.of(spool_id).try_send(Queued { entry, bytes, decoded_bytes, sender }) {
             refused.put_back(error.into_inner().entry.sender.rejected);
         }
     }

@@ -1,4 +1,7 @@
 //! The way of an entry through the collector, and the bounds of that way.
+//!
+//! Each writer has a queue, and each spool one of the queues: two writers that took turns could commit a later entry of a spool
+//! before an earlier one, which the ledger would then take for a repetition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,11 +16,37 @@ use uuid::Uuid;
 const UNIT_BYTES: usize = 1024;
 /// Memory for entries between their arrival and their commit, in units: 128 MiB.
 pub(crate) const QUEUE_UNITS: usize = (128 << 20) / UNIT_BYTES;
-/// Entries in the queue: not the bound that matters, but a channel wants one.
+/// Entries in a queue: not the bound that matters, but a channel wants one.
 pub(crate) const QUEUE_ITEMS: usize = 16 * 1024;
 /// Acknowledgements of one stream that its sender has not taken yet. One is made for each transaction, so
 /// a sender that is this far behind does not read.
 pub(crate) const ACKS_MAX: usize = 256;
+
+/// The ways to the writers. Cheap to clone; the writers end when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct Queues(Arc<[mpsc::Sender<Queued>]>);
+
+impl Queues {
+    /// One for each writer, at least one, and what the writers receive from.
+    pub fn new(writers: usize) -> (Self, Vec<mpsc::Receiver<Queued>>) {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..writers.max(1)).map(|_| mpsc::channel(QUEUE_ITEMS)).unzip();
+        (Self(senders.into()), receivers)
+    }
+
+    /// The queue of a spool, the same one for as long as this process runs.
+    pub fn of(&self, spool_id: Uuid) -> &mpsc::Sender<Queued> {
+        // The id's second half is random. A sender that chooses its own ids gains nothing by them.
+        let (_, random) = spool_id.as_u64_pair();
+        let number = usize::try_from(random % self.0.len() as u64).unwrap_or(0);
+        &self.0[number]
+    }
+
+    /// Waits for a place in the queue; an error once the writer has ended.
+    pub async fn send(&self, queued: Queued) -> Result<(), mpsc::error::SendError<Queued>> {
+        self.of(queued.entry.spool_id).send(queued).await
+    }
+}
 
 /// An entry with what is needed to answer its sender.
 pub(crate) struct Queued {

@@ -26,12 +26,12 @@ use crate::bounds::{LogLimit, SpoolBudget};
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::limits::{STREAMS_MAX, STREAMS_PER_SENDER};
-use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, refusal, units};
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Queues, Sender, refusal, units};
 use crate::refused::RefusedSenders;
 use crate::{Leaser, SOURCE};
 
 pub(crate) struct Service {
-    queue: mpsc::Sender<Queued>,
+    queue: Queues,
     memory: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
@@ -48,7 +48,7 @@ pub(crate) struct Service {
 impl Service {
     #[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
     pub fn new(
-        queue: mpsc::Sender<Queued>,
+        queue: Queues,
         memory: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
         token: Option<Token>,
@@ -194,7 +194,7 @@ fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
 struct Stream {
     identity: Identity,
     number: u64,
-    queue: mpsc::Sender<Queued>,
+    queue: Queues,
     memory: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
     accept: AcceptTimes,

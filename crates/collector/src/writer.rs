@@ -3,12 +3,12 @@
 //! An entry that can't be stored now, for a reason of its own, ends its stream: its sender sends it again after a pause,
 //! and all others go on meanwhile.
 //!
-//! One writer a process: two that took turns could commit a later entry of a spool before an earlier one,
-//! which the ledger would then take for a repetition.
+//! Several writers commit at a time, each the entries of its own spools: see `queue`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use throughline_daemon::SelfMetrics;
@@ -22,6 +22,7 @@ use throughline_sample::catalogue::{
 };
 use throughline_store::{Content, Entry, WriteOutcome};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -45,13 +46,14 @@ const REFUSALS_MAX: usize = 3;
 /// Refused entries in memory.
 const REFUSED_ENTRIES_MAX: usize = 1024;
 
-/// Runs until all senders of `items` are gone, or `give_up`.
+/// Runs a writer for each of the queues until all their senders are gone, or `give_up`.
 pub(crate) async fn run<C: Committer>(
-    items: mpsc::Receiver<Queued>,
-    committer: C,
+    queues: Vec<mpsc::Receiver<Queued>>,
+    committers: Vec<C>,
     metrics: SelfMetrics,
     give_up: CancellationToken,
 ) {
+    debug_assert_eq!(queues.len(), committers.len(), "a queue without its writer");
     let zero = [
         &COMMITS,
         &COMMIT_FAILURES,
@@ -67,18 +69,35 @@ pub(crate) async fn run<C: Committer>(
     for reason in Rejection::ALL {
         metrics.add(reason.reason(), &REJECTED_RECORDS, 0);
     }
-    let mut writer = Writer {
-        items,
-        committer,
-        metrics,
-        backoff: Backoff::default(),
-        away: false,
-        refused: HashMap::new(),
-    };
+    let writers_away = Arc::new(AtomicUsize::new(0));
+    let mut writers = Vec::new();
+    for (items, committer) in queues.into_iter().zip(committers) {
+        writers.push(Writer {
+            items,
+            committer,
+            metrics: metrics.clone(),
+            backoff: Backoff::default(),
+            away: false,
+            writers_away: writers_away.clone(),
+            refused: HashMap::new(),
+        });
+    }
     tokio::select! {
-        () = writer.work() => {}
+        () = work_all(writers) => {}
         () = give_up.cancelled() => {}
     }
+}
+
+/// Each on a task of its own, as making rows takes processor; all of them end with the future.
+async fn work_all<C: Committer>(mut writers: Vec<Writer<C>>) {
+    // One alone works here: who drops the future has stopped it at once.
+    let Some(mut first) = writers.pop() else { return };
+    let mut others = JoinSet::new();
+    for mut writer in writers {
+        others.spawn(async move { writer.work().await });
+    }
+    first.work().await;
+    while others.join_next().await.is_some() {}
 }
 
 struct Writer<C> {
@@ -86,7 +105,10 @@ struct Writer<C> {
     committer: C,
     metrics: SelfMetrics,
     backoff: Backoff,
+    /// Whether the database took nothing of this writer last.
     away: bool,
+    /// Writers of which it took nothing last.
+    writers_away: Arc<AtomicUsize>,
     /// How often an entry was refused alone.
     refused: HashMap<(Uuid, u64), usize>,
 }
@@ -236,10 +258,9 @@ impl<C: Committer> Writer<C> {
         for (reason, records) in &done.rejected {
             self.metrics.add(reason.reason(), &REJECTED_RECORDS, *records);
         }
-        if self.away {
+        if std::mem::take(&mut self.away) && self.writers_away.fetch_sub(1, Relaxed) == 1 {
             tracing::info!("the database takes batches again");
         }
-        self.away = false;
         if done.fenced > 0 {
             tracing::info!(
                 entries = done.fenced,
@@ -247,7 +268,9 @@ impl<C: Committer> Writer<C> {
             );
         }
         self.backoff.reset();
-        self.metrics.set(SOURCE, &SOURCE_UP, 1.0);
+        if self.writers_away.load(Relaxed) == 0 {
+            self.metrics.set(SOURCE, &SOURCE_UP, 1.0);
+        }
         self.metrics.set(SOURCE, &COMMIT_SECONDS, started.elapsed().as_secs_f64());
         self.metrics.add(SOURCE, &COMMITS, 1);
         self.metrics.add(SOURCE, &ROWS_WRITTEN, done.rows);
@@ -258,10 +281,9 @@ impl<C: Committer> Writer<C> {
     }
 
     async fn wait(&mut self, reason: &str) {
-        if !self.away {
+        if !std::mem::replace(&mut self.away, true) && self.writers_away.fetch_add(1, Relaxed) == 0 {
             tracing::warn!(reason, "the database does not take batches: trying again, senders keep theirs");
         }
-        self.away = true;
         self.metrics.add(SOURCE, &COMMIT_FAILURES, 1);
         self.metrics.set(SOURCE, &SOURCE_UP, 0.0);
         tokio::time::sleep(self.backoff.next_pause()).await;

@@ -126,8 +126,8 @@ pub fn table(prediction: &SizePrediction) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "{:<22}{:<7}{:>12}{:>11}{:>12}{:>10}{:>12}  {}",
-        "table", "form", "rows/s", "bytes/row", "a day", "kept", "on disk", "assumed"
+        "{:<22}{:<7}{:>12}{:>11}{:>12}{:>10}{:>12}  assumed",
+        "table", "form", "rows/s", "bytes/row", "a day", "kept", "on disk"
     );
     for size in prediction.tables.iter().filter(|size| size.rows_per_second > 0.0) {
         let _ = writeln!(

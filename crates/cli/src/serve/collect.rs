@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Collect {
     listener: TcpListener,
     access: throughline_collector::Access,
+    writers: usize,
     runtime: OwnRuntime,
 }
 
@@ -67,7 +68,7 @@ impl Collect {
         }
         let runtime = Builder::new_multi_thread().thread_name("collect").enable_all().build();
         let runtime = OwnRuntime(Some(runtime.context("threads of role collect")?));
-        Ok(Self { listener: listener.into_std()?, access, runtime })
+        Ok(Self { listener: listener.into_std()?, access, writers: config.writers()?, runtime })
     }
 
     /// Takes batches into this database until `stop`.
@@ -81,14 +82,14 @@ impl Collect {
         node: String,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { listener, access, runtime } = self;
+        let Self { listener, access, writers, runtime } = self;
         let Some(threads) = &runtime.0 else { return Ok(()) };
         let work = threads.spawn(async move {
             // Watched by the threads that use it.
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let writer = Writer::new(database.clone());
+            let writers = (0..writers).map(|_| Writer::new(database.clone())).collect();
             let terms = Arc::new(Mutex::new(Terms::new(database)));
-            throughline_collector::run(listener, writer, terms, access, metrics, node, stop).await
+            throughline_collector::run(listener, writers, terms, access, metrics, node, stop).await
         });
         let result = work.await;
         drop(runtime);

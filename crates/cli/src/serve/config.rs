@@ -33,6 +33,12 @@ const ROWS_SECONDS_MIN: u64 = 2 * 3600;
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
 
+/// Connections that write at a time: PostgreSQL works on one core for each, and the server needs one, too.
+const WRITERS: usize = 2;
+
+/// The most of them: PostgreSQL has 100 connections by default.
+const WRITERS_MAX: usize = 16;
+
 /// Shortest silence that says anything: agents report each job once a minute.
 const JOB_SILENCE_SECONDS_MIN: u64 = 180;
 
@@ -114,6 +120,8 @@ pub struct CollectConfig {
     /// File with the token that other users of this machine may send with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// Connections to the database that write at a time.
+    pub writers: usize,
     /// Connections at once.
     pub connections: usize,
     /// Of these those of one certificate.
@@ -155,6 +163,7 @@ impl Default for CollectConfig {
             socket: COLLECT_SOCKET.into(),
             local_users: Vec::new(),
             token_file: None,
+            writers: WRITERS,
             connections: limits.connections,
             connections_per_sender: limits.per_sender,
         }
@@ -194,7 +203,19 @@ impl CollectConfig {
             }
         }
         self.limits()?;
+        self.writers()?;
         throughline_collector::check_listen(self.listen, "collect.listen", self.tls.as_ref())
+    }
+
+    /// Connections to the database that write at a time.
+    ///
+    /// # Errors
+    /// Out of range (64).
+    pub fn writers(&self) -> Result<usize, Failure> {
+        if (1..=WRITERS_MAX).contains(&self.writers) {
+            return Ok(self.writers);
+        }
+        Err(Failure::usage(format!("collect.writers = {}: must be from 1 to {WRITERS_MAX}", self.writers)))
     }
 
     fn socket_in(&self, run_dir: Option<&Path>) -> Option<Socket> {

@@ -74,7 +74,7 @@ async fn attack_01_a_batch_that_the_database_is_too_slow_for_is_isolated() {
                 CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow()";
     database.connect().await.unwrap().batch_execute(slow).await.unwrap();
     let writer = Writer::new(database.clone()).with_statement_limit(Duration::from_millis(500));
-    let site = Site::start_with(database, writer).await;
+    let site = Site::start_with(database, vec![writer]).await;
     let (evil, good) = (site.ship("evil"), site.ship("good"));
     let began = now();
     let texts = ["a", "b", "c", "slow", "d", "e", "f"];

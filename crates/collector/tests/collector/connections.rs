@@ -57,8 +57,15 @@ impl Collector {
         let address = listener.local_addr().unwrap();
         let (metrics, stop, store) = (SelfMetrics::default(), CancellationToken::new(), Memory::default());
         let leaser = Arc::new(store.clone());
-        let work =
-            run(listener, store.clone(), leaser, access, metrics.clone(), "server".into(), stop.clone());
+        let work = run(
+            listener,
+            vec![store.clone()],
+            leaser,
+            access,
+            metrics.clone(),
+            "server".into(),
+            stop.clone(),
+        );
         Self { address, store, metrics, stop, task: tokio::spawn(work) }
     }
 

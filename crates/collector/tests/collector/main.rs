@@ -12,3 +12,4 @@ mod scale;
 mod site;
 mod with_database;
 mod without_database;
+mod writers;

@@ -29,7 +29,7 @@ async fn a_thousand_senders() {
     let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
     let collector = tokio::spawn(run(
         listener,
-        writer,
+        vec![writer],
         terms,
         Access::default(),
         metrics.clone(),

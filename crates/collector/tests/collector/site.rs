@@ -61,6 +61,9 @@ impl Authority {
     }
 }
 
+/// Writers of the collector.
+const WRITERS: usize = 3;
+
 /// The collector.
 pub struct Site {
     pub database: Database,
@@ -76,11 +79,11 @@ impl Site {
     /// `fab1` is a crawler of [`PREFIX`].
     pub async fn start() -> Site {
         let database = testing::database().await;
-        let writer = Writer::new(database.clone());
-        Site::start_with(database, writer).await
+        let writers = (0..WRITERS).map(|_| Writer::new(database.clone())).collect();
+        Site::start_with(database, writers).await
     }
 
-    pub async fn start_with(database: Database, writer: Writer) -> Site {
+    pub async fn start_with(database: Database, writers: Vec<Writer>) -> Site {
         let authority = Authority::new();
         let client = database.connect().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -89,7 +92,7 @@ impl Site {
         let access = Access { tls: Some(authority.files("localhost")), crawlers, ..Access::default() };
         let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-        let work = run(listener, writer, terms, access, metrics.clone(), "server".into(), stop.clone());
+        let work = run(listener, writers, terms, access, metrics.clone(), "server".into(), stop.clone());
         let task = tokio::spawn(work);
         Site { database, client, metrics, authority, url, stop, task }
     }

@@ -61,11 +61,11 @@ async fn two_collectors_store_each_entry_once() {
     for name in ["a", "b"] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         addresses.push(listener.local_addr().unwrap());
-        let writer = Writer::new(database.clone());
+        let writers = [(); 3].map(|()| Writer::new(database.clone())).into();
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
         let collector = run(
             listener,
-            writer,
+            writers,
             terms,
             Access::default(),
             SelfMetrics::default(),

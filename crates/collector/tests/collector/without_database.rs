@@ -110,13 +110,17 @@ async fn start(store: &Memory, address: Option<SocketAddr>) -> Collector {
     start_for(store, address, Access::default()).await
 }
 
+/// Writers of a collector: one spool has one of them, and these tests have more spools than that.
+const WRITERS: usize = 3;
+
 async fn start_for(store: &Memory, address: Option<SocketAddr>, access: Access) -> Collector {
     let wanted = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let listener = tokio::net::TcpListener::bind(wanted).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
     let leaser = Arc::new(store.clone());
-    let work = run(listener, store.clone(), leaser, access, metrics.clone(), "server".into(), stop.clone());
+    let writers = vec![store.clone(); WRITERS];
+    let work = run(listener, writers, leaser, access, metrics.clone(), "server".into(), stop.clone());
     let task = tokio::spawn(work);
     Collector { address, metrics, stop, task }
 }

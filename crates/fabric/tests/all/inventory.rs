@@ -41,7 +41,7 @@ impl Store {
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
         tokio::spawn(throughline_collector::run(
             listener,
-            Writer::new(database.clone()),
+            vec![Writer::new(database.clone())],
             terms,
             Access::default(),
             SelfMetrics::default(),

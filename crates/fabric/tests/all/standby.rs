@@ -92,7 +92,7 @@ async fn the_second_takes_over_and_never_both_write() {
         (Writer::new(database.clone()), Access::default(), SelfMetrics::default());
     tokio::spawn(throughline_collector::run(
         listener,
-        writer,
+        vec![writer],
         terms,
         access,
         metrics,

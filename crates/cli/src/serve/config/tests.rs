@@ -78,6 +78,8 @@ fn each_wrong_value_names_its_key() {
         ("[collect]\nlisten = '0.0.0.0:9463'", "collect.listen"),
         ("[collect]\nlisten = 'nowhere'", "line 2"),
         ("[collect]\nconnections = 0", "collect.connections"),
+        ("[collect]\nwriters = 0", "collect.writers"),
+        ("[collect]\nwriters = 17", "collect.writers"),
         ("[collect]\nconnections_per_sender = 0", "collect.connections_per_sender"),
         ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
         ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
