@@ -83,15 +83,17 @@ fn curve(value: &str) -> String {
         "WITH {JOBS_AB}, step AS (
   SELECT greatest(max(extract(epoch FROM ended - began)) / {POINTS}, {LEAST_STEP_SECONDS})::float8 AS seconds FROM jobs
 ), cells AS (
-  SELECT j.which, j.ranks, m.rank, extract(epoch FROM m.time - j.began)::float8 AS since, j.end_time IS NOT NULL AS has_ended,
+  SELECT j.which, j.ranks, m.node_id, m.rank, extract(epoch FROM m.time - j.began)::float8 AS since,
+         extract(epoch FROM m.time - m.since)::float8 AS folded, j.end_time IS NOT NULL AS has_ended,
          extract(epoch FROM j.ended - j.began)::float8 AS length,
          counter_increase(coalesce(lag(m.bytes) OVER w, 0), m.bytes) AS bytes,
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, 0) AS elapsed
   FROM jobs j
-  JOIN mpi_ops m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
-  WINDOW w AS (PARTITION BY j.which, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch ORDER BY m.time)
+  JOIN mpi_op_series m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
+  WINDOW w AS (PARTITION BY j.which, m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch
+               ORDER BY m.time)
 ), lengths AS (
-  SELECT *, greatest(least(sum(elapsed) OVER (PARTITION BY which, rank, since), since), 0.001) AS lasted
+  SELECT *, greatest(least(coalesce(folded, sum(elapsed) OVER (PARTITION BY which, rank, since)), since), 0.001) AS lasted
   FROM cells
   WHERE since > 0
 ), steps AS (

@@ -141,7 +141,7 @@ ORDER BY 1, 2"
             )
             .stacked()
             .over_time(&chart(
-                "sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM cells)",
+                &format!("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM job_rank WHERE job_id = {JOB})"),
             ))
             .unit(SHARE)
             .link(compare()),

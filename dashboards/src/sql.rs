@@ -187,13 +187,14 @@ pub fn op_cells(job: &str, from: &str, bounds: &str) -> String {
     };
     format!(
         "cells AS (
-  SELECT m.time, m.rank, m.operation, m.size_class_bytes,
+  SELECT m.time, m.operation, m.size_class_bytes,
          {},
          {},
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END) AS elapsed
-  FROM mpi_ops m
+  FROM mpi_op_series m
   WHERE {bounds} AND m.job_id = {job}
-  WINDOW w AS (PARTITION BY m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch ORDER BY m.time)
+  WINDOW w AS (PARTITION BY m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch
+               ORDER BY m.time)
 )",
         rose("calls"),
         rose("bytes"),

@@ -43,6 +43,8 @@ macro_rules! cumulative {
             mpi_open_calls,
             mpi_scheduling,
             mpi_sampled_calls,
+            mpi_rank_rows,
+            mpi_node_cells,
             coverage,
             self_stats
         )

@@ -3,10 +3,11 @@
 //! It waits for no sink and no disk. It ends when every source has closed its channel, after the last batch.
 
 use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
+use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_daemon::{Clock, SelfMetrics, boot_id};
 use throughline_delivery::SpoolSection;
 use throughline_sample::Message;
@@ -55,6 +56,12 @@ fn microseconds_since_boot() -> u64 {
     time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0))
 }
 
+/// This node's clock, by which records have their times.
+fn utc_nanoseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
 /// Name in metrics of what is left out of the spool because it fills up.
 const TRACES: &str = "trace";
 
@@ -90,12 +97,19 @@ pub struct Batcher {
     metrics: SelfMetrics,
     inputs: StreamMap<&'static str, ReceiverStream<Batch>>,
     row_rules: BTreeMap<&'static str, RowRules>,
+    folder: Option<Folder>,
 }
 
 impl Batcher {
     /// A batcher without inputs.
     pub fn new(sender: Sender, last: Arc<LastValues>, metrics: SelfMetrics) -> Self {
-        Self { sender, last, metrics, inputs: StreamMap::new(), row_rules: BTreeMap::new() }
+        Self { sender, last, metrics, inputs: StreamMap::new(), row_rules: BTreeMap::new(), folder: None }
+    }
+
+    /// What MPI ranks report is folded to rows at these intervals.
+    #[must_use]
+    pub fn with_folding(self, intervals: Intervals) -> Self {
+        Self { folder: Some(Folder::new(intervals)), ..self }
     }
 
     /// By which rules each source's readings become rows; its rounds report them.
@@ -123,16 +137,27 @@ impl Batcher {
                         }
                         self.metrics.add(source, &RECORDS, records(&fragment) as u64);
                         self.last.observe(&fragment);
+                        if let Some(folder) = &mut self.folder {
+                            folder.take(&mut fragment, utc_nanoseconds());
+                        }
                         gathering.add(fragment);
                         gathering.is_large()
                     }
                     None => break,
                 },
-                _ = tick.tick() => true,
+                _ = tick.tick() => {
+                    if let Some(folder) = &mut self.folder {
+                        gathering.add(folder.due(utc_nanoseconds()));
+                    }
+                    true
+                }
             };
             if due {
                 self.append(&spool, gathering.take(), space);
             }
+        }
+        if let Some(folder) = &mut self.folder {
+            gathering.add(folder.finish());
         }
         self.append(&spool, gathering.take(), space);
     }

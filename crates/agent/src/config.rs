@@ -3,6 +3,7 @@
 //! `deploy/config/agent.toml` shows every key with its default; a test compares the two. Nothing is opened or
 //! created here.
 
+use crate::fold::Intervals;
 use crate::mpi_quota::Quota;
 use crate::values::{Name, SocketMode, VariableName};
 use serde::{Deserialize, Serialize};
@@ -267,6 +268,10 @@ pub struct Mpi {
     pub bin_seconds: Seconds,
     /// How often a rank sends its bins.
     pub push_interval_seconds: Seconds,
+    /// How often operations have rows, summed over a job's ranks on the node.
+    pub fold_seconds: Seconds,
+    /// How often each rank has a row of its own; it has an exact one when it ends.
+    pub rank_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
     /// Rows of traffic by operation that all jobs become in a second; more come at longer intervals.
@@ -308,6 +313,8 @@ impl Default for Mpi {
             pvars: None,
             bin_seconds: Seconds::from_millis(100),
             push_interval_seconds: Seconds::from_millis(1000),
+            fold_seconds: Seconds::from_millis(10_000),
+            rank_seconds: Seconds::from_millis(60_000),
             peer_bytes_min: 0,
             traffic_rows_per_second: 200,
             wire: false,
@@ -317,6 +324,16 @@ impl Default for Mpi {
             edge_samples_per_second: 4,
             quota: Quota::default(),
         }
+    }
+}
+
+impl Mpi {
+    /// At which intervals rows are made of what ranks report.
+    #[must_use]
+    pub fn intervals(&self) -> Intervals {
+        // Intervals are at most an hour: they fit.
+        let nanoseconds = |of: Seconds| i64::try_from(of.duration().as_nanos()).unwrap_or(i64::MAX);
+        Intervals { fold: nanoseconds(self.fold_seconds), rank: nanoseconds(self.rank_seconds) }
     }
 }
 

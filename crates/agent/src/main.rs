@@ -6,6 +6,7 @@ mod batch;
 mod batcher;
 mod config;
 mod control;
+mod fold;
 mod gpu;
 mod health;
 mod help;

@@ -50,7 +50,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         Arc::new(LastValues::new(enabled, config.http.job_owners)),
     );
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
-        .with_row_rules(sources::row_rules(config));
+        .with_row_rules(sources::row_rules(config))
+        .with_folding(config.mpi.intervals());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
     let control =

@@ -122,6 +122,8 @@ pub(crate) fn count_records(batch: &Batch) -> usize {
         + batch.mpi_clocks.iter().map(|c| c.points.len()).sum::<usize>()
         + batch.mpi_traffic.iter().map(|t| t.cells.len()).sum::<usize>()
         + batch.mpi_sampled_calls.iter().map(|s| s.calls.len()).sum::<usize>()
+        + batch.mpi_rank_rows.iter().map(|b| b.cells.len()).sum::<usize>()
+        + batch.mpi_node_cells.iter().map(|n| n.cells.len()).sum::<usize>()
         + batch.mpi_regions.iter().map(|r| r.cells.len() + r.paths.len()).sum::<usize>()
         + batch.ib_nodes.iter().map(|n| n.ports.len()).sum::<usize>();
     cells + throughline_sample::record_kinds!(sum)

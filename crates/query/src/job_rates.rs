@@ -18,31 +18,42 @@ const RATES: &str = "
         WHERE id IN (SELECT id FROM job WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
                      ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
     ), cells AS MATERIALIZED (
-        SELECT r.id, c.* FROM running r CROSS JOIN LATERAL mpi_op_cells(r.id) c
+        SELECT r.id, c.* FROM running r CROSS JOIN LATERAL (
+            SELECT operation, calls, bytes, elapsed_seconds, last_time, NULL::timestamptz AS since FROM mpi_bin_cells(r.id)
+            UNION ALL
+            SELECT operation, calls, bytes, elapsed_seconds, last_time, since FROM mpi_node_op_cells(r.id)) c
     ), open AS MATERIALIZED (
         SELECT r.id, o.operation, o.start_time, o.reported_at FROM running r JOIN mpi_open_calls o ON o.job_id = r.id
         WHERE o.rank_end_time IS NULL
     ), newest AS MATERIALIZED (
-        SELECT id, max(last_time) AS last_time
-        FROM (SELECT id, last_time FROM cells UNION ALL SELECT id, reported_at FROM open) reported GROUP BY id
+        -- Folded rows come at an interval: their rate is over whole ones.
+        SELECT id, last_time, ceil($1 / folded - 0.01) * folded AS seconds
+        FROM (SELECT id, max(last_time) AS last_time,
+                     greatest(max(extract(epoch FROM last_time - since)) FILTER (WHERE since IS NOT NULL), 1)::float8 AS folded
+              FROM (SELECT id, last_time, since FROM cells UNION ALL SELECT id, reported_at, NULL FROM open) reported
+              GROUP BY id) of_job
     ), steps AS (
         SELECT id, operation, calls, bytes, elapsed_seconds FROM cells
         UNION ALL
         SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
-        FROM newest n CROSS JOIN LATERAL mpi_op_cells(n.id, n.last_time - make_interval(secs => $1)) c
+        FROM newest n CROSS JOIN LATERAL (
+            SELECT * FROM (SELECT n.last_time - make_interval(secs => n.seconds) AS time) before CROSS JOIN LATERAL (
+                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_bin_cells(n.id, before.time)
+                UNION ALL
+                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_node_op_cells(n.id, before.time)) b) c
         UNION ALL
         SELECT o.id, o.operation, 0, 0,
-               extract(epoch FROM n.last_time - greatest(o.start_time, n.last_time - make_interval(secs => $1)))
+               extract(epoch FROM n.last_time - greatest(o.start_time, n.last_time - make_interval(secs => n.seconds)))
         FROM open o JOIN newest n ON n.id = o.id WHERE o.start_time < n.last_time
     )
     SELECT r.id, r.job_key, left(r.name, 256), left(r.user_name, 64), left(r.command, 2048), r.ranks, r.nodes, s.operation,
            extract(epoch FROM now() - r.start_time)::double precision,
            extract(epoch FROM now() - n.last_time)::double precision,
-           least($1, extract(epoch FROM n.last_time - r.start_time))::double precision,
+           least(n.seconds, extract(epoch FROM n.last_time - r.start_time))::double precision,
            sum(s.calls)::double precision, sum(s.bytes)::double precision, sum(s.elapsed_seconds)::double precision
     FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
     WHERE n.last_time > now() - INTERVAL '1 minute'
-    GROUP BY r.id, r.job_key, r.name, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, s.operation";
+    GROUP BY r.id, r.job_key, r.name, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, n.seconds, s.operation";
 
 /// Rates of running jobs over the last `window_seconds` up to each one's newest row, in the order of their numbers; of one
 /// user where one is given.

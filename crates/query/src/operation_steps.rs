@@ -19,21 +19,31 @@ pub async fn steps(
     limit: usize,
 ) -> Result<OperationSteps, Error> {
     const CELL: &str = "operation, size_class_bytes, region, algorithm, epoch";
+    const BEFORE: &str =
+        "m.algorithm_source, m.calls, m.bytes, m.elapsed_seconds, m.wait_seconds, m.received_bytes";
     let sql = format!(
-        "WITH counted AS (
+        "WITH packed AS MATERIALIZED (
+             SELECT * FROM mpi_rank_row_cells($1, {from}, $2)
+         ), counted AS (
              SELECT {CELL}, {step} AS step, max(algorithm_source) AS algorithm_source, max(calls) AS calls, max(bytes) AS bytes,
                     max(elapsed_seconds) AS elapsed, max(wait_seconds) AS wait, max(received_bytes) AS received
-             FROM mpi_ops WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} GROUP BY {CELL}, step
+             FROM mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} GROUP BY {CELL}, step
          ), before AS (
              SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, -1 AS step, m.algorithm_source, m.calls, m.bytes,
                     m.elapsed_seconds AS elapsed, m.wait_seconds AS wait, m.received_bytes AS received
              FROM (SELECT DISTINCT {CELL} FROM counted) c
              CROSS JOIN LATERAL (
-                 SELECT * FROM mpi_ops m
-                 WHERE m.job_id = $1 AND m.rank = $2 AND m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes
-                   AND m.region = c.region AND m.algorithm = c.algorithm AND m.epoch = c.epoch AND m.time <= {from}
-                   AND m.time >= c.epoch
-                 ORDER BY m.time DESC LIMIT 1) m
+                 SELECT * FROM (
+                     (SELECT {BEFORE}, m.time FROM mpi_ops m
+                      WHERE m.job_id = $1 AND m.rank = $2 AND m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes
+                        AND m.region = c.region AND m.algorithm = c.algorithm AND m.epoch = c.epoch AND m.time <= {from}
+                        AND m.time >= c.epoch
+                      ORDER BY m.time DESC LIMIT 1)
+                     UNION ALL
+                     SELECT {BEFORE}, m.last_time FROM packed m
+                     WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
+                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch) both_forms
+                 ORDER BY time DESC LIMIT 1) m
          ), steps AS (
              SELECT {CELL}, step, algorithm_source, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
                     bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes, elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed,

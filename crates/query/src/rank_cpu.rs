@@ -3,8 +3,8 @@
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
-/// Readings come each 10 s; what is older than this says nothing about now.
-const RECENT_SECONDS: f64 = 60.0;
+/// Readings come each minute; what is older than this says nothing about now.
+const RECENT_SECONDS: f64 = 150.0;
 
 /// A rank's processor. What is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub struct RankCpu {
     pub runqueue_wait_seconds: Option<f64>,
     /// How often its first thread was taken off its processor.
     pub involuntary_switches: Option<i64>,
-    /// Part of a processor that it used between the two newest readings, some 10 s; above 1 with several threads. Absent
+    /// Part of a processor that it used between the two newest readings, a minute; above 1 with several threads. Absent
     /// where these are old.
     pub recent_cpu_share: Option<f64>,
     /// CPUs that it might run on when it connected, as the kernel writes a list.

@@ -56,12 +56,19 @@ const SOURCES: &str = "
             FROM (
                 SELECT job_id, rank, time FROM mpi_ops WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
+                SELECT job_id, rank, time FROM mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
                 SELECT job_id, rank, time FROM mpi_peers WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
                 SELECT job_id, rank, time FROM mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
             GROUP BY job_id, rank) m
         JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
               FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
+        UNION ALL
+        SELECT 'mpi', n.name, m.rows, m.newest
+        FROM (SELECT node_id, count(*) AS rows, max(time) AS newest FROM mpi_node_cells
+              WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
+        JOIN node_key n ON n.id = m.node_id
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.
         SELECT s.source, o.origin, 0, c.newest

@@ -156,24 +156,41 @@ pub async fn operations(
         By::Operation => "operation, NULL::integer",
         By::Rank => "NULL::text, rank",
     };
+    // Of a rank there are rows less often than of the ranks of a node together.
+    let is_of_ranks = by == By::Rank || only.rank.is_some();
+    let (rows, place, before) = if is_of_ranks {
+        (
+            "mpi_op_rows",
+            "rank",
+            format!("SELECT rank AS place, * FROM mpi_op_cells($1, {})", moment(grid.from)),
+        )
+    } else {
+        let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
+        let before = format!(
+            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM mpi_bin_cells($1, {from})
+             UNION ALL SELECT -1 - node_id, NULL, {columns} FROM mpi_node_op_cells($1, {from})",
+            from = moment(grid.from)
+        );
+        ("mpi_op_series", "coalesce(rank, -1 - node_id)", before)
+    };
     // Rows are cumulative: of each cell the last in each step, less the last before.
     let sql = format!(
         "WITH cells AS (
-             SELECT rank, operation, size_class_bytes, region, algorithm, epoch, {step} AS step,
+             SELECT {place} AS place, rank, operation, size_class_bytes, region, algorithm, epoch, {step} AS step,
                     max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed
-             FROM mpi_ops WHERE job_id = $1 AND time > {from} AND time <= {to}
+             FROM {rows} WHERE job_id = $1 AND time > {from} AND time <= {to}
                AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
-             GROUP BY rank, operation, size_class_bytes, region, algorithm, epoch, step
+             GROUP BY place, rank, operation, size_class_bytes, region, algorithm, epoch, step
              UNION ALL
-             SELECT rank, operation, size_class_bytes, region, algorithm, epoch, -1, calls, bytes, elapsed_seconds
-             FROM mpi_op_cells($1, {from})
+             SELECT place, rank, operation, size_class_bytes, region, algorithm, epoch, -1, calls, bytes, elapsed_seconds
+             FROM ({before}) before
              WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
          ), steps AS (
              SELECT rank, operation, step, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
                     bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
                     elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
              FROM cells
-             WINDOW cell AS (PARTITION BY rank, operation, size_class_bytes, region, algorithm, epoch ORDER BY step)
+             WINDOW cell AS (PARTITION BY place, operation, size_class_bytes, region, algorithm, epoch ORDER BY step)
          )
          SELECT {key}, step, stored_total(sum(calls)), stored_total(sum(bytes)), sum(elapsed)::float8
          FROM steps WHERE step >= 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",

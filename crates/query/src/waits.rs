@@ -80,14 +80,9 @@ pub async fn of_job(client: &Client, job: &Job, cells: &[Cell], depth: Depth) ->
 pub async fn cells(client: &Client, job: i32) -> Result<Vec<Cell>, Error> {
     let sql = "
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
-               sum(c.wait_seconds)::float8, CASE WHEN bool_and(m.least_seconds IS NOT NULL) THEN sum(m.least_seconds)::float8 END,
+               sum(c.wait_seconds)::float8, CASE WHEN bool_and(c.least_seconds IS NOT NULL) THEN sum(c.least_seconds)::float8 END,
                stored_total(sum(c.bytes))
-        FROM mpi_op_cells($1) c
-        LEFT JOIN LATERAL (
-            SELECT m.least_seconds FROM mpi_ops m
-            WHERE m.job_id = $1 AND m.rank = c.rank AND m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes
-              AND m.region = c.region AND m.algorithm = c.algorithm AND m.time = c.last_time
-            LIMIT 1) m ON true
+        FROM mpi_op_newest($1) c
         GROUP BY 1, 2, 3";
     let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
     let one = |row: &Row| {

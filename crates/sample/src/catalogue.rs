@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 26] = [
+pub const HYPERTABLES: [&str; 28] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -303,6 +303,8 @@ pub const HYPERTABLES: [&str; 26] = [
     "mpi_region_paths",
     "mpi_traffic",
     "mpi_sampled_calls",
+    "mpi_rank_rows",
+    "mpi_node_cells",
     "mpi_trace",
     "mpi_clock",
     "events",

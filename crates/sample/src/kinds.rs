@@ -53,6 +53,8 @@ macro_rules! record_kinds {
             mpi_open_calls,
             mpi_scheduling,
             mpi_sampled_calls,
+            mpi_rank_rows,
+            mpi_node_cells,
             mpi_traces,
             mpi_clocks,
             events,

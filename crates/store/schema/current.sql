@@ -1,4 +1,4 @@
--- The schema of version 36, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 37, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1052,6 +1052,44 @@ CREATE TABLE mpi_clock (
 );
 SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
 
+-- MPI operations of a job summed over its ranks on a node, cumulative since epoch, as of the end of an interval; only
+-- cells that grew in it.
+CREATE TABLE mpi_node_cells (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    node_id integer NOT NULL,
+    operation text NOT NULL,
+    size_class_bytes bigint NOT NULL,
+    region text NOT NULL,
+    algorithm text NOT NULL,
+    algorithm_source text NOT NULL,
+    -- When the node began to count the job: another one after a restart of its agent. What ranks did before is in
+    -- no cell; mpi_rank_rows has it.
+    epoch timestamptz NOT NULL,
+    -- Where the interval began that ends at time.
+    since timestamptz NOT NULL,
+    source text NOT NULL,
+    calls bigint,
+    bytes bigint,
+    elapsed_seconds double precision,
+    longest_seconds double precision,
+    wait_seconds double precision,
+    received_bytes bigint,
+    least_seconds double precision,
+    -- Ranks of the node that called it in the interval.
+    ranks integer NOT NULL,
+    -- Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.
+    least_rank integer NOT NULL,
+    -- Its time in the interval.
+    least_rank_seconds double precision NOT NULL,
+    -- Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.
+    most_rank integer NOT NULL,
+    -- Its time in the interval.
+    most_rank_seconds double precision NOT NULL,
+    PRIMARY KEY (job_id, node_id, operation, size_class_bytes, region, algorithm, epoch, "time")
+);
+SELECT create_hypertable('mpi_node_cells', by_range('time', INTERVAL '01:00:00'));
+
 -- The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls
 -- has those that go on, or in which their rank was killed.
 CREATE TABLE mpi_open_call (
@@ -1161,6 +1199,32 @@ CREATE TABLE mpi_pvars (
     PRIMARY KEY (job_id, rank, name, element, "time")
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+
+-- All MPI operations of a rank in one row, cumulative since epoch: element n of each array is of the same cell. At most
+-- one row a minute unless configured, only where a cell changed, and an exact one when the rank ends. The view
+-- mpi_op_rows has a row for each cell.
+CREATE TABLE mpi_rank_rows (
+    -- End of the last time bin that is in it.
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    operations text[] NOT NULL,
+    size_classes_bytes bigint[] NOT NULL,
+    regions text[] NOT NULL,
+    algorithms text[] NOT NULL,
+    algorithm_sources text[] NOT NULL,
+    calls bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    longest_nanoseconds bigint[] NOT NULL,
+    wait_nanoseconds bigint[] NOT NULL,
+    received_bytes bigint[] NOT NULL,
+    least_nanoseconds bigint[] NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, "time")
+);
+SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'));
 
 -- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
 -- since the start of the process; NULL where the kernel does not say.
@@ -2504,11 +2568,12 @@ COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that ot
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_bin_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
-    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz)
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
+    least_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 -- Statistics of a chunk that has just begun are none: without these the planner may sort a job's whole history.
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -2516,7 +2581,7 @@ AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_op_cells.job);
+    SELECT * INTO span FROM job_span(mpi_bin_cells.job);
     -- EXECUTE, so that the times are constants of the plan and chunks outside of them no part of it.
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
@@ -2547,13 +2612,176 @@ BEGIN
         )
         SELECT (cell).rank, (cell).operation, (cell).size_class_bytes, (cell).region, (cell).algorithm,
                (cell).algorithm_source, (cell).epoch, (cell).calls, (cell).bytes, (cell).elapsed_seconds,
-               (cell).longest_seconds, (cell).wait_seconds, (cell).received_bytes, (cell).time
+               (cell).longest_seconds, (cell).wait_seconds, (cell).received_bytes, (cell).time, (cell).least_seconds
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
+COMMENT ON FUNCTION mpi_bin_cells IS
+    'The last row of each cell and epoch in mpi_ops of a job, up to a time. mpi_op_cells has these and what ranks send in one row.';
+
+-- A row has all cells of a rank: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
+-- rank or epoch is one step of the index away.
+CREATE OR REPLACE FUNCTION mpi_rank_row_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
+    least_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+-- As in mpi_bin_cells.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_rank_row_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_rank_rows m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+             ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_rank_rows m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+                  AND (m.rank, m.epoch) < ((l.line).rank, (l.line).epoch)
+                ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        )
+        SELECT (line).rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, (line).epoch,
+               c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
+               c.wait / 1e9::double precision, c.received, (line).time, c.least / 1e9::double precision
+        FROM newest
+        CROSS JOIN LATERAL unnest(
+            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).algorithm_sources,
+            (line).calls, (line).bytes, (line).elapsed_nanoseconds, (line).longest_nanoseconds, (line).wait_nanoseconds,
+            (line).received_bytes, (line).least_nanoseconds)
+            c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+    $query$ USING job, span.since, least(span.ending, until), only_rank;
+END
+$$;
+COMMENT ON FUNCTION mpi_rank_row_cells IS
+    'The cells of the last row of each rank and epoch in mpi_rank_rows of a job, up to a time; of one rank where one is given.';
+
+-- Ranks send all of their cells in one row (mpi_rank_rows); those of older agents, and cells beyond what an agent folds, are rows of
+-- mpi_ops. A cell has both where an agent was replaced while its rank ran: the later one is its total.
+CREATE OR REPLACE FUNCTION mpi_op_newest(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
+    least_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET jit = off
+AS $$
+DECLARE
+    span record;
+    has_bins boolean;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_op_newest.job);
+    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_ops m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
+        INTO has_bins USING job, span.since, span.ending;
+    IF NOT has_bins THEN
+        RETURN QUERY SELECT * FROM mpi_rank_row_cells(mpi_op_newest.job, mpi_op_newest.until);
+        RETURN;
+    END IF;
+    RETURN QUERY
+        SELECT DISTINCT ON (c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch) c.*
+        FROM (SELECT * FROM mpi_bin_cells(mpi_op_newest.job, mpi_op_newest.until)
+              UNION ALL SELECT * FROM mpi_rank_row_cells(mpi_op_newest.job, mpi_op_newest.until)) c
+        ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC;
+END
+$$;
+COMMENT ON FUNCTION mpi_op_newest IS
+    'As mpi_op_cells, with least_seconds.';
+
+CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET jit = off
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT n.rank, n.operation, n.size_class_bytes, n.region, n.algorithm, n.algorithm_source, n.epoch, n.calls, n.bytes,
+               n.elapsed_seconds, n.longest_seconds, n.wait_seconds, n.received_bytes, n.last_time
+        FROM mpi_op_newest(mpi_op_cells.job, mpi_op_cells.until) n;
+END
+$$;
 COMMENT ON FUNCTION mpi_op_cells IS
-    'The last row of each cell and epoch of a job''s operations, up to a time: their sums are the job''s totals as of then.';
+    'The last value of each cell and epoch of a job''s operations, up to a time: their sums are the job''s totals as of then.';
+
+-- As mpi_traffic_cells: the epoch is part of the key, so that each cell and epoch is one step.
+CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
+    calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
+    since timestamptz, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_node_op_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_node_cells m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC,
+                      m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_node_cells m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch)
+                      < ((l.cell).node_id, (l.cell).operation, (l.cell).size_class_bytes, (l.cell).region,
+                         (l.cell).algorithm, (l.cell).epoch)
+                ORDER BY m.node_id DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC,
+                         m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        )
+        SELECT (cell).node_id, (cell).operation, (cell).size_class_bytes, (cell).region, (cell).algorithm, (cell).epoch,
+               (cell).calls, (cell).bytes, (cell).elapsed_seconds, (cell).wait_seconds, (cell).received_bytes,
+               (cell).since, (cell).time
+        FROM newest
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_node_op_cells IS
+    'The last row of each cell and epoch in mpi_node_cells of a job, up to a time: what its nodes have counted by then.';
+
+CREATE OR REPLACE VIEW mpi_op_rows AS
+SELECT time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls, bytes,
+       elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds
+FROM mpi_ops
+UNION ALL
+SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
+       m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
+       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision
+FROM mpi_rank_rows m
+CROSS JOIN LATERAL unnest(
+    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
+    m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least);
+COMMENT ON VIEW mpi_op_rows IS
+    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, and those of mpi_rank_rows. Cumulative since epoch.';
+
+CREATE OR REPLACE VIEW mpi_op_series AS
+SELECT time, NULL::timestamptz AS since, job_id, NULL::integer AS node_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch,
+       calls, bytes, elapsed_seconds, wait_seconds, received_bytes
+FROM mpi_ops
+UNION ALL
+SELECT time, since, job_id, node_id, NULL, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, calls, bytes,
+       elapsed_seconds, wait_seconds, received_bytes
+FROM mpi_node_cells;
+COMMENT ON VIEW mpi_op_series IS
+    'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
@@ -3064,7 +3292,7 @@ WITH local AS (
            min(time) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM mpi_ops WHERE algorithm_source <> ''
+          FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false FROM mpi_peers) points
 ), chosen AS (

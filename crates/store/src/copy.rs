@@ -133,7 +133,12 @@ impl RowBuffer {
         }
     }
 
+    /// A NUL byte in an element is replaced, as in [`Self::text`].
     pub fn text_array(&mut self, values: &[&str]) {
+        if values.iter().any(|value| value.contains('\0')) {
+            let clean: Vec<String> = values.iter().map(|value| value.replace('\0', "\u{fffd}")).collect();
+            return self.text_array(&clean.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         let bytes: usize = values.iter().map(|value| 4 + value.len()).sum();
         self.array_header(TEXT_OID, values.len(), bytes);
         for value in values {

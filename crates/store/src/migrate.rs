@@ -130,6 +130,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V035__packed_hours.sql"),
     },
     Migration { version: 36, name: "export", sql: include_str!("../migrations/V036__export.sql") },
+    Migration {
+        version: 37,
+        name: "folded_cells",
+        sql: include_str!("../migrations/V037__folded_cells.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -27,6 +27,7 @@ mod multicast_groups;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;
+mod row_tables;
 mod row_values;
 mod rows;
 mod rows_mpi;

@@ -129,13 +129,22 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
 
     let batches = node.spooled();
     let mut last: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
-    for bin in batches.iter().flat_map(|batch| &batch.mpi_ops) {
+    for bin in batches.iter().flat_map(|batch| &batch.mpi_rank_rows) {
         for cell in bin.cells.iter().filter(|cell| cell.operation == "allreduce") {
             last.insert((bin.rank, cell.size_class_bytes), (cell.calls, cell.bytes));
         }
     }
     let expected = (0..4).map(|rank| ((rank, ALLREDUCE_BYTES), (ROUNDS, ROUNDS * ALLREDUCE_BYTES)));
     assert_eq!(last, expected.collect());
+    // The node's sums are the ranks' together, and no rank's reports have rows of their own.
+    let folded = batches.iter().flat_map(|batch| &batch.mpi_node_cells).flat_map(|record| &record.cells);
+    let folded = folded.filter_map(|cell| cell.sums.as_ref());
+    let newest = folded
+        .filter(|sums| sums.operation == "allreduce" && sums.size_class_bytes == ALLREDUCE_BYTES)
+        .last();
+    let newest = newest.map(|sums| (sums.calls, sums.bytes));
+    assert_eq!(newest, Some((RANKS * ROUNDS, RANKS * ROUNDS * ALLREDUCE_BYTES)));
+    assert!(batches.iter().all(|batch| batch.mpi_ops.is_empty()));
     let endings: Vec<&str> = batches
         .iter()
         .flat_map(|batch| &batch.job_ranks)
@@ -164,8 +173,10 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
     assert_eq!(allreduces, vec![("modelled", 4 * ROUNDS); RANKS as usize]);
     // A record that refers to a job never travels before the job.
     let known = batches.iter().position(|batch| !batch.jobs.is_empty()).unwrap();
-    let used =
-        batches.iter().position(|batch| !batch.mpi_ops.is_empty() || !batch.mpi_peers.is_empty()).unwrap();
+    let used = batches
+        .iter()
+        .position(|batch| !batch.mpi_rank_rows.is_empty() || !batch.mpi_peers.is_empty())
+        .unwrap();
     assert!(known < used, "{known} {used}");
 }
 

@@ -351,7 +351,8 @@ fn signal(agent: &crate::bench::Agent, signal: nix::sys::signal::Signal) {
 
 /// The newest sum of calls in a spool.
 fn calls(batches: &[Batch]) -> u64 {
-    let cells = batches.iter().flat_map(|batch| &batch.mpi_ops).flat_map(|bin| &bin.cells);
+    let rows = batches.iter().flat_map(|batch| batch.mpi_ops.iter().chain(&batch.mpi_rank_rows));
+    let cells = rows.flat_map(|bin| &bin.cells);
     cells.map(|cell| cell.calls).max().unwrap_or(0)
 }
 

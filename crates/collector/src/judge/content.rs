@@ -220,13 +220,35 @@ impl Checked for MpiRankBin {
         name(&self.source)?;
         rank(self.rank)?;
         at_most(self.cells.len(), CELLS_MAX)?;
+        self.cells.iter().try_for_each(op_cell)?;
+        check.time(self.time)
+    }
+}
+
+fn op_cell(cell: &MpiOpCell) -> Result<(), Rejection> {
+    name(&cell.operation)?;
+    for text in [&cell.region, &cell.algorithm, &cell.algorithm_source] {
+        optional(text)?;
+    }
+    number(cell.calls.max(cell.bytes).max(cell.received_bytes.unwrap_or(0)), COUNT_MAX)?;
+    number(cell.size_class_bytes.max(cell.least_nanoseconds.unwrap_or(0)), COUNT_MAX)
+}
+
+impl Checked for MpiNodeCells {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        check.past(self.epoch)?;
+        check.past(self.since)?;
+        name(&self.job_key)?;
+        name(&self.source)?;
+        if self.since > self.time {
+            return Err(Rejection::TimeFuture);
+        }
+        at_most(self.cells.len(), CELLS_MAX)?;
         for cell in &self.cells {
-            name(&cell.operation)?;
-            for text in [&cell.region, &cell.algorithm, &cell.algorithm_source] {
-                optional(text)?;
-            }
-            number(cell.calls.max(cell.bytes).max(cell.received_bytes.unwrap_or(0)), COUNT_MAX)?;
-            number(cell.size_class_bytes.max(cell.least_nanoseconds.unwrap_or(0)), COUNT_MAX)?;
+            // Without sums it names no operation.
+            op_cell(cell.sums.as_ref().ok_or(Rejection::Name)?)?;
+            [cell.ranks, cell.least_rank, cell.most_rank].into_iter().try_for_each(rank)?;
+            number(cell.least_rank_nanoseconds.max(cell.most_rank_nanoseconds), COUNT_MAX)?;
         }
         check.time(self.time)
     }

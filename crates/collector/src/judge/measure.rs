@@ -139,6 +139,8 @@ static GPU_PCIE: Shape = Shape { bytes: size_of::<GpuPcieSample>(), fields: &[(5
 static GPU_PM: Shape = Shape { bytes: size_of::<GpuPmSample>(), fields: &[(5, Message(&VALUES))] };
 static OP_CELL: Shape = plain::<MpiOpCell>();
 static OPS: Shape = Shape { bytes: size_of::<MpiRankBin>(), fields: &[(6, Message(&OP_CELL))] };
+static NODE_CELL: Shape = Shape { bytes: size_of::<MpiNodeCell>(), fields: &[(1, Message(&OP_CELL))] };
+static NODE_CELLS: Shape = Shape { bytes: size_of::<MpiNodeCells>(), fields: &[(6, Message(&NODE_CELL))] };
 static PEER_CELL: Shape = plain::<MpiPeerCell>();
 static PEERS: Shape = Shape { bytes: size_of::<MpiRankPeers>(), fields: &[(7, Message(&PEER_CELL))] };
 static TRAFFIC: Shape = Shape { bytes: size_of::<MpiNodeTraffic>(), fields: &[(9, Message(&PEER_CELL))] };
@@ -219,5 +221,7 @@ static BATCH: Shape = Shape {
         (39, Message(&MULTICAST)),
         (40, Message(&MULTICAST_GROUP)),
         (41, Message(&MULTICAST_MARK)),
+        (42, Message(&OPS)),
+        (43, Message(&NODE_CELLS)),
     ],
 };

@@ -50,6 +50,7 @@ of_nodes!(
     GpuPcieSample,
     GpuPmSample,
     MpiRankBin,
+    MpiNodeCells,
     MpiRankPeers,
     MpiPvarSample,
     MpiRankRegions,

@@ -54,9 +54,14 @@ fn it_delivers_from_every_source_and_leaves_nothing_behind() {
     let Output { status, stdout, stderr } = first.wait_with_output().unwrap();
     let (stdout, stderr) = (text(&stdout), text(&stderr));
     assert!(status.success(), "{status}\n{stdout}\n{stderr}");
-    for table in
-        ["ib_port_counters", "host_port_counters", "nvlink_counters", "mpi_ops", "mpi_peers", "mpi_pvars"]
-    {
+    for table in [
+        "ib_port_counters",
+        "host_port_counters",
+        "nvlink_counters",
+        "mpi_node_cells",
+        "mpi_peers",
+        "mpi_pvars",
+    ] {
         let line = stdout.lines().find(|line| line.contains(table)).unwrap_or_default();
         let rows: u64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let no_pvars = stdout.contains("offers no performance variables");

@@ -36,7 +36,7 @@ WITH local AS (
            min(time) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM mpi_ops WHERE algorithm_source <> ''
+          FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false FROM mpi_peers) points
 ), chosen AS (

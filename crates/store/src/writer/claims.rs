@@ -362,6 +362,8 @@ impl Claims {
         }
         keep! {
             mpi_ops: |r: &MpiRankBin| rank(&r.job_key, r.rank),
+            mpi_rank_rows: |r: &MpiRankBin| rank(&r.job_key, r.rank),
+            mpi_node_cells: |r: &MpiNodeCells| this.check_job(&r.job_key, node, keys),
             mpi_peers: |r: &MpiRankPeers| rank(&r.job_key, r.rank),
             mpi_pvars: |r: &MpiPvarSample| rank(&r.job_key, r.rank),
             mpi_regions: |r: &MpiRankRegions| rank(&r.job_key, r.rank),
@@ -460,6 +462,7 @@ fn is_judged(entry: &Entry, batch: &Batch) -> bool {
 /// Ranks that a batch is about, with their job's key.
 fn ranks(batch: &Batch) -> impl Iterator<Item = (&str, u32)> {
     let all = batch.mpi_ops.iter().map(|r| (&r.job_key, r.rank));
+    let all = all.chain(batch.mpi_rank_rows.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_peers.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_pvars.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_regions.iter().map(|r| (&r.job_key, r.rank)));

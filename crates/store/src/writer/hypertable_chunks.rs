@@ -160,7 +160,8 @@ macro_rules! timed {
             gpu_links "nvlink_counters", gpu_pcie "gpu_pcie_counters", gpu_pm "gpu_pm_counters",
             mpi_ops "mpi_ops", mpi_peers "mpi_peers", mpi_pvars "mpi_pvars", mpi_regions "mpi_regions",
             mpi_regions "mpi_region_paths",
-            mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls",
+            mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls", mpi_rank_rows "mpi_rank_rows",
+            mpi_node_cells "mpi_node_cells",
             events "events", coverage "coverage", self_stats "self_stats"
         )
     };

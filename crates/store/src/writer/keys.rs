@@ -132,6 +132,8 @@ impl Keys {
         let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
         let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
         let jobs = jobs.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
+        let jobs = jobs.chain(batch.mpi_rank_rows.iter().map(|row| &row.job_key));
+        let jobs = jobs.chain(batch.mpi_node_cells.iter().map(|cells| &cells.job_key));
         let jobs = jobs.chain(batch.mpi_sampled_calls.iter().map(|calls| &calls.job_key));
         let jobs = jobs.chain(batch.mpi_open_calls.iter().map(|call| &call.job_key));
         let jobs = jobs.chain(batch.mpi_scheduling.iter().map(|reading| &reading.job_key));

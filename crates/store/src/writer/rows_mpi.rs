@@ -1,11 +1,11 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::{Batch, MpiSampledCall};
+use throughline_sample::wire::{Batch, MpiOpCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
 use super::rows::{
-    MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows,
-    stored,
+    MPI_NODE_CELLS, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS,
+    MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
 };
 use crate::copy::RowBuffer;
 
@@ -21,6 +21,8 @@ impl Rows {
     /// Adds a batch's samples of MPI ranks.
     pub(super) fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         self.add_mpi_ops(batch, keys)?;
+        self.add_mpi_rank_rows(batch, keys)?;
+        self.add_mpi_node_cells(batch, keys)?;
         self.add_mpi_regions(batch, keys)?;
         self.add_mpi_traffic(batch, keys)?;
         self.add_mpi_sampled_calls(batch, keys)?;
@@ -66,19 +68,63 @@ impl Rows {
                 row.text(&cell.algorithm_source);
                 row.time(bin.epoch);
                 row.text(&bin.source);
-                row.int8(stored(cell.calls));
-                row.int8(stored(cell.bytes));
-                row.float8(seconds(cell.elapsed_nanoseconds));
-                row.float8(seconds(cell.longest_nanoseconds));
-                match cell.wait_nanoseconds {
-                    Some(wait) => row.float8(seconds(wait)),
-                    None => row.null(),
-                }
-                row.optional_int8(cell.received_bytes.map(stored));
-                match cell.least_nanoseconds {
-                    Some(least) => row.float8(seconds(least)),
-                    None => row.null(),
-                }
+                figures(row, cell);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_mpi_rank_rows(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for all in batch.mpi_rank_rows.iter().filter(|all| !all.cells.is_empty()) {
+            let (job, rank) = (keys.job(&all.job_key)?, small(all.rank, "rank")?);
+            let row = &mut self.buffers[MPI_RANK_ROWS];
+            begin(row, all.time, job, rank);
+            row.time(all.epoch);
+            row.text(&all.source);
+            let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
+                row.text_array(&all.cells.iter().map(of).collect::<Vec<_>>());
+            };
+            let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
+                row.int8_array(&all.cells.iter().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
+            };
+            texts(row, |cell| &cell.operation);
+            numbers(row, |cell| Some(cell.size_class_bytes));
+            texts(row, |cell| &cell.region);
+            texts(row, |cell| &cell.algorithm);
+            texts(row, |cell| &cell.algorithm_source);
+            numbers(row, |cell| Some(cell.calls));
+            numbers(row, |cell| Some(cell.bytes));
+            numbers(row, |cell| Some(cell.elapsed_nanoseconds));
+            numbers(row, |cell| Some(cell.longest_nanoseconds));
+            numbers(row, |cell| cell.wait_nanoseconds);
+            numbers(row, |cell| cell.received_bytes);
+            numbers(row, |cell| cell.least_nanoseconds);
+        }
+        Ok(())
+    }
+
+    fn add_mpi_node_cells(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for all in &batch.mpi_node_cells {
+            let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
+            for cell in &all.cells {
+                // The collector rejects records without them.
+                let Some(sums) = &cell.sums else { continue };
+                let row = &mut self.buffers[MPI_NODE_CELLS];
+                begin(row, all.time, job, node);
+                row.text(&sums.operation);
+                row.int8(stored(sums.size_class_bytes));
+                row.text(&sums.region);
+                row.text(&sums.algorithm);
+                row.text(&sums.algorithm_source);
+                row.time(all.epoch);
+                row.time(all.since);
+                row.text(&all.source);
+                figures(row, sums);
+                row.int4(small(cell.ranks, "ranks")?);
+                row.int4(small(cell.least_rank, "rank")?);
+                row.float8(seconds(cell.least_rank_nanoseconds));
+                row.int4(small(cell.most_rank, "rank")?);
+                row.float8(seconds(cell.most_rank_nanoseconds));
             }
         }
         Ok(())
@@ -165,6 +211,21 @@ impl Rows {
         }
         Ok(())
     }
+}
+
+/// Columns of the catalogue's metrics of operations.
+fn figures(row: &mut RowBuffer, cell: &MpiOpCell) {
+    let optional_seconds = |row: &mut RowBuffer, nanoseconds: Option<u64>| match nanoseconds {
+        Some(nanoseconds) => row.float8(seconds(nanoseconds)),
+        None => row.null(),
+    };
+    row.int8(stored(cell.calls));
+    row.int8(stored(cell.bytes));
+    row.float8(seconds(cell.elapsed_nanoseconds));
+    row.float8(seconds(cell.longest_nanoseconds));
+    optional_seconds(row, cell.wait_nanoseconds);
+    row.optional_int8(cell.received_bytes.map(stored));
+    optional_seconds(row, cell.least_nanoseconds);
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

@@ -114,6 +114,31 @@ fn life(life: &Life) -> Batch {
 
 /// Job A: rank 0 and 1 on n1, over two chunks (hours); rank 2 on n2 was started twice; rank 3 was killed. Job B
 /// runs beside it with the same ranks.
+/// How a rank's operations come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A row for each cell.
+    Bins,
+    /// All cells in a row.
+    Rows,
+    /// First in one way and then, from the agent that took its place, in the other.
+    Replaced,
+}
+
+impl Form {
+    fn apply(self, mut batch: Batch) -> Batch {
+        let bins = std::mem::take(&mut batch.mpi_ops);
+        let first_row = match self {
+            Form::Bins => bins.len(),
+            Form::Rows => 0,
+            Form::Replaced => bins.len() / 2,
+        };
+        batch.mpi_rank_rows = bins[first_row..].to_vec();
+        batch.mpi_ops = bins[..first_row].to_vec();
+        batch
+    }
+}
+
 fn lives() -> Vec<Life> {
     let a = Life {
         job: "slurm:1.0",
@@ -137,9 +162,13 @@ fn lives() -> Vec<Life> {
 }
 
 async fn seeded() -> Client {
+    seeded_as(Form::Bins).await
+}
+
+async fn seeded_as(form: Form) -> Client {
     let database = testing::database().await;
     let mut entries: Vec<_> =
-        lives().iter().zip(1..).map(|(of, n)| entry(Uuid::from_u128(1), n, life(of))).collect();
+        lives().iter().zip(1..).map(|(of, n)| entry(Uuid::from_u128(1), n, form.apply(life(of)))).collect();
     // Rows of an earlier life that arrive after all others.
     let (first, second) = (entries.remove(2), entries.remove(2));
     entries.splice(2..2, [second, first]);
@@ -159,7 +188,13 @@ const COUNTED: [i64; 4] = [72, 72, 57, 30];
 
 #[tokio::test]
 async fn totals_are_the_last_rows_of_each_life() {
-    let client = seeded().await;
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
+        check_totals(form).await;
+    }
+}
+
+async fn check_totals(form: Form) {
+    let client = seeded_as(form).await;
     let a = id(&client, "slurm:1.0").await;
     let rows = client
         .query(
@@ -193,6 +228,14 @@ async fn totals_are_the_last_rows_of_each_life() {
         let received = (key.0 == "irecv").then_some(counted * 4096);
         assert_eq!(row.get::<_, Option<i64>>("received_bytes"), received);
     }
+    // Each report is there once in whatever form.
+    let rows = "SELECT count(*), sum(calls)::bigint, count(wait_seconds), count(received_bytes) FROM mpi_op_rows WHERE job_id = $1";
+    let row = client.query_one(rows, &[&a]).await.unwrap();
+    let reports = [72_i64, 72, 7, 50, 30];
+    let summed: i64 = reports.iter().map(|bins| 14 * bins * (bins + 1) / 2).sum();
+    let count: i64 = reports.iter().sum();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5 * count, summed), "{form:?}");
+    assert_eq!((row.get::<_, i64>(2), row.get::<_, i64>(3)), (count, count), "absent is not zero");
     let b: i64 = client
         .query_one(
             "SELECT sum(calls)::bigint FROM mpi_op_totals WHERE job_key = 'slurm:1.1' AND operation = 'allreduce'",
@@ -206,7 +249,13 @@ async fn totals_are_the_last_rows_of_each_life() {
 
 #[tokio::test]
 async fn totals_as_of_a_time() {
-    let client = seeded().await;
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
+        check_totals_at(form).await;
+    }
+}
+
+async fn check_totals_at(form: Form) {
+    let client = seeded_as(form).await;
     let a = id(&client, "slurm:1.0").await;
     let calls = |seconds: i64| {
         let until = throughline_sample::to_rfc3339(START + seconds * SECOND);

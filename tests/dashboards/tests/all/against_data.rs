@@ -93,7 +93,7 @@ async fn a_renamed_column_is_found() {
         ("nvlink_link_counters", "transmit_bytes", "throughline-node.json, panel 'NVLinks'"),
         ("gpu", "nearest_hcas", "throughline-node.json, panel 'GPUs, NVSwitches, adapters'"),
         ("job_rank", "ending", "throughline-jobs.json, panel 'Jobs'"),
-        ("mpi_ops", "operation", "throughline-job.json, panel 'Calls by operation'"),
+        ("mpi_op_series", "operation", "throughline-job.json, panel 'Calls by operation'"),
         ("job_summary", "first_seen", "throughline-compare.json, panel 'Both jobs'"),
         ("self_stats", "value", "throughline-health.json, panel 'Rows written'"),
         ("events", "text", "throughline.json, annotation 'Warnings and errors'"),

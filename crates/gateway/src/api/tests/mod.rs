@@ -4,6 +4,7 @@ mod broadcast;
 mod contract;
 mod events;
 mod fabric;
+mod folded;
 mod groups;
 mod job_parts;
 mod jobs;

@@ -283,6 +283,34 @@ pub fn operations(run: &Run, seconds: i64, rank: u32, cells: &[(&str, u64, u64, 
     Batch { node: run.hosts[0].into(), mpi_ops: vec![bin], ..Batch::default() }
 }
 
+/// The same, all cells of the rank in one row.
+pub fn rank_row(run: &Run, seconds: i64, rank: u32, cells: &[(&str, u64, u64, u64, u64)]) -> Batch {
+    let batch = operations(run, seconds, rank, cells);
+    Batch { mpi_rank_rows: batch.mpi_ops, mpi_ops: Vec::new(), ..batch }
+}
+
+/// The same, of the ranks on the job's first node together, counted from the start of the job.
+pub fn folded(run: &Run, since: i64, seconds: i64, cells: &[(&str, u64, u64, u64, u64)]) -> Batch {
+    let batch = operations(run, seconds, 0, cells);
+    let cell = |cell: &MpiOpCell| MpiNodeCell {
+        sums: Some(cell.clone()),
+        ranks: 2,
+        least_rank: 0,
+        least_rank_nanoseconds: 1,
+        most_rank: 1,
+        most_rank_nanoseconds: 2,
+    };
+    let all = MpiNodeCells {
+        time: at(seconds),
+        epoch: at(run.start),
+        job_key: key(run.number),
+        since: at(since),
+        source: "pmpi".into(),
+        cells: batch.mpi_ops[0].cells.iter().map(cell).collect(),
+    };
+    Batch { mpi_node_cells: vec![all], mpi_ops: Vec::new(), ..batch }
+}
+
 /// Cumulative traffic of one rank as of a time: peer, bytes, messages.
 pub fn peers(run: &Run, seconds: i64, rank: u32, kind: &str, cells: &[(u32, u64, u64)]) -> Batch {
     let cell = |(peer, bytes, messages): &(u32, u64, u64)| MpiPeerCell {

@@ -1,0 +1,309 @@
+//! Folding of what MPI ranks report, so that a site's rows fit a database: of all ranks of a job on the node the sums of their
+//! operations each interval (`MpiNodeCells`), and of each rank all its cells in one row a minute and exactly at its end. Reports
+//! are cumulative: what is left out between two rows is in the next one.
+//!
+//! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
+//! here passes as it came, a row for each report, and so does what ranks report that were not announced: nothing is lost.
+
+mod node;
+mod rank;
+
+use node::NodeCells;
+use rank::RankHere;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use throughline_sample::wire::{Batch, JobRank, MpiRankBin};
+
+/// So long after the end of an interval it is closed: ranks report at its end, and what they report takes a moment.
+const GRACE_NANOSECONDS: i64 = 1_500_000_000;
+/// A rank that began so much before it was known here was counting for an earlier agent, or for none.
+const LATE_NANOSECONDS: i64 = 5_000_000_000;
+/// Most ranks that are folded: several jobs of one rank per hardware thread on a large node.
+const RANKS_MAX: usize = 8192;
+/// Most cells of all ranks, of 200 bytes each: 512 ranks of 256 cells.
+const CELLS_MAX: usize = 131_072;
+/// Most cells of bins that are cached for the next interval: two pushes of 512 ranks.
+const AHEAD_CELLS_MAX: usize = 65_536;
+/// Most peers that wait for their rank's next row, of all ranks, of some 60 bytes each; regions, paths and variables count as
+/// many ([`rank::REGION`], [`rank::VARIABLE`]).
+const WAITING_MAX: usize = 65_536;
+
+/// How often rows are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intervals {
+    /// From one row of a cell of a node's ranks to the next, nanoseconds.
+    pub fold: i64,
+    /// From one row of a rank to the next, nanoseconds.
+    pub rank: i64,
+}
+
+/// What ranks have reported and no row has yet.
+#[derive(Debug)]
+pub struct Folder {
+    intervals: Intervals,
+    /// End of the interval that is open.
+    edge: Option<i64>,
+    jobs: HashMap<String, JobHere>,
+    /// Bins of the next interval.
+    ahead: Vec<MpiRankBin>,
+    ahead_cells: usize,
+    ranks: usize,
+    cells: usize,
+    waiting: usize,
+}
+
+#[derive(Debug)]
+struct JobHere {
+    cells: NodeCells,
+    ranks: HashMap<(u32, i64), RankHere>,
+    /// Cells of its ranks.
+    count: usize,
+    /// When rows of its ranks are due, within the interval of ranks: jobs take turns.
+    phase: i64,
+}
+
+impl Folder {
+    /// Without anything.
+    pub fn new(intervals: Intervals) -> Self {
+        let fold = intervals.fold.max(1);
+        let intervals = Intervals { fold, rank: intervals.rank.max(fold) };
+        Self {
+            intervals,
+            edge: None,
+            jobs: HashMap::new(),
+            ahead: Vec::new(),
+            ahead_cells: 0,
+            ranks: 0,
+            cells: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Takes out of a fragment what is folded, and puts in what is to be sent at once: the rows of ranks that have ended, and
+    /// those of jobs whose last rank here has.
+    pub fn take(&mut self, fragment: &mut Batch, now: i64) {
+        let edge = self.edge(now);
+        for rank in fragment.job_ranks.iter().filter(|rank| rank.end == 0) {
+            self.enter(&rank.job_key, (rank.rank, rank.start), now);
+        }
+        for bin in std::mem::take(&mut fragment.mpi_ops) {
+            let is_next = bin.time > edge && bin.time <= edge + self.intervals.fold + GRACE_NANOSECONDS;
+            let is_folded = self.running(&bin.job_key, (bin.rank, bin.epoch)).is_some();
+            if is_next && is_folded && self.ahead_cells + bin.cells.len() <= AHEAD_CELLS_MAX {
+                self.ahead_cells += bin.cells.len();
+                self.ahead.push(bin);
+            } else {
+                self.bin(bin, fragment);
+            }
+        }
+        self.take_others(fragment);
+        let ended = |rank: &&JobRank| rank.end != 0;
+        let ended: Vec<(String, (u32, i64))> = fragment
+            .job_ranks
+            .iter()
+            .filter(ended)
+            .map(|rank| (rank.job_key.clone(), (rank.rank, rank.start)))
+            .collect();
+        if !ended.is_empty() {
+            self.apply_ahead_of(&ended, fragment);
+            ended.iter().for_each(|(key, id)| self.leave(key, *id, fragment));
+        }
+    }
+
+    /// Peers, regions, variables and readings of processes: the newest waits for its rank's row.
+    fn take_others(&mut self, fragment: &mut Batch) {
+        macro_rules! wait {
+            ($($kind:ident by $method:ident),+) => { $(
+                for record in std::mem::take(&mut fragment.$kind) {
+                    let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
+                    let id = (record.rank, record.epoch);
+                    let Some(rank) = self.running(&record.job_key, id) else {
+                        fragment.$kind.push(record);
+                        continue;
+                    };
+                    match rank.$method(record, space) {
+                        Ok(more) => self.waiting += more,
+                        Err(record) => fragment.$kind.push(record),
+                    }
+                }
+            )+ };
+        }
+        wait!(mpi_peers by peers, mpi_regions by regions, mpi_scheduling by scheduling);
+        for record in std::mem::take(&mut fragment.mpi_pvars) {
+            let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
+            let newest = self.jobs.get_mut(&record.job_key).and_then(|job| {
+                job.ranks
+                    .iter_mut()
+                    .filter(|((rank, _), _)| *rank == record.rank)
+                    .max_by_key(|((_, epoch), _)| *epoch)
+            });
+            match newest.map(|(_, rank)| rank.variable(record.clone(), space)) {
+                Some(Ok(more)) => self.waiting += more,
+                _ => fragment.mpi_pvars.push(record),
+            }
+        }
+    }
+
+    /// The open interval's end.
+    fn edge(&mut self, now: i64) -> i64 {
+        let fold = self.intervals.fold;
+        *self.edge.get_or_insert_with(|| (now.div_euclid(fold) + 1).saturating_mul(fold))
+    }
+
+    /// A rank that is folded and has not ended.
+    fn running(&mut self, job_key: &str, id: (u32, i64)) -> Option<&mut RankHere> {
+        self.jobs.get_mut(job_key)?.ranks.get_mut(&id).filter(|rank| !rank.has_ended())
+    }
+
+    /// A rank is announced, and known from now on unless it is one too many.
+    fn enter(&mut self, job_key: &str, id: (u32, i64), now: i64) {
+        if self.ranks >= RANKS_MAX {
+            return;
+        }
+        let rank_interval = self.intervals.rank;
+        let job = self.jobs.entry(job_key.to_owned()).or_insert_with(|| JobHere {
+            cells: NodeCells::new(now),
+            ranks: HashMap::new(),
+            count: 0,
+            phase: phase(job_key, rank_interval),
+        });
+        let ranks = &mut self.ranks;
+        job.ranks.entry(id).or_insert_with(|| {
+            *ranks += 1;
+            RankHere::new(now.saturating_sub(id.1) > LATE_NANOSECONDS)
+        });
+    }
+
+    /// Takes a bin; what finds no place goes into `passed`.
+    fn bin(&mut self, mut bin: MpiRankBin, passed: &mut Batch) {
+        let (cells_of_all, id) = (self.cells, (bin.rank, bin.epoch));
+        if self.running(&bin.job_key, id).is_none() {
+            passed.mpi_ops.push(bin);
+            return;
+        }
+        let Some(job) = self.jobs.get_mut(&bin.job_key) else { return };
+        let Some(rank) = job.ranks.get_mut(&id) else { return };
+        let mut added = 0;
+        bin.cells.retain(|cell| {
+            // One job alone gets three quarters, and the next always gets some.
+            let free = CELLS_MAX.saturating_sub(cells_of_all + added);
+            let may_grow = free > 0 && job.count + added <= 3 * free;
+            match rank.cell(&mut job.cells, cell, bin.time, &bin.source, may_grow) {
+                Some(is_new) => {
+                    added += usize::from(is_new);
+                    false
+                }
+                None => true,
+            }
+        });
+        job.count += added;
+        self.cells += added;
+        if !bin.cells.is_empty() {
+            passed.mpi_ops.push(bin);
+        }
+    }
+
+    /// Takes bins of the next interval of ranks that have ended: their last row has all.
+    fn apply_ahead_of(&mut self, ended: &[(String, (u32, i64))], passed: &mut Batch) {
+        let is_of = |bin: &mut MpiRankBin| {
+            ended.iter().any(|(key, id)| *key == bin.job_key && *id == (bin.rank, bin.epoch))
+        };
+        for bin in self.ahead.extract_if(.., is_of).collect::<Vec<_>>() {
+            self.ahead_cells -= bin.cells.len();
+            self.bin(bin, passed);
+        }
+    }
+
+    /// A rank has ended: its exact row, and the job's if it was the last.
+    fn leave(&mut self, job_key: &str, id: (u32, i64), into: &mut Batch) {
+        let Some(job) = self.jobs.get_mut(job_key) else { return };
+        let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
+        self.waiting = self.waiting.saturating_sub(rank.waiting());
+        rank.rows(job_key, id, &job.cells, into);
+        rank.end();
+        if job.ranks.values().all(RankHere::has_ended)
+            && let Some(mut job) = self.jobs.remove(job_key)
+        {
+            job.fold();
+            into.mpi_node_cells.extend(job.cells.last_record(job_key));
+            self.ranks -= job.ranks.len();
+            self.cells -= job.count;
+        }
+    }
+
+    /// Rows that are due. To be called about once a second.
+    pub fn due(&mut self, now: i64) -> Batch {
+        let mut batch = Batch::default();
+        let fold = self.intervals.fold;
+        let edge = self.edge(now);
+        if now < edge - 2 * fold - GRACE_NANOSECONDS {
+            self.edge = None; // the clock was set back
+            return batch;
+        }
+        if now < edge + GRACE_NANOSECONDS {
+            return batch;
+        }
+        self.close(edge, &mut batch);
+        // After a pause the next one is that in which now is.
+        let latest = (now - GRACE_NANOSECONDS).div_euclid(fold) * fold + fold;
+        self.edge = Some(latest.max(edge + fold));
+        self.ahead_cells = 0;
+        for bin in std::mem::take(&mut self.ahead) {
+            self.bin(bin, &mut batch);
+        }
+        batch
+    }
+
+    fn close(&mut self, edge: i64, into: &mut Batch) {
+        let interval = self.intervals.rank;
+        for (key, job) in &mut self.jobs {
+            job.fold();
+            into.mpi_node_cells.extend(job.cells.record(key, edge));
+            for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| rank.is_due(edge)) {
+                self.waiting = self.waiting.saturating_sub(rank.waiting());
+                rank.rows(key, *id, &job.cells, into);
+                rank.sent(edge, interval, job.phase);
+            }
+            let gone: Vec<_> = job.ranks.extract_if(|_, rank| rank.has_ended()).collect();
+            let cells: usize = gone.iter().map(|(_, rank)| rank.cells()).sum();
+            self.ranks -= gone.len();
+            self.cells -= cells;
+            job.count -= cells;
+        }
+    }
+
+    /// All that is left: the agent stops.
+    pub fn finish(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        for bin in std::mem::take(&mut self.ahead) {
+            self.bin(bin, &mut batch);
+        }
+        for (key, mut job) in self.jobs.drain() {
+            job.fold();
+            batch.mpi_node_cells.extend(job.cells.last_record(&key));
+            for (id, rank) in &mut job.ranks {
+                rank.rows(&key, *id, &job.cells, &mut batch);
+            }
+        }
+        *self = Self::new(self.intervals);
+        batch
+    }
+}
+
+impl JobHere {
+    /// Adds to the sums of the node what ranks did since the last time.
+    fn fold(&mut self) {
+        for ((number, _), rank) in &mut self.ranks {
+            rank.fold(*number, &mut self.cells);
+        }
+    }
+}
+
+/// Where in the interval of ranks those of a job have their rows; the same on all nodes.
+fn phase(job_key: &str, interval: i64) -> i64 {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(job_key);
+    i64::try_from(hash % interval.unsigned_abs().max(1)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

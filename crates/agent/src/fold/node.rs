@@ -1,0 +1,204 @@
+//! Operations of a job summed over its ranks on this node.
+
+use std::collections::HashMap;
+use throughline_sample::catalogue::MPI_CALLS;
+use throughline_sample::wire::{MpiNodeCell, MpiNodeCells, MpiOpCell};
+
+/// What cells are told apart by.
+type Key = (String, u64, String, String);
+
+/// Number of a cell among those of its job.
+pub(super) type CellNumber = u32;
+
+/// Sums of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    calls: u64,
+    bytes: u64,
+    elapsed: u64,
+    longest: u64,
+    wait: Option<u64>,
+    received: Option<u64>,
+    least: Option<u64>,
+}
+
+impl Figures {
+    pub fn of(cell: &MpiOpCell) -> Self {
+        Self {
+            calls: cell.calls,
+            bytes: cell.bytes,
+            elapsed: cell.elapsed_nanoseconds,
+            longest: cell.longest_nanoseconds,
+            wait: cell.wait_nanoseconds,
+            received: cell.received_bytes,
+            least: cell.least_nanoseconds,
+        }
+    }
+
+    /// Whether these come after others of the same rank and cell: all of it only grows.
+    pub fn is_after(&self, before: &Self) -> bool {
+        self != before
+            && self.calls >= before.calls
+            && self.elapsed >= before.elapsed
+            && self.received.unwrap_or(0) >= before.received.unwrap_or(0)
+            && self.wait.unwrap_or(0) >= before.wait.unwrap_or(0)
+    }
+
+    /// Adds what a rank's figures grew by.
+    fn grow(&mut self, before: &Self, now: &Self) {
+        let sum = |sum: u64, before: u64, now: u64| {
+            MPI_CALLS.width.reduce(sum.saturating_add(now.saturating_sub(before)))
+        };
+        let optional = |of: Option<u64>, before: Option<u64>, now: Option<u64>| match now {
+            Some(now) => Some(sum(of.unwrap_or(0), before.unwrap_or(0), now)),
+            None => of,
+        };
+        self.calls = sum(self.calls, before.calls, now.calls);
+        self.bytes = sum(self.bytes, before.bytes, now.bytes);
+        self.elapsed = sum(self.elapsed, before.elapsed, now.elapsed);
+        self.longest = self.longest.max(now.longest);
+        self.wait = optional(self.wait, before.wait, now.wait);
+        self.received = optional(self.received, before.received, now.received);
+        self.least = optional(self.least, before.least, now.least);
+    }
+}
+
+/// One cell over the node's ranks.
+#[derive(Debug)]
+struct Cell {
+    key: Key,
+    algorithm_source: String,
+    sums: Figures,
+    round: Round,
+}
+
+/// What an interval brought.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    ranks: u32,
+    /// Rank and nanoseconds.
+    least: (u32, u64),
+    most: (u32, u64),
+}
+
+/// The cells of a job on this node.
+#[derive(Debug)]
+pub(super) struct NodeCells {
+    epoch: i64,
+    /// Up to when all is in records.
+    since: i64,
+    /// Of the newest bin.
+    newest: i64,
+    source: String,
+    numbers: HashMap<Key, CellNumber>,
+    cells: Vec<Cell>,
+}
+
+impl NodeCells {
+    /// Counting begins.
+    pub fn new(now: i64) -> Self {
+        Self {
+            epoch: now,
+            since: now,
+            newest: now,
+            source: String::new(),
+            numbers: HashMap::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// The number of a cell; a new one where there is none.
+    pub fn number(&mut self, cell: &MpiOpCell) -> CellNumber {
+        let key =
+            (cell.operation.clone(), cell.size_class_bytes, cell.region.clone(), cell.algorithm.clone());
+        if let Some(number) = self.numbers.get(&key).copied() {
+            if let Some(known) = self.cells.get_mut(number as usize)
+                && known.algorithm_source != cell.algorithm_source
+            {
+                known.algorithm_source.clone_from(&cell.algorithm_source);
+            }
+            return number;
+        }
+        // The limit on cells is far below.
+        let number = CellNumber::try_from(self.cells.len()).unwrap_or(CellNumber::MAX);
+        self.numbers.insert(key.clone(), number);
+        let algorithm_source = cell.algorithm_source.clone();
+        self.cells.push(Cell { key, algorithm_source, sums: Figures::default(), round: Round::default() });
+        number
+    }
+
+    /// Notes a report of a rank.
+    pub fn reported(&mut self, time: i64, source: &str) {
+        self.newest = self.newest.max(time);
+        if self.source != source {
+            source.clone_into(&mut self.source);
+        }
+    }
+
+    /// Adds what a rank did in a cell.
+    pub fn grow(&mut self, number: CellNumber, rank: u32, before: &Figures, now: &Figures) {
+        let Some(cell) = self.cells.get_mut(number as usize) else { return };
+        cell.sums.grow(before, now);
+        let inside = (rank, now.elapsed.saturating_sub(before.elapsed));
+        let round = &mut cell.round;
+        if round.ranks == 0 || inside.1 < round.least.1 {
+            round.least = inside;
+        }
+        if round.ranks == 0 || inside.1 > round.most.1 {
+            round.most = inside;
+        }
+        round.ranks += 1;
+    }
+
+    /// A cell with a rank's figures.
+    pub fn named(&self, number: CellNumber, figures: &Figures) -> Option<MpiOpCell> {
+        let Cell { key: (operation, size, region, algorithm), algorithm_source, .. } =
+            self.cells.get(number as usize)?;
+        Some(MpiOpCell {
+            operation: operation.clone(),
+            size_class_bytes: *size,
+            calls: figures.calls,
+            bytes: figures.bytes,
+            elapsed_nanoseconds: figures.elapsed,
+            longest_nanoseconds: figures.longest,
+            region: region.clone(),
+            algorithm: algorithm.clone(),
+            algorithm_source: algorithm_source.clone(),
+            wait_nanoseconds: figures.wait,
+            received_bytes: figures.received,
+            least_nanoseconds: figures.least,
+        })
+    }
+
+    /// The record of an interval that ended then; `None` where nothing grew, or counting began after it.
+    pub fn record(&mut self, job_key: &str, time: i64) -> Option<MpiNodeCells> {
+        if time <= self.since {
+            return None;
+        }
+        let since = std::mem::replace(&mut self.since, time);
+        let mut cells = Vec::new();
+        for number in 0..self.cells.len() {
+            let round = std::mem::take(&mut self.cells[number].round);
+            if round.ranks == 0 {
+                continue;
+            }
+            let sums = self.named(CellNumber::try_from(number).ok()?, &self.cells[number].sums);
+            cells.push(MpiNodeCell {
+                sums,
+                ranks: round.ranks,
+                least_rank: round.least.0,
+                least_rank_nanoseconds: round.least.1,
+                most_rank: round.most.0,
+                most_rank_nanoseconds: round.most.1,
+            });
+        }
+        let (job_key, source) = (job_key.to_owned(), self.source.clone());
+        (!cells.is_empty()).then_some(MpiNodeCells { time, epoch: self.epoch, job_key, since, source, cells })
+    }
+
+    /// The last record, of an interval that ended with the newest report.
+    pub fn last_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
+        // Times are stored in microseconds.
+        self.record(job_key, self.newest.max(self.since + 1000))
+    }
+}

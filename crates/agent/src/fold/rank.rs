@@ -1,0 +1,248 @@
+//! What one rank has reported, and no row has yet.
+
+use super::node::{CellNumber, Figures, NodeCells};
+use std::collections::{BTreeMap, HashMap};
+use throughline_sample::wire::{
+    Batch, MpiOpCell, MpiPathCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions,
+    MpiRankScheduling, MpiRegionCell,
+};
+
+/// All that a rank reports at once comes within this time; its next report comes a second later.
+const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
+/// Cells that a rank has a row of in each interval of ranks. With more, rows come at as many times the interval: a rank's rows
+/// have some 100 bytes a cell, and so at most 10 MB a day.
+const CELLS_OF_ROW: usize = 64;
+
+/// What a region or path that waits counts for, in peers.
+pub(super) const REGION: usize = 3;
+/// What a variable that waits counts for, in peers.
+pub(super) const VARIABLE: usize = 8;
+/// Variables of a rank of which the value in the last row is known; others have a row whether they changed or not.
+const SENT_VARIABLES_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    now: Figures,
+    /// As of the node's last sums.
+    folded: Figures,
+    is_touched: bool,
+}
+
+/// Peers of one kind that wait.
+#[derive(Debug, Default)]
+struct Peers {
+    time: i64,
+    source: String,
+    cells: BTreeMap<u32, MpiPeerCell>,
+}
+
+/// One rank of a job.
+#[derive(Debug, Default)]
+pub(super) struct RankHere {
+    /// It counted before it was known here: its first report is where the node's sums begin.
+    is_late: bool,
+    has_ended: bool,
+    first_report: Option<i64>,
+    /// Of its newest bin.
+    time: i64,
+    /// Of its last row.
+    sent_time: i64,
+    /// From when on its next row is due.
+    due: i64,
+    has_changed: bool,
+    source: String,
+    cells: HashMap<CellNumber, Cell>,
+    touched: Vec<CellNumber>,
+    peers: BTreeMap<String, Peers>,
+    regions_time: i64,
+    regions_source: String,
+    regions: BTreeMap<String, MpiRegionCell>,
+    paths: BTreeMap<String, MpiPathCell>,
+    variables: BTreeMap<(String, u32), MpiPvarSample>,
+    /// Values of variables in their last rows.
+    sent_variables: BTreeMap<(String, u32), f64>,
+    has_scheduling: bool,
+    scheduling: Option<MpiRankScheduling>,
+}
+
+impl RankHere {
+    pub fn new(is_late: bool) -> Self {
+        Self { is_late, ..Self::default() }
+    }
+
+    pub fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Cells that it has.
+    pub fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Records beside cells that wait, as [`super::WAITING_MAX`] counts them.
+    pub fn waiting(&self) -> usize {
+        let peers: usize = self.peers.values().map(|peers| peers.cells.len()).sum();
+        peers + REGION * (self.regions.len() + self.paths.len()) + VARIABLE * self.variables.len()
+    }
+
+    /// Takes a cell of a bin: whether it is new, or `None` where there is no place for a new one.
+    pub fn cell(
+        &mut self,
+        of_node: &mut NodeCells,
+        cell: &MpiOpCell,
+        time: i64,
+        source: &str,
+        may_grow: bool,
+    ) -> Option<bool> {
+        let first = *self.first_report.get_or_insert(time);
+        let is_beginning = self.is_late && time < first.saturating_add(ONE_REPORT_NANOSECONDS);
+        let number = of_node.number(cell);
+        let is_new = !self.cells.contains_key(&number);
+        if is_new && !may_grow {
+            return None;
+        }
+        let now = Figures::of(cell);
+        let known = self.cells.entry(number).or_default();
+        if is_new && is_beginning {
+            known.folded = now;
+        }
+        if now.is_after(&known.now) {
+            known.now = now;
+            self.has_changed = true;
+            if !std::mem::replace(&mut known.is_touched, true) {
+                self.touched.push(number);
+            }
+        }
+        self.time = self.time.max(time);
+        if self.source != source {
+            source.clone_into(&mut self.source);
+        }
+        of_node.reported(time, source);
+        Some(is_new)
+    }
+
+    /// Adds to the node's sums what it did since the last time.
+    pub fn fold(&mut self, rank: u32, of_node: &mut NodeCells) {
+        for number in self.touched.drain(..) {
+            let Some(cell) = self.cells.get_mut(&number) else { continue };
+            cell.is_touched = false;
+            if cell.now != cell.folded {
+                of_node.grow(number, rank, &cell.folded, &cell.now);
+                cell.folded = cell.now;
+            }
+        }
+    }
+
+    /// Takes changed peers, as far as there is `space`; how many more wait now.
+    pub fn peers(&mut self, record: MpiRankPeers, space: usize) -> Result<usize, MpiRankPeers> {
+        if record.cells.len() > space {
+            return Err(record);
+        }
+        let peers = self.peers.entry(record.kind).or_default();
+        let before = peers.cells.len();
+        peers.time = peers.time.max(record.time);
+        peers.source = record.source;
+        peers.cells.extend(record.cells.into_iter().map(|cell| (cell.peer, cell)));
+        Ok(peers.cells.len() - before)
+    }
+
+    /// Takes changed regions and paths, as [`Self::peers`].
+    pub fn regions(&mut self, record: MpiRankRegions, space: usize) -> Result<usize, MpiRankRegions> {
+        if REGION * (record.cells.len() + record.paths.len()) > space {
+            return Err(record);
+        }
+        let before = self.regions.len() + self.paths.len();
+        self.regions_time = self.regions_time.max(record.time);
+        self.regions_source = record.source;
+        self.regions.extend(record.cells.into_iter().map(|cell| (cell.region.clone(), cell)));
+        self.paths.extend(record.paths.into_iter().map(|cell| (cell.path.clone(), cell)));
+        Ok(REGION * (self.regions.len() + self.paths.len() - before))
+    }
+
+    /// Takes a value of a performance variable, as [`Self::peers`].
+    pub fn variable(&mut self, record: MpiPvarSample, space: usize) -> Result<usize, MpiPvarSample> {
+        if space < VARIABLE {
+            return Err(record);
+        }
+        let before = self.variables.len();
+        self.variables.insert((record.name.clone(), record.element), record);
+        Ok(VARIABLE * (self.variables.len() - before))
+    }
+
+    /// Takes a reading of its process. The first one goes at once: others are compared with it.
+    pub fn scheduling(&mut self, record: MpiRankScheduling, _: usize) -> Result<usize, MpiRankScheduling> {
+        if !std::mem::replace(&mut self.has_scheduling, true) {
+            return Err(record);
+        }
+        self.scheduling = Some(record);
+        Ok(0)
+    }
+
+    pub fn is_due(&self, edge: i64) -> bool {
+        edge >= self.due && !self.has_ended
+    }
+
+    /// Its rows were made at the end of an interval; the next ones are due later.
+    pub fn sent(&mut self, edge: i64, interval: i64, phase: i64) {
+        let cells = self.cells.len().max(1);
+        let intervals = i64::try_from(cells.div_ceil(CELLS_OF_ROW)).unwrap_or(i64::MAX);
+        let begun = (edge - phase).div_euclid(interval).saturating_mul(interval).saturating_add(phase);
+        self.due = begun.saturating_add(interval.saturating_mul(intervals));
+    }
+
+    /// Adds its row, and what waits for it.
+    pub fn rows(&mut self, job_key: &str, (rank, epoch): (u32, i64), of_node: &NodeCells, into: &mut Batch) {
+        if std::mem::take(&mut self.has_changed) {
+            // Stored in microseconds, and a key.
+            self.sent_time = self.time.max(self.sent_time + 1000);
+            let mut numbers: Vec<CellNumber> = self.cells.keys().copied().collect();
+            numbers.sort_unstable();
+            let cells =
+                numbers.iter().filter_map(|number| of_node.named(*number, &self.cells.get(number)?.now));
+            into.mpi_rank_rows.push(MpiRankBin {
+                time: self.sent_time,
+                epoch,
+                job_key: job_key.to_owned(),
+                rank,
+                source: self.source.clone(),
+                cells: cells.collect(),
+            });
+        }
+        for (kind, peers) in std::mem::take(&mut self.peers) {
+            into.mpi_peers.push(MpiRankPeers {
+                time: peers.time,
+                epoch,
+                job_key: job_key.to_owned(),
+                rank,
+                kind,
+                source: peers.source,
+                cells: peers.cells.into_values().collect(),
+            });
+        }
+        if !(self.regions.is_empty() && self.paths.is_empty()) {
+            into.mpi_regions.push(MpiRankRegions {
+                time: self.regions_time,
+                epoch,
+                job_key: job_key.to_owned(),
+                rank,
+                source: self.regions_source.clone(),
+                cells: std::mem::take(&mut self.regions).into_values().collect(),
+                paths: std::mem::take(&mut self.paths).into_values().collect(),
+            });
+        }
+        for (of, sample) in std::mem::take(&mut self.variables) {
+            if self.sent_variables.get(&of) == Some(&sample.value) {
+                continue;
+            }
+            if self.sent_variables.len() < SENT_VARIABLES_MAX || self.sent_variables.contains_key(&of) {
+                self.sent_variables.insert(of, sample.value);
+            }
+            into.mpi_pvars.push(sample);
+        }
+        into.mpi_scheduling.extend(self.scheduling.take());
+    }
+}

@@ -1,0 +1,242 @@
+use super::*;
+use throughline_sample::wire::{
+    Job, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankPeers, MpiRankRegions, MpiRankScheduling,
+    MpiRegionCell,
+};
+
+const SECOND: i64 = 1_000_000_000;
+/// A whole multiple of both intervals.
+const BEGIN: i64 = 60_000 * SECOND;
+const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND };
+
+fn cell(operation: &str, calls: u64, elapsed: u64) -> MpiOpCell {
+    MpiOpCell {
+        operation: operation.into(),
+        size_class_bytes: 8,
+        calls,
+        bytes: 8 * calls,
+        elapsed_nanoseconds: elapsed,
+        longest_nanoseconds: elapsed / calls.max(1),
+        received_bytes: (operation == "recv").then_some(8 * calls),
+        ..MpiOpCell::default()
+    }
+}
+
+fn bin(rank: u32, time: i64, cells: Vec<MpiOpCell>) -> MpiRankBin {
+    MpiRankBin { time, epoch: BEGIN, job_key: "job".into(), rank, source: "pmpi".into(), cells }
+}
+
+fn ops(bins: Vec<MpiRankBin>) -> Batch {
+    Batch { mpi_ops: bins, ..Batch::default() }
+}
+
+fn ranks(of: impl IntoIterator<Item = u32>, end: i64) -> Batch {
+    let rank = |rank| JobRank { job_key: "job".into(), rank, start: BEGIN, end, ..JobRank::default() };
+    Batch { job_ranks: of.into_iter().map(rank).collect(), ..Batch::default() }
+}
+
+/// What goes at once.
+fn take(folder: &mut Folder, mut fragment: Batch, now: i64) -> Batch {
+    folder.take(&mut fragment, now);
+    fragment
+}
+
+fn with_ranks(count: u32) -> Folder {
+    let mut folder = Folder::new(INTERVALS);
+    take(&mut folder, ranks(0..count, 0), BEGIN + SECOND);
+    folder
+}
+
+fn calls(row: &MpiRankBin) -> Vec<(&str, u64)> {
+    row.cells.iter().map(|cell| (cell.operation.as_str(), cell.calls)).collect()
+}
+
+#[test]
+fn ranks_of_a_node_are_one_row_an_interval_with_the_extremes() {
+    let mut folder = with_ranks(3);
+    for second in 1..=9 {
+        let bins = (0..3).map(|rank| {
+            let calls = u64::try_from(second).unwrap();
+            bin(rank, BEGIN + second * SECOND, vec![cell("allreduce", calls, calls * (1 + u64::from(rank)))])
+        });
+        let passed = take(&mut folder, ops(bins.collect()), BEGIN + second * SECOND + 1);
+        assert!(passed.mpi_ops.is_empty() && folder.due(BEGIN + second * SECOND).mpi_node_cells.is_empty());
+    }
+    let edge = BEGIN + 10 * SECOND;
+    assert!(folder.due(edge + GRACE_NANOSECONDS - 1).mpi_node_cells.is_empty());
+    let batch = folder.due(edge + GRACE_NANOSECONDS);
+    let record = &batch.mpi_node_cells[0];
+    assert_eq!((record.time, record.since, record.epoch), (edge, BEGIN + SECOND, BEGIN + SECOND));
+    let one = &record.cells[0];
+    let sums = one.sums.as_ref().unwrap();
+    assert_eq!((sums.calls, sums.bytes, sums.elapsed_nanoseconds), (27, 216, 54));
+    assert_eq!((one.ranks, one.least_rank, one.least_rank_nanoseconds), (3, 0, 9));
+    assert_eq!((one.most_rank, one.most_rank_nanoseconds), (2, 27));
+    assert_eq!(sums.received_bytes, None, "absent is not zero");
+    // Each rank's first row comes with it, so that a young job is there.
+    assert_eq!(batch.mpi_rank_rows.len(), 3);
+    // Nothing grew: no row.
+    let batch = folder.due(edge + 12 * SECOND);
+    assert!(batch.mpi_node_cells.is_empty() && batch.mpi_rank_rows.is_empty());
+}
+
+#[test]
+fn bins_after_the_edge_are_of_the_next_interval() {
+    let mut folder = with_ranks(1);
+    let edge = BEGIN + 10 * SECOND;
+    take(&mut folder, ops(vec![bin(0, edge, vec![cell("send", 5, 5)])]), edge + 1);
+    take(&mut folder, ops(vec![bin(0, edge + SECOND, vec![cell("send", 9, 9)])]), edge + SECOND);
+    let sums = |batch: &Batch| batch.mpi_node_cells[0].cells[0].sums.as_ref().unwrap().calls;
+    assert_eq!(sums(&folder.due(edge + 2 * SECOND)), 5);
+    let next = folder.due(edge + 12 * SECOND);
+    assert_eq!((sums(&next), next.mpi_node_cells[0].since), (9, edge));
+    assert_eq!(next.mpi_node_cells[0].cells[0].least_rank_nanoseconds, 4, "of the interval");
+}
+
+#[test]
+fn a_rank_that_ends_has_an_exact_row_and_the_last_one_ends_the_job() {
+    let mut folder = with_ranks(2);
+    let time = BEGIN + 3 * SECOND;
+    let bins = vec![
+        bin(0, time, vec![cell("send", 5, 5), cell("recv", 7, 7)]),
+        bin(1, time, vec![cell("send", 1, 1)]),
+    ];
+    take(&mut folder, ops(bins), time);
+    // Its last bin and its end come together; the bin is beyond the edge.
+    let late = BEGIN + 11 * SECOND;
+    let mut last = ranks([0], late);
+    last.mpi_ops.push(bin(0, late, vec![cell("send", 6, 6)]));
+    let batch = take(&mut folder, last, late);
+    assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 6), ("recv", 7)]);
+    assert_eq!((batch.mpi_rank_rows[0].time, batch.mpi_node_cells.len()), (late, 0));
+    let batch = take(&mut folder, ranks([1], late), late);
+    assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 1)]);
+    let sums: Vec<u64> =
+        batch.mpi_node_cells[0].cells.iter().map(|cell| cell.sums.as_ref().unwrap().calls).collect();
+    assert_eq!(sums, [7, 7]);
+    assert_eq!((folder.jobs.len(), folder.ranks, folder.cells, folder.waiting), (0, 0, 0, 0));
+    // What comes after its end passes.
+    let passed = take(&mut folder, ops(vec![bin(1, late + 1, vec![cell("send", 2, 2)])]), late);
+    assert_eq!(passed.mpi_ops.len(), 1);
+}
+
+#[test]
+fn rows_of_a_rank_come_once_a_minute_in_its_jobs_turn() {
+    let mut folder = with_ranks(1);
+    let mut times = Vec::new();
+    for second in 1..=360 {
+        let now = BEGIN + second * SECOND;
+        let calls = u64::try_from(second).unwrap();
+        take(&mut folder, ops(vec![bin(0, now, vec![cell("send", calls, calls)])]), now);
+        let rows = folder.due(now).mpi_rank_rows;
+        times.extend(rows.iter().map(|row| (row.time - BEGIN) / SECOND));
+        assert!(
+            rows.iter().all(|row| row.cells[0].calls == u64::try_from((row.time - BEGIN) / SECOND).unwrap())
+        );
+    }
+    assert_eq!(times[0], 10, "soon after it began");
+    assert!((6..=7).contains(&times.len()), "{times:?}");
+    assert!(times[1..].windows(2).all(|pair| pair[1] - pair[0] == 60), "{times:?}");
+}
+
+#[test]
+fn with_many_cells_rows_are_rarer() {
+    let mut folder = with_ranks(1);
+    let mut rows = 0;
+    for second in 1..=600 {
+        let now = BEGIN + second * SECOND;
+        let calls = u64::try_from(second).unwrap();
+        let cells = (0..150).map(|at| MpiOpCell { region: format!("r{at}"), ..cell("send", calls, calls) });
+        take(&mut folder, ops(vec![bin(0, now, cells.collect())]), now);
+        rows += folder.due(now).mpi_rank_rows.len();
+    }
+    assert!((4..=5).contains(&rows), "{rows} rows in ten minutes: one in three, and the first");
+}
+
+#[test]
+fn what_a_rank_did_before_it_was_known_is_in_its_row_alone() {
+    let mut folder = Folder::new(INTERVALS);
+    let now = BEGIN + 601 * SECOND; // the agent has begun anew
+    take(&mut folder, ranks([0], 0), now);
+    take(&mut folder, ops(vec![bin(0, now, vec![cell("send", 500, 500)])]), now);
+    take(&mut folder, ops(vec![bin(0, now + SECOND, vec![cell("send", 510, 520), cell("recv", 3, 3)])]), now);
+    let batch = folder.due(now + 12 * SECOND);
+    assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 510), ("recv", 3)]);
+    let cells = &batch.mpi_node_cells[0].cells;
+    let sums: Vec<_> = cells.iter().filter_map(|cell| cell.sums.as_ref()).map(|sums| sums.calls).collect();
+    assert_eq!(sums, [10, 3]);
+}
+
+#[test]
+fn other_reports_wait_for_the_row_and_the_newest_counts() {
+    let mut folder = with_ranks(1);
+    let peers = |time, bytes| MpiRankPeers {
+        time,
+        epoch: BEGIN,
+        job_key: "job".into(),
+        kind: "logical".into(),
+        cells: vec![MpiPeerCell { peer: 1, bytes, messages: 1 }],
+        ..MpiRankPeers::default()
+    };
+    let regions = |time, visits| MpiRankRegions {
+        time,
+        epoch: BEGIN,
+        job_key: "job".into(),
+        cells: vec![MpiRegionCell { region: "solve".into(), visits, ..MpiRegionCell::default() }],
+        ..MpiRankRegions::default()
+    };
+    let variable =
+        |value| MpiPvarSample { job_key: "job".into(), name: "v".into(), value, ..Default::default() };
+    let reading =
+        |time| MpiRankScheduling { time, epoch: BEGIN, job_key: "job".into(), ..Default::default() };
+    let report = |second: i64, value: u64| Batch {
+        mpi_peers: vec![peers(BEGIN + second * SECOND, value)],
+        mpi_regions: vec![regions(BEGIN + second * SECOND, value)],
+        mpi_pvars: vec![variable(7.0)],
+        mpi_scheduling: vec![reading(BEGIN + second * SECOND)],
+        ..Batch::default()
+    };
+    let first = take(&mut folder, report(1, 1), BEGIN + SECOND);
+    assert_eq!((first.mpi_peers.len(), first.mpi_scheduling.len()), (0, 1), "the first reading of a process");
+    let second = take(&mut folder, report(2, 2), BEGIN + 2 * SECOND);
+    assert_eq!((second.mpi_regions.len(), second.mpi_scheduling.len()), (0, 0));
+    assert_eq!(folder.waiting, 1 + rank::REGION + rank::VARIABLE);
+    let batch = folder.due(BEGIN + 12 * SECOND);
+    assert_eq!((batch.mpi_peers[0].cells[0].bytes, batch.mpi_regions[0].cells[0].visits), (2, 2));
+    assert_eq!((batch.mpi_pvars.len(), batch.mpi_scheduling[0].time), (1, BEGIN + 2 * SECOND));
+    assert_eq!(folder.waiting, 0);
+    // A variable that has not changed has no row.
+    take(&mut folder, report(13, 3), BEGIN + 13 * SECOND);
+    let end = take(&mut folder, ranks([0], BEGIN + 14 * SECOND), BEGIN + 14 * SECOND);
+    assert_eq!((end.mpi_pvars.len(), end.mpi_peers.len(), end.mpi_scheduling.len()), (0, 1, 1));
+}
+
+#[test]
+fn what_has_no_place_passes_and_a_stop_loses_nothing() {
+    let mut folder = with_ranks(1);
+    folder.cells = CELLS_MAX;
+    let passed =
+        take(&mut folder, ops(vec![bin(0, BEGIN + SECOND, vec![cell("send", 5, 5)])]), BEGIN + SECOND);
+    assert_eq!(calls(&passed.mpi_ops[0]), [("send", 5)]);
+    folder.cells = 0;
+    take(&mut folder, ops(vec![bin(0, BEGIN + 2 * SECOND, vec![cell("send", 6, 6)])]), BEGIN + 2 * SECOND);
+    // Another kind of record is left alone.
+    let other =
+        take(&mut folder, Batch { jobs: vec![Job::default()], ..Batch::default() }, BEGIN + 2 * SECOND);
+    assert_eq!(other.jobs.len(), 1);
+    let batch = folder.finish();
+    assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 6)]);
+    assert_eq!(batch.mpi_node_cells.len(), 1);
+    assert!(folder.finish().mpi_rank_rows.is_empty());
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_rows() {
+    let mut folder = with_ranks(1);
+    let back = BEGIN - 3600 * SECOND;
+    assert!(folder.due(back).mpi_node_cells.is_empty());
+    take(&mut folder, ops(vec![bin(0, back + SECOND, vec![cell("send", 5, 5)])]), back + SECOND);
+    let batch = folder.due(back + 12 * SECOND);
+    assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 5)]);
+    assert!(batch.mpi_node_cells.is_empty(), "of an interval before counting began");
+}

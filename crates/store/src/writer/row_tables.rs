@@ -1,0 +1,271 @@
+//! The hypertables that batches fill, and their columns in the order of the rows.
+
+use throughline_sample::catalogue::Table;
+
+/// A hypertable and its columns in the order of the rows.
+pub(super) struct TableSpec {
+    pub name: &'static str,
+    before: &'static [&'static str],
+    metrics: Option<Table>,
+    after: &'static [&'static str],
+}
+
+impl TableSpec {
+    /// All columns, for COPY.
+    pub fn column_list(&self) -> String {
+        self.columns().join(", ")
+    }
+
+    pub fn columns(&self) -> Vec<&'static str> {
+        let metrics = self.metrics.map_or(&[][..], Table::metrics).iter().map(|metric| metric.name);
+        self.before.iter().copied().chain(metrics).chain(self.after.iter().copied()).collect()
+    }
+}
+
+pub(super) const IB_PORTS: usize = 0;
+pub(super) const HOST_PORTS: usize = 1;
+pub(super) const NVLINK: usize = 2;
+pub(super) const PCIE: usize = 3;
+pub(super) const MPI_OPS: usize = 4;
+pub(super) const MPI_PEERS: usize = 5;
+pub(super) const MPI_PVARS: usize = 6;
+pub(super) const EVENTS: usize = 7;
+pub(super) const COVERAGE: usize = 8;
+pub(super) const SELF_STATS: usize = 9;
+pub(super) const IB_PORT_LANES: usize = 10;
+pub(super) const MPI_REGIONS: usize = 11;
+pub(super) const MPI_TRACE: usize = 12;
+pub(super) const MPI_CLOCK: usize = 13;
+pub(super) const PM: usize = 14;
+pub(super) const MPI_TRAFFIC: usize = 15;
+pub(super) const MPI_SAMPLED_CALLS: usize = 16;
+pub(super) const MPI_REGION_PATHS: usize = 17;
+pub(super) const MPI_RANK_ROWS: usize = 18;
+pub(super) const MPI_NODE_CELLS: usize = 19;
+
+/// The tables that batches fill.
+pub(super) static TABLES: [TableSpec; 20] = [
+    TableSpec {
+        name: "ib_port_counters",
+        before: &["time", "port_id", "epoch", "source"],
+        metrics: Some(Table::IbPortCounters),
+        after: &["saturated"],
+    },
+    TableSpec {
+        name: "host_port_counters",
+        before: &["time", "host_port_id", "epoch", "source"],
+        metrics: Some(Table::HostPortCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "nvlink_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::NvlinkCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "gpu_pcie_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPcieCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_ops",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "operation",
+            "size_class_bytes",
+            "region",
+            "algorithm",
+            "algorithm_source",
+            "epoch",
+            "source",
+        ],
+        metrics: Some(Table::MpiOps),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_peers",
+        before: &["time", "job_id", "rank", "peer", "kind", "epoch", "source"],
+        metrics: Some(Table::MpiPeers),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_pvars",
+        before: &["time", "job_id", "rank", "name", "element", "source", "variable_class", "value"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "events",
+        before: &[
+            "time",
+            "instance",
+            "source",
+            "kind",
+            "severity",
+            "text",
+            "ib_guid",
+            "ib_port",
+            "gpu_uuid",
+            "job_key",
+            "remote_ib_guid",
+            "remote_ib_port",
+            "before",
+            "after",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "coverage",
+        before: &["time", "instance", "source", "expected", "read", "failed", "elapsed_seconds", "reasons"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "self_stats",
+        before: &["time", "instance", "source", "name", "value"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "ib_port_lane_counters",
+        before: &["time", "port_id", "epoch", "source"],
+        metrics: Some(Table::IbPortLaneCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_regions",
+        before: &["time", "job_id", "rank", "region", "epoch", "source"],
+        metrics: Some(Table::MpiRegions),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_trace",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "number",
+            "thread",
+            "kind",
+            "operation",
+            "region",
+            "start_ns",
+            "end_ns",
+            "peer",
+            "tag",
+            "bytes",
+            "comm",
+            "sequence",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_clock",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "number",
+            "clock_ns",
+            "offset_ns",
+            "uncertainty_ns",
+            "round_trip_ns",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "gpu_pm_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPmCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_traffic",
+        before: &[
+            "time",
+            "job_id",
+            "node_id",
+            "operation",
+            "kind",
+            "direction",
+            "peer",
+            "epoch",
+            "since",
+            "source",
+        ],
+        metrics: Some(Table::MpiTraffic),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_sampled_calls",
+        before: &["time", "job_id", "node_id", "comm_group", "operation", "size_class_bytes", "cell"],
+        metrics: None,
+        after: &[
+            "group_size",
+            "members",
+            "calls",
+            "ranks",
+            "elapsed_nanoseconds",
+            "least_nanoseconds",
+            "least_ranks",
+            "levels",
+        ],
+    },
+    TableSpec {
+        name: "mpi_region_paths",
+        before: &["time", "job_id", "rank", "path", "epoch", "source"],
+        metrics: Some(Table::MpiRegionPaths),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_rank_rows",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "source",
+            "operations",
+            "size_classes_bytes",
+            "regions",
+            "algorithms",
+            "algorithm_sources",
+            "calls",
+            "bytes",
+            "elapsed_nanoseconds",
+            "longest_nanoseconds",
+            "wait_nanoseconds",
+            "received_bytes",
+            "least_nanoseconds",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_node_cells",
+        before: &[
+            "time",
+            "job_id",
+            "node_id",
+            "operation",
+            "size_class_bytes",
+            "region",
+            "algorithm",
+            "algorithm_source",
+            "epoch",
+            "since",
+            "source",
+        ],
+        metrics: Some(Table::MpiOps),
+        after: &["ranks", "least_rank", "least_rank_seconds", "most_rank", "most_rank_seconds"],
+    },
+];
