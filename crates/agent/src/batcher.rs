@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_daemon::{Clock, SelfMetrics, boot_id};
 use throughline_delivery::SpoolSection;
+use throughline_recorder::Recorder;
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, REJECTED_RECORDS};
@@ -90,20 +91,21 @@ impl TraceSpace {
 }
 
 /// The batcher; see [`Batcher::run`].
-#[derive(Debug)]
 pub struct Batcher {
     sender: Sender,
     last: Arc<LastValues>,
     metrics: SelfMetrics,
     inputs: StreamMap<&'static str, ReceiverStream<Batch>>,
     row_rules: BTreeMap<&'static str, RowRules>,
+    recorder: Option<Recorder>,
     folder: Option<Folder>,
 }
 
 impl Batcher {
     /// A batcher without inputs.
     pub fn new(sender: Sender, last: Arc<LastValues>, metrics: SelfMetrics) -> Self {
-        Self { sender, last, metrics, inputs: StreamMap::new(), row_rules: BTreeMap::new(), folder: None }
+        let (inputs, row_rules) = (StreamMap::new(), BTreeMap::new());
+        Self { sender, last, metrics, inputs, row_rules, recorder: None, folder: None }
     }
 
     /// What MPI ranks report is folded to rows at these intervals.
@@ -116,6 +118,12 @@ impl Batcher {
     #[must_use]
     pub fn with_row_rules(self, row_rules: BTreeMap<&'static str, RowRules>) -> Self {
         Self { row_rules, ..self }
+    }
+
+    /// What sources send is recorded as they send it.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Option<Recorder>) -> Self {
+        Self { recorder, ..self }
     }
 
     /// Adds a source's channel.
@@ -137,6 +145,10 @@ impl Batcher {
                         }
                         self.metrics.add(source, &RECORDS, records(&fragment) as u64);
                         self.last.observe(&fragment);
+                        // Before anything is left out or folded: it has what sources sent.
+                        if let Some(recorder) = &self.recorder {
+                            recorder.append(&mut fragment);
+                        }
                         if let Some(folder) = &mut self.folder {
                             folder.take(&mut fragment, utc_nanoseconds());
                         }

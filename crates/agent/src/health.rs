@@ -1,5 +1,6 @@
 //! What the agent's `/healthz` reports: spool, delivery, sources, the socket for ranks, users over their share.
 
+use crate::recorder::Recording;
 use crate::sources::{self, Health as SourceHealth, Sources};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +31,7 @@ struct Parts {
     wants_disk: bool,
     /// The socket for ranks, if they may connect.
     mpi_socket: Option<PathBuf>,
+    recording: Recording,
     losses: Mutex<Losses>,
 }
 
@@ -40,6 +42,7 @@ struct Losses {
     thinned: Rising,
     disk: Rising,
     refused: Rising,
+    recorder: Rising,
 }
 
 /// A counter, and when it last rose.
@@ -71,9 +74,11 @@ impl AgentHealth {
         clock: Arc<Clock>,
         wants_disk: bool,
         mpi_socket: Option<PathBuf>,
+        recording: Recording,
     ) -> Self {
         let losses = Mutex::default();
-        Self { parts: Arc::new(Parts { sources, spool, shipped, clock, wants_disk, mpi_socket, losses }) }
+        let parts = Parts { sources, spool, shipped, clock, wants_disk, mpi_socket, recording, losses };
+        Self { parts: Arc::new(parts) }
     }
 
     /// Takes note of what was lost since the last call; called at intervals, so that a loss has its time.
@@ -91,6 +96,7 @@ impl Health for AgentHealth {
         let mut conditions = parts.spool_conditions(&stats, now);
         conditions.extend(parts.delivery(&stats, now));
         conditions.extend(parts.shipped.conditions());
+        conditions.extend(parts.recording.condition(parts.recorder_is_losing(now)));
         conditions.extend(parts.source_conditions());
         conditions
     }
@@ -103,7 +109,12 @@ impl Parts {
         losses.dropped.observe(dropped + stats.damaged_entries, now);
         losses.thinned.observe(stats.thinned_memory_entries + stats.thinned_disk_entries, now);
         losses.disk.observe(stats.no_space_errors + stats.write_errors + stats.meta_errors, now);
+        losses.recorder.observe(self.recording.dropped(), now);
         losses.refused.observe(self.shipped.failures(Reason::Refused), now);
+    }
+
+    fn recorder_is_losing(&self, now: Instant) -> bool {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).recorder.is_recent(now)
     }
 
     fn spool_conditions(&self, stats: &Stats, now: Instant) -> Vec<Condition> {

@@ -17,6 +17,8 @@ mod node;
 mod once;
 mod placement;
 mod privileges;
+mod record;
+mod recorder;
 mod run;
 mod sample_json;
 mod self_metrics;
@@ -49,7 +51,7 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// Read all sources and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
@@ -66,6 +68,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what this node recorded in full resolution: the last hour of all sources
+    #[command(after_help = help::RECORD)]
+    Record(record::Options),
     /// Check the configuration and print what holds, with all defaults
     CheckConfig,
 }
@@ -90,8 +95,8 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
-    match cli.command {
-        Command::Gpu(_) => cli.log.start_quietly()?,
+    match &cli.command {
+        Command::Gpu(_) | Command::Record(_) => cli.log.start_quietly()?,
         Command::Run | Command::Once | Command::Refused { .. } | Command::CheckConfig => cli.log.start()?,
     }
     let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
@@ -107,21 +112,26 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Command::Record(options) = &cli.command {
+        return record::record(options, &config, &places);
+    }
     // Before there are threads: each has capabilities of its own.
     privileges::keep_needed(&config);
     // Two threads: one for what sources send, one for delivery and /metrics. The node belongs to its jobs.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let result = runtime.block_on(command(cli.command, &config, &places));
+    let result = runtime.block_on(command(&cli.command, &config, &places));
     // What still runs on a blocking thread (a read of a wedged file system) must not hold up the end.
     runtime.shutdown_background();
     result
 }
 
-async fn command(command: Command, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
+async fn command(command: &Command, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     match command {
         Command::Once => once::once(config, places).await,
-        Command::Gpu(what) => gpu::run(what, config, places).await,
-        Command::Run | Command::Refused { .. } | Command::CheckConfig => run::run(config, places).await,
+        Command::Gpu(what) => gpu::run(*what, config, places).await,
+        Command::Run | Command::Refused { .. } | Command::Record(_) | Command::CheckConfig => {
+            run::run(config, places).await
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::health::AgentHealth;
 use crate::latest::LastValues;
 use crate::placement;
 use crate::privileges::HiddenProcesses;
+use crate::recorder::Recording;
 use crate::self_metrics::{self, AgentMetrics};
 use crate::sources::{self, Sources};
 use anyhow::Context;
@@ -43,6 +44,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let quarantine =
         config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
+    let recording = Recording::open(config, places)?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
     let (clock, metrics, last) = (
         Arc::new(Clock::new()),
@@ -51,7 +53,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     );
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
         .with_row_rules(sources::row_rules(config))
-        .with_folding(config.mpi.intervals());
+        .with_folding(config.mpi.intervals())
+        .with_recorder(recording.recorder().cloned());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
     let control =
@@ -82,6 +85,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         clock.clone(),
         !config.spool.memory_only,
         config.mpi.enabled.then(|| places.mpi_socket.clone()),
+        recording.clone(),
     );
     let own = AgentMetrics {
         metrics,
@@ -89,6 +93,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         sources: sources.clone(),
         spool: spool.clone(),
         shipped,
+        recording,
         health: health.clone(),
         http: listening.state(),
         last: last.clone(),

@@ -31,6 +31,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("communicators", list(&batch.job_comms, communicator)),
         ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
+        ("self_metrics", list(&batch.self_stats, self_metric)),
         ("coverage", list(&batch.coverage, coverage)),
     ];
     let there = lists.into_iter().filter(|(_, list): &(_, Vec<Value>)| !list.is_empty());
@@ -171,6 +172,7 @@ fn region_paths(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
         json!({
             "job_key": row.job_key,
             "rank": row.rank,
+            "time": to_rfc3339(row.time),
             "path": cell.path,
             "visits": cell.visits,
             "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
@@ -186,6 +188,7 @@ fn regions(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
         json!({
             "job_key": row.job_key,
             "rank": row.rank,
+            "time": to_rfc3339(row.time),
             "region": cell.region,
             "visits": cell.visits,
             "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
@@ -222,6 +225,7 @@ fn open_call(call: &wire::MpiOpenCall) -> Value {
     json!({
         "job_key": call.job_key,
         "rank": call.rank,
+        "time": to_rfc3339(call.time),
         "thread": call.thread,
         "operation": call.operation,
         "seconds": seconds(u64::try_from(call.time.saturating_sub(call.start)).unwrap_or(0)),
@@ -239,6 +243,7 @@ fn scheduling(reading: &wire::MpiRankScheduling) -> Value {
     json!({
         "job_key": reading.job_key,
         "rank": reading.rank,
+        "time": to_rfc3339(reading.time),
         "cpu_seconds": reading.cpu_nanoseconds.map(seconds),
         "runqueue_wait_seconds": reading.runqueue_wait_nanoseconds.map(seconds),
         "involuntary_switches": reading.involuntary_switches,
@@ -265,6 +270,7 @@ fn peers(row: &wire::MpiRankPeers) -> impl Iterator<Item = Value> {
         json!({
             "job_key": row.job_key,
             "rank": row.rank,
+            "time": to_rfc3339(row.time),
             "peer": cell.peer,
             "kind": row.kind,
             "bytes": cell.bytes,
@@ -277,6 +283,7 @@ fn pvar(pvar: &wire::MpiPvarSample) -> Value {
     json!({
         "job_key": pvar.job_key,
         "rank": pvar.rank,
+        "time": to_rfc3339(pvar.time),
         "name": pvar.name,
         "element": pvar.element,
         "value": pvar.value,
@@ -287,8 +294,19 @@ fn event(event: &wire::Event) -> Value {
     json!({ "time": to_rfc3339(event.time), "kind": event.kind, "severity": event.severity, "text": event.text })
 }
 
+fn self_metric(value: &wire::SelfStat) -> Value {
+    json!({
+        "time": to_rfc3339(value.time),
+        "source": value.source,
+        "name": value.name,
+        "value": value.value,
+    })
+}
+
 fn coverage(round: &wire::Coverage) -> Value {
     json!({
+        "time": to_rfc3339(round.time),
+        "source": round.source,
         "expected": round.expected,
         "read": round.read,
         "failed": round.failed,

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::health::AgentHealth;
 use crate::latest::LastValues;
 use crate::node;
+use crate::recorder::Recording;
 use crate::sources::Sources;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct AgentMetrics {
     pub spool: Spool,
     /// What was sent.
     pub shipped: Arc<ShipStats>,
+    /// What stays here.
+    pub recording: Recording,
     /// What is wrong now.
     pub health: AgentHealth,
     /// Whether `/metrics` has its address.
@@ -58,6 +61,7 @@ impl AgentMetrics {
         self.sources.report(&self.metrics);
         let reported = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
         reported.into_iter().for_each(|(part, metric, value)| self.metrics.set(part, metric, value));
+        self.recording.report(&self.metrics);
         self.metrics.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
         #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
         self.metrics.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);

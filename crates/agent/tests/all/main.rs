@@ -11,4 +11,5 @@ mod mpi;
 mod mpi_faults;
 mod node;
 mod ranks;
+mod recorder;
 mod start;

@@ -100,6 +100,10 @@ metrics! { ALL, SelfStats:
     1240 SPOOL_DAMAGED_SEGMENTS "spool_damaged_segments" Counter Count Wraps(63), "Segments of the spool found damaged; the files are set aside as *.bad, what is good of them is delivered.", "counted by the daemon";
     1241 SPOOL_LOST_ENTRIES "spool_lost_entries" Counter Count Wraps(63), "Entries lost with damaged spots of the spool, by the sequences around them; part of dropped_records, too.", "counted by the daemon";
     1242 SPOOL_DAMAGED_BYTES "spool_damaged_bytes" Counter Bytes Wraps(63), "Bytes of damaged spots of the spool.", "counted by the daemon";
+    1280 RECORDER_BYTES "recorder_bytes" Gauge Bytes Wraps(63), "Bytes of the recorder: records in full resolution that stay on the node for a while.", "counted by the daemon";
+    1281 RECORDER_SPAN_SECONDS "recorder_span_seconds" Gauge Seconds Wraps(63), "How far the recorder reaches back, from its oldest record to its newest one.", "counted by the daemon";
+    1282 RECORDER_ERRORS "recorder_errors" Counter Count Wraps(63), "Failed writes and removals of the recorder, those on a full disk included.", "counted by the daemon";
+    1283 RECORDER_DAMAGED_BLOCKS "recorder_damaged_blocks" Counter Count Wraps(63), "Torn or damaged spots that the recorder found when it was opened; each costs the rest of its segment, at most a minute.", "counted by the daemon";
     1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Connections to the collector that have not proved yet who they are.", "counted by the daemon";
     1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Connections to the collector that are open, with or without a stream of entries.", "counted by the daemon";
     1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
