@@ -139,8 +139,12 @@ pub struct TableForm {
     pub assumes: &'static str,
 }
 
-/// Cells of operations of a rank that change in a second: `make demo` has 70, a rank of one loop with a few operations 10.
+/// Cells of operations of a rank: one loop with a few operations has 10.
 const CELLS_PER_RANK: f64 = 10.0;
+
+/// `[mpi] fold_seconds` and `rank_seconds` of agent.toml.
+const FOLD_SECONDS: f64 = 10.0;
+const RANK_SECONDS: f64 = 60.0;
 
 /// Peers of a rank to which it sends in each second: a stencil in two dimensions.
 const PEERS_PER_RANK: f64 = 4.0;
@@ -213,10 +217,9 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         .assuming("one library reads each link"),
     readings("gpu_pcie_counters", |s| s.gpus() / s.node_seconds, |_| 148.0),
     readings("gpu_pm_counters", NONE, |_| 220.0).assuming(OFF),
-    readings("mpi_ops", |s| s.ranks() * CELLS_PER_RANK, |_| 242.0)
-        .assuming("10 cells of a rank change in a second"),
-    readings("mpi_peers", |s| s.ranks() * PEERS_PER_RANK, |_| 176.0)
-        .assuming("a rank sends to 4 peers in each second"),
+    readings("mpi_ops", NONE, |_| 242.0).assuming("no agents of versions before rows were folded"),
+    readings("mpi_peers", |s| s.ranks() * PEERS_PER_RANK / RANK_SECONDS, |_| 176.0)
+        .assuming("a rank sends to 4 peers"),
     readings("mpi_pvars", NONE, |_| 207.0).assuming(OFF),
     readings("mpi_regions", NONE, |_| 186.0).assuming("programs without annotations"),
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
@@ -228,6 +231,10 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     .assuming("a rank sends to 4 peers in each second, [mpi] traffic_rows_per_second"),
     readings("mpi_sampled_calls", Site::mpi_nodes, |_| 596.0)
         .assuming("a node has one set of samples in a second"),
+    // Bytes of these two by their columns, not measured: arrays of 10 cells; a row of mpi_ops and six numbers.
+    readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 1400.0).assuming("a rank has 10 cells"),
+    readings("mpi_node_cells", |s| s.mpi_nodes() * CELLS_PER_RANK / FOLD_SECONDS, |_| 290.0)
+        .assuming("a node's ranks have the same 10 cells"),
     readings("mpi_trace", NONE, |_| 0.0).assuming("only where requested"),
     readings("mpi_clock", NONE, |_| 0.0).assuming("only where requested"),
     readings("events", NONE, |_| 0.0).chunks_of(24).assuming("few"),
