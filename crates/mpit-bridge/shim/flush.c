@@ -431,6 +431,11 @@ static void push_all(int with_pvars, enum tl_trace_part part) {
 
 void tl_flush_last(void) {
     push_all(1, TL_TRACE_ALL);
+    if (!tl_channel_connected()) return;
+    /* Upon which the agent reads what the kernel counted of this process, which may be gone when the goodbye comes. */
+    tl_frame_begin(&other, TL_STATUS);
+    put_status(&other);
+    tl_channel_send(&other, patience());
 }
 
 void tl_flush_finish(enum tl_bye_reason reason, int with_pvars) {

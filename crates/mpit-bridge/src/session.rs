@@ -331,6 +331,8 @@ impl Session {
             }
             (None, _) => return Err(Malformed::NoHello),
             (Some(rank), frame) => {
+                // Each minute, and before MPI_Finalize: when the goodbye comes its process may have ended.
+                let is_status = matches!(frame, Frame::Status(_));
                 let mut batch = rank.take(header, frame, now)?;
                 *cost = rows(&batch).max(*cost);
                 if let Some(report) = rank.take_traffic() {
@@ -341,7 +343,10 @@ impl Session {
                 if left_out > 0 {
                     self.user.exceeds(Quota::Traces, left_out);
                 }
-                // Its process runs on for a moment.
+                if let Some(target) = self.target.as_ref().filter(|_| is_status) {
+                    batch.mpi_scheduling.extend(scheduling::read(&self.shared.config.proc, target, now.utc));
+                }
+                // Its process mostly runs on for a moment.
                 if let Some(target) = self.target.take_if(|_| rank.ended().is_some()) {
                     batch.mpi_scheduling.extend(scheduling::read(&self.shared.config.proc, &target, now.utc));
                 }
