@@ -141,7 +141,7 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
     let folded = folded.filter_map(|cell| cell.sums.as_ref());
     let newest = folded
         .filter(|sums| sums.operation == "allreduce" && sums.size_class_bytes == ALLREDUCE_BYTES)
-        .last();
+        .next_back();
     let newest = newest.map(|sums| (sums.calls, sums.bytes));
     assert_eq!(newest, Some((RANKS * ROUNDS, RANKS * ROUNDS * ALLREDUCE_BYTES)));
     assert!(batches.iter().all(|batch| batch.mpi_ops.is_empty()));
