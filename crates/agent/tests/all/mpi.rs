@@ -138,10 +138,9 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
     assert_eq!(last, expected.collect());
     // The node's sums are the ranks' together, and no rank's reports have rows of their own.
     let folded = batches.iter().flat_map(|batch| &batch.mpi_node_cells).flat_map(|record| &record.cells);
-    let folded = folded.filter_map(|cell| cell.sums.as_ref());
-    let newest = folded
-        .filter(|sums| sums.operation == "allreduce" && sums.size_class_bytes == ALLREDUCE_BYTES)
-        .next_back();
+    let mut folded = folded.filter_map(|cell| cell.sums.as_ref());
+    let newest =
+        folded.rfind(|sums| sums.operation == "allreduce" && sums.size_class_bytes == ALLREDUCE_BYTES);
     let newest = newest.map(|sums| (sums.calls, sums.bytes));
     assert_eq!(newest, Some((RANKS * ROUNDS, RANKS * ROUNDS * ALLREDUCE_BYTES)));
     assert!(batches.iter().all(|batch| batch.mpi_ops.is_empty()));
