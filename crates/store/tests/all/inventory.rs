@@ -385,7 +385,7 @@ async fn totals_are_the_last_cumulative_values_summed_over_epochs() {
             "SELECT job_key || ' ' || rank || ' ' || operation || ' ' || calls FROM mpi_op_totals ORDER BY 1",
         )
         .await;
-    assert_eq!(totals, ["slurm:42.0 2 allreduce 16", "slurm:42.0 2 barrier 6"]);
+    assert_eq!(totals, ["slurm:42.0 2 allreduce 16", "slurm:42.0 2 barrier 6", "slurm:42.0 2 scan 2"]);
     let peers =
         bench.texts("SELECT rank || '>' || peer || ' ' || kind || ' ' || bytes FROM mpi_peer_totals").await;
     assert_eq!(peers, ["2>3 logical 81920"]);
