@@ -5,12 +5,6 @@
 //! are those of a busy site at default settings: every port, link and rank moves data all the time. An idle one has fewer,
 //! because senders leave out rows of counters that stand still.
 
-mod observed;
-mod predict;
-
-pub use observed::{ObservedTable, observed_site, observed_tables};
-pub use predict::{SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};
-
 use throughline_sample::catalogue::{HYPERTABLES, Table};
 
 /// What a row is.

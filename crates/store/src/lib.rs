@@ -36,6 +36,7 @@ mod retention;
 mod rollup_kind;
 mod rollups;
 mod schema;
+mod size;
 mod sql_parts;
 mod terms;
 pub mod testing;
@@ -51,10 +52,7 @@ pub use cluster::{
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};
-pub use forms::{
-    FORMS, Form, Keep, ObservedTable, Site, SizePrediction, TableForm, TableSize, WAL_BYTES_MAX,
-    observed_site, observed_tables, predict_size,
-};
+pub use forms::{FORMS, Form, Keep, Site, TableForm};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
     make_link_shares,
@@ -65,6 +63,9 @@ pub use probe::{DatabaseVersions, database_versions, probe};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;
+pub use size::{
+    ObservedTable, SizePrediction, TableSize, WAL_BYTES_MAX, observed_site, observed_tables, predict_size,
+};
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};

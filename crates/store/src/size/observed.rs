@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use tokio_postgres::Client;
 
-use super::Site;
 use crate::Error;
+use crate::forms::Site;
 
 /// A hypertable with chunks.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{FORMS, Form, Site};
 use crate::Retention;
+use crate::forms::{FORMS, Form, Site, TableForm};
 use crate::rollup_kind::Kind;
 
 /// The write-ahead log at most, as the private cluster is configured on a large disk; bytes.
@@ -88,7 +88,7 @@ impl SizePrediction {
 
 /// Predicts the size of a site's database with this retention.
 pub fn predict_size(site: &Site, retention: &Retention) -> SizePrediction {
-    let size = |form: &super::TableForm| TableSize {
+    let size = |form: &TableForm| TableSize {
         table: form.table,
         form: form.form,
         rows_per_second: (form.rows)(site),
