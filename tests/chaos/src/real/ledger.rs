@@ -11,8 +11,6 @@ use throughline_store::PrivateCluster;
 
 /// What an entry of a writer must have behind it to be safe: what the spool states.
 const WRITER_SAFE_AFTER: Duration = Duration::from_secs(1);
-/// The same for a rank's push: its socket, the agent's batch of half a second, its spool.
-const RANK_SAFE_AFTER: Duration = Duration::from_secs(4);
 
 /// Compares all; fails with the first thing that is wrong.
 pub fn compare(site: &mut Site) -> anyhow::Result<()> {
