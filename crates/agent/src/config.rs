@@ -296,7 +296,7 @@ pub struct Mpi {
     pub bin_seconds: Seconds,
     /// How often a rank sends its bins.
     pub push_interval_seconds: Seconds,
-    /// How often operations have rows, summed over a job's ranks on the node.
+    /// How often operations and traffic have rows, summed over a job's ranks on the node.
     pub fold_seconds: Seconds,
     /// How often each rank has a row of its own; it has an exact one when it ends.
     pub rank_seconds: Seconds,

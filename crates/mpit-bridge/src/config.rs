@@ -105,6 +105,8 @@ pub struct Limits {
     pub trace: TraceLimits,
     /// Rows of traffic by operation that all jobs together become in a second; more come at longer intervals.
     pub traffic_rows_per_second: u32,
+    /// Shortest time between two sets of such rows of a job, seconds; they come at its whole multiples in UTC.
+    pub traffic_seconds: u32,
 }
 
 impl Default for Limits {
@@ -119,6 +121,7 @@ impl Default for Limits {
             window: WindowLimits::default(),
             trace: TraceLimits::default(),
             traffic_rows_per_second: 200,
+            traffic_seconds: 1,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::operations::{is_unreported, operation_name};
 use crate::quota::{Held, Quotas, Resource, User};
 use crate::sampled_calls::{NamedSample, SampledCalls};
 use crate::status::Quota;
+use crate::traffic_cells::{Cell, CellKey, Kind, Sums};
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,12 +20,11 @@ use throughline_sample::catalogue::{TRAFFIC_BYTES, TRAFFIC_MESSAGES};
 use throughline_sample::wire::{Batch, MpiNodeTraffic, MpiPeerCell};
 use throughline_shares::collective::Library;
 
-/// Shortest time between two records of a job, which end at its whole multiples: ranks report at whole seconds of UTC, and
-/// ports are read there.
+/// Records of jobs end at whole multiples of it: ranks report at whole seconds of UTC, and ports are read there.
 const INTERVAL_NANOSECONDS: i64 = 1_000_000_000;
 /// What ranks report at a whole second has come so much later.
 const ARRIVED_NANOSECONDS: i64 = 250_000_000;
-/// Longest one, in the same, however many cells change: what is older says little about a link's present.
+/// Longest time between two records of a job, in the same, however many cells change: what is older says little about a link's present.
 const INTERVALS_MAX: i64 = 300;
 /// All that a rank reports at once comes within this time; its next report comes a second later.
 const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
@@ -85,58 +85,6 @@ pub(crate) struct NamedCollective {
     pub algorithm: Arc<str>,
     pub calls: u64,
     pub bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Kind {
-    Measured,
-    Modelled,
-    Logical,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Modelled => "modelled",
-            Self::Logical => "logical",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct CellKey {
-    operation: u16,
-    kind: Kind,
-    is_read: bool,
-    peer: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
-    bytes: u64,
-    messages: u64,
-}
-
-impl Sums {
-    /// What a sum has grown by; one that fell began anew.
-    fn since(self, before: Self) -> Self {
-        if self.bytes < before.bytes || self.messages < before.messages {
-            return self;
-        }
-        Self { bytes: self.bytes - before.bytes, messages: self.messages - before.messages }
-    }
-
-    fn add(&mut self, more: Self) {
-        self.bytes = self.bytes.wrapping_add(more.bytes);
-        self.messages = self.messages.wrapping_add(more.messages);
-    }
-}
-
-#[derive(Debug, Default)]
-struct Cell {
-    now: Sums,
-    sent: Sums,
 }
 
 /// Calls of a collective, reported and laid out; `messages` are calls.
@@ -210,14 +158,19 @@ pub(crate) fn until_round(now: i64) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     rows_per_second: u32,
+    /// Shortest time between two records of a job, in [`INTERVAL_NANOSECONDS`]. Records end at its whole multiples, as windows
+    /// of link shares do.
+    intervals: i64,
     jobs: HashMap<String, JobHere>,
     layouts: Layouts,
 }
 
 impl Ledger {
-    /// `rows_per_second`: of all jobs together, as far as intervals can be longer.
-    pub fn new(rows_per_second: u32) -> Self {
-        Self { rows_per_second: rows_per_second.max(1), jobs: HashMap::new(), layouts: Layouts::default() }
+    /// `rows_per_second`: of all jobs together, as far as intervals can be longer. `seconds`: the shortest interval.
+    pub fn new(rows_per_second: u32, seconds: u32) -> Self {
+        let intervals = i64::from(seconds).clamp(1, INTERVALS_MAX);
+        let rows_per_second = rows_per_second.max(1);
+        Self { rows_per_second, intervals, jobs: HashMap::new(), layouts: Layouts::default() }
     }
 
     /// A rank is here, perhaps not for the first time.
@@ -277,7 +230,7 @@ impl Ledger {
             if job.due <= now {
                 let (records, rows) = job.records(key, now, &mut self.layouts);
                 let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-                job.due = now + (rows / share.max(1)).clamp(1, INTERVALS_MAX) * INTERVAL_NANOSECONDS;
+                job.due = due(now, (rows / share.max(1)).min(INTERVALS_MAX), self.intervals);
                 batch.mpi_traffic = records;
             }
             if !batch.mpi_traffic.is_empty() || !batch.mpi_sampled_calls.is_empty() {
@@ -301,6 +254,13 @@ impl Ledger {
             self.jobs.iter().map(|(key, job)| (key.clone(), job.account.user.clone())).collect();
         keys.into_iter().map(|(key, user)| (user, self.finish(&key, now))).collect()
     }
+}
+
+/// When the next records are made: at the first whole multiple of the shortest interval that is so many seconds away.
+fn due(now: i64, seconds: i64, intervals: i64) -> i64 {
+    let shortest = intervals * INTERVAL_NANOSECONDS;
+    let earliest = now + (seconds * INTERVAL_NANOSECONDS).max(1);
+    (earliest + shortest - 1).div_euclid(shortest) * shortest
 }
 
 impl JobHere {

@@ -29,7 +29,7 @@ impl Bench {
         let limits = QuotaLimits { traffic_bytes, ..QuotaLimits::default() };
         let quotas = Quotas::new(limits, 16, Accounts::default(), counters);
         let user = quotas.user(1000, Instant::now());
-        Self { ledger: Ledger::new(rows_per_second), quotas, user }
+        Self { ledger: Ledger::new(rows_per_second, 1), quotas, user }
     }
 
     fn join(&mut self, rank: u32, start: i64, now: i64) -> RankId {
@@ -269,4 +269,16 @@ fn records_end_at_whole_seconds_whenever_they_are_made() {
     {
         assert_eq!(until_round(now).as_nanos(), u128::from(wait.unsigned_abs()));
     }
+}
+
+#[test]
+fn records_end_where_windows_of_shares_do() {
+    const SECOND: i64 = 1_000_000_000;
+    assert_eq!(due(20 * SECOND, 0, 10), 30 * SECOND);
+    // A job that began in between comes into step.
+    assert_eq!(due(23 * SECOND, 0, 10), 30 * SECOND);
+    assert_eq!(due(20 * SECOND, 10, 10), 30 * SECOND);
+    assert_eq!(due(20 * SECOND, 11, 10), 40 * SECOND);
+    assert_eq!(due(20 * SECOND, 0, 1), 21 * SECOND);
+    assert_eq!(due(20 * SECOND, 4, 1), 24 * SECOND);
 }

@@ -42,6 +42,7 @@ mod status;
 mod throttle;
 pub mod trace;
 mod trace_box;
+mod traffic_cells;
 mod traffic_frame;
 mod variables;
 mod weigh;

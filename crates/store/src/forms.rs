@@ -219,10 +219,10 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
     readings(
         "mpi_traffic",
-        |s| s.mpi_nodes() * (s.ranks_of_node() * PEERS_PER_RANK).min(TRAFFIC_ROWS_PER_NODE),
+        |s| s.mpi_nodes() * (s.ranks_of_node() * PEERS_PER_RANK / FOLD_SECONDS).min(TRAFFIC_ROWS_PER_NODE),
         |_| 256.0,
     )
-    .assuming("a rank sends to 4 peers in each second, [mpi] traffic_rows_per_second"),
+    .assuming("a rank sends to 4 peers, of one operation each, in each 10 s"),
     readings("mpi_sampled_calls", Site::mpi_nodes, |_| 596.0)
         .assuming("a node has one set of samples in a second"),
     // Bytes of these two by their columns, not measured: arrays of 10 cells; a row of mpi_ops and six numbers.

@@ -141,6 +141,8 @@ fn limits(settings: &Mpi) -> Limits {
         quota: settings.quota.limits(),
         window: settings.quota.window(),
         traffic_rows_per_second: settings.traffic_rows_per_second,
+        // Folding has whole seconds, or what is shorter than one.
+        traffic_seconds: u32::try_from(settings.fold_seconds.duration().as_secs()).unwrap_or(u32::MAX),
         trace: TraceLimits {
             records_per_second: settings.trace_records_per_second,
             records_of_job: settings.trace_records_of_job,
