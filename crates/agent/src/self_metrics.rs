@@ -26,9 +26,9 @@ pub const NAME: &str = "agent";
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of metrics between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
-/// Rounds from one report of all of MPI's totals to the next, between which only those that changed are reported: a minute,
-/// so that a series does not end for those who read it back.
-const MPI_ROUNDS: u64 = 6;
+/// Rounds from one report of all figures to the next, between which only those that changed are reported: a minute, so that a
+/// series does not end for those who read it back.
+const ALL_ROUNDS: u64 = 6;
 /// Rounds between two node records, and two reminders that a source does not deliver: one hour.
 const NODE_ROUNDS: u64 = 360;
 
@@ -101,8 +101,9 @@ pub async fn run(
             let seconds = step as f64 / 1e9;
             tracing::warn!(seconds, "the system's clock was set");
         }
-        let mut batch = Batch { self_stats: own.refreshed().records(own.clock.now()), ..Batch::default() };
-        batch.self_stats.extend(last.mpi_records(own.clock.now(), stopping || round % MPI_ROUNDS == 0));
+        let (now, all) = (own.clock.now(), stopping || round % ALL_ROUNDS == 0);
+        let mut batch = Batch { self_stats: own.refreshed().changes(now, all), ..Batch::default() };
+        batch.self_stats.extend(last.mpi_records(now, all));
         if !stopping {
             batch.events = own.sources.changes(own.clock.now(), round % NODE_ROUNDS == NODE_ROUNDS - 1);
         }

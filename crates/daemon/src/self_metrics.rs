@@ -12,7 +12,14 @@ const PREFIX: &str = "throughline_";
 /// A shared set of metrics by part of the process (`source`) and catalogue metric. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SelfMetrics {
-    values: Arc<Mutex<BTreeMap<Key, f64>>>,
+    values: Arc<Mutex<BTreeMap<Key, Value>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Value {
+    now: f64,
+    /// What the last record had.
+    recorded: Option<f64>,
 }
 
 /// Ordered by source, then by number in the catalogue.
@@ -25,6 +32,10 @@ struct Key {
 impl Key {
     fn order(&self) -> (&'static str, u32) {
         (self.source, self.metric.id)
+    }
+
+    fn record(&self, time: i64, value: f64) -> SelfStat {
+        SelfStat { time, source: self.source.to_owned(), name: self.metric.name.to_owned(), value }
     }
 }
 
@@ -51,33 +62,41 @@ impl SelfMetrics {
         // Exact up to 2^53, which no count of a process reaches.
         #[allow(clippy::cast_precision_loss)]
         let count = count as f64;
-        self.with(|values| *values.entry(Key { source, metric }).or_default() += count);
+        self.with(|values| values.entry(Key { source, metric }).or_default().now += count);
     }
 
     /// Sets a gauge, or a counter that is kept elsewhere.
     pub fn set(&self, source: &'static str, metric: &'static Metric, value: f64) {
-        self.with(|values| values.insert(Key { source, metric }, value));
+        self.with(|values| values.entry(Key { source, metric }).or_default().now = value);
     }
 
     /// The value now, `None` if it was never set.
     #[must_use]
     pub fn get(&self, source: &'static str, metric: &'static Metric) -> Option<f64> {
-        self.with(|values| values.get(&Key { source, metric }).copied())
+        self.with(|values| values.get(&Key { source, metric }).map(|value| value.now))
     }
 
     /// All metrics as records with this time (UTC nanoseconds).
     #[must_use]
     pub fn records(&self, time: i64) -> Vec<SelfStat> {
-        let record = |(key, value): (&Key, &f64)| SelfStat {
-            time,
-            source: key.source.to_owned(),
-            name: key.metric.name.to_owned(),
-            value: *value,
-        };
-        self.with(|values| values.iter().map(record).collect())
+        self.with(|values| values.iter().map(|(key, value)| key.record(time, value.now)).collect())
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<Key, f64>) -> T) -> T {
+    /// Those that changed since their last record of this kind, or all: an agent is one of thousands, and most of its metrics
+    /// stand still. Whoever calls it records all of them often enough that no series ends for its readers.
+    #[must_use]
+    pub fn changes(&self, time: i64, all: bool) -> Vec<SelfStat> {
+        self.with(|values| {
+            let changed = values.iter_mut().filter(|(_, value)| all || value.recorded != Some(value.now));
+            let record = |(key, value): (&Key, &mut Value)| {
+                value.recorded = Some(value.now);
+                key.record(time, value.now)
+            };
+            changed.map(record).collect()
+        })
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<Key, Value>) -> T) -> T {
         // A panic elsewhere can't leave a half-written number: the map stays usable.
         f(&mut self.values.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -87,7 +106,7 @@ impl Expose for SelfMetrics {
     fn expose(&self, page: &mut Page) {
         self.with(|values| {
             for (key, value) in values.iter() {
-                page.metric(key.metric, PREFIX, &[("source", key.source)], *value);
+                page.metric(key.metric, PREFIX, &[("source", key.source)], value.now);
             }
         });
     }
@@ -112,5 +131,19 @@ mod tests {
         metrics.expose(&mut page);
         let text = page.encode(Format::Text);
         assert!(text.contains("throughline_records_total{source=\"nvml\"} 5"), "{text}");
+    }
+    #[test]
+    fn what_stands_still_is_recorded_with_all_only() {
+        let metrics = SelfMetrics::default();
+        metrics.add("nvml", &RECORDS, 2);
+        metrics.set("nvml", &DROPPED_RECORDS, 0.0);
+        let names =
+            |all| -> Vec<String> { metrics.changes(7, all).into_iter().map(|one| one.name).collect() };
+        assert_eq!(names(false).len(), 2);
+        assert!(names(false).is_empty());
+        metrics.add("nvml", &RECORDS, 1);
+        assert_eq!(names(false), ["records"]);
+        assert_eq!(names(true).len(), 2);
+        assert!(names(false).is_empty());
     }
 }
