@@ -248,12 +248,26 @@ impl Agent {
 
     /// Waits until `/metrics` has a line that begins with each of `parts`.
     pub fn wait_for(&self, parts: &[&str]) -> String {
+        let missing = |text: &str| {
+            let missing = parts.iter().find(|part| !text.lines().any(|line| line.starts_with(**part)));
+            missing.map(|part| format!("{part} is not in"))
+        };
+        self.wait_while(missing)
+    }
+
+    /// Waits until no line of `/metrics` begins with `part`.
+    pub fn wait_without(&self, part: &str) {
+        let is_there = |text: &str| text.lines().any(|line| line.starts_with(part));
+        self.wait_while(|text| is_there(text).then(|| format!("{part} is still in")));
+    }
+
+    /// Waits while something is wrong with `/metrics`.
+    fn wait_while(&self, wrong: impl Fn(&str) -> Option<String>) -> String {
         let begin = Instant::now();
         loop {
             let text = self.metrics();
-            let missing = parts.iter().find(|part| !text.lines().any(|line| line.starts_with(**part)));
-            let Some(missing) = missing else { return text };
-            assert!(begin.elapsed() < PATIENCE, "{missing} is not in\n{text}");
+            let Some(wrong) = wrong(&text) else { return text };
+            assert!(begin.elapsed() < PATIENCE, "{wrong}\n{text}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
