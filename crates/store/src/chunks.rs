@@ -19,6 +19,7 @@ pub use encode::number;
 pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
+pub(crate) use series::{EPOCHS, SATURATED, SOURCES};
 pub use series::{Series, TIMES, VERSION, series_chunks, unpack};
 pub use xor::{Chunk, chunks};
 

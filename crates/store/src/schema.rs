@@ -1,9 +1,10 @@
-//! The current schema: functions and views as files, applied where they differ from what is installed, and a text that
+//! The current schema: functions and views as files, or made from the catalogue, applied where they differ from what is installed, and a text that
 //! shows the whole schema. Tables change by migrations only ([`crate::migrate`]).
 
 mod dependents;
 mod install;
 mod objects;
+mod readings;
 mod text;
 
 pub(crate) use install::{Fault, LOCK_LIMIT, install, readers_of_views};

@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::dependents::{Removed, oids, remove};
-use super::objects::{OBJECTS, ObjectKind};
+use super::objects::{OBJECTS, Object, ObjectKind};
 use crate::Error;
 
 /// How long a statement of such a transaction waits for a lock. Less than PostgreSQL's `deadlock_timeout` of one second: where a reader of
@@ -98,7 +98,7 @@ struct State {
 impl State {
     async fn read(transaction: &Transaction<'_>) -> Result<State, Fault> {
         let what = "comparing functions and views with those of this program";
-        let texts: Vec<&str> = OBJECTS.iter().map(|object| object.sql).collect();
+        let texts: Vec<_> = OBJECTS.iter().map(Object::sql).collect();
         let query =
             "SELECT md5(sql) FROM unnest($1::text[]) WITH ORDINALITY AS t (sql, place) ORDER BY place";
         let rows = transaction.query(query, &[&texts]).await.map_err(Fault::sql(what))?;
@@ -180,7 +180,7 @@ async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Remo
     let what = format!("creating the {} {}", object.kind.name(), object.name);
     let before = oids(transaction, object.kind, object.name).await?;
     transaction.batch_execute("SAVEPOINT object").await.map_err(Fault::sql(&what))?;
-    let Err(refusal) = transaction.batch_execute(object.sql).await else {
+    let Err(refusal) = transaction.batch_execute(&object.sql()).await else {
         transaction.batch_execute("RELEASE object").await.map_err(Fault::sql(&what))?;
         return Ok(Vec::new());
     };
@@ -189,7 +189,7 @@ async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Remo
     }
     transaction.batch_execute("ROLLBACK TO object; RELEASE object").await.map_err(Fault::sql(&what))?;
     let removed = remove(transaction, object.kind, object.name, &before).await?;
-    transaction.batch_execute(object.sql).await.map_err(Fault::sql(&what))?;
+    transaction.batch_execute(&object.sql()).await.map_err(Fault::sql(&what))?;
     Ok(removed)
 }
 

@@ -78,7 +78,7 @@ pub async fn schema_text(database: &Database) -> Result<String, Error> {
     }
     for object in OBJECTS {
         text.push('\n');
-        text.push_str(object.sql);
+        text.push_str(&object.sql());
     }
     Ok(text)
 }

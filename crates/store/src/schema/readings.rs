@@ -1,0 +1,90 @@
+//! Functions that return the readings of ports, rows and packed hours alike. They name each metric of a table several times,
+//! so they are made from the catalogue: a new counter is in them.
+
+use throughline_sample::catalogue::Metric;
+
+use crate::chunks::{EPOCHS, SATURATED, SOURCES, TIMES};
+use crate::rollup_kind::Kind;
+use crate::sql_parts::has_saturation;
+
+/// Of fabric ports.
+pub(crate) fn ib_port_readings() -> String {
+    readings(Kind::IbPorts, "ib_port_readings", "fabric ports")
+}
+
+/// Of hosts' own adapter ports.
+pub(crate) fn host_port_readings() -> String {
+    readings(Kind::HostPorts, "host_port_readings", "hosts'' own adapter ports")
+}
+
+/// All metrics of these kinds are integers.
+fn readings(kind: Kind, function: &str, things: &str) -> String {
+    let (id, rows, blocks) = (kind.id(), kind.readings(), kind.blocks());
+    let metrics = kind.catalogue().metrics();
+    let saturates = metrics.iter().any(|metric| has_saturation(metric));
+    let lines =
+        |line: &dyn Fn(&Metric) -> String| -> String { metrics.iter().map(|metric| line(metric)).collect() };
+    let when_saturates = |text: &str| if saturates { text.to_owned() } else { String::new() };
+    let unpacked = |function: &str, series: i64, column: &str| {
+        format!(
+            "               {function}((SELECT b.samples FROM {blocks} b WHERE b.metric = {series} AND b.{id} = m.{id}\n                   \
+             AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS {column},\n"
+        )
+    };
+    let value = |metric: &Metric| {
+        let name = metric.name;
+        if has_saturation(metric) {
+            format!(
+                ",\n        CASE WHEN '{name}' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.{name}[r.number] END"
+            )
+        } else {
+            format!(",\n        h.{name}[r.number]")
+        }
+    };
+    let series = [
+        unpacked("packed_integers", TIMES.into(), "times"),
+        unpacked("packed_integers", EPOCHS.into(), "epochs"),
+        unpacked("packed_texts", SOURCES.into(), "sources"),
+        when_saturates(&unpacked("packed_texts", SATURATED.into(), "saturated")),
+        lines(&|metric| unpacked("packed_integers", metric.id.into(), metric.name)),
+    ]
+    .concat();
+    format!(
+        r#"CREATE OR REPLACE FUNCTION {function}(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, {id} integer, epoch timestamptz, source text{declared_saturated}{declared})
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.{id}, c.epoch, c.source{row_saturated}{of_rows}
+    FROM {rows} c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.{id}, packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
+    FROM (
+        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
+        -- use is neither read nor unpacked.
+        SELECT m.{id},
+{series}
+        FROM {blocks} m, packed_state s
+        WHERE s.readings = '{rows}' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.{id}, m.time
+    ) h
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION {function} IS
+    'Readings of {things} from since to until, as {rows} has them: rows, and hours that are packed only. Condition '
+    '{id}, so that no others are unpacked.';
+"#,
+        declared_saturated = when_saturates(", saturated text[]"),
+        declared = lines(&|metric| format!(",\n    {} bigint", metric.name)),
+        row_saturated = when_saturates(", c.saturated"),
+        of_rows = lines(&|metric| format!(",\n        c.{}", metric.name)),
+        packed_saturated = when_saturates(", h.saturated[r.number]::text[]"),
+        packed = lines(&value),
+        series = series.trim_end_matches(",\n"),
+    )
+}
