@@ -74,7 +74,7 @@ enum Action {
 /// 64 for a wrong configuration, 69 when programs or the server are not there, 77 without permission.
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
-    let retention = config.retention()?;
+    let retention = config.retention.times()?;
     let url = arguments.database_url.or(config.database.url);
     let place = Place {
         options: ClusterOptions {

@@ -3,6 +3,10 @@
 //! Pure functions over bytes. A reader never trusts a length, never allocates more than the message holds, and
 //! says why it refused. What the words mean is in `protocol/README.md`.
 
+mod algorithm_source;
+
+pub use algorithm_source::AlgorithmSource;
+
 use crate::open_frame::{self, OpenCall};
 use crate::status::Malformed;
 use crate::trace;
@@ -87,36 +91,6 @@ pub struct Cell {
     pub wait_nanoseconds: Option<u64>,
     /// What was received; `None` where nothing was.
     pub received_bytes: Option<u64>,
-}
-
-/// How the algorithm of a collective is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AlgorithmSource {
-    /// The operation has none.
-    #[default]
-    None,
-    /// Nobody says.
-    Unknown,
-    /// Its function was observed at work.
-    Observed,
-    /// A performance variable counted it.
-    Pvar,
-    /// A setting requests it.
-    Forced,
-}
-
-impl AlgorithmSource {
-    /// The word in records; empty for [`AlgorithmSource::None`].
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Unknown => "unknown",
-            Self::Observed => "observed",
-            Self::Pvar => "pvar",
-            Self::Forced => "forced",
-        }
-    }
 }
 
 /// What a number of this rank means.
@@ -373,7 +347,7 @@ impl<'a> Reader<'a> {
             size_class_bytes: if class == 0 { 0 } else { 1 << (class - 1) },
             region,
             algorithm,
-            algorithm_source: algorithm_source(source)?,
+            algorithm_source: AlgorithmSource::of_number(source)?,
             calls: self.u64()?,
             bytes: self.u64()?,
             elapsed_nanoseconds: self.u64()?,
@@ -474,12 +448,6 @@ fn name(bytes: &[u8]) -> Result<String, Malformed> {
     let text = String::from_utf8_lossy(bytes);
     // Bytes that are no text become characters of three.
     Ok(clean_text(&text, NAME_BYTES).into_owned())
-}
-
-fn algorithm_source(number: u16) -> Result<AlgorithmSource, Malformed> {
-    use AlgorithmSource::{Forced, None, Observed, Pvar, Unknown};
-    const SOURCES: [AlgorithmSource; 5] = [None, Unknown, Observed, Pvar, Forced];
-    SOURCES.get(usize::from(number)).copied().ok_or(Malformed::Body)
 }
 
 fn class_name(class: u16) -> Result<&'static str, Malformed> {

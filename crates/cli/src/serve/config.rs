@@ -2,9 +2,11 @@
 
 mod export;
 mod report;
+mod retention;
 
 use export::ExportConfig;
 use report::ReportConfig;
+use retention::{RETENTION_SECONDS_MAX, RetentionConfig, UpkeepConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,13 +24,7 @@ use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_sample::Guid;
-use throughline_store::{Database, Groups, Retention};
-
-/// Longest retention: a century, which every time type involved can subtract from now.
-const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
-
-/// Shortest time of rows: alerts look back an hour at most (alerts/rules), and hours are packed whole.
-const ROWS_SECONDS_MIN: u64 = 2 * 3600;
+use throughline_store::{Database, Groups};
 
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
@@ -38,9 +34,6 @@ const WRITERS: usize = 2;
 
 /// The most of them: PostgreSQL has 100 connections by default.
 const WRITERS_MAX: usize = 16;
-
-/// Shortest silence that says anything: agents report each job once a minute.
-const JOB_SILENCE_SECONDS_MIN: u64 = 180;
 
 /// Most samples of one remote-read: what a Prometheus with default settings takes is a hundredth of it.
 const SAMPLES_MAX: u64 = 5_000_000_000;
@@ -340,50 +333,6 @@ impl QueryConfig {
     }
 }
 
-/// `[upkeep]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct UpkeepConfig {
-    /// Whether this server may do it; of several one does.
-    pub enabled: bool,
-    /// Time between two rounds of retention.
-    pub interval_seconds: u64,
-    /// How long nodes may say nothing of a job before their ranks of it count as ended.
-    pub job_silence_seconds: u64,
-}
-
-impl Default for UpkeepConfig {
-    fn default() -> Self {
-        Self { enabled: true, interval_seconds: 600, job_silence_seconds: 900 }
-    }
-}
-
-/// `[retention]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RetentionConfig {
-    /// For tables that are not named below.
-    pub default_seconds: u64,
-    /// For the tables of minutes that are not named below.
-    pub minutes_seconds: u64,
-    /// For how long readings of ports are rows before they are packed only; 0 for as long as they are kept.
-    pub rows_seconds: u64,
-    /// By hypertable, in seconds.
-    pub table_seconds: BTreeMap<String, u64>,
-}
-
-impl Default for RetentionConfig {
-    fn default() -> Self {
-        let usual = Retention::default();
-        Self {
-            default_seconds: usual.of("").as_secs(),
-            minutes_seconds: usual.minutes().as_secs(),
-            rows_seconds: 0,
-            table_seconds: BTreeMap::new(),
-        }
-    }
-}
-
 impl ServerConfig {
     /// Refuses what cannot work, naming the key.
     ///
@@ -443,52 +392,13 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// How long rows are kept.
-    ///
-    /// # Errors
-    /// A time is out of range, or a table is none of ours (64).
-    pub fn retention(&self) -> Result<Retention, Failure> {
-        let minutes = retention_time("retention.minutes_seconds", self.retention.minutes_seconds)?;
-        let default = retention_time("retention.default_seconds", self.retention.default_seconds)?;
-        let mut retention = Retention::for_all(default).with_minutes(minutes);
-        if self.retention.rows_seconds > 0 {
-            if self.retention.rows_seconds < ROWS_SECONDS_MIN {
-                return Err(Failure::usage(format!(
-                    "retention.rows_seconds = {}: must be 0 or at least {ROWS_SECONDS_MIN}, as alerts and live views read an hour \
-                     of rows",
-                    self.retention.rows_seconds
-                )));
-            }
-            let rows = retention_time("retention.rows_seconds", self.retention.rows_seconds)?;
-            retention = retention.with_rows(rows);
-        }
-        for (table, seconds) in &self.retention.table_seconds {
-            let key = format!("retention.table_seconds.{table}");
-            retention
-                .set(table, retention_time(&key, *seconds)?)
-                .map_err(|why| Failure::usage(format!("{key}: {why}")))?;
-        }
-        Ok(retention)
-    }
-
     /// What the role upkeep shall do, without what needs files (`report.receiver()`).
     ///
     /// # Errors
     /// As [`ServerConfig::check`].
     pub fn upkeep_options(&self) -> Result<upkeep::Options, Failure> {
-        if self.upkeep.interval_seconds == 0 {
-            return Err(Failure::usage("upkeep.interval_seconds = 0: must be at least 1"));
-        }
-        let retention = self.retention()?;
-        if self.upkeep.job_silence_seconds < JOB_SILENCE_SECONDS_MIN {
-            return Err(Failure::usage(format!(
-                "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents report their \
-                 jobs once a minute",
-                self.upkeep.job_silence_seconds
-            )));
-        }
-        let job_silence = retention_time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
-        let interval = Duration::from_secs(self.upkeep.interval_seconds);
+        let (interval, job_silence) = self.upkeep.times()?;
+        let retention = self.retention.times()?;
         Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()?, webhook: None })
     }
 
@@ -508,14 +418,6 @@ impl ServerConfig {
         }
         Ok(Groups::new(self.groups.clone()))
     }
-}
-
-/// A time that every time type involved can subtract from now.
-fn retention_time(key: &str, seconds: u64) -> Result<Duration, Failure> {
-    if (1..=RETENTION_SECONDS_MAX).contains(&seconds) {
-        return Ok(Duration::from_secs(seconds));
-    }
-    Err(Failure::usage(format!("{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds")))
 }
 
 #[cfg(test)]
