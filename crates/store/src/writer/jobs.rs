@@ -60,6 +60,8 @@ impl Jobs {
         if touched.is_empty() {
             return Ok(());
         }
+        let touched: Vec<i32> = touched.into_iter().collect();
+        transaction.execute(LOCK_JOBS, &[&touched]).await.map_err(failed("inventory: jobs"))?;
         let reported_by = &self.reported_by;
         let jobs =
             self.jobs.into_iter().map(|(id, job)| (id, job_row(id, &job, reported_by.get(&id)))).collect();
@@ -68,7 +70,6 @@ impl Jobs {
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
         execute(transaction, "ranks that report again", REOPEN_RANKS, self.nodes.clone()).await?;
         execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
-        let touched: Vec<i32> = touched.into_iter().collect();
         transaction.execute(SETTLE_JOBS, &[&touched]).await.map_err(failed("inventory: ends of jobs"))?;
         Ok(())
     }
@@ -96,6 +97,10 @@ fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>)
         "hca_numa_nodes": (!rank.hca_numa_nodes.is_empty()).then_some(&rank.hca_numa_nodes),
     })
 }
+
+/// One transaction at a time changes a job ($1): each reads what ranks other nodes have reported, and of two that commit at once
+/// neither would see that the other's ranks have ended.
+const LOCK_JOBS: &str = "SELECT FROM job WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 /// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
 const UPDATE_JOBS: &str = "

@@ -94,6 +94,29 @@ fn rank(rank: u32, host: &str, start: i64, end: Option<(i64, &str)>) -> JobRank 
     }
 }
 
+/// Two connections write at a time, and each commits only after the other has read the job's ranks.
+#[tokio::test]
+async fn a_job_ends_whose_last_ranks_are_reported_by_two_writers_at_once() {
+    let mut bench = Bench::new().await;
+    bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 0, None) }).await;
+    bench.send(Batch { job_ranks: vec![rank(1, "n2", 0, None)], ..job("n2", 0, None) }).await;
+    let slow_commit = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON job_rank DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION wait()";
+    bench.client.batch_execute(slow_commit).await.unwrap();
+    let end = |number, node: &str, at| {
+        let over = rank(number, node, 0, Some((at, "clean")));
+        entry(Uuid::new_v4(), 1, Batch { job_ranks: vec![over], ..job(node, at, Some(at)) })
+    };
+    let mut other = Writer::new(bench.database.clone());
+    let (first, second) = ([end(0, "n1", 8)], [end(1, "n2", 9)]);
+    let (first, second) = tokio::join!(bench.writer.write(&first), other.write(&second));
+    assert_eq!((first.unwrap().quarantined, second.unwrap().quarantined), (0, 0));
+    assert_eq!(bench.ranks().await, ["0@n1 0 8 clean", "1@n2 0 9 clean"]);
+    assert_eq!(bench.job_end().await, "9");
+}
+
 #[tokio::test]
 async fn a_job_runs_until_its_last_rank_on_any_node_ends() {
     let mut bench = Bench::new().await;
