@@ -22,7 +22,7 @@ static int was_initialized(void) {
     return is_initialized(&flag) == 0 && flag;
 }
 
-/* No agent, or one that does not know the frame: nobody is told. */
+/* No agent, or one that does not know the frame: nothing is sent. */
 static void report(void) {
     static struct tl_frame frame;
     tl_channel_configure();

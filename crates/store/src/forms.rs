@@ -156,9 +156,9 @@ const WINDOW_SECONDS: f64 = 10.0;
 /// each of the five times between.
 const OWN_ROWS: f64 = 1.5;
 
-/// Bytes of a sample in the tables of blocks: 0.71 of bit-packed bursts at 1 s, and a tenth of it for rows and index
-/// (docs/decisions/2026-11-25-hours-are-bit-packed-integers.md).
-const BLOCK_SAMPLE_BYTES: f64 = 0.78;
+/// Bytes of a sample in the tables of blocks, with rows and index: `benches/minutes.sh` with bursty ports at 1 s
+/// (docs/BENCHMARKS.md).
+const BLOCK_SAMPLE_BYTES: f64 = 0.98;
 
 /// Seconds of a block.
 const BLOCK_SECONDS: f64 = 3600.0;
@@ -225,9 +225,8 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     .assuming("a rank sends to 4 peers, of one operation each, in each 10 s"),
     readings("mpi_sampled_calls", Site::mpi_nodes, |_| 596.0)
         .assuming("a node has one set of samples in a second"),
-    // Bytes of these two by their columns, not measured: arrays of 10 cells; a row of mpi_ops and six numbers.
-    readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 1400.0).assuming("a rank has 10 cells"),
-    readings("mpi_node_cells", |s| s.mpi_nodes() * CELLS_PER_RANK / FOLD_SECONDS, |_| 290.0)
+    readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 1434.0).assuming("a rank has 10 cells"),
+    readings("mpi_node_cells", |s| s.mpi_nodes() * CELLS_PER_RANK / FOLD_SECONDS, |_| 302.0)
         .assuming("a node's ranks have the same 10 cells"),
     readings("mpi_trace", NONE, |_| 0.0).assuming("only where requested"),
     readings("mpi_clock", NONE, |_| 0.0).assuming("only where requested"),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use throughline_sample::catalogue::MPI_CALLS;
 use throughline_sample::wire::{MpiNodeCell, MpiNodeCells, MpiOpCell};
 
-/// What cells are told apart by.
+/// What distinguishes cells.
 type Key = (String, u64, String, String);
 
 /// Number of a cell among those of its job.

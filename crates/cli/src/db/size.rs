@@ -41,7 +41,7 @@ pub struct SizeArguments {
 }
 
 impl SizeArguments {
-    /// Whether the database is to be asked for the site.
+    /// Whether the site is read from the database.
     pub fn is_open(&self) -> bool {
         [self.nodes, self.ports, self.gpus].iter().all(Option::is_none)
     }

@@ -145,8 +145,8 @@ fn query(port: u16, expression: &str, at: i64) -> serde_json::Value {
 fn is_ready(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let mut answer = String::new();
-    let asked = stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n");
-    asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
+    let sent = stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n");
+    sent.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
 }
 
 /// Samples of a name in Prometheus: by instance and link or source, (second, value).

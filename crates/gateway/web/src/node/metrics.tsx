@@ -11,7 +11,7 @@ import { share } from './drawing.ts'
 
 const RATES_MS = 10_000
 const RANGE_MS = 900_000
-/** Lines of one chart: more can't be told apart. */
+/** Lines of one chart: more look alike. */
 const LINES = 36
 
 /** What the menu has before the catalogue's metrics: both directions in one chart. */

@@ -151,7 +151,7 @@ fn a_root_without_proc() {
     assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
 }
 
-/// Who looks the functions up in the library itself is named where the agent is asked for its state, and once in an event.
+/// Who looks the functions up in the library itself is named in the state of the agent, and once in an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_that_bypass_the_shim_are_named() {
     let _alone = alone().await;
