@@ -16,8 +16,8 @@ test('the first line says what is wrong with a host', () => {
   const narrow = { ...adapter, state: 'Down', pcie: { bytes_per_second: 50, ports_bytes_per_second: 100, out_share: null, in_share: null } }
   expect(verdicts(node([full, narrow], [true, false])).map((v) => v.text)).toEqual([
     '1 NVLink down',
-    'mlx5_0 port 1 is more than 70 % used',
-    'mlx5_0 port 1 is Down',
+    'port 1 of mlx5_0 is more than 70 % used',
+    'port 1 of mlx5_0 is Down',
     'the PCIe link of mlx5_0 is slower than its ports',
   ])
   expect(verdicts(node([]))[0]?.text).toContain('nothing can be said')

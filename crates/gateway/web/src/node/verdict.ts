@@ -20,9 +20,9 @@ export function verdicts(node: Node): Verdict[] {
   const full = node.logical.filter((l) => most(l.out_bytes_per_second, l.in_bytes_per_second, l.bytes_per_second) > nvlink.full_above)
   if (full.length > 0) wrong.push(`${counted(full.length, 'NVLink connection')} more than ${percent(nvlink.full_above)} used`)
   for (const a of node.adapters) {
-    if (a.state !== null && a.state !== 'Active') wrong.push(`${a.device} port ${a.port} is ${a.state}`)
+    if (a.state !== null && a.state !== 'Active') wrong.push(`port ${a.port} of ${a.device} is ${a.state}`)
     const used = most(a.out_bytes_per_second, a.in_bytes_per_second, a.bytes_per_second)
-    if (used > port.full_above) wrong.push(`${a.device} port ${a.port} is more than ${percent(port.full_above)} used`)
+    if (used > port.full_above) wrong.push(`port ${a.port} of ${a.device} is more than ${percent(port.full_above)} used`)
     if (a.pcie !== null && isNarrow(a.pcie)) wrong.push(`the PCIe link of ${a.device} is slower than its ports`)
   }
   if (wrong.length > 0) return wrong.map((text) => ({ isWrong: true, text }))
