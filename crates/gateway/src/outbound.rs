@@ -98,20 +98,10 @@ impl Address {
         self.check(section, key)?;
         let token = self.token_file.as_deref();
         let token = token.map(|path| Token::read(&format!("{section}.token_file"), path)).transpose()?;
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(CONNECT_LIMIT))
-            .timeout_global(Some(REQUEST_LIMIT));
-        let config = match self.url.starts_with("https:") {
-            true => config.tls_config(tls(self.ca_file.as_deref(), section)?),
-            false => config,
-        };
+        let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
+        let agent = agent(&self.url, self.ca_file.as_deref(), section, limits)?;
         let name = origin(&self.url).unwrap_or_default();
-        Ok(Receiver { agent: config.build().new_agent(), url: self.url.clone(), name, token })
+        Ok(Receiver { agent, url: self.url.clone(), name, token })
     }
 }
 
@@ -120,38 +110,74 @@ fn is_loopback(origin: &str) -> bool {
     ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
 }
 
-fn tls(ca_file: Option<&Path>, section: &str) -> Result<TlsConfig, Failure> {
+/// How long things may take.
+pub(crate) struct Limits {
+    /// A connection.
+    pub connect: Duration,
+    /// A whole request.
+    pub request: Duration,
+}
+
+/// What sends to a URL: it follows no redirects and uses no proxy, because the token would go there.
+///
+/// # Errors
+/// As [`tls`].
+pub(crate) fn agent(
+    url: &str,
+    ca_file: Option<&Path>,
+    section: &str,
+    limits: Limits,
+) -> Result<Agent, Failure> {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
+        .timeout_connect(Some(limits.connect))
+        .timeout_global(Some(limits.request));
+    let config = match url.starts_with("https:") {
+        true => config.tls_config(tls(ca_file, section)?),
+        false => config,
+    };
+    Ok(config.build().new_agent())
+}
+
+/// Trusts the certificates of a file, or those of the system. `section` of the configuration has the key `ca_file`.
+///
+/// # Errors
+/// The file can't be read or is no list of certificates, or the system has none (64, 69, 77).
+pub(crate) fn tls(ca_file: Option<&Path>, section: &str) -> Result<TlsConfig, Failure> {
     let certificates = match ca_file {
         Some(file) => certificates_of(file, section)?,
-        None => rustls_native_certs::load_native_certs()
-            .certs
-            .iter()
-            .map(|certificate| Certificate::from_der(certificate).to_owned())
-            .collect(),
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            if found.certs.is_empty() {
+                return Err(Failure::unavailable(format!(
+                    "this system has no certificates to check a receiver's with: install ca-certificates, or name those \
+                     of your site in {section}.ca_file"
+                )));
+            }
+            found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
+        }
     };
-    if certificates.is_empty() {
-        return Err(Failure::unavailable(format!(
-            "this system has no certificates to check a receiver's with: install ca-certificates, or name those of your \
-             site in {section}.ca_file"
-        )));
-    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
     Ok(builder.root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
 fn certificates_of(file: &Path, section: &str) -> Result<Vec<Certificate<'static>>, Failure> {
-    let what = format!("{section}.ca_file = \"{}\"", file.display());
+    let what = || format!("{section}.ca_file = \"{}\"", file.display());
     let remedy = "name a PEM file of the site's certificate authority";
-    let text = std::fs::read(file).map_err(|error| Failure::from_io(&what, &error, remedy))?;
-    let certificates: Vec<_> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
+    let text = std::fs::read(file).map_err(|error| Failure::from_io(what(), &error, remedy))?;
+    let items = parse_pem(&text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+        Ok(_) => None,
+        Err(error) => Some(Err(Failure::usage(format!("{}: {error}; {remedy}", what())))),
+    });
+    let certificates = items.collect::<Result<Vec<_>, _>>()?;
     if certificates.is_empty() {
-        return Err(Failure::usage(format!("{what}: no certificate in it; {remedy}")));
+        return Err(Failure::usage(format!("{}: no certificate in it; {remedy}", what())));
     }
     Ok(certificates)
 }

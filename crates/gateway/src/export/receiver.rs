@@ -1,19 +1,21 @@
 //! One receiver over HTTP: sends a body, and says what became of it.
 //!
 //! Requests are sent one after the other on a thread of their own, so that a receiver that hangs holds up no other work and
-//! no stop. Redirections are not followed and no proxy of the environment is used, because the token would go there.
+//! no stop.
 
 use super::message::{CONTENT_TYPES, VERSIONS};
 use super::{Protocol, RemoteWrite};
+use crate::outbound::{self, Limits};
 use anyhow::Context;
-use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::Token;
 use tokio::sync::oneshot;
 use ureq::Agent;
 use ureq::http::{Response, StatusCode, header};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// Of the configuration.
+pub(super) const SECTION: &str = "export.remote_write";
 
 /// For a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -68,22 +70,12 @@ impl Receiver {
     /// # Errors
     /// A file can't be used.
     pub fn new(settings: &RemoteWrite) -> anyhow::Result<Receiver> {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("throughline/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(CONNECT_LIMIT))
-            .timeout_global(Some(REQUEST_LIMIT));
-        let config = match settings.url.starts_with("https:") {
-            true => config.tls_config(tls(settings.ca_file.as_deref())?),
-            false => config,
-        };
+        let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
+        let agent = outbound::agent(&settings.url, settings.ca_file.as_deref(), SECTION, limits)?;
         if let Some(path) = &settings.token_file {
             Token::read("export.remote_write.token_file", path)?;
         }
-        let (agent, settings) = (config.build().new_agent(), settings.clone());
+        let settings = settings.clone();
         let (jobs, waiting) = mpsc::channel::<Job>();
         let work = move || {
             for job in waiting {
@@ -158,39 +150,4 @@ fn judged(mut response: Response<ureq::Body>, protocol: Protocol) -> Answer {
         }
         _ => failed(why),
     }
-}
-
-/// Trusts the certificates of a file, or those of the system.
-pub(super) fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, Failure> {
-    let certificates = match ca_file {
-        Some(file) => certificates_of(file)?,
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            if found.certs.is_empty() {
-                let why = "this system has no certificates to check the receiver's with: install ca-certificates, or name \
-                           those of your site with export.remote_write.ca_file";
-                return Err(Failure::unavailable(why));
-            }
-            found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
-        }
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
-    Ok(builder.root_certs(RootCerts::new_with_certs(&certificates)).build())
-}
-
-fn certificates_of(file: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
-    let what = || format!("export.remote_write.ca_file = \"{}\"", file.display());
-    let remedy = "name a PEM file of the site's certificate authority";
-    let text = std::fs::read(file).map_err(|error| Failure::from_io(what(), &error, remedy))?;
-    let items = parse_pem(&text).filter_map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
-        Ok(_) => None,
-        Err(error) => Some(Err(Failure::usage(format!("{}: {error}; {remedy}", what())))),
-    });
-    let certificates = items.collect::<Result<Vec<_>, _>>()?;
-    if certificates.is_empty() {
-        return Err(Failure::usage(format!("{}: no certificate in it; {remedy}", what())));
-    }
-    Ok(certificates)
 }
