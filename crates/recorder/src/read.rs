@@ -9,12 +9,11 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
-use throughline_spool::{Storage, StorageFile};
+use throughline_spool::{Storage, StorageFile, read_file_at};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// Why the rest of a segment is missing. Reading continues with the next one.
@@ -216,16 +215,7 @@ impl StorageFile for ReadOnlyFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.0.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        read_file_at(&self.0, buffer, offset)
     }
 
     fn write_at(&self, _bytes: &[u8], _offset: u64) -> io::Result<()> {

@@ -71,7 +71,7 @@ pub use format::{Class, Entry};
 pub use handle::Spool;
 pub use inspect::inspect;
 pub use read::{ReadError, Reader};
-pub use storage::{FileStorage, Storage, StorageFile};
+pub use storage::{FileStorage, Storage, StorageFile, read_file_at};
 
 /// Largest payload of an entry. Below the 4 MiB that gRPC implementations take for a message by default.
 pub const ENTRY_BYTES_MAX: usize = 2 << 20;

@@ -136,6 +136,23 @@ impl Storage for FileStorage {
     }
 }
 
+/// Fills a buffer from a place in a file; returns how many bytes there were, fewer only at its end.
+///
+/// # Errors
+/// The file's.
+pub fn read_file_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 struct RealFile(File);
 
 impl StorageFile for RealFile {
@@ -144,16 +161,7 @@ impl StorageFile for RealFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.0.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        read_file_at(&self.0, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
