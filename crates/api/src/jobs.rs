@@ -84,6 +84,8 @@ pub struct Totals {
 /// Up to here time inside MPI may exceed the time of the ranks by what their readings are apart; beyond it several
 /// threads of a rank were inside at the same time.
 const SINGLE_THREAD_MAX: f64 = 1.05;
+/// Ranks push each second.
+const BIN_SECONDS: f64 = 1.0;
 
 /// The share of the ranks' time that was inside MPI, from seconds of both: at most 1. `None` where nothing was observed, and
 /// where threads of one rank were inside at the same time: seconds of threads are no part of seconds of ranks.
@@ -91,6 +93,15 @@ const SINGLE_THREAD_MAX: f64 = 1.05;
 pub fn mpi_time_share(mpi_seconds: f64, observed_seconds: f64) -> Option<f64> {
     let is_share = observed_seconds > 0.0 && mpi_seconds <= observed_seconds * SINGLE_THREAD_MAX;
     is_share.then(|| (mpi_seconds / observed_seconds).min(1.0))
+}
+
+/// As [`mpi_time_share`], from rates: `mpi_seconds_per_second` of so many ranks over a window of so many seconds. The edges of a
+/// window are known to a bin of a second, so that a rank with one thread may have been inside for that much more than the window.
+#[must_use]
+pub fn mpi_rate_share(mpi_seconds_per_second: f64, ranks: f64, window_seconds: f64) -> Option<f64> {
+    let single_thread_max = SINGLE_THREAD_MAX.max(1.0 + BIN_SECONDS / window_seconds.max(BIN_SECONDS));
+    let is_share = ranks > 0.0 && mpi_seconds_per_second <= ranks * single_thread_max;
+    is_share.then(|| (mpi_seconds_per_second / ranks).min(1.0))
 }
 
 /// `GET /jobs`.
@@ -408,7 +419,8 @@ pub struct JobRate {
     pub bytes_per_second: f64,
     /// Seconds inside MPI of all ranks in each second.
     pub mpi_seconds_per_second: f64,
-    /// The same as a share of the ranks' time, at most 1.
+    /// The same as a share of the ranks' time, at most 1; null where threads of one rank were inside at the same time, see
+    /// [`mpi_rate_share`]: then the seconds of each second are the number of threads that were inside.
     pub mpi_time_share: Option<f64>,
     /// Where most of the MPI time went.
     pub top_operation: Option<String>,

@@ -3,7 +3,7 @@
 use crate::open_calls;
 use crate::time::now;
 use std::collections::BTreeMap;
-use throughline_api::jobs::{JobRate, JobRates, OpenCalls};
+use throughline_api::jobs::{JobRate, JobRates, OpenCalls, mpi_rate_share};
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
@@ -63,17 +63,18 @@ const RATES: &str = "
 pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> Result<JobRates, Error> {
     let what = "reading what running jobs do";
     let rows = client.query(RATES, &[&window_seconds, &user, &JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let mut jobs: BTreeMap<i32, (JobRate, f64)> = BTreeMap::new();
+    let mut jobs: BTreeMap<i32, (JobRate, Rated)> = BTreeMap::new();
     for row in &rows {
-        let (job, most) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), 0.0));
+        let (job, rated) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), Rated::default()));
         let seconds = row.get::<_, Option<f64>>(10).unwrap_or(window_seconds).max(f64::EPSILON);
         let per_second = |place: usize| row.get::<_, Option<f64>>(place).unwrap_or(0.0).max(0.0) / seconds;
         let inside = per_second(13);
         job.calls_per_second += per_second(11);
         job.bytes_per_second += per_second(12);
         job.mpi_seconds_per_second += inside;
-        if inside > *most {
-            *most = inside;
+        rated.window_seconds = seconds;
+        if inside > rated.most {
+            rated.most = inside;
             job.top_operation = Some(row.get(7));
         }
     }
@@ -86,8 +87,17 @@ pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> 
         job.open_call =
             open_calls::grouped(calls).into_iter().filter(|group| !group.have_ended).max_by(longest);
     }
-    let jobs = jobs.into_values().map(|(job, most)| with_shares(job, most)).collect();
+    let jobs = jobs.into_values().map(|(job, rated)| with_shares(job, &rated)).collect();
     Ok(JobRates { as_of_ms: now(client).await?, window_seconds, jobs })
+}
+
+/// What shares of a job's rates are made from.
+#[derive(Default)]
+struct Rated {
+    /// Time that the rates are over.
+    window_seconds: f64,
+    /// Seconds in MPI a second of the operation with most.
+    most: f64,
 }
 
 fn job(row: &Row) -> JobRate {
@@ -105,9 +115,9 @@ fn job(row: &Row) -> JobRate {
 }
 
 #[allow(clippy::cast_precision_loss)] // shares
-fn with_shares(mut job: JobRate, most: f64) -> JobRate {
+fn with_shares(mut job: JobRate, rated: &Rated) -> JobRate {
     let inside = job.mpi_seconds_per_second;
-    job.mpi_time_share = (job.ranks > 0).then(|| (inside / job.ranks as f64).min(1.0));
-    job.top_operation_share = (inside > 0.0).then(|| most / inside);
+    job.mpi_time_share = mpi_rate_share(inside, job.ranks as f64, rated.window_seconds);
+    job.top_operation_share = (inside > 0.0).then(|| rated.most / inside);
     job
 }

@@ -25,7 +25,8 @@ Examples:
   throughline job top --json --count 3     each job a line, three times
 
 Rates are those of the last 10 seconds up to a job's newest row (--window). MPI is the share of its
-ranks' time inside MPI in them; SENT/S is what they handed over for sending. OPERATION is where most
+ranks' time inside MPI in them, or, where several threads of a rank were inside at the same time, how
+many threads were inside on average (12.5 thr): their time is no share of that of ranks. SENT/S is what they handed over for sending. OPERATION is where most
 of the MPI time went, or, where ranks have been in one call for a second or more, which one, for how
 long and how many are. A job that is in no such call and sent nothing for a minute is left out.";
 
@@ -130,7 +131,7 @@ struct Now {
     bytes_per_second: f64,
     /// Seconds inside MPI of all ranks in each second.
     mpi_seconds_per_second: f64,
-    /// The same as a share of the ranks' time.
+    /// The same as a share of the ranks' time; null where threads of one rank were inside at the same time.
     mpi_time_share: Option<f64>,
     /// Where most of the MPI time went.
     top_operation: Option<String>,
@@ -265,7 +266,7 @@ impl View {
                 middle_cut(&clean(&job.job_key, 200), if wide { 28 } else { 18 }),
                 job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 8)),
                 job.ranks.to_string(),
-                percent(job.mpi_time_share),
+                job.inside(),
                 rate(job.bytes_per_second),
                 number(job.calls_per_second),
                 job.operation(),
@@ -294,6 +295,16 @@ fn read(server: &Server, options: &Options) -> Result<Vec<Now>, Failure> {
 }
 
 impl Now {
+    /// The share of the ranks' time in MPI, or the threads inside where these are more than its ranks.
+    fn inside(&self) -> String {
+        let is_threaded =
+            self.mpi_time_share.is_none() && self.mpi_seconds_per_second > 0.0 && self.ranks > 0;
+        if is_threaded {
+            return format!("{:.1} thr", self.mpi_seconds_per_second);
+        }
+        percent(self.mpi_time_share)
+    }
+
     /// What it is in, or where most of its MPI time went.
     fn operation(&self) -> String {
         if let Some(open) = &self.open_call {
@@ -383,6 +394,11 @@ mod tests {
         assert_eq!(hung.operation(), "barrier for 138 s: 3 ranks");
         let text = View { screen: None, order: Order::Mpi, json: false }.table(&[hung], 10, 80);
         assert!(text.contains("75.0 %") && text.contains("barrier for 138 s: 3 ranks"), "{text}");
+        // Four threads of each of 1,024 ranks: no share of the ranks' time.
+        let threads =
+            Now { mpi_seconds_per_second: 3900.25, mpi_time_share: None, ..job("slurm:4", 0.0, 0.0) };
+        let text = View { screen: None, order: Order::Mpi, json: false }.table(&[threads], 10, 80);
+        assert!(text.contains("3900.2 thr") && !text.contains(" %  "), "{text}");
         assert_eq!(Order::Calls.next(), Order::Mpi);
         assert!(order("time").unwrap_err().contains("mpi, bytes, calls"));
         assert!(interval("0").is_err());

@@ -139,7 +139,7 @@ async fn rates_of_jobs_that_sent_something_lately() {
         seed::operations(&quiet, now - 200, 0, &[("allreduce", 8, 10, 80, 100)]),
     ];
     seed::write(&database, 3, batches).await;
-    let router = api_on(database);
+    let router = api_on(database.clone());
     let rates = get(&router, "/job-rates").await;
     let jobs = rates["jobs"].as_array().unwrap();
     assert_eq!(
@@ -154,6 +154,17 @@ async fn rates_of_jobs_that_sent_something_lately() {
         (&json!("allreduce"), &json!(1.0))
     );
     assert_eq!(jobs[0]["open_call"], json!(null));
+    // Four seconds of MPI a second: two threads of each of two ranks, which are no share of the ranks' time.
+    let threads = seed::operations(
+        &busy,
+        now - 2,
+        0,
+        &[("allreduce", 8, 110, 8_800, 41_000), ("send", 64, 5, 300, 50)],
+    );
+    seed::write(&database, 4, vec![threads]).await;
+    let job = &get(&router, "/job-rates").await["jobs"][0];
+    assert!(job["mpi_seconds_per_second"].as_f64().unwrap() >= 3.5, "{job}");
+    assert_eq!(job["mpi_time_share"], json!(null));
     assert_eq!(get(&router, "/job-rates?user=bob&window=2").await["jobs"], json!([]));
     let error = refused(&router, "/job-rates?window=0").await;
     assert!(error.starts_with("400 bad_parameter: window = 0; give a number from 0.5"), "{error}");
