@@ -21,8 +21,8 @@ csv and json have a row for each rank, annotated region, operation, size class a
 passed to send, seconds inside, seconds from the return of a call to its completion (empty where nothing
 completed later), bytes received. With --step there is a row for each step of time with calls as well; `time`
 is the end of the step in which the calls returned.
-hatchet is the list of Hatchet's GraphFrame.from_literal: the job, its regions, and the operations in each,
-with seconds, calls and bytes summed over ranks.
+hatchet is the list of Hatchet's GraphFrame.from_literal, always of the whole job: the job, its regions within each
+other, and the operations in each, with seconds (inclusive and exclusive), calls and bytes summed over ranks.
 
 Examples:
   throughline job export last -o last.csv
@@ -94,10 +94,15 @@ fn step(text: &str) -> Result<i64, String> {
 /// Writes the file.
 ///
 /// # Errors
-/// 64 when the file is there and `--force` is not, or steps are requested of a tree; no such job (1); see [`crate::Error`].
+/// 64 when the file is there and `--force` is not, or a part of a job is requested as a tree; no such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
-    if options.format == Format::Hatchet && options.step.is_some() {
-        return Err(Failure::usage("a tree has no steps: leave out --step, or take csv or json").into());
+    let has_part =
+        options.step.is_some() || options.from.is_some() || options.to.is_some() || options.ranks.is_some();
+    if options.format == Format::Hatchet && has_part {
+        // Times of regions are sums over the whole job: operations of a part of it would not add up to them.
+        let why =
+            "a tree is of the whole job: leave out --step, --from, --to and --ranks, or take csv or json";
+        return Err(Failure::usage(why).into());
     }
     let mut output = Output::new(&options.output, options.force)?;
     let key = find(server, &options.job)?;

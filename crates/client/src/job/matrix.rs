@@ -2,6 +2,7 @@
 
 mod draw;
 mod grid;
+mod headline;
 
 use super::name::find;
 use crate::Server;
@@ -22,6 +23,7 @@ Examples:
   throughline job matrix 4711 --kind wire           what the library really sent
   throughline job matrix 4711 --csv > pairs.csv     every pair: from,to,bytes,messages
 
+The first lines say what crosses between nodes, and who sends or receives much more than the others.
 A row is who sends, a column who receives. A world that is too large for numbers is drawn in shades;
 one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
 program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
@@ -81,10 +83,12 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     if entries.is_empty() {
         return Err(Failure::unavailable(nothing(&key, &options.kind)).into());
     }
-    let grid = match options.by.as_str() {
-        "node" => Grid::by_node(&entries, &hosts(server, &key)?),
-        _ => Grid::by_rank(&entries, world),
-    };
+    let is_document = options.json || options.csv;
+    let is_by_node = options.by == "node";
+    let hosts = if is_by_node || !is_document { hosts(server, &key)? } else { Vec::new() };
+    let by_node = Grid::by_node(&entries, &hosts);
+    let crossing = headline::Crossing::of(&by_node);
+    let grid = if is_by_node { by_node } else { Grid::by_rank(&entries, world) };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if options.json {
         let (bytes, messages) = grid.sums();
@@ -108,7 +112,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     } else {
         let width = options.width.map_or_else(columns, usize::from);
         let unit = if options.messages { draw::Unit::Messages } else { draw::Unit::Bytes };
-        out.write_all(draw::text(&key, &options.kind, &grid, unit, width).as_bytes())?;
+        out.write_all(draw::text(&key, &options.kind, &grid, &crossing, unit, width).as_bytes())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! The matrix as lines: numbers where they fit, else shades.
 
 use super::grid::{Entry, Grid};
+use super::headline::{Crossing, sentences};
 use crate::text::{bytes, clean, count, thousands};
 
 /// What is drawn.
@@ -13,21 +14,32 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn of(self, entry: &Entry) -> u64 {
+    /// What an entry has of it.
+    pub fn of(self, entry: &Entry) -> u64 {
         match self {
             Self::Bytes => entry.bytes,
             Self::Messages => entry.messages,
         }
     }
 
-    fn text(self, value: u64) -> String {
+    /// For people, where the unit stands elsewhere.
+    pub fn text(self, value: u64) -> String {
         match self {
             Self::Bytes => bytes(value),
             Self::Messages => thousands(value),
         }
     }
 
-    fn noun(self) -> &'static str {
+    /// With its unit.
+    pub fn amount(self, value: u64) -> String {
+        match self {
+            Self::Bytes => bytes(value),
+            Self::Messages => count(value, "message"),
+        }
+    }
+
+    /// Its name.
+    pub fn noun(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
             Self::Messages => "messages",
@@ -46,12 +58,12 @@ const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
 /// A tile without traffic.
 const EMPTY: char = '·';
 /// Widest name of a row.
-const NAME_COLUMNS: usize = 20;
+pub const NAME_COLUMNS: usize = 20;
 /// Smallest ratio of the largest to the smallest value for which shades are steps of a factor, not of a sum.
 const WIDE_RANGE: u64 = 16;
 
-/// The matrix with its heading and legend.
-pub fn text(key: &str, kind: &str, grid: &Grid, unit: Unit, width: usize) -> String {
+/// The matrix with what stands out of it, its heading and legend.
+pub fn text(key: &str, kind: &str, grid: &Grid, crossing: &Crossing, unit: Unit, width: usize) -> String {
     let (bytes_all, messages_all) = grid.sums();
     let what = if grid.ranks { "rank" } else { "node" };
     let heading = format!(
@@ -61,8 +73,12 @@ pub fn text(key: &str, kind: &str, grid: &Grid, unit: Unit, width: usize) -> Str
         bytes(bytes_all),
         count(messages_all, "message")
     );
-    let mut text = crate::text::folded(&heading, width).join("\n").trim_start().to_owned();
-    text.push_str("\n\n");
+    let mut text = String::new();
+    for sentence in sentences(grid, crossing, unit).iter().chain([&heading]) {
+        text.push_str(crate::text::folded(sentence, width).join("\n").trim_start());
+        text.push('\n');
+    }
+    text.push('\n');
     text.push_str(&numbers(grid, unit, width).unwrap_or_else(|| shades(grid, unit, width)));
     text
 }
@@ -224,7 +240,7 @@ mod tests {
 
     #[test]
     fn small_worlds_have_numbers() {
-        let text = text("slurm:1", "logical", &ring(4, 1000), Unit::Bytes, 80);
+        let text = text("slurm:1", "logical", &ring(4, 1000), &Crossing::default(), Unit::Bytes, 80);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("from row to column, 4 ranks; all pairs 10.0 kB in 12 messages"), "{text}");
         assert!(text.contains("  0       ·  1.0 kB"), "{text}");
@@ -232,20 +248,22 @@ mod tests {
             text.lines().any(|line| line.trim_end().ends_with("4.0 kB") && line.starts_with("  3")),
             "{text}"
         );
-        let messages = self::text("slurm:1", "logical", &ring(4, 1000), Unit::Messages, 80);
+        let messages =
+            self::text("slurm:1", "logical", &ring(4, 1000), &Crossing::default(), Unit::Messages, 80);
         assert!(messages.contains("  1  ·  ·  3"), "{messages}");
     }
 
     #[test]
     fn larger_worlds_have_shades_and_tiles_that_fit() {
         for (ranks, width) in [(17, 80), (100, 80), (100, 160), (1000, 40), (4096, 160)] {
-            let text = text("slurm:1", "wire", &ring(ranks, 1 << 20), Unit::Bytes, width);
+            let text =
+                text("slurm:1", "wire", &ring(ranks, 1 << 20), &Crossing::default(), Unit::Bytes, width);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{ranks} {width}: {line}");
             }
             assert!(text.contains('█') && text.contains('·') && text.contains("nothing"), "{text}");
             assert_eq!(text.contains("a tile is"), ranks as usize > (width - 8) / 2, "{text}");
-            assert!(text.lines().count() <= TILES_MAX + 8);
+            assert!(text.lines().count() <= TILES_MAX + 12);
         }
     }
 
