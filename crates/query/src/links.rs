@@ -308,7 +308,7 @@ pub enum Ranks {
 }
 
 /// Fabric ports of ranks, by job: those that a rank has queue pairs on or, where that is not known, all of its host's.
-/// As `job_rank_ports`, without a row for each rank. Of a node that reads no ports of its own (its source sysfs is off) those of
+/// As the view `job_rank_ports`, without a row for each rank. Of a node that reads no ports of its own (its source sysfs is off) those of
 /// the adapters that it names (`hca_guids`), unless the rank is known to use none.
 ///
 /// # Errors

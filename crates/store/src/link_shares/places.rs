@@ -64,23 +64,14 @@ async fn read(client: &Client, jobs: &[i32], end: Micros) -> Result<HashMap<i32,
             places.node_of.insert(row.get(1), row.get(2));
         }
     }
-    // Those that ran in the window; a port for each rank that uses it is one. Of a node that reads no ports of its own (its source
-    // sysfs is off) those of the adapters that it names, unless the rank is known to use none.
+    // Those that ran in the window; a port for each rank that uses it is one.
     let ran = format!(
         "r.job_id = ANY($1) AND r.start_time <= {} AND (r.end_time IS NULL OR r.end_time > {}) AND r.node_id IS NOT NULL",
         moment(end),
         moment(end - WINDOW)
     );
     let ports = format!(
-        "SELECT job_id, node_id, port_id FROM job_rank_ports r WHERE {ran} AND port_id IS NOT NULL
-         UNION
-         SELECT r.job_id, r.node_id, p.id
-         FROM (SELECT DISTINCT job_id, node_id FROM job_rank r WHERE {ran} AND hca_ports IS DISTINCT FROM '{{}}') r
-         JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
-         JOIN ib_node_key g ON g.guid = ANY (n.hca_guids)
-         JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port > 0
-         WHERE NOT EXISTS (SELECT FROM host_port_key h WHERE h.node_id = r.node_id)
-         ORDER BY 1, 2, 3"
+        "SELECT DISTINCT job_id, node_id, port_id FROM job_rank_ports r WHERE {ran} AND port_id IS NOT NULL ORDER BY 1, 2, 3"
     );
     for row in client.query(&ports, &[&jobs]).await.map_err(Error::sql(WHAT))? {
         if let Some(places) = all.get_mut(&row.get(0)) {

@@ -251,4 +251,22 @@ async fn the_way_from_a_rank_to_its_links() {
             "2 - - - true",
         ]
     );
+    // A node that reads no ports of its own, and names its adapter: a rank has the ports of that, unless it is known to use none.
+    let named = NodeInfo { name: "node2".into(), hca_guids: vec![0x10], ..NodeInfo::default() };
+    let ranks = vec![
+        rank(4, "node2", 0, None),
+        JobRank { hca_ports: names(&["mlx5_0/1"]), ..rank(5, "node2", 0, None) },
+        JobRank { hca_ports: names(&[]), ..rank(6, "node2", 0, None) },
+    ];
+    bench
+        .send(Batch { node: "node2".to_owned(), nodes: vec![named], job_ranks: ranks, ..Batch::default() })
+        .await;
+    let ways = bench
+        .texts(
+            "SELECT rank || ' ' || coalesce(device, '-') || ' ' || coalesce(port::text, '-') || ' ' || \
+             coalesce(remote_description || ' ' || remote_port, '-') || ' ' || is_exact \
+             FROM job_rank_ports WHERE rank >= 4 ORDER BY rank",
+        )
+        .await;
+    assert_eq!(ways, ["4 - 1 leaf 3 5 false", "5 - 1 leaf 3 5 false", "6 - - - true"]);
 }
