@@ -1,4 +1,4 @@
-//! From where on a link is shown as busy and as full on the pages of nodes: the thresholds of the alerts, or the site's own.
+//! From where on a link is shown as busy and as full, or as waiting, on the map and the pages of nodes: the thresholds of the alerts, or the site's own.
 
 use serde::{Deserialize, Serialize};
 use throughline_daemon::Failure;
@@ -11,9 +11,12 @@ pub struct ThresholdsConfig {
     /// Of an NVLink, the share of its speed.
     #[serde(rename = "NvlinkSaturated", skip_serializing_if = "Option::is_none")]
     pub nvlink: Option<ThresholdConfig>,
-    /// Of an adapter's port, the share of its speed.
+    /// Of a port of an adapter or a switch, the share of its speed.
     #[serde(rename = "InfinibandLinkSaturated", skip_serializing_if = "Option::is_none")]
     pub port: Option<ThresholdConfig>,
+    /// Of a port of the fabric, the share of the time in which data waited to be sent.
+    #[serde(rename = "InfinibandLinkCongested", skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<ThresholdConfig>,
 }
 
 /// One threshold.
@@ -50,21 +53,57 @@ pub struct Threshold {
     pub origin: Origin,
 }
 
-/// Those of both kinds of links of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Those of all kinds of links.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// NVLinks.
     pub nvlink: Threshold,
-    /// Ports of adapters.
+    /// Ports of adapters and switches.
     pub port: Threshold,
+    /// Time in which data waits at a port.
+    pub waiting: Threshold,
 }
+
+/// Those of a node's links.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OfNode {
+    nvlink: Threshold,
+    port: Threshold,
+}
+
+/// Those of the links of the fabric, by what is shown of them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OfFabric {
+    utilisation: Threshold,
+    waiting: Threshold,
+}
+
+impl Thresholds {
+    /// For the page of a node.
+    #[must_use]
+    pub fn of_node(&self) -> OfNode {
+        OfNode { nvlink: self.nvlink, port: self.port }
+    }
+
+    /// For the map.
+    #[must_use]
+    pub fn of_fabric(&self) -> OfFabric {
+        OfFabric { utilisation: self.port, waiting: self.waiting }
+    }
+}
+
+/// The alerts that have them.
+const NVLINK: &str = "NvlinkSaturated";
+const PORT: &str = "InfinibandLinkSaturated";
+const WAITING: &str = "InfinibandLinkCongested";
 
 impl Default for Thresholds {
     fn default() -> Thresholds {
         let none = ThresholdsConfig::default();
         Thresholds {
-            nvlink: of("NvlinkSaturated", none.nvlink),
-            port: of("InfinibandLinkSaturated", none.port),
+            nvlink: of(NVLINK, none.nvlink),
+            port: of(PORT, none.port),
+            waiting: of(WAITING, none.waiting),
         }
     }
 }
@@ -75,7 +114,7 @@ impl ThresholdsConfig {
     /// # Errors
     /// A share is not above 0 and at most 1, or it is full before it is busy (64).
     pub fn thresholds(&self) -> Result<Thresholds, Failure> {
-        for (alert, given) in [("NvlinkSaturated", self.nvlink), ("InfinibandLinkSaturated", self.port)] {
+        for (alert, given) in [(NVLINK, self.nvlink), (PORT, self.port), (WAITING, self.waiting)] {
             let Some(ThresholdConfig { fires_above, holds_above }) = given else { continue };
             let busy = holds_above.unwrap_or(fires_above);
             if !(fires_above > 0.0 && fires_above <= 1.0 && busy > 0.0 && busy <= fires_above) {
@@ -86,8 +125,9 @@ impl ThresholdsConfig {
             }
         }
         Ok(Thresholds {
-            nvlink: of("NvlinkSaturated", self.nvlink),
-            port: of("InfinibandLinkSaturated", self.port),
+            nvlink: of(NVLINK, self.nvlink),
+            port: of(PORT, self.port),
+            waiting: of(WAITING, self.waiting),
         })
     }
 }
@@ -117,8 +157,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_alerts_and_a_site_has_its_own() {
         let usual = Thresholds::default();
-        for (threshold, alert) in [(usual.nvlink, "NvlinkSaturated"), (usual.port, "InfinibandLinkSaturated")]
-        {
+        for (threshold, alert) in [(usual.nvlink, NVLINK), (usual.port, PORT), (usual.waiting, WAITING)] {
             let known = throughline_alerts::threshold(alert).unwrap();
             assert_eq!(
                 (threshold.full_above, Some(threshold.busy_above)),
@@ -128,7 +167,7 @@ mod tests {
         }
         let own = |fires_above, holds_above| ThresholdsConfig {
             nvlink: Some(ThresholdConfig { fires_above, holds_above }),
-            port: None,
+            ..ThresholdsConfig::default()
         };
         let site = own(0.7, Some(0.5)).thresholds().unwrap();
         assert_eq!(

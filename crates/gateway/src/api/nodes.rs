@@ -4,7 +4,7 @@ use super::pcie::{Pcie, PortOf, pcie_of};
 use super::request::ApiRequest;
 use super::{Api, answer, fabric, page};
 use crate::api_error::ApiError;
-use crate::thresholds::Thresholds;
+use crate::thresholds::{OfNode, Thresholds};
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -68,7 +68,7 @@ struct Node {
     links: Links,
     logical: Vec<Logical>,
     jobs: Vec<JobThere>,
-    thresholds: Thresholds,
+    thresholds: OfNode,
 }
 
 #[derive(Serialize)]
@@ -156,7 +156,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 let ports = ports_of_fabric(client, name, requested_at).await?;
                 let rates = fabric_hosts::rates(client, &ports, &grid).await?;
                 let node = without_agent(name, at, seconds, ports, &rates);
-                return Ok(Node { thresholds: api.thresholds, ..node });
+                return Ok(Node { thresholds: api.thresholds.of_node(), ..node });
             };
             let gpus = nodes::gpus(client, &[host.id], requested_at).await?;
             let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
@@ -193,7 +193,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                         ranks: job.ranks,
                     })
                     .collect(),
-                thresholds: api.thresholds,
+                thresholds: api.thresholds.of_node(),
             })
         })
         .await?;
@@ -233,7 +233,7 @@ fn without_agent(name: &str, at: i64, seconds: f64, ports: Vec<Port>, rates: &[r
         links: Links::default(),
         logical: Vec::new(),
         jobs: Vec::new(),
-        thresholds: Thresholds::default(),
+        thresholds: Thresholds::default().of_node(),
     }
 }
 

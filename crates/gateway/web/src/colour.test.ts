@@ -13,6 +13,10 @@ describe('step', () => {
     for (const [value, expected] of [[0.0004, 1], [0.01, 2], [0.25, 2], [0.26, 3], [0.5, 3], [0.75, 4], [0.76, 5], [1.2, 5]] as const) {
       expect(step('waiting', value), String(value)).toBe(expected)
     }
+    const thresholds = { utilisation: { busy_above: 0.8, full_above: 0.9 }, waiting: { busy_above: 0.2, full_above: 0.3 } }
+    for (const [value, expected] of [[0.4, 2], [0.41, 3], [0.8, 3], [0.85, 4], [0.91, 5]] as const) expect(step('utilisation', value, thresholds), String(value)).toBe(expected)
+    expect(step('waiting', 0.31, thresholds)).toBe(5)
+    expect(legend('utilisation', thresholds)).toEqual(['not read', '0', 'to 40 %', 'to 80 %', 'to 90 %', 'more'])
     for (const [value, expected] of [[1 / 3600, 2], [1 / 60, 3], [0.5, 4], [2, 5]] as const) {
       expect(step('errors', value), String(value)).toBe(expected)
     }

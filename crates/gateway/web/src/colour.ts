@@ -15,43 +15,52 @@ export type Step = 0 | 1 | 2 | 3 | 4 | 5
 export const UNKNOWN: Step = 0
 export const STEPS = 6
 
-/** Upper ends of steps 2, 3 and 4, as shares of the link's speed or of time. */
-const SHARE_ENDS = [0.25, 0.5, 0.75] as const
-/** The same for errors, in errors a second: a few an hour, one a minute, one a second. */
-const ERROR_ENDS = [1 / 600, 1 / 60, 1] as const
+/** Upper ends of steps 2, 3 and 4. */
+export type Ends = readonly [number, number, number]
+/** Shares of one thing of another where no threshold is known. */
+const SHARE_ENDS: Ends = [0.25, 0.5, 0.75]
+/** Errors a second: a few an hour, one a minute, one a second. */
+const ERROR_ENDS: Ends = [1 / 600, 1 / 60, 1]
 /** Less than this share is shown as nothing: management packets alone make 1e-6. */
 const NOTHING = 0.0005
 
-/** The step of a value; null and undefined are not known, which is not nothing. */
-export function step(quantity: Quantity, value: number | null | undefined): Step {
-  if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN
-  const ends = quantity === 'errors' ? ERROR_ENDS : SHARE_ENDS
-  if (value <= (quantity === 'errors' ? 0 : NOTHING)) return 1
-  if (value <= ends[0]) return 2
-  if (value <= ends[1]) return 3
-  if (value <= ends[2]) return 4
-  return 5
+interface Threshold {
+  busy_above: number
+  full_above: number
 }
-
-/** The legend's text for each step. */
-export function legend(quantity: Quantity): string[] {
-  return quantity === 'errors'
-    ? ['not read', 'none', 'to 6 an hour', 'to 1 a minute', 'to 1 a second', 'more']
-    : ['not read', '0', 'to 25 %', 'to 50 %', 'to 75 %', 'to 100 %']
-}
+/** Those that the site has for what is shown of links. */
+export type Thresholds = Record<Exclude<Quantity, 'errors'>, Threshold>
 
 /** Upper ends of steps 2, 3 and 4 by a threshold: half of what is busy, busy, full. */
-export const endsOf = (threshold: { busy_above: number; full_above: number }): readonly [number, number, number] => [threshold.busy_above / 2, threshold.busy_above, threshold.full_above]
+export const endsOf = (threshold: Threshold): Ends => [threshold.busy_above / 2, threshold.busy_above, threshold.full_above]
+
+/** The ends of a quantity, by the thresholds of the site where they are known. */
+export function endsFor(quantity: Quantity, thresholds: Thresholds | undefined): Ends {
+  if (quantity === 'errors') return ERROR_ENDS
+  return thresholds === undefined ? SHARE_ENDS : endsOf(thresholds[quantity])
+}
+
+/** The step of a value; null and undefined are not known, which is not nothing. */
+export function step(quantity: Quantity, value: number | null | undefined, thresholds?: Thresholds): Step {
+  return stepAbove(endsFor(quantity, thresholds), quantity === 'errors' ? 0 : NOTHING, value)
+}
 
 /** The step of a share of a link's speed between such ends. */
-export function stepBetween(ends: readonly [number, number, number], value: number | null | undefined): Step {
+export const stepBetween = (ends: Ends, value: number | null | undefined): Step => stepAbove(ends, NOTHING, value)
+
+function stepAbove(ends: Ends, nothing: number, value: number | null | undefined): Step {
   if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN
-  if (value <= NOTHING) return 1
+  if (value <= nothing) return 1
   return value <= ends[0] ? 2 : value <= ends[1] ? 3 : value <= ends[2] ? 4 : 5
 }
 
+/** The legend's text for each step. */
+export function legend(quantity: Quantity, thresholds?: Thresholds): string[] {
+  return quantity === 'errors' ? ['not read', 'none', 'to 6 an hour', 'to 1 a minute', 'to 1 a second', 'more'] : legendOf(endsFor(quantity, thresholds))
+}
+
 /** The legend of such ends. */
-export const legendOf = (ends: readonly [number, number, number]): string[] => ['not read', '0', ...ends.map((end) => `to ${Math.round(end * 100)} %`), 'more']
+export const legendOf = (ends: Ends): string[] => ['not read', '0', ...ends.map((end) => `to ${Math.round(end * 100)} %`), 'more']
 
 const COLOURS: Record<Palette, Record<Theme, readonly string[]>> = {
   site: {

@@ -2,6 +2,7 @@
 
 use super::super::answer::rounded;
 use super::topology::Topology;
+use crate::thresholds::OfFabric;
 use serde::Serialize;
 use std::collections::HashMap;
 use throughline_query::load::{Rates, Reading, Round, Window};
@@ -13,6 +14,8 @@ pub struct Load {
     topology: String,
     at_ms: i64,
     window_seconds: f64,
+    /// From where on a link is busy, full, or waits.
+    thresholds: OfFabric,
     round: Option<RoundResponse>,
     utilisation: Directions,
     waiting: Directions,
@@ -51,6 +54,7 @@ impl Load {
         window: &Window,
         round: Option<&Round>,
         readings: &[Reading],
+        thresholds: OfFabric,
     ) -> Load {
         let by_port: HashMap<i32, &Reading> =
             readings.iter().map(|reading| (reading.port_id, reading)).collect();
@@ -62,6 +66,7 @@ impl Load {
             topology: topology.version.clone(),
             at_ms: window.at,
             window_seconds: window.seconds,
+            thresholds,
             round: round.map(|round| RoundResponse {
                 time_ms: round.time,
                 expected: round.expected,

@@ -216,7 +216,8 @@ impl Api {
                 let window = Window { at, is_latest, seconds };
                 let round = round(client, &subnet.prefix, at, is_latest).await?;
                 let readings = readings(client, &topology.ports(), &window).await?;
-                Ok(Load::new(&subnet.prefix, &topology, &window, round.as_ref(), &readings))
+                let thresholds = self.thresholds.of_fabric();
+                Ok(Load::new(&subnet.prefix, &topology, &window, round.as_ref(), &readings, thresholds))
             })
             .await?;
         let size = load.size_hint();

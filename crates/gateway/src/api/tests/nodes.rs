@@ -300,16 +300,23 @@ async fn any_metric_of_nvlinks_is_drawn_by_gpu_or_link() {
 }
 
 #[tokio::test]
-async fn a_node_comes_with_the_thresholds_in_use() {
+async fn a_node_and_the_load_come_with_the_thresholds_in_use() {
     let database = seed::fabric().await;
     let config = crate::thresholds::ThresholdsConfig {
         nvlink: Some(crate::thresholds::ThresholdConfig { fires_above: 0.6, holds_above: Some(0.5) }),
-        port: None,
+        port: Some(crate::thresholds::ThresholdConfig { fires_above: 0.7, holds_above: None }),
+        waiting: None,
     };
     let api = Api::new(database, Limits::default()).with_thresholds(config.thresholds().unwrap());
     let router = super::super::router(Arc::new(api));
     let body = get(&router, "/nodes/n2").await;
     let own = json!({"alert": "NvlinkSaturated", "busy_above": 0.5, "full_above": 0.6, "origin": "site"});
     assert_eq!(body["thresholds"]["nvlink"], own);
-    assert_eq!(body["thresholds"]["port"]["origin"], json!("default"));
+    let own =
+        json!({"alert": "InfinibandLinkSaturated", "busy_above": 0.7, "full_above": 0.7, "origin": "site"});
+    assert_eq!(body["thresholds"]["port"], own);
+    // The map and the page of a node have one pair.
+    let load = get(&router, &format!("/fabric/{SUBNET}/load")).await;
+    assert_eq!(load["thresholds"]["utilisation"], own);
+    assert_eq!(load["thresholds"]["waiting"]["origin"], json!("default"));
 }

@@ -154,6 +154,10 @@ describe('model', () => {
     topology: version,
     at_ms: 0,
     window_seconds: 10,
+    thresholds: {
+      utilisation: { alert: 'InfinibandLinkSaturated', busy_above: 0.8, full_above: 0.9, origin: 'default' },
+      waiting: { alert: 'InfinibandLinkCongested', busy_above: 0.2, full_above: 0.3, origin: 'default' },
+    },
     round: null,
     utilisation: { ab: topology.links.a.map((_, i) => i / 100), ba: topology.links.a.map(() => null) },
     waiting: { ab: topology.links.a.map(() => 0), ba: topology.links.a.map(() => 0.8) },

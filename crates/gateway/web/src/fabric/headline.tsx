@@ -4,11 +4,6 @@ import { counted, percent, short } from '../text.ts'
 import { setQuery } from '../url.ts'
 import { linkId, linkName } from './model.ts'
 
-/** As the alerts InfinibandLinkSaturated and InfinibandLinkCongested fire by default (alerts/thresholds.toml), over the window
- * that is shown. */
-const FULL_ABOVE = 0.9
-const WAITING_ABOVE = 0.3
-
 export interface Finding {
   text: string
   /** The worst link, as a place in the columns. */
@@ -36,11 +31,13 @@ function finding(values: readonly (number | null)[], above: number, text: (count
 /** What is wrong, the gravest first; none where nothing is. */
 export function findings(topology: Topology, load: Load): Finding[] {
   const { state } = topology.links
+  // Those of the alerts InfinibandLinkSaturated and InfinibandLinkCongested or the site's own, over the window that is shown.
+  const [full, waits] = [load.thresholds.utilisation.full_above, load.thresholds.waiting.full_above]
   const down = state.map((s) => (topology.states[s]?.toLowerCase() === 'down' ? 1 : 0))
   return [
     ...finding(down, 0, (n) => `${counted(n, 'cable')} down`),
-    ...finding(larger(load.utilisation.ab, load.utilisation.ba), FULL_ABOVE, (n, most) => `${counted(n, 'link')} more than ${percent(FULL_ABOVE)} used (the fullest ${percent(Math.min(most, 1))})`),
-    ...finding(larger(load.waiting.ab, load.waiting.ba), WAITING_ABOVE, (n, most) => `on ${counted(n, 'link')} data waits more than ${percent(WAITING_ABOVE)} of the time (at most ${percent(Math.min(most, 1))})`),
+    ...finding(larger(load.utilisation.ab, load.utilisation.ba), full, (n, most) => `${counted(n, 'link')} more than ${percent(full)} used (the fullest ${percent(Math.min(most, 1))})`),
+    ...finding(larger(load.waiting.ab, load.waiting.ba), waits, (n, most) => `on ${counted(n, 'link')} data waits more than ${percent(waits)} of the time (at most ${percent(Math.min(most, 1))})`),
     ...finding(larger(load.errors.a, load.errors.b), 0, (n, most) => `${counted(n, 'link')} with errors (at most ${short(most)})`),
   ]
 }

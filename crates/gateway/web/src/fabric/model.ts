@@ -1,6 +1,6 @@
 // What the fabric page makes of the API's columns: names of links, values by end, places by GUID. Pure.
 import type { Load, Overlay, Topology, Tree } from '../api/client.ts'
-import { type Quantity, step } from '../colour.ts'
+import { type Quantity, type Thresholds, step } from '../colour.ts'
 import type { Pick, Steps } from './picture.ts'
 
 /** GUID.PORT of end a: how the API and the URL name a link. */
@@ -63,8 +63,9 @@ export function valuesOf(load: Load, quantity: Quantity): Values {
 }
 
 /** Steps of colour of what one job put on links. */
-export function stepsOfShares(values: Values): Steps {
-  return { a: Uint8Array.from(values.a, (share) => step('utilisation', share)), b: Uint8Array.from(values.b, (share) => step('utilisation', share)) }
+export function stepsOfShares(values: Values, thresholds: Thresholds | undefined): Steps {
+  const steps = (shares: Values['a']) => Uint8Array.from(shares, (share) => step('utilisation', share, thresholds))
+  return { a: steps(values.a), b: steps(values.b) }
 }
 
 /** Steps of colour; all unknown while the load is of another topology. */
@@ -74,8 +75,8 @@ export function stepsOf(topology: Topology, load: Load | undefined, quantity: Qu
   if (load === undefined || load.topology !== topology.version) return steps
   const values = valuesOf(load, quantity)
   for (let i = 0; i < count; i += 1) {
-    steps.a[i] = step(quantity, values.a[i])
-    steps.b[i] = step(quantity, values.b[i])
+    steps.a[i] = step(quantity, values.a[i], load.thresholds)
+    steps.b[i] = step(quantity, values.b[i], load.thresholds)
   }
   return steps
 }

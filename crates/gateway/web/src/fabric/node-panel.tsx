@@ -105,10 +105,10 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
               </td>
               <td class="n">{rate(links.bytes_per_second[i])}</td>
               <td class="n">
-                <Swatch step={step(quantity, out)} preferences={preferences} /> {format(out)}
+                <Swatch step={step(quantity, out, load?.thresholds)} preferences={preferences} /> {format(out)}
               </td>
               <td class="n">
-                <Swatch step={step(quantity, back)} preferences={preferences} /> {format(back)}
+                <Swatch step={step(quantity, back, load?.thresholds)} preferences={preferences} /> {format(back)}
               </td>
             </tr>
           ))}

@@ -174,7 +174,7 @@ interface StageProps {
 function Stage({ query, preferences, quantity, isTable, topology, load, overlay, own, isOnly }: StageProps) {
   const open = query.get('open')
   const placed = useMemo(() => layout(topology, openLeaves(topology, open)), [topology, open])
-  const steps = useMemo(() => (own === null ? stepsOf(topology, load, quantity) : stepsOfShares(own)), [topology, load, quantity, own])
+  const steps = useMemo(() => (own === null ? stepsOf(topology, load, quantity) : stepsOfShares(own, load?.thresholds)), [topology, load, quantity, own])
   const places = useMemo(() => overlaidPlaces(topology, overlay), [topology, overlay])
   // Links on which it has bytes are lit, and not those that it could use.
   const overlaid = useMemo(() => (places === null || own === null ? places : { ...places, links: own.links }), [places, own])
@@ -285,7 +285,7 @@ function Legend({ quantity, preferences, load, isOwn, children }: LegendProps) {
   return (
     <div class="legend">
       <span>{isOwn ? 'Each half by what the job sends at its end:' : quantity === 'errors' ? 'At each end, errors:' : 'Each half by what its end sends:'}</span>
-      {legend(quantity).map((text, i) => (
+      {legend(quantity, load?.thresholds).map((text, i) => (
         <span key={text} class="key">
           <svg width="18" height="10" aria-hidden="true">
             <rect width="18" height="10" rx="2" fill={list[i]} />

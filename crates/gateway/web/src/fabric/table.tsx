@@ -64,10 +64,10 @@ export function LinkTable({ topology, load, quantity, preferences, own, choose }
               </td>
               <td class="n">{rate(topology.links.bytes_per_second[i])}</td>
               <td class="n">
-                <Swatch step={step(quantity, values?.a[i])} preferences={preferences} /> {format(values?.a[i])}
+                <Swatch step={step(quantity, values?.a[i], load?.thresholds)} preferences={preferences} /> {format(values?.a[i])}
               </td>
               <td class="n">
-                <Swatch step={step(quantity, values?.b[i])} preferences={preferences} /> {format(values?.b[i])}
+                <Swatch step={step(quantity, values?.b[i], load?.thresholds)} preferences={preferences} /> {format(values?.b[i])}
               </td>
               <td>{topology.states[topology.links.state[i] as number]}</td>
             </tr>
