@@ -193,20 +193,16 @@ impl Receiver {
     ///
     /// # Errors
     /// No answer, or one that refuses it.
-    pub async fn post(
-        &self,
-        headers: &'static [(&'static str, &'static str)],
-        body: Vec<u8>,
-    ) -> Result<(), PostError> {
+    pub async fn post(&self, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<(), PostError> {
         let receiver = self.clone();
-        let sent = tokio::task::spawn_blocking(move || receiver.send(headers, &body)).await;
+        let sent = tokio::task::spawn_blocking(move || receiver.send(&headers, &body)).await;
         sent.unwrap_or_else(|error| Err(PostError::Temporary(error.to_string())))
     }
 
-    fn send(&self, headers: &[(&str, &str)], body: &[u8]) -> Result<(), PostError> {
+    fn send(&self, headers: &[(&'static str, String)], body: &[u8]) -> Result<(), PostError> {
         let mut request = self.agent.post(&self.url);
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            request = request.header(*name, value);
         }
         if let Some(token) = &self.token {
             request = request.header("authorization", token.authorization());

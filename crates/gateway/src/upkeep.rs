@@ -13,7 +13,7 @@ pub use link_series::LinkSeries;
 #[cfg(test)]
 pub(crate) use verdicts::{Known, judge_jobs};
 #[cfg(test)]
-pub(crate) use webhook::{Webhook, start as start_webhook};
+pub(crate) use webhook::{Round, post_due};
 
 use std::time::Duration;
 
@@ -76,8 +76,6 @@ struct State {
     way: Option<RetentionWay>,
     /// From when on silence says something.
     silence_counts_from: Instant,
-    /// Takes reports to be posted.
-    webhook: Option<webhook::Webhook>,
 }
 
 /// Runs until `stop` is cancelled. An absent database is waited for. `series` are of the contributors of links, for
@@ -97,10 +95,8 @@ pub async fn run(
     metrics.add(SOURCE, &BLOCKS_MADE, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
-    let (webhook, posting) =
-        options.webhook.clone().map(|receiver| webhook::start(receiver, metrics.clone())).unzip();
     let work = async {
-        let mut state = State { failing: false, way: None, silence_counts_from, webhook };
+        let mut state = State { failing: false, way: None, silence_counts_from };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -119,8 +115,6 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = work => {}
-        // Ends only with its queue, which the work holds.
-        Some(()) = OptionFuture::from(posting) => {}
     }
 }
 
@@ -137,13 +131,14 @@ async fn hold(
         tracing::debug!("upkeep is done by another server");
         return Ok(());
     }
-    let webhook = state.webhook.clone();
+    let webhook = options.webhook.as_ref();
     let rounds = rounds(&mut client, options, metrics, state);
     // Beside them, on connections of their own: none waits for another.
     tokio::select! {
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
-        () = verdicts::run(database, metrics, webhook.as_ref()) => Ok(()),
+        () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
+        Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }
 }
 

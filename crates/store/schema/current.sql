@@ -1,4 +1,4 @@
--- The schema of version 37, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 38, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1575,6 +1575,26 @@ CREATE TABLE record_quarantine (
     last_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (day, sender, reason, kind)
 );
+
+-- Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.
+CREATE TABLE report_post (
+    job_id integer NOT NULL,
+    -- Sent with the report (Throughline-Report-Id): the same each time, so that a receiver knows one that comes
+    -- twice.
+    id uuid NOT NULL DEFAULT gen_random_uuid(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- waiting: is posted at next_try. failed: was refused, or not taken within a day, and is not posted again.
+    state text NOT NULL DEFAULT 'waiting'::text,
+    -- How often it was posted in vain.
+    tries integer NOT NULL DEFAULT 0,
+    next_try timestamptz NOT NULL DEFAULT now(),
+    -- Why the last try failed.
+    error text,
+    PRIMARY KEY (job_id),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    CHECK ((state = ANY (ARRAY['waiting'::text, 'failed'::text])))
+);
+CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting'::text);
 
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender does not report them.

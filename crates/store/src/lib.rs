@@ -9,7 +9,7 @@
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
-//! * [`write_judgements`]: what is said of jobs.
+//! * [`write_judgements`]: what is said of jobs; [`reports_to_post`]: reports that wait to be posted.
 //! * [`ExportTarget`]: how far samples are sent to a receiver of remote write, and what arrived late for it.
 //! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
@@ -32,6 +32,7 @@ mod migrate;
 mod orphaned_jobs;
 mod probe;
 mod reading;
+mod report_posts;
 mod retention;
 mod rollup_kind;
 mod rollups;
@@ -60,6 +61,9 @@ pub use link_shares::{
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use probe::{DatabaseVersions, database_versions, probe};
+pub use report_posts::{
+    PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post, waiting_report_posts,
+};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;

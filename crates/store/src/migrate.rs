@@ -135,6 +135,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "folded_cells",
         sql: include_str!("../migrations/V037__folded_cells.sql"),
     },
+    Migration {
+        version: 38,
+        name: "report_posts",
+        sql: include_str!("../migrations/V038__report_posts.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

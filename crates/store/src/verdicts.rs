@@ -67,11 +67,19 @@ const SAID: &str = "
         observation = excluded.observation, remedy = excluded.remedy, confidence = excluded.confidence, cost = excluded.cost,
         other_job = excluded.other_job, facts = excluded.facts";
 
-/// Writes what is said of jobs, in one transaction: all have one time.
+/// Reports that are to be posted. One that was posted before, of a job that has ended twice, is posted anew.
+const TO_POST: &str = "
+    INSERT INTO report_post (job_id) SELECT * FROM unnest($1::integer[]) ON CONFLICT (job_id) DO NOTHING";
+
+/// Writes what is said of jobs, in one transaction: all have one time. With `posts_reports`, reports wait from then on to be posted.
 ///
 /// # Errors
 /// The database's.
-pub async fn write_judgements(client: &mut Client, judgements: &[Judgement]) -> Result<(), Error> {
+pub async fn write_judgements(
+    client: &mut Client,
+    judgements: &[Judgement],
+    posts_reports: bool,
+) -> Result<(), Error> {
     let what = "writing what is said of jobs";
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     let jobs: Vec<i32> = judgements.iter().map(|one| one.job.id).collect();
@@ -81,6 +89,11 @@ pub async fn write_judgements(client: &mut Client, judgements: &[Judgement]) -> 
     let said = transaction.prepare(SAID).await.map_err(Error::sql(what))?;
     for one in judgements.iter().filter(|one| !one.verdicts.is_empty()) {
         transaction.execute(&said, &[&one.job.id, &rows(&one.verdicts)]).await.map_err(Error::sql(what))?;
+    }
+    if posts_reports {
+        let reported = judgements.iter().filter(|one| one.job.is_final && one.report.is_some());
+        let jobs: Vec<i32> = reported.map(|one| one.job.id).collect();
+        transaction.execute(TO_POST, &[&jobs]).await.map_err(Error::sql(what))?;
     }
     transaction.commit().await.map_err(Error::sql(what))
 }

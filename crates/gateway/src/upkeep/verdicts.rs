@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::webhook::Webhook;
 use anyhow::Context;
-use throughline_api::verdicts::JobReport;
 use throughline_daemon::SelfMetrics;
 use throughline_query::evidence::{self, Cache, OfJob};
 use throughline_query::jobs::{self, Job};
@@ -73,13 +71,14 @@ impl Known {
     }
 }
 
-/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
-pub async fn run(database: &Database, metrics: &SelfMetrics, webhook: Option<&Webhook>) {
+/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else. With `posts_reports`, reports
+/// wait in the database to be posted.
+pub async fn run(database: &Database, metrics: &SelfMetrics, posts_reports: bool) {
     metrics.add(SOURCE, &JUDGED_JOBS, 0);
     metrics.add(SOURCE, &COMMIT_FAILURES, 0);
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, metrics, webhook, &mut is_failing).await {
+        if let Err(error) = hold(database, metrics, posts_reports, &mut is_failing).await {
             metrics.add(SOURCE, &COMMIT_FAILURES, 1);
             metrics.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
@@ -95,7 +94,7 @@ pub async fn run(database: &Database, metrics: &SelfMetrics, webhook: Option<&We
 async fn hold(
     database: &Database,
     metrics: &SelfMetrics,
-    webhook: Option<&Webhook>,
+    posts_reports: bool,
     is_failing: &mut bool,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
@@ -103,7 +102,7 @@ async fn hold(
     evidence::limit(&client).await?;
     loop {
         let begun = Instant::now();
-        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, webhook, &mut known))
+        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, posts_reports, &mut known))
             .await
             .context("no answer in 300 s")??;
         if *is_failing {
@@ -115,11 +114,11 @@ async fn hold(
     }
 }
 
-/// Judges the jobs that are due, and hands the reports of those that have ended over to be posted.
+/// Judges the jobs that are due. With `posts_reports`, the reports of those that have ended wait to be posted.
 pub async fn judge_jobs(
     client: &mut Client,
     metrics: &SelfMetrics,
-    webhook: Option<&Webhook>,
+    posts_reports: bool,
     known: &mut Known,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
@@ -144,18 +143,12 @@ pub async fn judge_jobs(
         }
     }
     accuse(&mut said);
-    let keys: Vec<String> = said.iter().map(|one| one.key.clone()).collect();
     let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), Judged)| {
         let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &judged.verdicts));
         Judgement { job, verdicts: judged.verdicts, report }
     };
     let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
-    write_judgements(client, &judgements).await?;
-    for (key, judgement) in keys.into_iter().zip(&judgements) {
-        if let Some((webhook, report)) = webhook.zip(judgement.report.clone()) {
-            webhook.send(JobReport { job_key: key, is_final: true, report });
-        }
-    }
+    write_judgements(client, &judgements, posts_reports).await?;
     known.note(&judgements);
     count(metrics, known, judgements.len(), begun);
     Ok(())

@@ -88,7 +88,8 @@ metrics! { ALL, SelfStats:
     988 LEFT_OUT_LINK_SERIES "left_out_link_series" Counter Count Wraps(63), "Contributors of links that had no room among the series of links in /metrics, a time each window; the table link_shares has them.", "counted by the daemon";
     989 JUDGED_JOBS "judged_jobs" Counter Count Wraps(63), "Verdicts made on jobs, a job each: each minute while it runs, and once after its end.", "counted by the daemon";
     990 SAID_VERDICTS "said_verdicts" Gauge Count Wraps(63), "Jobs that run of which something is said; the kind stands in the place of the source.", "counted by the daemon";
-    991 WEBHOOK_REPORTS "webhook_reports" Counter Count Wraps(63), "Reports of jobs that have ended for the address of [report] webhook; in the place of the source what became of them: sent, failed (refused, or not taken in 16 attempts), dropped (more than 1,000 waited).", "counted by the daemon";
+    991 WEBHOOK_REPORTS "webhook_reports" Counter Count Wraps(63), "Reports of jobs that have ended for the address of [report] webhook; in the place of the source what became of them: sent, failed (refused, or not taken within a day).", "counted by the daemon";
+    992 WAITING_REPORTS "webhook_waiting_reports" Gauge Count Wraps(63), "Reports of jobs that have ended and that the address of [report] webhook has not taken yet.", "asked from the database";
     983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; made again where readings came late.", "counted by the daemon";
     1100 OVER_QUOTA_USERS "over_quota_users" Gauge Count Wraps(63), "Users whose MPI ranks are over a quota now: read later or thinned.", "counted by the daemon";
     1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota of a user or job held MPI ranks up or left something of theirs out; the quota stands in the place of the source.", "counted by the daemon";

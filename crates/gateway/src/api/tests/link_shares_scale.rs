@@ -279,9 +279,14 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
             .await
             .unwrap();
         let (begun, before) = (Instant::now(), processor(backend));
-        crate::upkeep::judge_jobs(&mut client, &throughline_daemon::SelfMetrics::default(), None, &mut known)
-            .await
-            .unwrap();
+        crate::upkeep::judge_jobs(
+            &mut client,
+            &throughline_daemon::SelfMetrics::default(),
+            false,
+            &mut known,
+        )
+        .await
+        .unwrap();
         let (seconds, used) = (begun.elapsed().as_secs_f64(), processor(backend) - before);
         println!(
             "verdicts on {JOBS} jobs, {round} time: {seconds:.2} s, {used:.2} s of processors (goal: 5)"

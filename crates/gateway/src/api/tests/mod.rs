@@ -15,6 +15,7 @@ mod links;
 mod nodes;
 mod pvars;
 mod refusals;
+mod report_posts;
 mod schema;
 mod seed;
 mod states;

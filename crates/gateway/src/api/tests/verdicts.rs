@@ -2,9 +2,7 @@
 
 use super::seed::{self, LEAF_1, N2, Run, SECOND, START_MS};
 use super::*;
-use crate::outbound::Address;
-use crate::upkeep::{Known, Webhook, judge_jobs, start_webhook};
-use axum::routing::post;
+use crate::upkeep::{Known, judge_jobs};
 use serde_json::json;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::wire::{Batch, MpiOpenCall};
@@ -15,25 +13,8 @@ fn now() -> i64 {
 }
 
 async fn judged(database: &Database) {
-    judged_with(database, None).await;
-}
-
-async fn judged_with(database: &Database, webhook: Option<&Webhook>) {
     let mut client = database.connect().await.unwrap();
-    judge_jobs(&mut client, &SelfMetrics::default(), webhook, &mut Known::default()).await.unwrap();
-}
-
-/// A webhook, and the bodies that its receiver on this machine gets.
-async fn posting() -> (Webhook, tokio::sync::mpsc::UnboundedReceiver<Value>) {
-    let (noted, posted) = tokio::sync::mpsc::unbounded_channel();
-    let note = move |axum::Json(body): axum::Json<Value>| async move { drop(noted.send(body)) };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(note))).await });
-    let receiver = Address { url, ..Address::default() }.receiver("report", "webhook").unwrap();
-    let (webhook, task) = start_webhook(receiver, SelfMetrics::default());
-    tokio::spawn(task);
-    (webhook, posted)
+    judge_jobs(&mut client, &SelfMetrics::default(), false, &mut Known::default()).await.unwrap();
 }
 
 fn kinds(verdicts: &Value) -> Vec<&str> {
@@ -87,20 +68,17 @@ async fn ranks_that_wait_for_one_that_died_are_hung_and_the_end_has_a_report() {
     }
     batch.jobs[0].end = seed::at(now - 60);
     seed::write(&database, 4, vec![batch]).await;
-    let (webhook, mut posted) = posting().await;
-    judged_with(&database, Some(&webhook)).await;
+    judged(&database).await;
     let after = get(&router, &job(1, "/verdicts")).await;
     assert_eq!(after["is_final"], true);
     assert!(after["judged_ms"].as_i64() >= again.as_i64());
     let text = get(&router, &job(1, "/report")).await;
     assert_eq!(text["is_final"], true);
-    assert_eq!(posted.recv().await.unwrap(), text, "what the API answers");
     let text = text["report"].as_str().unwrap();
     assert!(text.starts_with("Job 1 of ada (./solve), 4 ranks on 2 hosts, ran for 240 s\n"), "{text}");
     assert!(text.contains("Ended without MPI_Finalize: ranks 0, 1, 2 and 3."), "{text}");
     let lines = text.lines().count();
-    judged_with(&database, Some(&webhook)).await;
-    assert!(posted.try_recv().is_err(), "posted once");
+    judged(&database).await;
     assert_eq!(get(&router, &job(1, "/verdicts")).await["judged_ms"], after["judged_ms"], "once is enough");
     assert!(lines <= 12, "{text}");
 }
