@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 pub struct JobWaits {
     /// The job's key.
     pub job_key: String,
+    /// How the seconds are known, but for those of [`Self::course`], which are estimated.
+    #[serde(default)]
+    pub basis: WaitBasis,
+    /// Exact ones: clocks of ranks may be wrong by so much against each other, which the bounds are of.
+    #[serde(default)]
+    pub clock_error_seconds: Option<f64>,
+    /// Why they are estimated though the job was traced.
+    #[serde(default)]
+    pub trace_unused: Option<String>,
     /// All operations together.
     pub total: WaitParts,
     /// By operation, all communicators; the one with most waiting first.
@@ -20,6 +29,17 @@ pub struct JobWaits {
     pub last_arrivals: Vec<LastArrivalWaits>,
     /// Waiting at collectives over time, in at most 120 steps.
     pub course: WaitCourse,
+}
+
+/// How waiting is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitBasis {
+    /// From sums of each rank and sampled calls.
+    #[default]
+    Estimated,
+    /// From a trace that has all calls of all ranks. A Wait is an operation of its own there.
+    Exact,
 }
 
 /// Seconds, with the least and the most that they can be.

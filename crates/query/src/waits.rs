@@ -1,6 +1,8 @@
 //! What of a job's time in MPI was waiting for other ranks: sums of its operations and sampled calls, as `throughline-waits` needs
 //! them, and what it makes of them.
 
+mod traced;
+
 use crate::jobs::Job;
 use crate::time::{milliseconds, now};
 use crate::whole;
@@ -12,6 +14,7 @@ use throughline_waits::{
     Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,
 };
 use tokio_postgres::{Client, Row};
+use traced::Traced;
 
 /// Seconds of a job whose samples are read: of a longer job so many, evenly spaced, which leaves bounds as of sampling.
 const SECONDS_READ_MAX: i64 = 600;
@@ -53,6 +56,8 @@ pub struct Cell {
 /// A job's wait states, and what their groups are called.
 #[derive(Clone, Debug, Default)]
 pub struct OfJob {
+    /// How they are known.
+    basis: Basis,
     /// By operation, communicator and rank.
     pub states: WaitStates,
     /// Members of groups, for people.
@@ -61,7 +66,34 @@ pub struct OfJob {
     samples: Vec<NodeSample>,
 }
 
-/// A job's wait states so far, given its operations.
+/// How wait states are known.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Basis {
+    /// From counters: it was not traced.
+    #[default]
+    Counters,
+    /// From counters: it was traced, and why that is not used.
+    CountersBeside(String),
+    /// From a trace, whose clocks may be wrong by so many seconds.
+    Trace(f64),
+}
+
+/// A job's wait states for a person: exact where it has a trace of all calls of all its ranks, otherwise as [`of_job`] estimates them.
+///
+/// # Errors
+/// The database's.
+pub async fn exact_or_estimated(client: &Client, job: &Job, cells: &[Cell]) -> Result<OfJob, Error> {
+    let estimated = of_job(client, job, cells, Depth::Full).await?;
+    Ok(match traced::of_job(client, job).await? {
+        Traced::None => estimated,
+        Traced::Unusable(why) => OfJob { basis: Basis::CountersBeside(why), ..estimated },
+        Traced::Whole(traced::Exact { states, members, clock_error }) => {
+            OfJob { basis: Basis::Trace(clock_error), states, members, ..estimated }
+        }
+    })
+}
+
+/// A job's wait states so far, estimated, given its operations.
 ///
 /// # Errors
 /// The database's.
@@ -70,7 +102,7 @@ pub async fn of_job(client: &Client, job: &Job, cells: &[Cell], depth: Depth) ->
     let (samples, members) = samples(client, job, depth).await?;
     let counters = Counters { operations, samples: merge(samples) };
     let states = estimate(&counters);
-    Ok(OfJob { states, members, samples: counters.samples })
+    Ok(OfJob { states, members, samples: counters.samples, basis: Basis::Counters })
 }
 
 /// A job's operations by rank and size class.
@@ -189,8 +221,16 @@ impl OfJob {
             parts: parts(&one.parts),
         };
         let last = states.last_arrivals.iter().take(LAST_ARRIVALS_MAX);
+        let (basis, clock_error_seconds, trace_unused) = match &self.basis {
+            Basis::Counters => (api::WaitBasis::Estimated, None, None),
+            Basis::CountersBeside(why) => (api::WaitBasis::Estimated, None, Some(why.clone())),
+            Basis::Trace(error) => (api::WaitBasis::Exact, Some(*error), None),
+        };
         api::JobWaits {
             job_key,
+            basis,
+            clock_error_seconds,
+            trace_unused,
             total: parts(&states.total()),
             operations: states.operations.iter().map(operation).collect(),
             communicators: states.communicators.iter().map(operation).collect(),

@@ -1,7 +1,7 @@
 //! Wait states from the calls and messages of a trace, by Scalasca's definitions: a late sender's receiver waits from when it
 //! entered the call until the sender entered its own, a late receiver's sender likewise, a member of an n-to-n collective until
 //! the last one entered, of a broadcast until the root did, and a reduction's root until the last member did. Times are on
-//! one clock. What a call waits never exceeds the call.
+//! one clock, with what each may be wrong by: bounds are of it. What a call waits never exceeds the call.
 
 use crate::collectives::is_from_root;
 use crate::{Bounded, LastArrival, OperationWaits, Parts, RankWaits, WaitStates};
@@ -22,6 +22,8 @@ pub struct TracedCall {
     pub comm: Option<u64>,
     /// Of collectives with one: the root, in MPI_COMM_WORLD.
     pub root: Option<u32>,
+    /// Times are not wrong by more, seconds, against those of other ranks.
+    pub clock_error: f64,
 }
 
 /// A message, with the calls of both sides.
@@ -46,10 +48,34 @@ struct Arrival {
 /// Seconds that each call waited, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
-    late_sender: f64,
-    late_receiver: f64,
-    at_collective: f64,
-    late_root: f64,
+    late_sender: Wait,
+    late_receiver: Wait,
+    at_collective: Wait,
+    late_root: Wait,
+}
+
+/// What a call waits for another one, by how the two clocks may be wrong against each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    seconds: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Wait {
+    /// The longest of several: they overlap.
+    fn longest(&mut self, seconds: f64, error: f64) {
+        self.seconds = self.seconds.max(seconds);
+        self.low = self.low.max(seconds - error);
+        self.high = self.high.max(seconds + error);
+    }
+
+    /// Within a call of which `taken` seconds are accounted for.
+    fn within(self, elapsed: f64, taken: f64) -> Bounded {
+        let most = (elapsed - taken).max(0.0);
+        let [seconds, low, high] = [self.seconds, self.low, self.high].map(|one| one.clamp(0.0, most));
+        Bounded::new(seconds, low, high)
+    }
 }
 
 /// Wait states of all calls. Messages of which a side is missing, and collectives of which a member is, are left out: what
@@ -90,14 +116,14 @@ pub fn exact(calls: &[TracedCall], messages: &[TracedMessage], members: &HashMap
 fn parts_of(call: &TracedCall, waited: Waits) -> Parts {
     let elapsed = (call.end - call.begin).max(0.0);
     // Several messages of one call overlap: it waits for the latest of them, at most all its time.
-    let within = |seconds: f64| Bounded::exact(seconds.clamp(0.0, elapsed));
+    let late_sender = waited.late_sender.within(elapsed, 0.0);
     let mut parts = Parts {
         calls: 1,
         elapsed,
-        late_sender: within(waited.late_sender),
-        late_receiver: within(waited.late_receiver.min(elapsed - waited.late_sender)),
-        at_collective: within(waited.at_collective),
-        late_root: within(waited.late_root),
+        late_sender,
+        late_receiver: waited.late_receiver.within(elapsed, late_sender.seconds),
+        at_collective: waited.at_collective.within(elapsed, 0.0),
+        late_root: waited.late_root.within(elapsed, 0.0),
         ..Parts::default()
     };
     parts.fill_transfer();
@@ -110,13 +136,14 @@ fn message(calls: &[TracedCall], one: &TracedMessage, waits: &mut [Waits]) {
     let at = one.receive_completed.unwrap_or(one.receive);
     if let (Some(in_call), Some(waits)) = (calls.get(at), waits.get_mut(at)) {
         let waited = send.begin.min(in_call.end) - in_call.begin;
-        waits.late_sender = waits.late_sender.max(waited);
+        waits.late_sender.longest(waited, send.clock_error + in_call.clock_error);
     }
     let at = one.send_completed.unwrap_or(one.send);
     if let (Some(in_call), Some(waits)) = (calls.get(at), waits.get_mut(at)) {
         // A send that returned before the receive was posted did not wait: it was buffered.
         if in_call.end >= receive.begin {
-            waits.late_receiver = waits.late_receiver.max(receive.begin - in_call.begin);
+            let error = receive.clock_error + in_call.clock_error;
+            waits.late_receiver.longest(receive.begin - in_call.begin, error);
         }
     }
 }
@@ -173,10 +200,10 @@ fn collective(calls: &[TracedCall], at: &[usize], waits: &mut [Waits]) -> Option
         if to_root && root.is_some_and(|root| calls[one].rank != root) {
             continue; // only the root needs the others
         }
-        let waited = (calls[until].begin.min(calls[one].end) - calls[one].begin).max(0.0);
-        waited_seconds += waited;
+        let waited = calls[until].begin.min(calls[one].end) - calls[one].begin;
+        waited_seconds += waited.max(0.0);
         let place = if from_root { &mut waits[one].late_root } else { &mut waits[one].at_collective };
-        *place += waited;
+        place.longest(waited, calls[until].clock_error + calls[one].clock_error);
     }
     Some(Arrival { rank: calls[until].rank, waited_seconds })
 }

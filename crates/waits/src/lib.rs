@@ -1,20 +1,25 @@
 //! Time in MPI that was waiting for other ranks, in seconds: for a sender, a receiver, the last rank at a collective, a root.
 //!
 //! Two ways lead to [`WaitStates`]. [`estimate`] takes what is always recorded: sums by rank, operation and size class, and
-//! single calls of collectives that all their members sampled. [`exact`] takes the calls and messages of a trace. Both are
+//! single calls of collectives that all their members sampled. [`exact`] takes the calls and messages of a trace, whose clocks an
+//! [`Alignment`] lines up. Both are
 //! pure: nothing here knows where its input comes from. Seconds are summed over ranks, and where a rank has several threads,
 //! over these.
 
+mod alignment;
 mod collectives;
 mod counters;
 mod estimate;
 mod exact;
 mod messages;
+mod traced;
 
+pub use alignment::{Aligned, Alignment, Point, Step};
 pub use collectives::{NodeSample, merge};
 pub use counters::{Counters, RankOperation};
 pub use estimate::estimate;
 pub use exact::{TracedCall, TracedMessage, exact};
+pub use traced::{TracedRecord, calls_and_messages};
 
 use serde::{Deserialize, Serialize};
 

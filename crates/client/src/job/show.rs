@@ -192,6 +192,7 @@ fn text(report: &Report, width: usize) -> String {
     let waits = super::waits::section(&report.waits, width);
     if !waits.is_empty() {
         text.push_str("\nWaiting for other ranks (all of it: job waits)\n");
+        text.push_str(&(folded(&super::waits::basis(&report.waits), width).join("\n") + "\n"));
         text.push_str(&waits);
     }
     let broadcast = broadcast::text(&report.broadcast, width);

@@ -3,7 +3,6 @@
 //!
 //! Page by page from the server to the file: a trace of any length takes the same memory. Clocks of the ranks are lined up here, from what their comparisons with rank 0 said.
 
-mod align;
 mod bins;
 mod calls;
 mod chrome;

@@ -3,10 +3,10 @@
 use super::name::find;
 use super::part;
 use crate::Server;
-use crate::text::{Table, clean, columns, percent, seconds, thousands};
+use crate::text::{Table, clean, columns, folded, percent, seconds, thousands};
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_api::waits::{JobWaits, LastArrivalWaits, WaitParts, WaitSeconds};
+use throughline_api::waits::{JobWaits, LastArrivalWaits, WaitBasis, WaitParts, WaitSeconds};
 use throughline_sample::to_rfc3339;
 
 /// Shown below the options.
@@ -20,8 +20,9 @@ Examples:
 
 Seconds are summed over ranks (and threads). WAITING is for other ranks: for a late SENDER or RECEIVER, at a
 COLLECTIVE for the last rank, for a late ROOT. PROGRESS is a nonblocking transfer that went on only in Wait or Test.
-TRANSFER is what remains. BETWEEN has the least and the most that the waiting can be. docs/WAITS.md says how these are
-known, and where they can be wrong.";
+TRANSFER is what remains. BETWEEN has the least and the most that the waiting can be. Of a job that was traced whole
+(throughline-exec --trace) the seconds are exact, of others estimated; the second line says which. docs/WAITS.md says how
+these are known, and where they can be wrong.";
 
 /// What the rows of the table are.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +76,14 @@ fn text(waits: &JobWaits, by: By, width: usize) -> String {
         return "No MPI calls are known of this job.\n".to_owned();
     }
     let mut text = format!(
-        "{} of {} in MPI ({}) waited for other ranks{}.\n\n",
+        "{} of {} in MPI ({}) waited for other ranks{}.\n",
         seconds(total.waiting.seconds),
         seconds(total.elapsed_seconds),
         percent(part(total.waiting.seconds, total.elapsed_seconds)),
         between(&total.waiting).map_or_else(String::new, |between| format!(", between {between}")),
     );
+    text.push_str(&folded(&format!("{}.", capital(&basis(waits))), width).join("\n"));
+    text.push_str("\n\n");
     let table = match by {
         By::Operation => {
             let rows = waits.operations.iter().map(|one| (vec![one.operation.clone()], &one.parts));
@@ -101,6 +104,27 @@ fn text(waits: &JobWaits, by: By, width: usize) -> String {
         text.push_str(&last_arrivals(&waits.last_arrivals, width));
     }
     text
+}
+
+/// How the seconds are known, with the clocks' bound.
+pub(super) fn basis(waits: &JobWaits) -> String {
+    match (waits.basis, waits.clock_error_seconds, waits.trace_unused.as_deref()) {
+        (WaitBasis::Exact, Some(error), _) if error > 0.0 => {
+            format!("exact, from the trace; clocks of its ranks are within {}", seconds(error))
+        }
+        (WaitBasis::Exact, ..) => "exact, from the trace; all ranks have one clock".to_owned(),
+        (WaitBasis::Estimated, _, Some(why)) => {
+            format!("estimated from counters and sampled calls; the trace is not used: {}", clean(why, 200))
+        }
+        (WaitBasis::Estimated, _, None) => "estimated from counters and sampled calls".to_owned(),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + characters.as_str())
 }
 
 fn parts<'a>(names: &[&str], rows: impl Iterator<Item = (Vec<String>, &'a WaitParts)>) -> Table {
@@ -268,6 +292,12 @@ mod tests {
     fn job_show_says_for_whom() {
         let text = section(&waits(), 200);
         assert!(text.contains("rank 3 (last in 90.0 % of its calls)"), "{text}");
+        let traced = JobWaits { basis: WaitBasis::Exact, clock_error_seconds: Some(2e-6), ..waits() };
+        assert_eq!(basis(&traced), "exact, from the trace; clocks of its ranks are within 2.00 µs");
+        let text = super::text(&traced, By::Operation, 200);
+        assert!(text.lines().nth(1).unwrap().contains("Exact, from the trace"), "{text}");
+        let unused = JobWaits { trace_unused: Some("5 of its records were lost".into()), ..waits() };
+        assert!(basis(&unused).ends_with("the trace is not used: 5 of its records were lost"));
         let mut little = waits();
         little.total.waiting = WaitSeconds { seconds: 0.05, low: 0.0, high: 0.1 };
         assert_eq!(section(&little, 200), "", "less than a hundredth");

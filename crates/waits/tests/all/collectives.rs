@@ -22,7 +22,16 @@ fn traced(operation: &str, root: Option<u32>, late: impl Fn(u64, u32) -> f64) ->
         };
         for (rank, begin) in (0..RANKS).zip(begins) {
             let end = begin.max(until) + TRANSFER;
-            calls.push(TracedCall { rank, operation: operation.into(), begin, end, comm: Some(7), root });
+            let operation = operation.to_owned();
+            calls.push(TracedCall {
+                rank,
+                operation,
+                begin,
+                end,
+                comm: Some(7),
+                root,
+                ..TracedCall::default()
+            });
         }
     }
     calls

@@ -93,6 +93,29 @@ fn a_buffered_send_does_not_make_healthy_receives_late() {
     assert_eq!(exact(&calls, &[message], &HashMap::new()).total().waiting().seconds, 0.0);
 }
 
+/// Two clocks that may be wrong by 1 and 2 ms: what is waited is known to 3 ms, and is none of what the call did not take.
+#[test]
+fn clocks_bound_what_a_trace_shows() {
+    let call = |rank, operation: &str, begin, end, clock_error| TracedCall {
+        rank,
+        operation: operation.into(),
+        begin,
+        end,
+        clock_error,
+        ..TracedCall::default()
+    };
+    let of = |received: f64| {
+        let calls = [call(0, "send", 1.0, 1.001, 0.001), call(1, "recv", received, 1.002, 0.002)];
+        let message = TracedMessage { send: 0, receive: 1, ..TracedMessage::default() };
+        exact(&calls, &[message], &HashMap::new()).total().late_sender
+    };
+    let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+    let waited = of(0.5);
+    assert!(near(waited.seconds, 0.5) && near(waited.low, 0.497) && near(waited.high, 0.502), "{waited:?}");
+    let waited = of(0.999);
+    assert!(near(waited.seconds, 0.001) && near(waited.low, 0.0) && near(waited.high, 0.003), "{waited:?}");
+}
+
 #[test]
 fn transfers_that_go_on_only_in_wait_are_progress() {
     let posted = 1e-6;

@@ -1,10 +1,10 @@
 //! The clocks of all that is in the file, on one axis: ranks by their comparisons with rank 0, nodes by their ranks, all else by UTC.
 
-use super::align::{Aligned, Alignment, Step};
 use super::read::{Range, TracedRank};
 use super::summary::{RankSummary, StepSummary, counted_calls, ending};
 use throughline_api::jobs::JobRanks;
 use throughline_api::lanes::LaneClock;
+use throughline_waits::{Aligned, Alignment, Step};
 
 /// A rank with its clock.
 pub struct Lined {

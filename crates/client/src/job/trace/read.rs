@@ -1,11 +1,11 @@
 //! What the server has of a traced job. Requests only.
 
-use super::align::Point;
 use crate::Server;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_api::jobs::JobDetail;
 use throughline_api::trace::{ComparisonColumns, RecordColumns, TraceRecords, TracedRanks};
 use throughline_daemon::Failure;
+use throughline_waits::Point;
 
 /// One traced process of the job. A rank may have been several, one after the other.
 #[derive(Clone, Debug)]

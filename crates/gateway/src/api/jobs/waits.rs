@@ -7,7 +7,7 @@ use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use throughline_query::waits::{Depth, cells, of_job};
+use throughline_query::waits::{cells, exact_or_estimated};
 
 /// `GET /jobs/{job}/waits`.
 pub async fn waits(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
@@ -16,7 +16,7 @@ pub async fn waits(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let cells = cells(client, job.id).await?;
-            let waits = of_job(client, &job, &cells, Depth::Full).await?;
+            let waits = exact_or_estimated(client, &job, &cells).await?;
             Ok(waits.described(job.key))
         })
         .await?;

@@ -2,7 +2,9 @@
 
 use super::seed::{self, Run};
 use super::*;
-use throughline_sample::wire::{Batch, MpiSampledCall, MpiSampledCalls};
+use throughline_sample::wire::{
+    Batch, MpiClockPoint, MpiRankClock, MpiRankTrace, MpiSampledCall, MpiSampledCalls, MpiTraceRecord,
+};
 
 const CALLS: u64 = 60;
 
@@ -91,4 +93,80 @@ async fn a_job_without_calls_has_no_waits() {
         (&waits["operations"], &waits["course"]["time_ms"]),
         (&serde_json::json!([]), &serde_json::json!([]))
     );
+}
+
+/// A barrier of four ranks on two nodes, whose clocks are half a second apart: rank 3 comes 2 s after the others.
+fn traced(run: &Run, lost: u64) -> Vec<Batch> {
+    const SECOND: i64 = 1_000_000_000;
+    let one = |rank: u32| {
+        let node = run.hosts[rank as usize / 2];
+        let behind = if node == "n10" { SECOND / 2 } else { 0 };
+        let begin = if rank == 3 { 3 * SECOND } else { SECOND } - behind;
+        let end = 3 * SECOND + 1_000_000 - behind;
+        let barrier = MpiTraceRecord {
+            kind: "call".into(),
+            operation: "barrier".into(),
+            start: begin,
+            nanoseconds: (end - begin) as u64,
+            comm: 1,
+            ..MpiTraceRecord::default()
+        };
+        let ended =
+            MpiTraceRecord { kind: "end".into(), start: end, bytes: 2 + lost, ..MpiTraceRecord::default() };
+        let trace = MpiRankTrace {
+            epoch: seed::at(run.start),
+            job_key: seed::key(7),
+            rank,
+            utc_offset: seed::at(run.start),
+            number: 0,
+            records: vec![barrier],
+        };
+        let end = MpiRankTrace { number: 1 + lost, records: vec![ended], ..trace.clone() };
+        let clock = MpiRankClock {
+            epoch: seed::at(run.start),
+            job_key: seed::key(7),
+            rank,
+            utc_offset: seed::at(run.start),
+            number: 0,
+            points: vec![MpiClockPoint {
+                time: SECOND,
+                offset: behind,
+                uncertainty: 1_000,
+                round_trip: 2_000,
+            }],
+        };
+        let mpi_clocks = if rank < 2 { Vec::new() } else { vec![clock] };
+        Batch { node: node.into(), mpi_traces: vec![trace, end], mpi_clocks, ..Batch::default() }
+    };
+    (0..4).map(one).collect()
+}
+
+#[tokio::test]
+async fn a_job_with_a_whole_trace_has_exact_waits() {
+    for (lost, basis) in [(0, "exact"), (5, "estimated")] {
+        let database = seed::fabric().await;
+        let run = Run { number: 7, user: "ada", start: 10, end: Some(80), hosts: vec!["n2", "n10"] };
+        let mut batches = vec![seed::run(&run)];
+        batches.extend(traced(&run, lost));
+        seed::write(&database, 3, batches).await;
+        let router = api_on(database);
+        let waits = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
+        assert_eq!(waits["basis"], basis, "{waits}");
+        if lost > 0 {
+            let why = waits["trace_unused"].as_str().unwrap();
+            assert_eq!(why, "20 of its records were lost");
+            assert_eq!((&waits["clock_error_seconds"], &waits["total"]["calls"]), (&Value::Null, &0.into()));
+            continue;
+        }
+        assert_eq!(waits["trace_unused"], Value::Null);
+        let waited = |part: &str| waits["total"]["at_collective"][part].as_f64().unwrap();
+        assert!((waited("seconds") - 6.0).abs() < 1e-6, "{waits}");
+        // Clocks on one node are one; those of the other's two ranks are known to a microsecond, and what they drifted in two seconds.
+        assert!(waited("low") < 6.0 && waited("low") > 5.98, "{waits}");
+        assert_eq!(waits["communicators"][0]["members"], "0-3");
+        let last = &waits["last_arrivals"][0];
+        assert_eq!((&last["rank"], &last["share"]), (&3.into(), &serde_json::json!(1.0)));
+        let error = waits["clock_error_seconds"].as_f64().unwrap();
+        assert!((1e-6..1e-5).contains(&error), "{error}");
+    }
 }

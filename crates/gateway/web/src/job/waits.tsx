@@ -27,6 +27,12 @@ export function seconds(of: Seconds): string {
   return isWide ? `${duration(of.seconds)} (${duration(of.low)} to ${duration(of.high)})` : duration(of.seconds)
 }
 
+/** How the seconds are known. */
+export function basis(of: Pick<JobWaits, 'basis' | 'clock_error_seconds' | 'trace_unused'>): string {
+  if (of.basis === 'exact') return of.clock_error_seconds ? `exact, from the trace, with clocks within ${duration(of.clock_error_seconds)}` : 'exact, from the trace'
+  return of.trace_unused === null ? 'estimated from counters and sampled calls' : `estimated from counters and sampled calls; the trace is not used: ${of.trace_unused}`
+}
+
 export function WaitsView({ job, isLive }: { job: string; isLive: boolean }) {
   const live = useLive<JobWaits>(address(`/jobs/${part(job)}/waits`), isLive ? LIVE_MS : undefined, true)
   const data = live.data
@@ -39,7 +45,7 @@ export function WaitsView({ job, isLive }: { job: string; isLive: boolean }) {
         <MaybeStale live={live}>
           <p>
             {duration(data.total.waiting.seconds)} of {duration(data.total.elapsed_seconds)} in MPI, summed over ranks (
-            {percent(data.total.elapsed_seconds > 0 ? data.total.waiting.seconds / data.total.elapsed_seconds : null)}), was waiting for another rank.
+            {percent(data.total.elapsed_seconds > 0 ? data.total.waiting.seconds / data.total.elapsed_seconds : null)}), was waiting for another rank: {basis(data)}.
           </p>
           <Operations data={data} />
           <Last data={data} />

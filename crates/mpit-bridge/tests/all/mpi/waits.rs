@@ -1,10 +1,10 @@
 //! Waiting of real programs, estimated from what their ranks report, against the programs' own clocks.
 
 use crate::mpi::support::*;
-use std::collections::BTreeMap;
 use throughline_sample::wire::MpiTraceRecord;
 use throughline_waits::{
-    Counters, NodeSample, Parts, RankOperation, TracedCall, TracedMessage, WaitStates, estimate, exact, merge,
+    Counters, NodeSample, Parts, RankOperation, TracedCall, TracedMessage, TracedRecord, WaitStates,
+    calls_and_messages, estimate, exact, merge,
 };
 
 /// As many as the smallest machine has cores: they spin, and one that waits for a core waits for nobody else.
@@ -116,45 +116,25 @@ async fn ranks_late_in_turn_are_found() {
 /// The calls and messages of a trace. All ranks are on one node, whose clock they share.
 fn traced(observed: &Observed) -> (Vec<TracedCall>, Vec<TracedMessage>) {
     let seconds = |nanoseconds: i64| nanoseconds as f64 / 1e9;
-    let end = |record: &MpiTraceRecord| record.start + record.nanoseconds as i64;
-    let is_call = |kind: &str| matches!(kind, "call" | "send" | "receive");
-    let (mut calls, mut messages) = (Vec::new(), Vec::new());
-    let (mut begun, mut ended) = (BTreeMap::new(), BTreeMap::new());
-    for ((rank, _), record) in observed.traces.iter().filter(|(_, record)| is_call(&record.kind)) {
-        begun.insert((*rank, record.start), calls.len());
-        ended.insert((*rank, end(record)), calls.len());
-        let is_collective = matches!(record.operation.as_str(), "allreduce" | "barrier" | "bcast" | "gather");
-        calls.push(TracedCall {
+    let one = |((rank, _), record): (&(u32, u64), &MpiTraceRecord)| {
+        let end_ns = record.start + record.nanoseconds as i64;
+        TracedRecord {
             rank: *rank,
+            kind: record.kind.clone(),
             operation: record.operation.clone(),
+            start_ns: record.start,
+            end_ns,
             begin: seconds(record.start),
-            end: seconds(end(record)),
-            comm: is_collective.then_some(record.comm),
-            root: record.peer.filter(|_| is_collective),
-        });
-    }
-    let mut sends = BTreeMap::new();
-    for ((rank, _), one) in &observed.traces {
-        if matches!(one.kind.as_str(), "send" | "departure") {
-            sends.insert((*rank, one.peer, one.comm, one.tag, one.sequence), begun.get(&(*rank, one.start)));
+            end: seconds(end_ns),
+            clock_error: 0.0,
+            peer: record.peer,
+            tag: record.tag,
+            comm: (record.comm != 0).then_some(record.comm),
+            sequence: record.sequence.map(u64::from),
         }
-    }
-    for ((rank, _), one) in &observed.traces {
-        if !matches!(one.kind.as_str(), "receive" | "arrival") {
-            continue;
-        }
-        let Some(source) = one.peer else { continue };
-        let send = sends.get(&(source, Some(*rank), one.comm, one.tag, one.sequence)).copied().flatten();
-        let (Some(send), Some(receive)) = (send, begun.get(&(*rank, one.start))) else { continue };
-        let receive_completed = ended.get(&(*rank, end(one))).copied();
-        messages.push(TracedMessage {
-            send: *send,
-            receive: *receive,
-            send_completed: None,
-            receive_completed,
-        });
-    }
-    (calls, messages)
+    };
+    let records: Vec<TracedRecord> = observed.traces.iter().map(one).collect();
+    calls_and_messages(&records)
 }
 
 /// The table of docs/BENCHMARKS.md: `benches/waits.sh`.

@@ -4,6 +4,7 @@
 //! that long. Where the offset moved by more than drift and the bounds of both comparisons explain, the clock
 //! stepped in between: the time of it is not known, so that whatever lies in between is marked. Between steps each
 //! comparison also bounds its neighbours, so that one on a busy node is as good as the good ones around it allow.
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // nanoseconds of a job
 
 /// How far the drift of a clock may go from its usual one between two comparisons: an oscillator wanders by
 /// less, and a clock that is being slewed harder (NTP: up to 500 ppm) is as good as one that stepped.
@@ -66,6 +67,7 @@ pub struct Alignment {
 
 impl Alignment {
     /// From all comparisons of a rank, in any order. Without any, clocks are taken as they are.
+    #[must_use]
     pub fn new(mut points: Vec<Point>) -> Self {
         points.sort_unstable_by_key(|point| point.number);
         // Two comparisons at the same time of the clock say nothing about its rate.
@@ -79,16 +81,19 @@ impl Alignment {
     }
 
     /// How many comparisons are used.
+    #[must_use]
     pub fn comparisons(&self) -> usize {
         self.points.len()
     }
 
     /// Drift against rank 0 in parts per million: positive when this clock is slow.
+    #[must_use]
     pub fn drift_ppm(&self) -> f64 {
         self.drift.usual * 1e6
     }
 
     /// The largest bound between comparisons where the clock did not step, nanoseconds.
+    #[must_use]
     pub fn error(&self) -> i64 {
         let spans = self.points.windows(2).zip(&self.bends);
         let smooth = spans.filter(|(pair, _)| !self.has_step(pair[0].clock + 1, pair[1].clock - 1));
@@ -97,6 +102,7 @@ impl Alignment {
     }
 
     /// A time of the rank's clock on rank 0's.
+    #[must_use]
     pub fn align(&self, clock: i64) -> Aligned {
         let after = self.points.partition_point(|point| point.clock <= clock);
         let (before, next) =
@@ -116,6 +122,7 @@ impl Alignment {
 
     /// Whether a span of the rank's clock reaches into a stretch in which it stepped: then neither its length nor any
     /// end of it can be relied on.
+    #[must_use]
     pub fn has_step(&self, from: i64, to: i64) -> bool {
         self.steps.iter().any(|step| step.from.min(step.to) <= to && from <= step.from.max(step.to))
     }
@@ -262,5 +269,5 @@ fn step(before: Point, after: Point, drift: Drift) -> Option<Step> {
 }
 
 #[cfg(test)]
-#[path = "align_tests.rs"]
+#[path = "alignment_tests.rs"]
 mod tests;
