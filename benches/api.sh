@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 hosts=${HOSTS:-1428} jobs=${JOBS:-1000} length=${LENGTH:-60} load_goal=${LOAD_MS:-100} jobs_goal=${JOBS_MS:-10}
 throughline=${THROUGHLINE:-target/release/throughline}
 
-. benches/site.sh
+. benches/live-site.sh
 api="http://$query/api/v1" fabric=fabric/0xfe80000000000000
 # A minute of sweeps, so that windows are full.
 sleep "${WARM_UP:-30}"

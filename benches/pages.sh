@@ -22,6 +22,6 @@ throughline=${THROUGHLINE:-target/release/throughline}
 # A crawler sweeps a large fabric each 5 s; a small one each second is harder than it is in use.
 [ "$hosts" -lt 4000 ] || PAUSE=${PAUSE:-5}
 browser=$(cargo xtask prefix browser | tail -n 1)/bin/chromium-headless-shell
-. benches/site.sh
+. benches/live-site.sh
 sleep "${WARM_UP:-30}"
 HOSTS=$hosts JOBS=$jobs node benches/pages/measure.mjs "http://$query" "$browser" "$web/node_modules/playwright-core/index.mjs"

@@ -6,17 +6,16 @@
 #![allow(clippy::cast_precision_loss)] // figures for people
 
 mod agents;
-mod serve;
 
 use agents::{Counts, Site};
 use anyhow::{Context, ensure};
 use clap::Parser;
-use serve::Server;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use throughline_benches::server::Server;
 use tokio_util::sync::CancellationToken;
 
 /// Goal: 99 of 100 batches are committed and acknowledged within this time.
@@ -66,7 +65,14 @@ async fn main() -> anyhow::Result<ExitCode> {
     // The database's user must reach its folder.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     let site = Site::new(folder.path(), options.agents, options.rows)?;
-    let server = Server::start(&options.throughline, folder.path(), &site.server_tls)?;
+    let tls = &site.server_tls;
+    let collect = format!(
+        "tls = {{ ca = '{}', certificate = '{}', key = '{}' }}",
+        tls.ca.display(),
+        tls.certificate.display(),
+        tls.key.display()
+    );
+    let server = Server::start(&options.throughline, folder.path(), &collect)?;
     println!("{} agents, one batch of {} rows each {} s", options.agents, options.rows, options.interval);
 
     let (counts, stop) = (Arc::new(Counts::default()), CancellationToken::new());

@@ -6,11 +6,10 @@
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use throughline_benches::server::Server;
 use throughline_delivery::{GrpcSink, OnRefusal, Sink};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, NodeInfo};
@@ -103,7 +102,7 @@ async fn measure(options: &Options, program: &Path) -> anyhow::Result<Run> {
     let folder = tempfile::tempdir()?;
     // The database's user must reach its folder.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    let server = Server::start(program, folder.path())?;
+    let server = Server::start(program, folder.path(), "")?;
     let stop = CancellationToken::new();
     let url = format!("http://{}", server.collect);
     let mut senders = tokio::task::JoinSet::new();
@@ -215,93 +214,4 @@ fn op_cell(cell: u64, sequence: u64) -> MpiOpCell {
         algorithm_source: "unknown".into(),
         ..MpiOpCell::default()
     }
-}
-
-/// A running server with its private database; ended when dropped.
-struct Server {
-    child: Child,
-    folder: PathBuf,
-    collect: SocketAddr,
-    query: SocketAddr,
-}
-
-impl Server {
-    fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
-        let mut server = Command::new(program);
-        server.args(["serve", "--log-level", "warn", "--state-dir"]).arg(folder.join("state"));
-        server.env("THROUGHLINE__COLLECT__LISTEN", "127.0.0.1:0");
-        server.env("THROUGHLINE__QUERY__LISTEN", "127.0.0.1:0");
-        let mut child = server
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{}: build it with cargo build --release", program.display()))?;
-        let mut lines = BufReader::new(child.stdout.take().context("its standard output")?).lines();
-        let (mut collect, mut query) = (None, None);
-        while collect.is_none() || query.is_none() {
-            let line = lines.next().context("the server ended")??;
-            collect = collect.or_else(|| line.strip_prefix("listening collect=")?.parse().ok());
-            query = query.or_else(|| line.strip_prefix("listening query=")?.parse().ok());
-        }
-        let folder = folder.to_owned();
-        Ok(Self { child, folder, collect: collect.context("collect")?, query: query.context("query")? })
-    }
-
-    /// Sum of a figure over its labels.
-    fn figure(&self, name: &str) -> anyhow::Result<f64> {
-        let mut stream = TcpStream::connect(self.query)?;
-        write!(stream, "GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", self.query)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        ensure!(answer.starts_with("HTTP/1.0 200"), "{}", answer.lines().next().unwrap_or_default());
-        let lines = answer.lines().filter(|line| line.starts_with(name));
-        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
-    }
-
-    /// Seconds of processor time: of the server, and of the database's processes that run now.
-    fn processor(&self) -> anyhow::Result<(f64, f64)> {
-        let (mut server, mut database) = (0.0, 0.0);
-        for (pid, seconds) in processes()? {
-            if pid == self.child.id() {
-                server = seconds;
-            } else if std::fs::read_link(format!("/proc/{pid}/cwd"))
-                .is_ok_and(|at| at.starts_with(&self.folder))
-            {
-                // PostgreSQL's processes work in their data folder, and are no children of the server's.
-                database += seconds;
-            }
-        }
-        Ok((server, database))
-    }
-
-    fn highest_bytes(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
-        Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Ok(pid) = i32::try_from(self.child.id()) {
-            let _ =
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
-        }
-        let _ = self.child.wait();
-    }
-}
-
-/// Process id and processor seconds of each process.
-fn processes() -> anyhow::Result<Vec<(u32, f64)>> {
-    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100) as f64;
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let Ok(pid) = entry?.file_name().to_string_lossy().parse() else { continue };
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
-        // utime and stime are the fields 14 and 15; the name is the second.
-        let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
-        all.push((pid, ticks.sum::<f64>() / per_second));
-    }
-    Ok(all)
 }

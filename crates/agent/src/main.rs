@@ -6,7 +6,6 @@ mod batch;
 mod batcher;
 mod config;
 mod control;
-mod fold;
 mod gpu;
 mod health;
 mod help;
@@ -30,6 +29,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use throughline_agent::fold;
 use throughline_daemon::{LogOptions, finish, usage};
 
 /// Name of the program in messages.

@@ -1,30 +1,31 @@
-//! A server with TLS and a private database, and what it takes.
+//! A server with a private database, and what it takes.
+#![allow(clippy::cast_precision_loss)] // figures for people
 
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use throughline_delivery::TlsFiles;
 
 /// A running server; ended when dropped.
 pub struct Server {
     child: Child,
     folder: PathBuf,
+    /// Where it takes batches.
     pub collect: SocketAddr,
     query: SocketAddr,
 }
 
 impl Server {
-    pub fn start(program: &Path, folder: &Path, tls: &TlsFiles) -> anyhow::Result<Self> {
+    /// Starts it with its state and its configuration in this folder, on free ports, and waits until it takes batches.
+    /// `collect` is what section `[collect]` has in addition.
+    ///
+    /// # Errors
+    /// The program is not there, or ends.
+    pub fn start(program: &Path, folder: &Path, collect: &str) -> anyhow::Result<Self> {
         let config = folder.join("server.toml");
-        let text = format!(
-            "[query]\nlisten = '127.0.0.1:0'\n[collect]\nlisten = '127.0.0.1:0'\n\
-             tls = {{ ca = '{}', certificate = '{}', key = '{}' }}\n",
-            tls.ca.display(),
-            tls.certificate.display(),
-            tls.key.display()
-        );
+        let text =
+            format!("[query]\nlisten = '127.0.0.1:0'\n[collect]\nlisten = '127.0.0.1:0'\n{collect}\n");
         std::fs::write(&config, text)?;
         let mut child = Command::new(program)
             .args(["serve", "--log-level", "warn", "--state-dir"])
@@ -49,6 +50,9 @@ impl Server {
     }
 
     /// Sum of a figure over its labels.
+    ///
+    /// # Errors
+    /// The server does not answer.
     pub fn figure(&self, name: &str) -> anyhow::Result<f64> {
         let mut stream = TcpStream::connect(self.query)?;
         write!(stream, "GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", self.query)?;
@@ -60,17 +64,14 @@ impl Server {
     }
 
     /// Seconds of processor time: of the server, and of the database's processes that run now.
+    ///
+    /// # Errors
+    /// `/proc` can't be read.
     pub fn processor(&self) -> anyhow::Result<(f64, f64)> {
-        let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100) as f64;
         let (mut server, mut database) = (0.0, 0.0);
         for entry in std::fs::read_dir("/proc")? {
             let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-            let Some((_, rest)) = stat.rsplit_once(')') else { continue };
-            // utime and stime are the fields 14 and 15; the name is the second.
-            let ticks =
-                rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
-            let seconds = ticks.sum::<f64>() / per_second;
+            let Some(seconds) = processor_seconds(&pid.to_string()) else { continue };
             // PostgreSQL's processes work in their data folder, and are no children of the server's.
             let at = std::fs::read_link(format!("/proc/{pid}/cwd"));
             if pid == self.child.id() {
@@ -86,16 +87,28 @@ impl Server {
         Ok(std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id()))?)
     }
 
+    /// Most resident memory so far.
+    ///
+    /// # Errors
+    /// It has ended.
     pub fn highest_bytes(&self) -> anyhow::Result<u64> {
         let status = self.proc("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
         Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
     }
 
+    /// Files and sockets that it has open.
+    ///
+    /// # Errors
+    /// It has ended.
     pub fn descriptors(&self) -> anyhow::Result<usize> {
         Ok(std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
     }
 
+    /// How many it may have open.
+    ///
+    /// # Errors
+    /// It has ended.
     pub fn descriptor_limit(&self) -> anyhow::Result<u64> {
         let limits = self.proc("limits")?;
         let line =
@@ -112,4 +125,14 @@ impl Drop for Server {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Seconds of processor time that a process has had: its number, or `self`. `None` once it is gone.
+pub fn processor_seconds(pid: &str) -> Option<f64> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()?.unwrap_or(100) as f64;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    // utime and stime are the fields 14 and 15; the name is the second.
+    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    Some(ticks.sum::<f64>() / per_second)
 }

@@ -1,0 +1,77 @@
+# A database of its own with a site of HOSTS hosts and JOBS live jobs, and a server on it, for benches that are sourced
+# into: a fat tree of two layers, a sweep of all ports each PAUSE (1) seconds and operations of all jobs all the while.
+# Needs hosts, jobs and throughline; sets folder, started, query and psql. Everything is stopped and removed at the end.
+# shellcheck shell=sh disable=SC2034,SC2154 # what it needs and what it sets
+. benches/database.sh
+
+# 21 hosts a leaf, 18 spines; nodes are numbered hosts, leaves, spines. Links are pairs of (node, port).
+leaves=$(((hosts + 20) / 21))
+$psql -q -v ON_ERROR_STOP=1 <<SQL
+INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
+INSERT INTO ib_node_key (subnet_id, guid)
+SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $hosts + $leaves + 18) g;
+INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+SELECT id, guid, CASE WHEN id <= $hosts THEN 'ca' ELSE 'switch' END,
+       CASE WHEN id <= $hosts THEN 'n' || id || ' mlx5_0' WHEN id <= $hosts + $leaves THEN 'leaf' || id - $hosts
+            ELSE 'spine' || id - $hosts - $leaves END, id, 1, 1, guid, 1, now() - INTERVAL '1 day'
+FROM ib_node_key;
+CREATE TEMPORARY TABLE cable AS
+SELECT h AS a, 1 AS port_a, $hosts + 1 + (h - 1) / 21 AS b, 1 + (h - 1) % 21 AS port_b FROM generate_series(1, $hosts) h
+UNION ALL
+SELECT $hosts + l, 21 + s, $hosts + $leaves + s, l FROM generate_series(1, $leaves) l, generate_series(1, 18) s;
+INSERT INTO ib_port_key (ib_node_id, port) SELECT a, port_a FROM cable UNION SELECT b, port_b FROM cable ORDER BY 1, 2;
+INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
+                     rate_bytes_per_second, remote_port_id, valid_from)
+SELECT k.id, k.ib_node_id, k.port, '', k.ib_node_id, 'Active', 'LinkUp', '4x', '50.0 Gbps', 25000000000, o.id,
+       now() - INTERVAL '1 day'
+FROM (SELECT a, port_a, b, port_b FROM cable UNION ALL SELECT b, port_b, a, port_a FROM cable) c
+JOIN ib_port_key k ON k.ib_node_id = c.a AND k.port = c.port_a
+JOIN ib_port_key o ON o.ib_node_id = c.b AND o.port = c.port_b;
+INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
+SELECT port_id, remote_port_id, valid_from FROM ib_port WHERE port_id < remote_port_id;
+INSERT INTO node_key (name) SELECT 'n' || h FROM generate_series(1, $hosts) h ORDER BY h;
+INSERT INTO node (node_id, name, hca_guids, valid_from)
+SELECT h.id, h.name, ARRAY[k.guid], now() - INTERVAL '1 day' FROM node_key h JOIN ib_node_key k ON k.id = h.id;
+INSERT INTO job (key, scheduler, native_id, step, uid, user_name, name, command, start_time, world_size)
+SELECT 'slurm:' || j || '.0@1000', 'slurm', j::text, '0', 1000, 'user' || j % 50, 'job' || j, './solve',
+       now() - j * INTERVAL '1 second', 16 FROM generate_series(1, $jobs) j;
+INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time)
+SELECT j.id, r, k.id, k.name, 1000 + r, 16, 'Open MPI v4.1.4', j.start_time
+FROM job j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, node_key k
+WHERE k.id = 1 + (j.id * 4 + r / 4) % $hosts;
+INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at)
+SELECT DISTINCT job_id, node_id, start_time, now(), now() FROM job_rank;
+ANALYZE ib_node_key, ib_node, ib_port_key, ib_port, ib_link, node_key, node, job, job_rank, job_node;
+SQL
+cat >"$folder/sweep.sql" <<SQL
+INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
+    receive_packets, transmit_wait, transmit_wait_tick_bytes, rate_bytes_per_second, link_downed, symbol_error)
+SELECT t.now, k.id, to_timestamp(0), 'mad', ((extract(epoch FROM t.now) - 1.7e9) * 1e6)::bigint * (1 + k.id % 9000),
+    ((extract(epoch FROM t.now) - 1.7e9) * 1e9)::bigint, 1, 1, (extract(epoch FROM t.now) * 1e3)::bigint, 8, 25000000000, 0, 0
+FROM ib_port_key k, (SELECT clock_timestamp() AS now) t ON CONFLICT DO NOTHING;
+INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+SELECT clock_timestamp(), '0xfe80000000000000', 'mad', count(*), count(*), 0, 0.2 FROM ib_port_key;
+INSERT INTO mpi_node_cells (time, job_id, node_id, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, since, source,
+    calls, bytes, elapsed_seconds, ranks, least_rank, least_rank_seconds, most_rank, most_rank_seconds)
+SELECT clock_timestamp(), r.job_id, r.node_id, 'allreduce', 8, '', '', '', min(r.start_time), now() - INTERVAL '1 second', 'pmpi',
+    count(*) * 10, count(*) * 80, 0.1 * count(*), count(*), min(r.rank), 0.05, max(r.rank), 0.15
+FROM job_rank r GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
+-- Agents speak of each job once a minute.
+UPDATE job_node SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
+SQL
+ingest() {
+    while :; do
+        $psql -q -v ON_ERROR_STOP=1 -f "$folder/sweep.sql"
+        sleep "${PAUSE:-1}"
+    done
+}
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
+    "$throughline" serve --state-dir "$folder/state" >"$folder/serve.out" 2>"$folder/serve.log" &
+started="$started $!"
+for _ in $(seq 600); do
+    query=$(sed -n 's/.*listening query=\([^ ]*\).*/\1/p' "$folder/serve.out")
+    [ -z "$query" ] || break
+    sleep 0.1
+done
+ingest >"$folder/ingest.log" 2>&1 &
+started="$started $!"

@@ -1,0 +1,75 @@
+//! A spool in memory and a connection for each node and for the crawler.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use throughline_delivery::{GrpcSink, ShipStats, ship};
+use throughline_sample::Message;
+use throughline_sample::wire::Batch;
+use throughline_spool::{Class, Config, Spool};
+use tokio_util::sync::CancellationToken;
+
+/// What waits in all spools.
+pub struct Waiting {
+    pub entries: u64,
+    pub bytes: u64,
+    /// Left out or dropped since the beginning, in entries.
+    pub lost: u64,
+    /// Age of the oldest one, seconds.
+    pub oldest: f64,
+}
+
+pub struct Outgoing {
+    crawler: Spool,
+    nodes: HashMap<String, Spool>,
+}
+
+impl Outgoing {
+    /// Within the runtime. Nodes are named n0 and so on.
+    pub fn start(url: &str, nodes: u64, stop: &CancellationToken) -> anyhow::Result<Self> {
+        let spool = |memory_bytes_max| -> anyhow::Result<Spool> {
+            let spool = Spool::in_memory(Config { memory_bytes_max, ..Config::default() })?;
+            let (sink, stop, ships) = (GrpcSink::new(url)?, stop.clone(), spool.clone());
+            tokio::spawn(async move { ship(&ships, &sink, stop, &Arc::new(ShipStats::default())).await });
+            Ok(spool)
+        };
+        let crawler = spool(512 << 20)?;
+        let nodes = (0..nodes).map(|node| Ok((format!("n{node}"), spool(16 << 20)?)));
+        Ok(Self { crawler, nodes: nodes.collect::<anyhow::Result<_>>()? })
+    }
+
+    pub fn crawled(&self, batches: Vec<Batch>) -> anyhow::Result<()> {
+        for batch in batches {
+            let class = if batch.ib_nodes.is_empty() { Class::Cumulative(0) } else { Class::Precious };
+            self.crawler.append(batch.encode_to_vec(), class)?;
+        }
+        Ok(())
+    }
+
+    pub fn inventory(&self, node: &str, batch: &Batch) -> anyhow::Result<()> {
+        self.append(node, batch, Class::Precious)
+    }
+
+    pub fn samples(&self, node: &str, batch: &Batch) -> anyhow::Result<()> {
+        self.append(node, batch, Class::Cumulative(0))
+    }
+
+    fn append(&self, node: &str, batch: &Batch, class: Class) -> anyhow::Result<()> {
+        let Some(spool) = self.nodes.get(node) else { anyhow::bail!("{node} has no spool") };
+        spool.append(batch.encode_to_vec(), class)?;
+        Ok(())
+    }
+
+    pub fn waiting(&self) -> Waiting {
+        let now = super::now().unwrap_or(0);
+        let mut all = Waiting { entries: 0, bytes: 0, lost: 0, oldest: 0.0 };
+        for spool in self.nodes.values().chain([&self.crawler]) {
+            let stats = spool.stats();
+            all.entries += stats.backlog_entries;
+            all.bytes += stats.memory_bytes;
+            all.lost += stats.thinned_memory_entries + stats.dropped_memory_entries + stats.refused_entries;
+            let age = stats.oldest_ns.map_or(0.0, |oldest| (now - oldest) as f64 / 1e9);
+            all.oldest = all.oldest.max(age);
+        }
+        all
+    }
+}
