@@ -24,8 +24,7 @@ impl Server {
     /// The program is not there, or ends.
     pub fn start(program: &Path, folder: &Path, collect: &str) -> anyhow::Result<Self> {
         let config = folder.join("server.toml");
-        let text =
-            format!("[query]\nlisten = '127.0.0.1:0'\n[collect]\nlisten = '127.0.0.1:0'\n{collect}\n");
+        let text = format!("[query]\nlisten = '127.0.0.1:0'\n[collect]\nlisten = '127.0.0.1:0'\n{collect}\n");
         std::fs::write(&config, text)?;
         let mut child = Command::new(program)
             .args(["serve", "--log-level", "warn", "--state-dir"])

@@ -59,7 +59,6 @@ impl Fabric {
         Self { ports, begin }
     }
 
-
     /// All nodes and cables.
     pub fn inventory(&self) -> Vec<Batch> {
         let mut nodes = Vec::new();

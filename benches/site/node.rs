@@ -178,5 +178,12 @@ fn read_gpu(gpu: &mut Gpu, (read, begin): (i64, i64), seconds: f64, batch: &mut 
 
 pub fn round(source: &str, time: i64, read: usize) -> Coverage {
     let read = read as u64;
-    Coverage { time, source: source.into(), expected: read, read, elapsed_seconds: 0.02, ..Coverage::default() }
+    Coverage {
+        time,
+        source: source.into(),
+        expected: read,
+        read,
+        elapsed_seconds: 0.02,
+        ..Coverage::default()
+    }
 }

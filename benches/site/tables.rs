@@ -59,7 +59,15 @@ pub fn print(rates: &BTreeMap<String, f64>, bytes: &BTreeMap<String, f64>, all: 
     println!();
     println!(
         "{:<22}{:>10}{:>11}{:>11}{:>11}{:>11}{:>9}{:>11}{:>11}",
-        "whole site", "rows/s", "predicted", "bytes/row", "predicted", "GB a day", "days", "GB on disk", "predicted"
+        "whole site",
+        "rows/s",
+        "predicted",
+        "bytes/row",
+        "predicted",
+        "GB a day",
+        "days",
+        "GB on disk",
+        "predicted"
     );
     let (mut written, mut sums) = (0.0, [0.0; 5]);
     for table in &all.0 {

@@ -1,4 +1,4 @@
--- The schema of version 38, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 39, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -263,16 +263,22 @@ CREATE TABLE host_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     host_port_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
-    -- -4: who read it; -5: which counters stand at their end.
+    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
+    -- number.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
-    -- Number of the link, from 0; 0 of ports.
+    -- Until version 38 the number of the link; else 0.
     element integer NOT NULL,
-    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
-    -- Prometheus' encoding.
+    -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
+    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
+    -- who read it; -5: which counters stand at their end.
+    metrics integer[],
+    -- Of each series the number of the link, from 0; NULL where all are 0.
+    elements integer[],
+    -- Where in samples each series begins, in bytes from 0, and where the last one ends.
+    offsets integer[],
     PRIMARY KEY (metric, host_port_id, "time", source, element)
 );
 SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00'));
@@ -538,16 +544,22 @@ CREATE TABLE ib_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
-    -- -4: who read it; -5: which counters stand at their end.
+    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
+    -- number.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
-    -- Number of the link, from 0; 0 of ports.
+    -- Until version 38 the number of the link; else 0.
     element integer NOT NULL,
-    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
-    -- Prometheus' encoding.
+    -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
+    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
+    -- who read it; -5: which counters stand at their end.
+    metrics integer[],
+    -- Of each series the number of the link, from 0; NULL where all are 0.
+    elements integer[],
+    -- Where in samples each series begins, in bytes from 0, and where the last one ends.
+    offsets integer[],
     PRIMARY KEY (metric, port_id, "time", source, element)
 );
 SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00'));
@@ -1433,16 +1445,22 @@ CREATE TABLE nvlink_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    -- Number of the metric in the catalogue; 0: the hour is packed; -2: times of its rows; -3: when counting began;
-    -- -4: who read it; -5: which counters stand at their end.
+    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
+    -- number.
     metric integer NOT NULL,
     -- Who read it, where several may; else empty.
     source text NOT NULL,
-    -- Number of the link, from 0; 0 of ports.
+    -- Until version 38 the number of the link; else 0.
     element integer NOT NULL,
-    -- Rows that have a value, and the values, as bit-packed differences with a checksum; until version 34 chunks in
-    -- Prometheus' encoding.
+    -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
+    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
+    -- who read it; -5: which counters stand at their end.
+    metrics integer[],
+    -- Of each series the number of the link, from 0; NULL where all are 0.
+    elements integer[],
+    -- Where in samples each series begins, in bytes from 0, and where the last one ends.
+    offsets integer[],
     PRIMARY KEY (metric, gpu_id, "time", source, element)
 );
 SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'));
@@ -1728,6 +1746,7 @@ AS $$
 DECLARE
     length integer := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
     is_signed boolean;
+    zeros integer;
     value bigint;
     base bigint;
     runs integer;
@@ -1744,7 +1763,8 @@ BEGIN
     IF length = 0 THEN
         RETURN;
     END IF;
-    is_signed := get_byte(samples, place) = 1;
+    is_signed := get_byte(samples, place) & 1 = 1;
+    zeros := get_byte(samples, place) >> 1;
     value := ('x' || encode(substr(samples, place + 2, 8), 'hex'))::bit(64)::bigint;
     base := ('x' || encode(substr(samples, place + 10, 8), 'hex'))::bit(64)::bigint;
     runs := ('x' || encode(substr(samples, place + 18, 4), 'hex'))::bit(32)::integer;
@@ -1773,14 +1793,14 @@ BEGIN
         ELSIF is_signed THEN
             FOR one IN 0 .. head & 511 LOOP
                 written := substring(packed, at, width)::bigint;
-                value := value + (base + (((written >> 1) & 9223372036854775807) # -(written & 1)));
+                value := value + (base + ((((written >> 1) & 9223372036854775807) # -(written & 1)) << zeros));
                 n := n + 1;
                 integers[n] := value;
                 at := at + width;
             END LOOP;
         ELSE
             FOR one IN 0 .. head & 511 LOOP
-                value := value + (base + substring(packed, at, width)::bigint);
+                value := value + (base + (substring(packed, at, width)::bigint << zeros));
                 n := n + 1;
                 integers[n] := value;
                 at := at + width;
@@ -1805,7 +1825,11 @@ DECLARE
     all_rows bigint[];
     place integer := 5;
 BEGIN
-    IF get_byte(whole, 0) <> 2 THEN
+    IF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 1 THEN
+        RETURN (packed_stream(whole, 6)).integers;
+    ELSIF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 0 THEN
+        place := 6;
+    ELSIF get_byte(whole, 0) <> 2 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
     END IF;
     SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
@@ -1821,7 +1845,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION packed_integers IS
-    'What a row of a table of blocks has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
+    'What a packed series has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
 
 CREATE OR REPLACE FUNCTION packed_texts(samples bytea)
 RETURNS text[]
@@ -1833,8 +1857,14 @@ DECLARE
     length integer;
     texts text[] := '{}';
 BEGIN
-    -- Texts come behind both streams.
-    place := (packed_stream(samples, (packed_stream(samples, place)).place)).place;
+    -- Texts come behind the streams.
+    IF get_byte(samples, 0) = 3 THEN
+        place := 6;
+    END IF;
+    IF place = 5 OR get_byte(samples, 5) = 0 THEN
+        place := (packed_stream(samples, place)).place;
+    END IF;
+    place := (packed_stream(samples, place)).place;
     WHILE place < length(samples) LOOP
         length := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
         texts := texts || convert_from(substr(samples, place + 5, length), 'UTF8');
@@ -1843,7 +1873,44 @@ BEGIN
     RETURN ARRAY(SELECT texts[u.number + 1] FROM unnest(numbers) WITH ORDINALITY AS u (number, place) ORDER BY u.place);
 END
 $$;
-COMMENT ON FUNCTION packed_texts IS 'What a row of a table of blocks has, as packed_integers, of texts.';
+COMMENT ON FUNCTION packed_texts IS 'What a packed series has, as packed_integers, of texts.';
+
+CREATE OR REPLACE FUNCTION packed_beside(samples bytea, other bytea)
+RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 60000
+AS $$
+-- The form is that of crates/store/src/chunks/series.rs.
+DECLARE
+    values bigint[];
+    others bigint[];
+    n integer := 0;
+BEGIN
+    IF samples IS NULL OR get_byte(samples, 0) <> 3 OR get_byte(samples, 5) <> 2 THEN
+        RETURN packed_integers(samples);
+    END IF;
+    values := (packed_stream(samples || ''::bytea, 6)).integers;
+    others := packed_integers(other);
+    FOR place IN 1 .. cardinality(others) LOOP
+        IF others[place] IS NOT NULL THEN
+            n := n + 1;
+            others[place] := others[place] + values[n];
+        END IF;
+    END LOOP;
+    RETURN others;
+END
+$$;
+COMMENT ON FUNCTION packed_beside IS
+    'What a packed series has, as packed_integers, where it may be packed as what differs from another one.';
+
+CREATE OR REPLACE FUNCTION packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
+RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    -- Inlined, and then only these bytes are read of a row of a table of blocks.
+    SELECT substr(samples, offsets[array_position(metrics, series)] + 1,
+                  offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)])
+$$;
+COMMENT ON FUNCTION packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
 
 CREATE OR REPLACE FUNCTION ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
@@ -1990,100 +2057,249 @@ AS $$
         -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
         -- use is neither read nor unpacked.
         SELECT m.port_id,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -2 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS times,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -3 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS epochs,
-               packed_texts((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -4 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sources,
-               packed_texts((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -5 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS saturated,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 1 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_data_bytes,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 2 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_data_bytes,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 5 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_transmit_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_receive_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 7 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_transmit_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 8 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_receive_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 9 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_wait,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 10 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS symbol_error,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 11 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_error_recovery,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 12 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_downed,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 13 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 14 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_remote_physical_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 15 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_switch_relay_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 16 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_discards,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 17 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_constraint_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 18 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_constraint_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 19 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_link_integrity_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 20 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS excessive_buffer_overrun_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 21 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl15_dropped,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 22 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS qp1_dropped,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 23 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS rate_bytes_per_second,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 24 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_wait_tick_bytes,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 25 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_physical_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 26 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS malformed_packet_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 27 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS buffer_overrun_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 28 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS dlid_mapping_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 29 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl_mapping_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 30 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS looping_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 31 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS inactive_discards,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 32 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS neighbor_mtu_discards,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 33 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS switch_lifetime_limit_discards,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 34 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS switch_hoq_lifetime_limit_discards,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 35 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS transmit_flow_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 36 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS receive_flow_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 37 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS operation_receive_packets,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 38 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS operation_receive_data,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 39 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sync_header_errors,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 40 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unknown_blocks,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 41 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_corrected_blocks,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 42 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_uncorrected_blocks,
-               packed_integers((SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 43 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS fec_corrected_symbols
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -2) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -2 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS times,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -3 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS epochs,
+        packed_texts(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -4 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sources,
+        packed_texts(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -5) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -5 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS saturated,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 1) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 1 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_data_bytes,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 2) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 2 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_data_bytes,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_packets,
+        packed_beside(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 5) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 5 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_transmit_packets,
+        packed_beside(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 6) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_receive_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 7) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 7 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_transmit_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 8) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 8 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_receive_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 9) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 9 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_wait,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 10) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 10 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS symbol_error,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 11) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 11 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_error_recovery,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 12) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 12 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_downed,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 13) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 13 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 14) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 14 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_remote_physical_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 15) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 15 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_switch_relay_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 16) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 16 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_discards,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 17) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 17 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_constraint_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 18) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 18 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_constraint_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 19) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 19 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_link_integrity_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 20) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 20 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS excessive_buffer_overrun_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 21) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 21 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl15_dropped,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 22) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 22 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS qp1_dropped,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 23) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 23 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS rate_bytes_per_second,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 24) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 24 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_wait_tick_bytes,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 25) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 25 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_physical_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 26) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 26 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS malformed_packet_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 27) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 27 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS buffer_overrun_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 28) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 28 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS dlid_mapping_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 29) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 29 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl_mapping_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 30) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 30 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS looping_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 31) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 31 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS inactive_discards,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 32) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 32 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS neighbor_mtu_discards,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 33) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 33 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS switch_lifetime_limit_discards,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 34) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 34 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS switch_hoq_lifetime_limit_discards,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 35) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 35 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_flow_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 36) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 36 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_flow_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 37) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 37 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS operation_receive_packets,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 38) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 38 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS operation_receive_data,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 39) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 39 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sync_header_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 40) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 40 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unknown_blocks,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 41) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 41 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_corrected_blocks,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 42) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 42 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_uncorrected_blocks,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 43) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 43 AND b.port_id = m.port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_corrected_symbols
         FROM ib_port_blocks m, packed_state s
         WHERE s.readings = 'ib_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
@@ -2187,62 +2403,154 @@ AS $$
         -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
         -- use is neither read nor unpacked.
         SELECT m.host_port_id,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -2 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS times,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -3 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS epochs,
-               packed_texts((SELECT b.samples FROM host_port_blocks b WHERE b.metric = -4 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS sources,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 101 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_data_transmitted_bytes,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 102 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_data_received_bytes,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_packets_transmitted,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_packets_received,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 105 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_packets_transmitted,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 106 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS unicast_packets_received,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 107 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_packets_transmitted,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 108 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS multicast_packets_received,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 109 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_transmit_wait,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 110 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS symbol_error,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 111 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_error_recovery,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 112 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS link_downed,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 113 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_errors_received,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 114 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_receive_remote_physical_errors,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 115 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_receive_switch_relay_errors,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 116 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_discards_transmitted,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 117 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_constraint_errors_transmitted,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 118 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS port_constraint_errors_received,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 119 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS local_link_integrity_errors,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 120 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS excessive_buffer_overrun_errors,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 121 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS vl15_dropped,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 122 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS rate_bytes_per_second,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 123 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS state_id,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 124 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS physical_state_id,
-               packed_integers((SELECT b.samples FROM host_port_blocks b WHERE b.metric = 125 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS pcie_bytes_per_second
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -2) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -2 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS times,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -3) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -3 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS epochs,
+        packed_texts(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, -4) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -4 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sources,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 101) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 101 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_data_transmitted_bytes,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 102) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 102 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_data_received_bytes,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 103) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_packets_transmitted,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 104) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_packets_received,
+        packed_beside(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 105) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 105 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 103) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_packets_transmitted,
+        packed_beside(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 106) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 106 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 104) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_packets_received,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 107) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 107 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_packets_transmitted,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 108) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 108 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_packets_received,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 109) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 109 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_transmit_wait,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 110) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 110 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS symbol_error,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 111) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 111 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_error_recovery,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 112) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 112 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_downed,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 113) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 113 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_errors_received,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 114) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 114 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_receive_remote_physical_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 115) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 115 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_receive_switch_relay_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 116) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 116 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_discards_transmitted,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 117) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 117 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_constraint_errors_transmitted,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 118) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 118 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_constraint_errors_received,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 119) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 119 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_link_integrity_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 120) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 120 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS excessive_buffer_overrun_errors,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 121) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 121 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl15_dropped,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 122) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 122 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS rate_bytes_per_second,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 123) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 123 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS state_id,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 124) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 124 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS physical_state_id,
+        packed_integers(coalesce(
+            (SELECT packed_part(b.samples, b.metrics, b.offsets, 125) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
+            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 125 AND b.host_port_id = m.host_port_id
+                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS pcie_bytes_per_second
         FROM host_port_blocks m, packed_state s
         WHERE s.readings = 'host_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until

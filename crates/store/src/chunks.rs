@@ -1,5 +1,7 @@
-//! Packed hours: the readings of a thing and an hour, bit-packed, one row for each series (`series`). Such a row is a
-//! block; its tables are `*_blocks`. Blocks of version 1 have chunks in Prometheus' encoding instead (`form`).
+//! Packed hours: the readings of a thing and an hour, bit-packed, in one row: all series (`series`) one behind the other, and
+//! where each begins, so that a query reads only what it needs of it. Such a row is a block; its tables are `*_blocks`.
+//! Until version 38 of the schema each series had a row of its own, and until version 34 these had chunks in Prometheus'
+//! encoding (`form`).
 //!
 //! A block repeats its readings: where there is none, readings answer. [`encode_chunks`] makes those of each hour when the
 //! hour's rollups are made. `block_wanted` lists what is to be made: everything once an hour, and things with late arrivals
@@ -20,7 +22,7 @@ pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
 pub(crate) use series::{EPOCHS, SATURATED, SOURCES};
-pub use series::{Series, TIMES, VERSION, series_chunks, unpack};
+pub use series::{Series, TIMES, beside, is_series, series_chunks, unpack};
 pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,6 +37,9 @@ pub const BLOCK: Duration = Duration::from_secs(3600);
 
 /// How far back blocks are made where there are none yet. Older readings have none, and retention removes them soon.
 const FIRST: Duration = Duration::from_secs(24 * 3600);
+
+/// In the place of a metric's number: all series of a thing's hour, each with its number.
+pub const HOUR: i32 = -6;
 
 /// In the place of a metric's number: the mark of a thing's hour whose blocks are made, even if there are none.
 pub const MADE: i32 = 0;

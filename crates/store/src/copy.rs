@@ -9,6 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
 /// Object identifiers of array elements' types (pg_type).
+const INT4_OID: u32 = 23;
 const INT8_OID: u32 = 20;
 const TEXT_OID: u32 = 25;
 
@@ -117,6 +118,14 @@ impl RowBuffer {
         self.field(length_of(value.len() + 1));
         self.bytes.put_u8(1);
         self.bytes.put_slice(value.as_bytes());
+    }
+
+    pub fn int4_array(&mut self, values: &[i32]) {
+        self.array_header(INT4_OID, values.len(), 8 * values.len());
+        for value in values {
+            self.bytes.put_i32(4);
+            self.bytes.put_i32(*value);
+        }
     }
 
     pub fn int8_array(&mut self, values: &[Option<i64>]) {

@@ -158,7 +158,10 @@ const OWN_ROWS: f64 = 1.5;
 
 /// Bytes of a sample in the tables of blocks, with rows and index: `benches/minutes.sh` with bursty ports at 1 s
 /// (docs/BENCHMARKS.md).
-const BLOCK_SAMPLE_BYTES: f64 = 0.98;
+const BLOCK_SAMPLE_BYTES: f64 = 0.67;
+
+/// Metrics of a fabric port without the optional attributes, each a sample of a reading.
+const PORT_METRICS: f64 = 22.0;
 
 /// Seconds of a block.
 const BLOCK_SECONDS: f64 = 3600.0;
@@ -242,20 +245,20 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),
     readings(
         "ib_port_blocks",
-        |s| s.ports() * metrics(Table::IbPortCounters) / BLOCK_SECONDS,
-        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.port_seconds,
+        |s| s.ports() / BLOCK_SECONDS,
+        |s| PORT_METRICS * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.port_seconds,
     )
     .blocks_of("ib_port_counters"),
     readings(
         "host_port_blocks",
-        |s| s.host_ports() * metrics(Table::HostPortCounters) / BLOCK_SECONDS,
-        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
+        |s| s.host_ports() / BLOCK_SECONDS,
+        |s| metrics(Table::HostPortCounters) * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
     )
     .blocks_of("host_port_counters"),
     readings(
         "nvlink_blocks",
-        |s| s.gpus() * s.links() * metrics(Table::NvlinkCounters) / BLOCK_SECONDS,
-        |s| BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
+        |s| s.gpus() / BLOCK_SECONDS,
+        |s| s.links() * metrics(Table::NvlinkCounters) * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
     )
     .blocks_of("nvlink_counters"),
     TableForm {

@@ -140,6 +140,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "report_posts",
         sql: include_str!("../migrations/V038__report_posts.sql"),
     },
+    Migration { version: 39, name: "hour_rows", sql: include_str!("../migrations/V039__hour_rows.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::{self, Metric};
 use throughline_store::layout::{
-    BLOCK, Chunk, Kind, MADE, TIMES, VERSION, chunks_of, number, series_chunks, unpack,
+    BLOCK, Chunk, HOUR, Kind, MADE, Series, TIMES, beside, chunks_of, is_series, number, series_chunks,
+    unpack,
 };
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
@@ -162,12 +163,13 @@ impl Wanted<'_> {
         for row in rows.iter().filter(|row| row.get::<_, i32>(2) == TIMES) {
             times.insert(row.get::<_, &str>(4), times_of(row.get::<_, Option<&[u8]>>(5)?)?);
         }
-        for row in rows.iter().filter(|row| row.get::<_, i32>(2) != TIMES) {
+        for row in rows.iter().filter(|row| row.get::<_, i32>(2) == self.metric) {
             let name: &str = row.get(4);
             let source = if self.keys.has_sources { rank(name.as_bytes()) } else { NO_SOURCE };
             let samples = row.get::<_, Option<&[u8]>>(5).unwrap_or_default();
-            let chunks: Vec<(Chunk, bool)> = if samples.first() == Some(&VERSION) {
-                series_chunks(times.get(name)?, &unpack(samples)?, self.is_counter)?
+            let chunks: Vec<(Chunk, bool)> = if is_series(samples) {
+                let series = unpack(samples, self.other(rows).as_ref())?;
+                series_chunks(times.get(name)?, &series, self.is_counter)?
             } else {
                 // On its own: the message that it came in is larger, and would stay with it.
                 chunks_of(begin, Bytes::copy_from_slice(samples))?
@@ -175,6 +177,13 @@ impl Wanted<'_> {
             strips.push(Strip { element: row.get(3), source, chunks });
         }
         Some(strips)
+    }
+
+    /// The series that those of this metric may be beside. Only ports have such, and of these there is one source.
+    fn other(&self, rows: &[Row]) -> Option<Series> {
+        let other = beside(self.metric)?;
+        let row = rows.iter().find(|row| row.get::<_, i32>(2) == other)?;
+        unpack(row.get::<_, Option<&[u8]>>(5)?, None)
     }
 
     /// Reads the stamps of blocks that count, and for the series of the `fresh` things.
@@ -233,8 +242,21 @@ impl Wanted<'_> {
             before = seconds(self.first - LENGTH),
         );
         if !fresh.is_empty() {
-            let series = of_blocks(&format!("IN ({}, {TIMES})", self.metric), "$2");
-            _ = write!(sql, " UNION ALL SELECT {id}, time, metric, element, source, samples {series}");
+            let wanted: Vec<i32> = [self.metric, TIMES].into_iter().chain(beside(self.metric)).collect();
+            let places = wanted.iter().map(|metric| format!("array_positions(metrics, {metric})"));
+            let places = places.collect::<Vec<_>>().join(" || ");
+            let wanted = wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            // Hours of an earlier version have a row for each series.
+            let (rows, hours) =
+                (of_blocks(&format!("IN ({wanted})"), "$2"), of_blocks(&format!("= {HOUR}"), "$2"));
+            // Of the bytes only those of these series are read.
+            _ = write!(
+                sql,
+                " UNION ALL SELECT {id}, time, metric, element, source, samples {rows} \
+                 UNION ALL SELECT b.{id}, b.time, b.metrics[n], coalesce(b.elements[n], 0), b.source, \
+                     substr(b.samples, b.offsets[n] + 1, b.offsets[n + 1] - b.offsets[n]) \
+                 FROM (SELECT * {hours}) b, unnest({places}) AS s (n)"
+            );
         }
         sql
     }
@@ -262,7 +284,7 @@ fn marks(row: &[u8]) -> impl Iterator<Item = (i32, u32)> {
 
 /// Times of the rows of an hour, milliseconds since 1970.
 fn times_of(samples: &[u8]) -> Option<Vec<i64>> {
-    let times = unpack(samples)?;
+    let times = unpack(samples, None)?;
     // Each row has one.
     let is_whole =
         times.rows.first() == Some(&0) && times.rows.last() == Some(&(times.rows.len() as i64 - 1));

@@ -182,9 +182,18 @@ async fn seed(database: &Database) {
         let rows = readings(&mut random).into_iter().enumerate().map(|(place, (at, value))| {
             // Errors are read more rarely.
             let errors = if place % 12 == 0 { (place / 100).to_string() } else { "NULL".to_owned() };
-            format!("({}, 'epoch', {port}, 'mad', {value}, {errors}, {})", time(at), 1000 + place / 50)
+            // Few packets are multicast, and some readings have no count of packets.
+            let packets = if place % 40 == 7 { "NULL".to_owned() } else { (value / 7 + 40).to_string() };
+            let unicast = if place % 40 == 7 || port % 5 == 0 && place % 9 == 0 {
+                "NULL".to_owned()
+            } else {
+                (value / 7 + 40 - (place as i64 / 3) % 40).to_string()
+            };
+            let others = format!("{errors}, {}, {packets}, {unicast}", 1000 + place / 50);
+            format!("({}, 'epoch', {port}, 'mad', {value}, {others})", time(at))
         });
-        let columns = "port_id, source, transmit_data_bytes, symbol_error, rate_bytes_per_second";
+        let columns = "port_id, source, transmit_data_bytes, symbol_error, rate_bytes_per_second, transmit_packets, \
+                       unicast_transmit_packets";
         insert("ib_port_counters", columns, rows.collect());
     }
     let rows = readings(&mut random);
@@ -201,8 +210,9 @@ async fn seed(database: &Database) {
     database.connect().await.unwrap().batch_execute(&sql).await.unwrap();
 }
 
-const ASKED: [&str; 6] = [
+const ASKED: [&str; 7] = [
     BYTES,
+    "infiniband_switch_port_unicast_transmit_packets_total",
     "infiniband_switch_port_symbol_error_total",
     "infiniband_switch_port_rate_bytes_per_second",
     "node_infiniband_port_data_received_bytes_total",

@@ -10,7 +10,11 @@ DECLARE
     all_rows bigint[];
     place integer := 5;
 BEGIN
-    IF get_byte(whole, 0) <> 2 THEN
+    IF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 1 THEN
+        RETURN (packed_stream(whole, 6)).integers;
+    ELSIF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 0 THEN
+        place := 6;
+    ELSIF get_byte(whole, 0) <> 2 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
     END IF;
     SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
@@ -26,4 +30,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION packed_integers IS
-    'What a row of a table of blocks has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
+    'What a packed series has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';

@@ -5,6 +5,7 @@ AS $$
 DECLARE
     length integer := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
     is_signed boolean;
+    zeros integer;
     value bigint;
     base bigint;
     runs integer;
@@ -21,7 +22,8 @@ BEGIN
     IF length = 0 THEN
         RETURN;
     END IF;
-    is_signed := get_byte(samples, place) = 1;
+    is_signed := get_byte(samples, place) & 1 = 1;
+    zeros := get_byte(samples, place) >> 1;
     value := ('x' || encode(substr(samples, place + 2, 8), 'hex'))::bit(64)::bigint;
     base := ('x' || encode(substr(samples, place + 10, 8), 'hex'))::bit(64)::bigint;
     runs := ('x' || encode(substr(samples, place + 18, 4), 'hex'))::bit(32)::integer;
@@ -50,14 +52,14 @@ BEGIN
         ELSIF is_signed THEN
             FOR one IN 0 .. head & 511 LOOP
                 written := substring(packed, at, width)::bigint;
-                value := value + (base + (((written >> 1) & 9223372036854775807) # -(written & 1)));
+                value := value + (base + ((((written >> 1) & 9223372036854775807) # -(written & 1)) << zeros));
                 n := n + 1;
                 integers[n] := value;
                 at := at + width;
             END LOOP;
         ELSE
             FOR one IN 0 .. head & 511 LOOP
-                value := value + (base + substring(packed, at, width)::bigint);
+                value := value + (base + (substring(packed, at, width)::bigint << zeros));
                 n := n + 1;
                 integers[n] := value;
                 at := at + width;

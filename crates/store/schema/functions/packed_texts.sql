@@ -8,8 +8,14 @@ DECLARE
     length integer;
     texts text[] := '{}';
 BEGIN
-    -- Texts come behind both streams.
-    place := (packed_stream(samples, (packed_stream(samples, place)).place)).place;
+    -- Texts come behind the streams.
+    IF get_byte(samples, 0) = 3 THEN
+        place := 6;
+    END IF;
+    IF place = 5 OR get_byte(samples, 5) = 0 THEN
+        place := (packed_stream(samples, place)).place;
+    END IF;
+    place := (packed_stream(samples, place)).place;
     WHILE place < length(samples) LOOP
         length := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
         texts := texts || convert_from(substr(samples, place + 5, length), 'UTF8');
@@ -18,4 +24,4 @@ BEGIN
     RETURN ARRAY(SELECT texts[u.number + 1] FROM unnest(numbers) WITH ORDINALITY AS u (number, place) ORDER BY u.place);
 END
 $$;
-COMMENT ON FUNCTION packed_texts IS 'What a row of a table of blocks has, as packed_integers, of texts.';
+COMMENT ON FUNCTION packed_texts IS 'What a packed series has, as packed_integers, of texts.';

@@ -1,7 +1,7 @@
 //! Reads the readings of some things in one hour and writes them as blocks.
 
-use super::series::{EPOCHS, Integers, SATURATED, SOURCES, TIMES, Texts};
-use super::{BLOCK, ChunksEncoded, MADE, WHAT, seconds};
+use super::series::{EPOCHS, Integers, SATURATED, SOURCES, TIMES, Texts, beside};
+use super::{BLOCK, ChunksEncoded, HOUR, MADE, WHAT, seconds};
 use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4};
 use crate::copy::RowBuffer;
@@ -14,19 +14,36 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Metric;
 use tokio_postgres::Transaction;
 
-/// Bytes of blocks that are held before they are written: rows of a metric are written together, so that they lie together.
+/// Bytes of blocks that are held before they are written.
 const HELD_BYTES: u64 = 32 << 20;
 
 /// What a thing's hour has beside the series of metrics.
-const OTHERS: [i32; 5] = [MADE, TIMES, EPOCHS, SOURCES, SATURATED];
+const OTHERS: [i32; 6] = [HOUR, MADE, TIMES, EPOCHS, SOURCES, SATURATED];
 
-/// One row of a table of blocks.
+/// One row of a table of blocks: all series of a thing, hour and source. The mark that they are made has none.
+#[derive(Default)]
 struct Row {
-    metric: i32,
     id: i32,
     source: String,
-    element: i32,
-    samples: Option<Vec<u8>>,
+    /// Of each series the number of the metric, and the element.
+    metrics: Vec<i32>,
+    elements: Vec<i32>,
+    /// Where each begins, and where the last one ends.
+    offsets: Vec<i32>,
+    samples: Vec<u8>,
+}
+
+impl Row {
+    fn push(&mut self, metric: i32, element: i32, bytes: &[u8]) {
+        self.metrics.push(metric);
+        self.elements.push(element);
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        self.samples.extend(bytes);
+        // A thing's hour has some megabytes at most.
+        self.offsets.push(i32::try_from(self.samples.len()).unwrap_or(i32::MAX));
+    }
 }
 
 /// Makes the blocks of these things and the hour from `begin` on, in place of what there is of them.
@@ -64,7 +81,7 @@ pub(super) async fn pack(
         }
     }
     // The mark that the block is made.
-    let mark = |id: &i32| Row { metric: MADE, id: *id, source: String::new(), element: 0, samples: None };
+    let mark = |id: &i32| Row { id: *id, ..Row::default() };
     slice.rows.extend(ids.iter().map(mark));
     slice.write(transaction).await?;
     made.samples += slice.samples;
@@ -225,63 +242,72 @@ impl Slice {
     fn end_thing(&mut self) {
         let Some(id) = self.id.take() else { return };
         for (source, open) in std::mem::take(&mut self.open) {
-            for (metric, series) in self.metrics.iter().zip(open.metrics) {
-                for (element, series) in series.into_iter().enumerate() {
-                    let Some((bytes, samples)) = series.and_then(Integers::finish) else { continue };
-                    self.samples += samples;
-                    self.hold((number(metric), element as i32), id, &source, bytes);
-                }
-            }
+            let mut row = Row { id, source, ..Row::default() };
             let others = [
-                (TIMES, open.times.finish().map(|(bytes, _)| bytes)),
-                (EPOCHS, open.epochs.finish().map(|(bytes, _)| bytes)),
-                (SOURCES, open.sources.finish()),
                 (SATURATED, open.saturated.finish()),
+                (SOURCES, open.sources.finish()),
+                (EPOCHS, open.epochs.finish(None).map(|(bytes, _)| bytes)),
+                (TIMES, open.times.finish(None).map(|(bytes, _)| bytes)),
             ];
             for (number, bytes) in others {
-                if let Some(bytes) = bytes {
-                    self.hold((number, 0), id, &source, bytes);
+                bytes.iter().for_each(|bytes| row.push(number, 0, bytes));
+            }
+            for (metric, series) in self.metrics.iter().zip(&open.metrics) {
+                let other = beside(number(metric)).and_then(|other| open.scalar(self.metrics, other));
+                for (element, series) in series.iter().enumerate() {
+                    let finished = series.as_ref().and_then(|series| series.finish(other));
+                    let Some((bytes, samples)) = finished else { continue };
+                    self.samples += samples;
+                    row.push(number(metric), element as i32, &bytes);
                 }
             }
+            self.held += row.samples.len() as u64;
+            self.bytes += row.samples.len() as u64;
+            self.rows.push(row);
         }
-    }
-
-    /// Holds a row until it is written.
-    fn hold(&mut self, (metric, element): (i32, i32), id: i32, source: &str, bytes: Vec<u8>) {
-        self.held += bytes.len() as u64;
-        self.bytes += bytes.len() as u64;
-        self.rows.push(Row { metric, id, source: source.to_owned(), element, samples: Some(bytes) });
     }
 
     /// Writes the rows that are held.
     async fn write(&mut self, transaction: &Transaction<'_>) -> Result<(), Error> {
-        let mut rows = std::mem::take(&mut self.rows);
-        // As a query reads them: all things of a metric.
-        rows.sort_by(|a, b| {
-            (a.metric, a.id, &a.source, a.element).cmp(&(b.metric, b.id, &b.source, b.element))
-        });
         self.held = 0;
-        let mut buffer = RowBuffer::new(6);
-        for row in rows {
+        let mut buffer = RowBuffer::new(9);
+        for row in std::mem::take(&mut self.rows) {
+            let is_mark = row.metrics.is_empty();
             buffer.row();
             buffer.time(milliseconds(self.begin) * 1_000_000);
             buffer.int4(row.id);
-            buffer.int4(row.metric);
+            buffer.int4(if is_mark { MADE } else { HOUR });
             buffer.text(&row.source);
-            buffer.int4(row.element);
-            match row.samples {
-                Some(samples) => buffer.bytes(&samples),
-                None => buffer.null(),
+            buffer.int4(0);
+            if is_mark {
+                (0..3).for_each(|_| buffer.null());
+            } else {
+                buffer.int4_array(&row.metrics);
+                buffer.int4_array(&row.offsets);
+                buffer.bytes(&row.samples);
+            }
+            // Ports have none but the first.
+            match row.elements.iter().all(|element| *element == 0) {
+                true => buffer.null(),
+                false => buffer.int4_array(&row.elements),
             }
         }
         let copy = format!(
-            "COPY {} (time, {}, metric, source, element, samples) FROM STDIN (FORMAT binary)",
+            "COPY {} (time, {}, metric, source, element, metrics, offsets, samples, elements) FROM STDIN (FORMAT binary)",
             self.kind.blocks(),
             self.kind.id()
         );
         let mut sink = pin!(transaction.copy_in(copy.as_str()).await.map_err(Error::sql(WHAT))?);
         sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
         sink.close().await.map_err(Error::sql(WHAT))
+    }
+}
+
+impl Open {
+    /// The series of a metric that is no array.
+    fn scalar(&self, metrics: &[&Metric], wanted: i32) -> Option<&Integers> {
+        let place = metrics.iter().position(|metric| number(metric) == wanted)?;
+        self.metrics.get(place)?.first()?.as_ref()
     }
 }
 

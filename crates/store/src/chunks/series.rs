@@ -1,14 +1,20 @@
-//! The bytes of a block's column `samples` since version 2: one series of a thing and an hour, bit-packed. Rows of readings
-//! are numbered from 0 in the order of their times; the series [`TIMES`] has the times, so that they are stored once for all
-//! series. Pure. The functions `packed_…` of the schema read the same in SQL.
+//! One series of a thing and an hour, bit-packed. Rows of readings are numbered from 0 in the order of their times; the series
+//! [`TIMES`] has the times, so that they are stored once for all series. Pure. The functions `packed_…` of the schema read the
+//! same in SQL.
 //!
-//! The first byte is the version, 2; then CRC-32C of the rest (4 bytes); then two streams (`stream`): the numbers of the rows
-//! that have a value, and the values. In a series of texts the values are numbers of texts, from 0, and behind the streams come
-//! the texts, each with its length (4 bytes).
+//! The first byte is the version, 3; then CRC-32C of the rest (4 bytes); then a byte that says what the rows are; then streams
+//! (`stream`): the numbers of the rows that have a value, where they are neither all of them ([`ALL_ROWS`]) nor those of another
+//! series ([`BESIDE`]), and the values. Those of a series [`BESIDE`] another are what is to be added to the other one's: unicast
+//! packets are all packets but a few. In a series of texts the values are numbers of texts, from 0, and behind the streams
+//! come the texts, each with its length (4 bytes). Version 2 has no byte about rows and always their stream.
 
 use super::form::is_gap;
 use super::stream::{read, take, take_u32, write};
 use super::xor::{Chunk, SAMPLES, chunks};
+use throughline_sample::catalogue::{
+    Metric, PORT_PACKETS_RECEIVED, PORT_PACKETS_TRANSMITTED, RECEIVE_PACKETS, TRANSMIT_PACKETS,
+    UNICAST_PACKETS_RECEIVED, UNICAST_PACKETS_TRANSMITTED, UNICAST_RECEIVE_PACKETS, UNICAST_TRANSMIT_PACKETS,
+};
 
 /// In the place of a metric's number: times of rows, microseconds since 2000, as PostgreSQL counts.
 pub const TIMES: i32 = -2;
@@ -23,7 +29,35 @@ pub const SOURCES: i32 = -4;
 pub const SATURATED: i32 = -5;
 
 /// The first byte.
-pub const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// The first byte of series that always have their rows.
+const WITH_ROWS: u8 = 2;
+
+/// The byte about rows: each has a value.
+const ALL_ROWS: u8 = 1;
+
+/// The byte about rows: those of the series that [`beside`] names, to whose values these are added.
+const BESIDE: u8 = 2;
+
+/// The number of the metric that another's values are nearly the same as, for both sides of the database.
+#[must_use]
+pub fn beside(metric: i32) -> Option<i32> {
+    let of = |metric: &Metric| metric.id.cast_signed();
+    let pairs = [
+        (&UNICAST_TRANSMIT_PACKETS, &TRANSMIT_PACKETS),
+        (&UNICAST_RECEIVE_PACKETS, &RECEIVE_PACKETS),
+        (&UNICAST_PACKETS_TRANSMITTED, &PORT_PACKETS_TRANSMITTED),
+        (&UNICAST_PACKETS_RECEIVED, &PORT_PACKETS_RECEIVED),
+    ];
+    pairs.into_iter().find(|(other, _)| of(other) == metric).map(|(_, all)| of(all))
+}
+
+/// Whether bytes are a series, and not chunks of version 1.
+#[must_use]
+pub fn is_series(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&(WITH_ROWS | VERSION)))
+}
 
 /// Bytes before the streams.
 const HEAD: usize = 5;
@@ -42,16 +76,29 @@ impl Integers {
         self.values.push(value);
     }
 
-    /// The bytes and the number of values; `None` without any.
-    pub fn finish(self) -> Option<(Vec<u8>, u64)> {
+    /// The bytes and the number of values; `None` without any. Beside another series where that is shorter.
+    pub fn finish(&self, other: Option<&Integers>) -> Option<(Vec<u8>, u64)> {
         let values = self.values.len() as u64;
-        (values > 0).then(|| (self.sealed(&[]), values))
+        let alone = (values > 0).then(|| self.sealed(None, &[]))?;
+        let beside = other.filter(|other| other.rows == self.rows).map(|other| self.sealed(Some(other), &[]));
+        Some((beside.filter(|beside| beside.len() < alone.len()).unwrap_or(alone), values))
     }
 
-    fn sealed(&self, texts: &[String]) -> Vec<u8> {
+    fn sealed(&self, beside: Option<&Integers>, texts: &[String]) -> Vec<u8> {
         let mut bytes = vec![0; HEAD];
-        write(&self.rows, &mut bytes);
-        write(&self.values, &mut bytes);
+        if let Some(other) = beside {
+            let pairs = self.values.iter().zip(&other.values);
+            bytes.push(BESIDE);
+            write(&pairs.map(|(own, other)| own.wrapping_sub(*other)).collect::<Vec<_>>(), &mut bytes);
+        } else {
+            // Rows rise.
+            let are_all = self.rows.last() == Some(&(self.rows.len() as i64 - 1));
+            bytes.push(if are_all { ALL_ROWS } else { 0 });
+            if !are_all {
+                write(&self.rows, &mut bytes);
+            }
+            write(&self.values, &mut bytes);
+        }
         for text in texts {
             // Names of sources and counters are shorter by far.
             bytes.extend((text.len() as u32).to_be_bytes());
@@ -83,8 +130,8 @@ impl Texts {
     }
 
     /// The bytes; `None` without any text.
-    pub fn finish(self) -> Option<Vec<u8>> {
-        (!self.texts.is_empty()).then(|| self.integers.sealed(&self.texts))
+    pub fn finish(&self) -> Option<Vec<u8>> {
+        (!self.texts.is_empty()).then(|| self.integers.sealed(None, &self.texts))
     }
 }
 
@@ -99,14 +146,32 @@ pub struct Series {
     pub texts: Vec<String>,
 }
 
-/// The series of these bytes. `None` where they are not the bytes that were written.
+/// The series of these bytes, with the other one that [`beside`] names, where there is one. `None` where they are not the bytes
+/// that were written.
 #[must_use]
-pub fn unpack(bytes: &[u8]) -> Option<Series> {
+pub fn unpack(bytes: &[u8], other: Option<&Series>) -> Option<Series> {
     let (head, mut rest) = bytes.split_at_checked(HEAD)?;
-    if head[0] != VERSION || head[1..] != crc32c::crc32c(rest).to_be_bytes() {
+    if head[1..] != crc32c::crc32c(rest).to_be_bytes() {
         return None;
     }
-    let (rows, values) = (read(&mut rest)?, read(&mut rest)?);
+    let form = match head[0] {
+        WITH_ROWS => 0,
+        VERSION => take(&mut rest, 1)?[0],
+        _ => return None,
+    };
+    let (rows, values) = match form {
+        0 => (read(&mut rest)?, read(&mut rest)?),
+        ALL_ROWS => {
+            let values = read(&mut rest)?;
+            ((0..values.len() as i64).collect(), values)
+        }
+        BESIDE => {
+            let (other, mut values) = (other?, read(&mut rest)?);
+            values.iter_mut().zip(&other.values).for_each(|(own, other)| *own = own.wrapping_add(*other));
+            (other.rows.clone(), values)
+        }
+        _ => return None,
+    };
     let mut texts = Vec::new();
     while !rest.is_empty() {
         let length = take_u32(&mut rest)? as usize;
@@ -143,30 +208,30 @@ mod tests {
     fn packed(points: &[(i64, i64)]) -> Vec<u8> {
         let mut series = Integers::default();
         points.iter().for_each(|(row, value)| series.push(*row, *value));
-        series.finish().unwrap().0
+        series.finish(None).unwrap().0
     }
 
     #[test]
     fn texts_come_back_and_nothing_makes_no_series() {
         let mut texts = Texts::default();
         [(0, "mad"), (1, "mad"), (4, "öther"), (5, "")].iter().for_each(|(row, text)| texts.push(*row, text));
-        let series = unpack(&texts.finish().unwrap()).unwrap();
+        let series = unpack(&texts.finish().unwrap(), None).unwrap();
         assert_eq!(series.rows, [0, 1, 4, 5]);
         assert_eq!(series.values, [0, 0, 1, 2]);
         assert_eq!(series.texts, ["mad", "öther", ""]);
-        assert!(Texts::default().finish().is_none() && Integers::default().finish().is_none());
+        assert!(Texts::default().finish().is_none() && Integers::default().finish(None).is_none());
     }
 
     #[test]
     fn every_damage_is_found() {
         let whole = packed(&(0..730).map(|row| (row, row * row)).collect::<Vec<_>>());
         for length in 0..whole.len() {
-            assert_eq!(unpack(&whole[..length]), None, "{length} bytes");
+            assert_eq!(unpack(&whole[..length], None), None, "{length} bytes");
         }
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0x10;
-            assert_eq!(unpack(&other), None, "byte {place}");
+            assert_eq!(unpack(&other, None), None, "byte {place}");
         }
     }
 
@@ -176,7 +241,7 @@ mod tests {
         times.extend([729_000, 789_000, 790_000]);
         let mut points: Vec<(i64, i64)> = (0..730).map(|row| (row, row)).collect();
         points.extend([(730, 900), (731, 900), (732, 901)]);
-        let series = unpack(&packed(&points)).unwrap();
+        let series = unpack(&packed(&points), None).unwrap();
         let gaps = |is_counter| {
             let chunks = series_chunks(&times, &series, is_counter).unwrap();
             chunks.iter().map(|(chunk, is_gappy)| (chunk.count(), *is_gappy)).collect::<Vec<_>>()
@@ -194,19 +259,57 @@ mod tests {
         fn any_series_comes_back(steps in prop::collection::vec((1i64..100, any::<i64>()), 1..500)) {
             let points: Vec<(i64, i64)> = steps.into_iter()
                 .scan(-1, |row, (skip, value)| { *row += skip; Some((*row, value)) }).collect();
-            let series = unpack(&packed(&points)).unwrap();
+            let series = unpack(&packed(&points), None).unwrap();
             let back: Vec<(i64, i64)> = series.rows.into_iter().zip(series.values).collect();
             prop_assert_eq!(back, points);
         }
 
         #[test]
         fn lengths_that_lie_are_refused_even_with_a_right_sum(rest in prop::collection::vec(any::<u8>(), 0..100)) {
-            let mut bytes = vec![VERSION];
+            for version in [WITH_ROWS, VERSION] {
+                let mut bytes = vec![version];
+                bytes.extend(crc32c::crc32c(&rest).to_be_bytes());
+                bytes.extend(&rest);
+                let other = Series { rows: vec![0, 4], values: vec![i64::MAX, 1], texts: Vec::new() };
+                if let Some(series) = unpack(&bytes, Some(&other)) {
+                    _ = series_chunks(&[0; 10], &series, true);
+                }
+            }
+        }
+
+        #[test]
+        fn a_series_beside_another_comes_back_with_it_and_not_without(
+            steps in prop::collection::vec((1i64..4, any::<i64>(), 0i64..9), 2..400),
+        ) {
+            let (mut all, mut unicast, mut row, mut few) = (Integers::default(), Integers::default(), -1, 0);
+            for (skip, value, more) in steps {
+                (row, few) = (row + skip, few + more);
+                all.push(row, value);
+                unicast.push(row, value.wrapping_sub(few));
+            }
+            let (alone, of_all) = (unicast.finish(None).unwrap(), all.finish(None).unwrap());
+            let (bytes, count) = unicast.finish(Some(&all)).unwrap();
+            prop_assert!(bytes.len() <= alone.0.len() && count == alone.1);
+            let all = unpack(&of_all.0, None).unwrap();
+            let back = unpack(&bytes, Some(&all)).unwrap();
+            prop_assert_eq!((&back.rows, &back.values), (&unicast.rows, &unicast.values));
+            prop_assert_eq!(Some(back), unpack(&alone.0, None));
+            if bytes != alone.0 {
+                prop_assert_eq!(unpack(&bytes, None), None);
+            }
+        }
+
+        #[test]
+        fn series_of_version_2_come_back(steps in prop::collection::vec((1i64..5, any::<i64>()), 1..100)) {
+            let rows: Vec<i64> = steps.iter().scan(-1, |row, (skip, _)| { *row += skip; Some(*row) }).collect();
+            let values: Vec<i64> = steps.iter().map(|(_, value)| *value).collect();
+            let mut rest = Vec::new();
+            write(&rows, &mut rest);
+            write(&values, &mut rest);
+            let mut bytes = vec![WITH_ROWS];
             bytes.extend(crc32c::crc32c(&rest).to_be_bytes());
             bytes.extend(rest);
-            if let Some(series) = unpack(&bytes) {
-                _ = series_chunks(&[0; 10], &series, true);
-            }
+            prop_assert_eq!(unpack(&bytes, None), Some(Series { rows, values, texts: Vec::new() }));
         }
     }
 }

@@ -2,10 +2,12 @@
 //! can leave that out. Differences stand in runs of one width, so that an idle time between bursts costs next to nothing.
 //! Both ways. Pure.
 //!
-//! A stream, numbers in network byte order: the number of integers (4 bytes); if there are any, a flag (1: differences may
-//! be negative), the first integer (8), what is subtracted of each difference (8), the number of runs (2 bytes); for each run
+//! A stream, numbers in network byte order: the number of integers (4 bytes); if there are any, a byte (its lowest bit:
+//! differences may be negative; the others: zeros at the end of each difference that are left out, as of counters in words
+//! of 4 bytes), the first integer (8), what is subtracted of each difference (8), the number of runs (4 bytes); for each run
 //! its width in bits (7 bits) and its length less one (9 bits); then the differences, filled up to a byte. A difference that
-//! may be negative is written as twice its size, one less if it is negative. All arithmetic is modulo 2^64.
+//! may be negative is written as twice its size, one less if it is negative. Without runs nothing is left of any difference.
+//! All arithmetic is modulo 2^64.
 
 use super::xor::{Bits, Reader};
 
@@ -18,12 +20,29 @@ const HEAD_BITS: u32 = 16;
 /// Integers of a stream at most: readings of a thing in an hour, ten a millisecond. A damaged length allocates no more.
 const INTEGERS_MAX: usize = 1 << 25;
 
-/// Differences less a base, as they are written.
-fn written(values: &[i64], base: i64, is_signed: bool) -> impl Iterator<Item = u64> {
-    values.windows(2).map(move |pair| {
-        let rest = pair[1].wrapping_sub(pair[0]).wrapping_sub(base);
-        if is_signed { ((rest << 1) ^ (rest >> 63)).cast_unsigned() } else { rest.cast_unsigned() }
+/// Of so many at most a stream may be without runs: readings each millisecond, and as much memory as a few bytes may ask for.
+const EVEN_MAX: usize = 1 << 22;
+
+/// Differences less a base, as they are written: without `zeros` at their ends.
+fn written(values: &[i64], base: i64, is_signed: bool, zeros: u32) -> impl Iterator<Item = u64> {
+    steps(values).map(move |step| {
+        let rest = step.wrapping_sub(base);
+        if is_signed {
+            let rest = rest >> zeros;
+            ((rest << 1) ^ (rest >> 63)).cast_unsigned()
+        } else {
+            rest.cast_unsigned() >> zeros
+        }
     })
+}
+
+fn steps(values: &[i64]) -> impl Iterator<Item = i64> {
+    values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]))
+}
+
+/// Zeros at the end of each difference.
+fn zeros(values: &[i64]) -> u32 {
+    steps(values).fold(0, |all, step| all | step).trailing_zeros() % i64::BITS
 }
 
 /// Runs of one width each: neighbours are one run where that takes no more bits than a head of its own.
@@ -52,17 +71,21 @@ pub(super) fn write(values: &[i64], bytes: &mut Vec<u8>) {
     // No caller has more readings of a thing in an hour.
     bytes.extend((values.len() as u32).to_be_bytes());
     let Some(first) = values.first() else { return };
-    let is_signed = values.windows(2).any(|pair| pair[1].wrapping_sub(pair[0]) < 0);
-    let (mut base, mut signed) = (0, is_signed);
-    let mut chosen = runs(written(values, 0, is_signed));
+    let is_signed = steps(values).any(|step| step < 0);
+    let (mut base, mut signed, zeros) = (0, is_signed, zeros(values));
+    let mut chosen = runs(written(values, 0, is_signed, zeros));
     // Steps of a clock, and what grows evenly: most of a step is the usual one.
     if let Some(usual) = usual(values) {
-        let others = runs(written(values, usual, true));
+        let others = runs(written(values, usual, true, zeros));
         if bits(&others) < bits(&chosen) {
             (base, signed, chosen) = (usual, true, others);
         }
     }
-    bytes.push(u8::from(signed));
+    if values.len() <= EVEN_MAX && chosen.iter().all(|(width, _)| *width == 0) {
+        chosen.clear();
+    }
+    // At most 63 zeros.
+    bytes.push(u8::from(signed) | (zeros as u8) << 1);
     bytes.extend(first.to_be_bytes());
     bytes.extend(base.to_be_bytes());
     bytes.extend((chosen.len() as u32).to_be_bytes());
@@ -70,7 +93,7 @@ pub(super) fn write(values: &[i64], bytes: &mut Vec<u8>) {
         bytes.extend(((width << 9 | (length - 1)) as u16).to_be_bytes());
     }
     let mut packed = Bits::default();
-    let mut differences = written(values, base, signed);
+    let mut differences = written(values, base, signed, zeros);
     for (width, length) in chosen {
         differences.by_ref().take(length as usize).for_each(|difference| packed.write(difference, width));
     }
@@ -79,7 +102,7 @@ pub(super) fn write(values: &[i64], bytes: &mut Vec<u8>) {
 
 /// The middle one of the differences; `None` where it is 0 anyway.
 fn usual(values: &[i64]) -> Option<i64> {
-    let mut steps: Vec<i64> = values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
+    let mut steps: Vec<i64> = steps(values).collect();
     if steps.is_empty() {
         return None;
     }
@@ -109,18 +132,20 @@ pub(super) fn read(bytes: &mut &[u8]) -> Option<Vec<i64>> {
     if count == 0 {
         return Some(Vec::new());
     }
-    let is_signed = match take(bytes, 1)? {
-        [0] => false,
-        [1] => true,
-        _ => return None,
-    };
+    let form = take(bytes, 1)?[0];
+    let (is_signed, zeros) = (form & 1 == 1, u32::from(form >> 1));
+    if zeros >= i64::BITS {
+        return None;
+    }
     let (first, base) = (take_i64(bytes)?, take_i64(bytes)?);
     let heads = take_u32(bytes)? as usize;
-    let heads = take(bytes, heads.checked_mul(2)?)?.as_chunks::<2>().0;
-    let heads = heads.iter().map(|head| u16::from_be_bytes(*head));
-    let runs = heads.map(|head| (u32::from(head >> 9), u32::from(head & 0x1ff) + 1));
+    let of_runs = take(bytes, heads.checked_mul(2)?)?.as_chunks::<2>().0;
+    let of_runs = of_runs.iter().map(|head| u16::from_be_bytes(*head));
+    let runs = of_runs.map(|head| (u32::from(head >> 9), u32::from(head & 0x1ff) + 1));
     let lengths: usize = runs.clone().map(|(_, length)| length as usize).sum();
-    if lengths + 1 != count || count > INTEGERS_MAX || runs.clone().any(|(width, _)| width > 64) {
+    let is_even = heads == 0 && count <= EVEN_MAX;
+    if (lengths + 1 != count && !is_even) || count > INTEGERS_MAX || runs.clone().any(|(width, _)| width > 64)
+    {
         return None;
     }
     let all: usize = runs.clone().map(|(width, length)| (width * length) as usize).sum();
@@ -136,9 +161,13 @@ pub(super) fn read(bytes: &mut &[u8]) -> Option<Vec<i64>> {
             } else {
                 written.cast_signed()
             };
-            value = value.wrapping_add(base).wrapping_add(rest);
+            value = value.wrapping_add(base).wrapping_add(rest << zeros);
             values.push(value);
         }
+    }
+    while is_even && values.len() < count {
+        value = value.wrapping_add(base);
+        values.push(value);
     }
     Some(values)
 }
@@ -170,9 +199,34 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_or_grows_evenly_takes_a_head_in_512() {
-        let hour = |step: i64| packed(&(0..3600).map(|n| (1 << 50) + n * step).collect::<Vec<_>>()).len();
-        assert_eq!((hour(0), hour(1_000_000)), (25 + 2 * 8, 25 + 2 * 8));
+    fn what_stands_still_or_grows_evenly_takes_no_more_than_one_value() {
+        let hour = |step: i64| packed(&(0..3600).map(|n| (1 << 50) + n * step).collect::<Vec<_>>());
+        assert_eq!((hour(0).len(), hour(1_000_000).len()), (25, 25));
+        for step in [0, 7, -1_000_000, i64::MIN] {
+            assert_comes_back(&(0..700).map(|n: i64| n.wrapping_mul(step)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn zeros_at_the_ends_of_differences_take_nothing() {
+        let counter = |unit: i64| {
+            let values: Vec<i64> = (0..3600).map(|n: i64| (n * 1000 + n * 7919 % 997) * unit).collect();
+            assert_comes_back(&values);
+            packed(&values).len()
+        };
+        assert_eq!(counter(1), counter(4));
+        // Falls, too.
+        assert_comes_back(&[1 << 40, 8, 1 << 62, -(1 << 62), 0, 16]);
+    }
+
+    #[test]
+    fn streams_of_earlier_versions_come_back() {
+        // Five that stand still, with their run; and differences of 4 and 8 in 4 bits.
+        let still = [0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3];
+        assert_eq!(read(&mut still.as_slice()), Some(vec![9; 5]));
+        let grows =
+            [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 8, 1, 0b0100_1000];
+        assert_eq!(read(&mut grows.as_slice()), Some(vec![9, 13, 21]));
     }
 
     #[test]

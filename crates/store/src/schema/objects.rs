@@ -85,6 +85,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("packed_stream"),
     function!("packed_integers"),
     function!("packed_texts"),
+    function!("packed_beside"),
+    function!("packed_part"),
     made!(ib_port_readings),
     made!(host_port_readings),
     // The fabric.

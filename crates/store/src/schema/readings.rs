@@ -3,7 +3,7 @@
 
 use throughline_sample::catalogue::Metric;
 
-use crate::chunks::{EPOCHS, SATURATED, SOURCES, TIMES};
+use crate::chunks::{EPOCHS, HOUR, SATURATED, SOURCES, TIMES, beside};
 use crate::rollup_kind::Kind;
 use crate::sql_parts::has_saturation;
 
@@ -25,11 +25,20 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
     let lines =
         |line: &dyn Fn(&Metric) -> String| -> String { metrics.iter().map(|metric| line(metric)).collect() };
     let when_saturates = |text: &str| if saturates { text.to_owned() } else { String::new() };
-    let unpacked = |function: &str, series: i64, column: &str| {
-        format!(
-            "               {function}((SELECT b.samples FROM {blocks} b WHERE b.metric = {series} AND b.{id} = m.{id}\n                   \
-             AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)) AS {column},\n"
-        )
+    // Hours of an earlier version have a row for each series.
+    let part = |series: i32| {
+        let of = |what: &str, metric: i32| {
+            format!(
+                "(SELECT {what} FROM {blocks} b WHERE b.metric = {metric} AND b.{id} = m.{id}\n                   \
+                 AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)"
+            )
+        };
+        let of_hour = format!("packed_part(b.samples, b.metrics, b.offsets, {series})");
+        format!("coalesce(\n            {},\n            {})", of(&of_hour, HOUR), of("b.samples", series))
+    };
+    let unpacked = |function: &str, series: i32, column: &str| match beside(series) {
+        Some(other) => format!("        packed_beside({}, {}) AS {column},\n", part(series), part(other)),
+        None => format!("        {function}({}) AS {column},\n", part(series)),
     };
     let value = |metric: &Metric| {
         let name = metric.name;
@@ -42,11 +51,11 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
         }
     };
     let series = [
-        unpacked("packed_integers", TIMES.into(), "times"),
-        unpacked("packed_integers", EPOCHS.into(), "epochs"),
-        unpacked("packed_texts", SOURCES.into(), "sources"),
-        when_saturates(&unpacked("packed_texts", SATURATED.into(), "saturated")),
-        lines(&|metric| unpacked("packed_integers", metric.id.into(), metric.name)),
+        unpacked("packed_integers", TIMES, "times"),
+        unpacked("packed_integers", EPOCHS, "epochs"),
+        unpacked("packed_texts", SOURCES, "sources"),
+        when_saturates(&unpacked("packed_texts", SATURATED, "saturated")),
+        lines(&|metric| unpacked("packed_integers", metric.id.cast_signed(), metric.name)),
     ]
     .concat();
     format!(

@@ -1,6 +1,7 @@
 //! Blocks of readings while these change: what comes late, what is dropped, what is damaged, and upkeep that is killed.
 
 use super::*;
+use throughline_store::layout::HOUR as HOUR_ROW;
 
 /// Readings of some ports each 5 s.
 fn batch(ports: &[u32], seconds: impl Iterator<Item = i64> + Clone) -> Batch {
@@ -117,7 +118,7 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     blocks_made(&site.database).await.unwrap();
     assert_eq!(site.answer().await, [1320, 1320]);
     // Nothing but marks is left to be read.
-    let gone = "DELETE FROM ib_port_blocks WHERE metric > 0; DELETE FROM ib_port_counters";
+    let gone = "DELETE FROM ib_port_blocks WHERE metric <> 0; DELETE FROM ib_port_counters";
     client.batch_execute(gone).await.unwrap();
     assert_eq!(site.answer_again().await, [1320, 1320]);
     assert!(
@@ -232,12 +233,11 @@ async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
     let client = site.database.connect().await.unwrap();
     minutes_made(&site.database).await;
     blocks_made(&site.database).await.unwrap();
-    for damage in
-        ["set_byte(samples, 40, 1 + get_byte(samples, 40) % 255)", "substr(samples, 1, 20)", "''", "NULL"]
-    {
+    let place = format!("offsets[array_position(metrics, {})] + 10", TRANSMIT_DATA_BYTES.id);
+    let changed = format!("set_byte(samples, {place}, 1 + get_byte(samples, {place}) % 255)");
+    for damage in [changed.as_str(), "substr(samples, 1, 20)", "''", "NULL"] {
         let damaged = format!(
-            "UPDATE ib_port_blocks SET samples = {damage} WHERE metric = {} AND port_id = 1 AND time = to_timestamp({BEGIN})",
-            TRANSMIT_DATA_BYTES.id
+            "UPDATE ib_port_blocks SET samples = {damage} WHERE metric = {HOUR_ROW} AND port_id = 1 AND time = to_timestamp({BEGIN})"
         );
         client.batch_execute(&damaged).await.unwrap();
         let error = request((&site.database, &no_cache()), BYTES, hours(0, 2), Thinning::None, true)
