@@ -1,4 +1,4 @@
-//! `cargo xtask prefix [fabric|postgres|browser|netfilter|all]`: makes the prefix that simulations and tests run from.
+//! `cargo xtask prefix [fabric|postgres|browser|netfilter|pooler|all]`: makes the prefix that simulations and tests run from.
 
 use clap::{Args, ValueEnum};
 use throughline_prefix::{Prefix, Set};
@@ -14,6 +14,8 @@ enum Which {
     Browser,
     /// nftables' command line, for a bench.
     Netfilter,
+    /// PgBouncer, for tests of several servers.
+    Pooler,
     /// Every set.
     All,
 }
@@ -34,6 +36,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Which::Postgres => &[Set::Postgres],
         Which::Browser => &[Set::Browser],
         Which::Netfilter => &[Set::Netfilter],
+        Which::Pooler => &[Set::Pooler],
         Which::All => &Set::ALL,
     };
     for &set in sets {

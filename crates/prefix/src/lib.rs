@@ -14,6 +14,7 @@
 //! <prefix>/fabric/usr/...       the machine's own suite, because libumad2sim is preloaded into our programs
 //! <prefix>/postgres/bin         -> usr/lib/postgresql/17/bin: wrappers that run under the set's own ld-linux
 //! <prefix>/browser/...         the machine's own suite: wrappers/chromium-headless-shell, its libraries and fonts
+//! <prefix>/pooler/...          wrappers/pgbouncer, which runs under the set's own ld-linux
 //! <prefix>/.ready-SET           written last: the recipe a complete set was made by
 //! <prefix>/wheels/NAME-VERSION  packages of the Python Package Index, for their headers and libraries
 //! ```
@@ -56,11 +57,13 @@ pub enum Set {
     Browser,
     /// nftables' command line, of the machine's own Debian suite: exact counters of flows, for a bench.
     Netfilter,
+    /// PgBouncer, of Debian 13, with a loader and a C library of its own: for tests of several servers.
+    Pooler,
 }
 
 impl Set {
     /// Every set.
-    pub const ALL: [Set; 4] = [Set::Fabric, Set::Postgres, Set::Browser, Set::Netfilter];
+    pub const ALL: [Set; 5] = [Set::Fabric, Set::Postgres, Set::Browser, Set::Netfilter, Set::Pooler];
 
     /// The name of the set, which is also the name of its folder.
     pub fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Set {
             Set::Postgres => "postgres",
             Set::Browser => "browser",
             Set::Netfilter => "netfilter",
+            Set::Pooler => "pooler",
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::Set;
 /// Raised with every change that makes an existing prefix out of date.
 const VERSION: u32 = 1;
 
-/// Debian 13, the first release with TimescaleDB.
+/// Debian 13, the first release with TimescaleDB, and with a PgBouncer that knows prepared statements (1.21).
 const TIMESCALE_SUITE: &str = "trixie";
 
 /// The PostgreSQL of that release.
@@ -67,7 +67,7 @@ impl Recipe {
     /// The folder, within the set, of the programs that people call.
     pub fn programs_folder(&self) -> &'static str {
         match self.set {
-            Set::Fabric | Set::Browser | Set::Netfilter => "wrappers",
+            Set::Fabric | Set::Browser | Set::Netfilter | Set::Pooler => "wrappers",
             Set::Postgres => "bin",
         }
     }
@@ -158,6 +158,16 @@ pub(crate) fn of(set: Set) -> Recipe {
             left_out: &[&ESSENTIAL],
             probes: &[("nft", "--version")],
             by_hand: "nftables, or a link to nft in the folder bin of the folder that THROUGHLINE_PREFIX names",
+        },
+        Set::Pooler => Recipe {
+            set,
+            suite: Some(TIMESCALE_SUITE),
+            packages: &["pgbouncer"],
+            companions: &[],
+            left_out: &[&["libpam-modules", "libdebconf", "libsemanage", "libsepol", "libperl", "libdb5"]],
+            probes: &[("pgbouncer", "--version")],
+            by_hand: "PgBouncer 1.21 or later, with a link to it named pgbouncer in the folder bin of the folder that \
+                      THROUGHLINE_PREFIX names",
         },
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn unpack(
         Set::Postgres => wrap_postgres(&tree, prefix)?,
         Set::Browser => wrap_browser(&tree, prefix)?,
         Set::Netfilter => wrap_netfilter(&tree, prefix)?,
+        Set::Pooler => wrap_pooler(&tree, prefix)?,
     }
     Ok(tree)
 }
@@ -195,24 +196,52 @@ fn redirect_script(program: &Path, root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// PostgreSQL's programs of another release run under that release's loader and libraries. They find their
-/// share folder by the path they were called with, so the loader passes that on as argument zero.
+/// The loader and the libraries of a tree that has a C library of its own.
+struct OwnWorld {
+    loader: PathBuf,
+    /// Library folders, with colons.
+    libraries: PathBuf,
+}
+
+impl OwnWorld {
+    /// Of a tree that will be at `place`.
+    fn of(tree: &Path, place: &Path) -> Result<OwnWorld, Error> {
+        let folders = library_folders(tree)?;
+        let loader = folders
+            .iter()
+            .chain([&tree.join("usr/lib64"), &tree.join("lib64"), &tree.join("usr/lib"), &tree.join("lib")])
+            .find_map(|folder| {
+                let names = file_names(folder).ok()?;
+                names
+                    .into_iter()
+                    .find(|name| is_loader(&name.to_string_lossy()))
+                    .map(|name| folder.join(name))
+            })
+            .ok_or_else(|| Error::Broken {
+                program: "ld-linux".to_owned(),
+                output: "no loader in the unpacked libc6".to_owned(),
+            })?;
+        let paths: Vec<String> =
+            folders.iter().map(|folder| place.join(relative(tree, folder)).display().to_string()).collect();
+        Ok(OwnWorld { loader: place.join(relative(tree, &loader)), libraries: paths.join(":").into() })
+    }
+
+    /// A script that runs a program under this loader. Programs find their files by the path that they were called with, so
+    /// the loader passes that on as argument zero.
+    fn script(&self, program: &Path) -> String {
+        format!(
+            "exec {} --argv0 \"$0\" --library-path {} {} \"$@\"\n",
+            quoted(&self.loader),
+            quoted(&self.libraries),
+            quoted(program),
+        )
+    }
+}
+
+/// PostgreSQL's programs of another release run under that release's loader and libraries.
 fn wrap_postgres(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
     let place = prefix.root().join("postgres");
-    let folders = library_folders(tree)?;
-    let loader = folders
-        .iter()
-        .chain([&tree.join("usr/lib64"), &tree.join("lib64"), &tree.join("usr/lib"), &tree.join("lib")])
-        .find_map(|folder| {
-            let names = file_names(folder).ok()?;
-            names.into_iter().find(|name| is_loader(&name.to_string_lossy())).map(|name| folder.join(name))
-        })
-        .ok_or_else(|| Error::Broken {
-            program: "ld-linux".to_owned(),
-            output: "no loader in the unpacked libc6".to_owned(),
-        })?;
-    let paths: Vec<String> =
-        folders.iter().map(|folder| place.join(relative(tree, folder)).display().to_string()).collect();
+    let world = OwnWorld::of(tree, &place)?;
     let home = Path::new("usr/lib/postgresql").join(POSTGRES_MAJOR);
     let (bin, real) = (tree.join(&home).join("bin"), tree.join(&home).join("real"));
     make_public_folder(&real)?;
@@ -222,15 +251,18 @@ fn wrap_postgres(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
             continue;
         }
         fs::rename(&program, real.join(&name)).map_err(Error::io("move", &program))?;
-        let text = format!(
-            "exec {} --argv0 \"$0\" --library-path {} {} \"$@\"\n",
-            quoted(&place.join(relative(tree, &loader))),
-            quoted(Path::new(&paths.join(":"))),
-            quoted(&place.join(&home).join("real").join(&name)),
-        );
-        write_wrapper(&program, &text)?;
+        write_wrapper(&program, &world.script(&place.join(&home).join("real").join(&name)))?;
     }
     link(&home.join("bin"), &tree.join("bin"))
+}
+
+/// One program of another release, under that release's loader and libraries.
+fn wrap_pooler(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+    let place = prefix.root().join("pooler");
+    let world = OwnWorld::of(tree, &place)?;
+    let wrappers = tree.join("wrappers");
+    make_public_folder(&wrappers)?;
+    write_wrapper(&wrappers.join("pgbouncer"), &world.script(&place.join("usr/sbin/pgbouncer")))
 }
 
 fn is_loader(name: &str) -> bool {
