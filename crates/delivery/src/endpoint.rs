@@ -10,10 +10,14 @@ use throughline_daemon::{Failure, Token, paths};
 /// Name of the socket on which `throughline serve` takes batches, in the run-time folder.
 pub const COLLECT_SOCKET: &str = "collect.sock";
 
-/// A URL of a collector, checked while the configuration is read: `unix:PATH` on the same machine, where the kernel says
-/// who sends (a relative path lies in the run-time folder), `https://HOST:PORT`, or `http://HOST:PORT` on loopback.
+/// URLs of collectors, checked while the configuration is read: `unix:PATH` on the same machine, where the kernel says
+/// who sends (a relative path lies in the run-time folder), `https://HOST:PORT`, or `http://HOST:PORT` on loopback. One text,
+/// or a list of the collectors of one database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint(String);
+pub struct Endpoint(Vec<String>);
+
+/// More than any site has: a list with more is a mistake.
+const COLLECTORS_MAX: usize = 64;
 
 impl Endpoint {
     /// Checks a URL as far as it can be done without connecting.
@@ -21,11 +25,29 @@ impl Endpoint {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn new(text: &str) -> Result<Self, String> {
-        match GrpcSink::new(text) {
-            // Whether there are certificates stands elsewhere in the configuration.
-            Ok(_) | Err(UrlError::NoCertificates(_)) => Ok(Self(text.to_owned())),
-            Err(error) => Err(error.to_string()),
+        Self::of(vec![text.to_owned()])
+    }
+
+    /// Checks the URLs of a list.
+    ///
+    /// # Errors
+    /// What is wrong with the first that is wrong, or with the list, in words.
+    pub fn of(urls: Vec<String>) -> Result<Self, String> {
+        if urls.is_empty() || urls.len() > COLLECTORS_MAX {
+            let count = urls.len();
+            return Err(format!("{count} collectors: expected from 1 to {COLLECTORS_MAX} URLs"));
         }
+        for (at, url) in urls.iter().enumerate() {
+            if urls[..at].contains(url) {
+                return Err(format!("'{url}' stands twice in the list of collectors: remove one"));
+            }
+            match GrpcSink::new(url) {
+                // Whether there are certificates stands elsewhere in the configuration.
+                Ok(_) | Err(UrlError::NoCertificates(_)) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(Self(urls))
     }
 
     /// The sink that delivers there. The files of certificates and token are read once to see that they can be.
@@ -38,13 +60,15 @@ impl Endpoint {
         tls: Option<&TlsFiles>,
         token_file: Option<&Path>,
     ) -> Result<GrpcSink, Failure> {
-        let url = match self.0.strip_prefix(UNIX).map(Path::new).filter(|path| path.is_relative()) {
-            Some(path) => format!("{UNIX}{}", run_dir.join(path).display()),
-            None => self.0.clone(),
-        };
-        let sink = GrpcSink::with_tls(&url, tls.cloned());
+        let whole =
+            |url: &String| match url.strip_prefix(UNIX).map(Path::new).filter(|path| path.is_relative()) {
+                Some(path) => format!("{UNIX}{}", run_dir.join(path).display()),
+                None => url.clone(),
+            };
+        let urls: Vec<String> = self.0.iter().map(whole).collect();
+        let sink = GrpcSink::to_all(&urls, tls);
         let sink = sink.map_err(|error| Failure::usage(format!("delivery.collector: {error}")))?;
-        if let Some(path) = url.strip_prefix(UNIX) {
+        for path in urls.iter().filter_map(|url| url.strip_prefix(UNIX)) {
             paths::check_socket_path(Path::new(path))?;
         }
         tls.map_or(Ok(()), TlsFiles::check)?;
@@ -55,26 +79,40 @@ impl Endpoint {
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Self(format!("{UNIX}{COLLECT_SOCKET}"))
+        Self(vec![format!("{UNIX}{COLLECT_SOCKET}")])
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.0.join(", "))
     }
 }
 
 impl Serialize for Endpoint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        match &self.0[..] {
+            [one] => serializer.serialize_str(one),
+            all => all.serialize(serializer),
+        }
     }
+}
+
+/// As it is written.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected the URL of a collector, or a list of URLs")]
+enum Written {
+    One(String),
+    All(Vec<String>),
 }
 
 impl<'de> Deserialize<'de> for Endpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::new(&text).map_err(de::Error::custom)
+        let urls = match Written::deserialize(deserializer)? {
+            Written::One(url) => vec![url],
+            Written::All(urls) => urls,
+        };
+        Self::of(urls).map_err(de::Error::custom)
     }
 }
 
@@ -100,5 +138,35 @@ mod tests {
         let encrypted = Endpoint::new("https://far.example:1").unwrap();
         assert!(encrypted.sink(run, None, None).unwrap_err().to_string().contains("[delivery.tls]"));
         assert!(Endpoint::new(&Endpoint::default().to_string()).is_ok());
+    }
+
+    #[test]
+    fn one_or_a_list_of_several() {
+        #[derive(Debug, Serialize, Deserialize)]
+        struct Section {
+            collector: Endpoint,
+        }
+        let read = |text: &str| toml::from_str::<Section>(text);
+        let one = "collector = \"http://127.0.0.1:1\"\n";
+        assert_eq!(toml::to_string(&read(one).unwrap()).unwrap(), one);
+        let several = "collector = [\"https://a.example:1\", \"https://b.example:1\"]\n";
+        let section = read(several).unwrap();
+        assert_eq!(toml::to_string(&section).unwrap(), several);
+        assert_eq!(section.collector.to_string(), "https://a.example:1, https://b.example:1");
+        for (wrong, why) in [
+            ("collector = []", "0 collectors"),
+            ("collector = ['http://127.0.0.1:1', 'http://127.0.0.1:1']", "stands twice"),
+            ("collector = ['http://127.0.0.1:1', 'http://far:1']", "unencrypted"),
+            ("collector = 3", "or a list"),
+        ] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
+        // Certificates are for those of a list that are encrypted.
+        let none = Path::new("/nonexistent");
+        let tls = TlsFiles { ca: none.into(), certificate: none.into(), key: none.into() };
+        let mixed = ["unix:/run/collect.sock", "https://b.example:1"];
+        assert!(GrpcSink::to_all(&mixed, Some(&tls)).is_ok());
+        assert!(GrpcSink::to_all(&mixed[..1], Some(&tls)).is_err());
     }
 }

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use throughline_daemon::Token;
@@ -37,6 +40,9 @@ pub const REFUSALS_KEY: &str = "throughline-refusals";
 /// A URL that entries cannot be sent to.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
+    /// An empty list.
+    #[error("a list of collectors without any: expected at least one URL")]
+    None,
     /// No URL, or no http URL.
     #[error(
         "'{0}' is no URL of a collector: expected unix:collect.sock, https://HOST:9463 or http://127.0.0.1:9463"
@@ -59,15 +65,25 @@ pub enum UrlError {
 /// What a request is authorised by.
 pub(crate) type Authorization = Option<MetadataValue<Ascii>>;
 
-/// A collector.
+/// A collector at one address, or several that store in the same database: one is used for as long as it serves, and after
+/// a failure the next one.
 #[derive(Debug, Clone)]
 pub struct GrpcSink {
+    /// At least one.
+    addresses: Arc<[Address]>,
+    /// The one in use, of all clones.
+    present: Arc<AtomicUsize>,
+    token_file: Option<PathBuf>,
+}
+
+/// One address.
+#[derive(Debug)]
+struct Address {
     url: String,
     endpoint: Endpoint,
     tls: Option<TlsFiles>,
     /// Of the URL `unix:PATH`.
     socket: Option<PathBuf>,
-    token_file: Option<PathBuf>,
 }
 
 impl GrpcSink {
@@ -84,6 +100,149 @@ impl GrpcSink {
     /// # Errors
     /// The URL names nothing that entries may be sent to, or does not go with the certificates.
     pub fn with_tls(url: &str, tls: Option<TlsFiles>) -> Result<Self, UrlError> {
+        Self::to_all(&[url], tls.as_ref())
+    }
+
+    /// To any of several collectors. Which one is first is left to chance, so that many senders use all of them.
+    ///
+    /// # Errors
+    /// As [`GrpcSink::with_tls`], for the first URL that is wrong; [`UrlError::None`] without any.
+    pub fn to_all(urls: &[impl AsRef<str>], tls: Option<&TlsFiles>) -> Result<Self, UrlError> {
+        // The certificates of a list are for those of it that are encrypted.
+        let is_encrypted = |url: &str| url.starts_with("https:");
+        let is_mixed = urls.iter().any(|url| is_encrypted(url.as_ref()));
+        let one = |url: &str| {
+            let tls = tls.filter(|_| !is_mixed || is_encrypted(url)).cloned();
+            Address::new(url, tls)
+        };
+        let addresses: Vec<Address> =
+            urls.iter().map(|url| one(url.as_ref())).collect::<Result<_, UrlError>>()?;
+        if addresses.is_empty() {
+            return Err(UrlError::None);
+        }
+        let first = fastrand::usize(..addresses.len());
+        Ok(Self { addresses: addresses.into(), present: Arc::new(AtomicUsize::new(first)), token_file: None })
+    }
+
+    /// The place of the address in use.
+    fn place(&self) -> usize {
+        self.present.load(Relaxed) % self.addresses.len()
+    }
+
+    /// The address behind this one is tried from now on, unless another user of this sink went on already.
+    fn leave(&self, place: usize) {
+        let next = (place + 1) % self.addresses.len();
+        if next != place && self.present.compare_exchange(place, next, Relaxed, Relaxed).is_ok() {
+            let (from, to) = (&self.addresses[place].url, &self.addresses[next].url);
+            tracing::debug!(from, to, "the next collector is tried");
+        }
+    }
+
+    /// With the token of this file, for a collector that wants one. It is read at each connection.
+    #[must_use]
+    pub fn with_token(self, token_file: Option<PathBuf>) -> Self {
+        Self { token_file, ..self }
+    }
+
+    /// What goes with each request.
+    pub(crate) fn authorization(&self) -> Result<Authorization, SinkError> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let failed = |why: String| self.error(None, Reason::Connect, why);
+        let token = Token::read(TOKEN_KEY, path).map_err(|failure| failed(failure.to_string()))?;
+        let value = token.authorization().parse();
+        let mut value: MetadataValue<Ascii> = value
+            .map_err(|error: tonic::metadata::errors::InvalidMetadataValue| failed(error.to_string()))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    /// A connection to the first address that takes one, from the present one on, and the place of that address.
+    pub(crate) async fn channel(&self) -> Result<(Channel, usize), SinkError> {
+        let mut tries = self.addresses.len();
+        loop {
+            let place = self.place();
+            let error = match self.addresses[place].channel().await {
+                Ok(channel) => return Ok((channel, place)),
+                Err(error) => error,
+            };
+            self.leave(place);
+            tries -= 1;
+            if tries == 0 {
+                return Err(error);
+            }
+            tracing::debug!(%error, "delivery");
+        }
+    }
+
+    /// An error of the address at this place, or of the present one.
+    pub(crate) fn error(&self, place: Option<usize>, reason: Reason, detail: impl ToString) -> SinkError {
+        self.addresses[place.unwrap_or_else(|| self.place())].error(reason, detail)
+    }
+
+    async fn open(&self, on_refusal: OnRefusal) -> Result<Session, SinkError> {
+        let ((channel, place), authorization) = (self.channel().await?, self.authorization()?);
+        let place = Some(place);
+        let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
+        let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
+            spool_id: bytes::Bytes::copy_from_slice(entry.spool_id.as_bytes()),
+            sequence: entry.sequence,
+            batch: entry.payload,
+        });
+        let mut client = CollectClient::new(channel);
+        let mut request = authorized(requests, authorization.as_ref());
+        if on_refusal == OnRefusal::Continue {
+            request.metadata_mut().insert(REFUSALS_KEY, MetadataValue::from_static("1"));
+        }
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(request)).await;
+        let mut responses = match opened {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return Err(self.status(place, &status)),
+            Err(_) => return Err(self.error(place, Reason::Silent, "the stream did not open in 5 s")),
+        };
+        let (received, answers) = mpsc::channel(CHANNEL_ENTRIES);
+        let sink = self.clone();
+        tokio::spawn(async move {
+            loop {
+                let item = tokio::select! {
+                    // The session was dropped: so is the stream.
+                    () = received.closed() => return,
+                    item = responses.message() => item,
+                };
+                let (item, last) = match item {
+                    Ok(Some(response)) => match answer(response) {
+                        Some(answer) => (Ok(answer), false),
+                        None => {
+                            let why = "a response without a spool id";
+                            (Err(sink.error(place, Reason::Protocol, why)), true)
+                        }
+                    },
+                    Ok(None) => {
+                        (Err(sink.error(place, Reason::Lost, "the collector ended the stream")), true)
+                    }
+                    Err(status) => (Err(sink.status(place, &status)), true),
+                };
+                if received.send(item).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Session { entries, answers })
+    }
+
+    pub(crate) fn status(&self, place: Option<usize>, status: &tonic::Status) -> SinkError {
+        let reason = match status.code() {
+            tonic::Code::Unavailable
+            | tonic::Code::Cancelled
+            | tonic::Code::Unknown
+            | tonic::Code::Internal => Reason::Lost,
+            _ => Reason::Refused,
+        };
+        self.error(place, reason, format!("{}: {}", status.code(), status.message()))
+    }
+}
+
+impl Address {
+    fn new(url: &str, tls: Option<TlsFiles>) -> Result<Self, UrlError> {
         let malformed = || UrlError::Malformed(url.to_owned());
         if let Some(path) = url.strip_prefix(UNIX) {
             if tls.is_some() {
@@ -119,27 +278,11 @@ impl GrpcSink {
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
-        Self { url: url.to_owned(), endpoint, tls, socket, token_file: None }
-    }
-
-    /// With the token of this file, for a collector that wants one. It is read at each connection.
-    #[must_use]
-    pub fn with_token(self, token_file: Option<PathBuf>) -> Self {
-        Self { token_file, ..self }
-    }
-
-    /// What goes with each request.
-    pub(crate) fn authorization(&self) -> Result<Authorization, SinkError> {
-        let Some(path) = &self.token_file else { return Ok(None) };
-        let token = Token::read(TOKEN_KEY, path).map_err(|failure| self.error(Reason::Connect, failure))?;
-        let mut value: MetadataValue<Ascii> =
-            token.authorization().parse().map_err(|error| self.error(Reason::Connect, error))?;
-        value.set_sensitive(true);
-        Ok(Some(value))
+        Self { url: url.to_owned(), endpoint, tls, socket }
     }
 
     /// A connection.
-    pub(crate) async fn channel(&self) -> Result<Channel, SinkError> {
+    async fn channel(&self) -> Result<Channel, SinkError> {
         if let Some(path) = &self.socket {
             let connected = self.endpoint.connect_with_connector(unix::connector(path)).await;
             return connected.map_err(|e| self.error(Reason::Connect, root_cause(&e)));
@@ -152,63 +295,8 @@ impl GrpcSink {
         endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))
     }
 
-    pub(crate) fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
+    fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
         SinkError { to: self.url.clone(), reason, detail: detail.to_string() }
-    }
-
-    async fn open(&self, on_refusal: OnRefusal) -> Result<Session, SinkError> {
-        let (channel, authorization) = (self.channel().await?, self.authorization()?);
-        let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
-        let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
-            spool_id: bytes::Bytes::copy_from_slice(entry.spool_id.as_bytes()),
-            sequence: entry.sequence,
-            batch: entry.payload,
-        });
-        let mut client = CollectClient::new(channel);
-        let mut request = authorized(requests, authorization.as_ref());
-        if on_refusal == OnRefusal::Continue {
-            request.metadata_mut().insert(REFUSALS_KEY, MetadataValue::from_static("1"));
-        }
-        let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(request)).await;
-        let mut responses = match opened {
-            Ok(Ok(response)) => response.into_inner(),
-            Ok(Err(status)) => return Err(self.status(&status)),
-            Err(_) => return Err(self.error(Reason::Silent, "the stream did not open in 5 s")),
-        };
-        let (received, answers) = mpsc::channel(CHANNEL_ENTRIES);
-        let sink = self.clone();
-        tokio::spawn(async move {
-            loop {
-                let item = tokio::select! {
-                    // The session was dropped: so is the stream.
-                    () = received.closed() => return,
-                    item = responses.message() => item,
-                };
-                let (item, last) = match item {
-                    Ok(Some(response)) => match answer(response) {
-                        Some(answer) => (Ok(answer), false),
-                        None => (Err(sink.error(Reason::Protocol, "a response without a spool id")), true),
-                    },
-                    Ok(None) => (Err(sink.error(Reason::Lost, "the collector ended the stream")), true),
-                    Err(status) => (Err(sink.status(&status)), true),
-                };
-                if received.send(item).await.is_err() || last {
-                    return;
-                }
-            }
-        });
-        Ok(Session { entries, answers })
-    }
-
-    pub(crate) fn status(&self, status: &tonic::Status) -> SinkError {
-        let reason = match status.code() {
-            tonic::Code::Unavailable
-            | tonic::Code::Cancelled
-            | tonic::Code::Unknown
-            | tonic::Code::Internal => Reason::Lost,
-            _ => Reason::Refused,
-        };
-        self.error(reason, format!("{}: {}", status.code(), status.message()))
     }
 }
 
@@ -251,7 +339,14 @@ impl Sink for GrpcSink {
     }
 
     fn name(&self) -> String {
-        self.url.clone()
+        self.addresses[self.place()].url.clone()
+    }
+
+    fn failed(&self, error: &SinkError) {
+        let place = self.place();
+        if self.addresses[place].url == error.to {
+            self.leave(place);
+        }
     }
 }
 

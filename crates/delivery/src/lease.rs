@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 
 use crate::GrpcSink;
 use crate::grpc::{Authorization, authorized};
-use crate::sink::{Reason, SinkError};
+use crate::sink::{Reason, Sink, SinkError};
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{LeaseRequest, LeaseResponse};
 
@@ -18,10 +18,13 @@ pub const LEASE_LONGEST: Duration = Duration::from_secs(600);
 /// Time for an answer: the shortest lease.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
+/// A connection with what its requests are authorised by, and the place of its address.
+type Connected = (CollectClient<Channel>, Authorization, usize);
+
 /// Requests leases from a collector.
 pub struct Leases {
     sink: GrpcSink,
-    client: Option<(CollectClient<Channel>, Authorization)>,
+    client: Option<Connected>,
 }
 
 impl Leases {
@@ -37,16 +40,22 @@ impl Leases {
     /// The collector or its database is away, or the request is not valid.
     pub async fn ask(&mut self, request: LeaseRequest) -> Result<LeaseResponse, SinkError> {
         let work = async {
-            let (mut client, authorization) = match self.client.take() {
+            let (mut client, authorization, place) = match self.client.take() {
                 Some(client) => client,
-                None => (CollectClient::new(self.sink.channel().await?), self.sink.authorization()?),
+                None => {
+                    let (channel, place) = self.sink.channel().await?;
+                    (CollectClient::new(channel), self.sink.authorization()?, place)
+                }
             };
             let answer = client.lease(authorized(request, authorization.as_ref())).await;
-            let answer = answer.map_err(|status| self.sink.status(&status))?.into_inner();
-            self.client = Some((client, authorization));
+            let answer = answer.map_err(|status| self.sink.status(Some(place), &status))?.into_inner();
+            self.client = Some((client, authorization, place));
             Ok(answer)
         };
         let answer = tokio::time::timeout(ANSWER_LIMIT, work).await;
-        answer.unwrap_or_else(|_| Err(self.sink.error(Reason::Silent, "no answer about the lease in 2 s")))
+        let late = || self.sink.error(None, Reason::Silent, "no answer about the lease in 2 s");
+        let answer = answer.unwrap_or_else(|_| Err(late()));
+        // The next request goes to another collector, where there are several.
+        answer.inspect_err(|error| self.sink.failed(error))
     }
 }

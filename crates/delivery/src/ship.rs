@@ -80,6 +80,7 @@ pub(crate) async fn deliver(cargo: Cargo<'_>, sink: &dyn Sink, stop: Cancellatio
         let result = session(cargo, sink, &mut reader, &stop, stats, failing).await;
         let Err(error) = result else { return };
         stats.failed(error.reason);
+        sink.failed(&error);
         if stats.acked_entries.load(Relaxed) > before {
             backoff.reset();
             failing = false;

@@ -127,4 +127,6 @@ pub trait Sink: Send + Sync {
     fn connect(&self, on_refusal: OnRefusal) -> Connecting<'_>;
     /// The destination in words, for the log.
     fn name(&self) -> String;
+    /// A session failed: a sink with several destinations takes another one for the next.
+    fn failed(&self, _: &SinkError) {}
 }

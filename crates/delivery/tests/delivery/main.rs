@@ -203,3 +203,47 @@ async fn a_lease_is_asked_for_again_over_a_new_connection() {
     assert_eq!(refused.reason, Reason::Refused);
     server.abort();
 }
+
+#[tokio::test]
+async fn when_one_of_two_collectors_is_gone_the_other_takes_over() {
+    let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let urls = listeners.each_ref().map(|listener| format!("http://{}", listener.local_addr().unwrap()));
+    let received = Received::default();
+    // Each with its connections in a runtime of its own, so that it ends with them as a killed process does.
+    let mut servers = listeners.map(|listener| {
+        listener.set_nonblocking(true).unwrap();
+        let (runtime, received) = (tokio::runtime::Runtime::new().unwrap(), received.clone());
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+            let server = CollectServer::new(Server(received));
+            tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await
+        });
+        Some(runtime)
+    });
+    let sink = GrpcSink::to_all(&urls, None).unwrap();
+    let spool = Spool::in_memory(Config::default()).unwrap();
+    let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));
+    let task = tokio::spawn({
+        let (spool, sink, stop, stats) = (spool.clone(), sink.clone(), stop.clone(), stats.clone());
+        async move { ship(&spool, &sink, stop, &stats).await }
+    });
+    fill(&spool, 100);
+    until("delivery", || spool.acked() == 100).await;
+    let used = sink.name();
+    let place = urls.iter().position(|url| *url == used).unwrap();
+    servers[place].take().unwrap().shutdown_background();
+    fill(&spool, 100);
+    until("delivery to the other", || spool.acked() == 200).await;
+    assert_eq!(sink.name(), urls[1 - place]);
+    // Leases go there, too, whichever is first.
+    for _ in 0..2 {
+        let mut leases = Leases::new(GrpcSink::to_all(&urls, None).unwrap());
+        let request =
+            LeaseRequest { crawler: vec![7; 16].into(), name: "a".into(), ..LeaseRequest::default() };
+        assert!(leases.ask(request).await.unwrap().granted);
+    }
+    stop.cancel();
+    task.await.unwrap();
+    servers[1 - place].take().unwrap().shutdown_background();
+}
