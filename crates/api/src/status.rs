@@ -10,6 +10,9 @@ pub struct Status {
     pub time_ms: i64,
     /// Where the database is.
     pub database: String,
+    /// The read replica of this server's readers; null where none is configured.
+    #[serde(default)]
+    pub replica: Option<Replica>,
     /// Each source of each instance.
     pub sources: Vec<Source>,
     /// Each daemon's way to the database.
@@ -18,6 +21,35 @@ pub struct Status {
     pub rejected: Vec<Rejected>,
     /// Jobs: running ones first, then those that ended last.
     pub jobs: Vec<StatusJob>,
+}
+
+/// A read replica, as this server observes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replica {
+    /// Where it is.
+    pub place: String,
+    /// Whether readers use it.
+    pub state: ReplicaState,
+    /// Age of the oldest change of the primary that it does not have; null where that is not known.
+    pub lag_seconds: Option<f64>,
+    /// With a larger lag readers use the primary.
+    pub lag_seconds_max: f64,
+    /// Why readers do not use it, or why its lag is not known.
+    pub reason: Option<String>,
+    /// Requests that went to the primary in its place, since this server's start.
+    pub fallbacks: u64,
+}
+
+/// Whether readers use a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaState {
+    /// They do.
+    Used,
+    /// It is too far behind.
+    Behind,
+    /// It does not answer, or is no standby.
+    Away,
 }
 
 /// One source of one node or subnet that reported within a day.

@@ -75,7 +75,7 @@ enum Action {
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
     let retention = config.retention.times()?;
-    let url = arguments.database_url.or(config.database.url);
+    let url = arguments.database_url.or_else(|| config.database.session_url().map(str::to_owned));
     let place = Place {
         options: ClusterOptions {
             state_dir: paths::state_dir(site.state_dir.as_deref())?,

@@ -9,7 +9,7 @@ mod health;
 
 use crate::Site;
 use collect::Collect;
-use config::ServerConfig;
+use config::{Databases, ServerConfig};
 use health::{Roles, ServeHealth};
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +20,7 @@ use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{export, query, upkeep};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, migrate,
+    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, check_session, migrate,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -105,10 +105,10 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
     // Without a state folder there is no run folder either; an operated database needs neither.
     let run_dir = paths::state_dir(site.state_dir.as_deref()).ok();
     let run_dir = run_dir.map(|state| paths::run_dir(&state, site.state_dir.is_some()));
-    if let Some(url) = config.database.url.clone() {
-        let database = Database::from_url(&url).map_err(Failure::from)?;
-        let wait = wait_for(&database, &stop);
-        return serve(&config, &database, run_dir.as_deref(), wait, &stop).await;
+    let metrics = SelfMetrics::default();
+    if let Some(databases) = config.database.operated(&metrics)? {
+        let wait = wait_for(&databases.direct, &stop);
+        return serve(&config, &databases, metrics, run_dir.as_deref(), wait, &stop).await;
     }
     let state_dir = paths::state_dir(site.state_dir.as_deref())?;
     let options = ClusterOptions { state_dir, pg_bin: config.database.pg_bin.clone() };
@@ -133,7 +133,8 @@ async fn serve_privately(
         return Ok(ExitCode::SUCCESS);
     };
     tracing::info!(folder = %cluster.folder().display(), ?started, "private database");
-    let served = serve(config, &database, run_dir, async { Ok(()) }, stop);
+    let (databases, metrics) = (Databases::from(database), SelfMetrics::default());
+    let served = serve(config, &databases, metrics, run_dir, async { Ok(()) }, stop);
     tokio::select! {
         result = served => result,
         never = keep_running(cluster) => never,
@@ -209,7 +210,11 @@ async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Resu
     let mut backoff = Backoff::default();
     let mut logged = false;
     loop {
-        match migrate(database).await {
+        let opened = async {
+            check_session(database).await?;
+            migrate(database).await
+        };
+        match opened.await {
             Ok(_) => {
                 tracing::info!(database = database.place(), "database");
                 return Ok(());
@@ -234,23 +239,23 @@ async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Resu
 /// Opens the listeners, waits for the database, and runs the roles until `stop` or until one of them fails.
 async fn serve(
     config: &ServerConfig,
-    database: &Database,
+    databases: &Databases,
+    metrics: SelfMetrics,
     run_dir: Option<&Path>,
     ready: impl Future<Output = anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let webhook = config.report.receiver()?;
-    let metrics = SelfMetrics::default();
     let exported = metrics.clone();
     let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
-    let health = ServeHealth::new(database.clone(), metrics.clone(), has);
+    let health = ServeHealth::new(databases.main.clone(), databases.read.clone(), metrics.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
         let server = query::Server::with_health(
             &metrics,
-            database.clone(),
+            databases.read.clone(),
             limits,
             &access,
             config.query.thresholds.thresholds()?,
@@ -259,6 +264,7 @@ async fn serve(
         )?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
+        tokio::spawn(databases.read.clone().watch(stop.clone()));
     }
     tokio::spawn(health.watch(stop.clone()));
     let collect = if config.collect.enabled {
@@ -273,11 +279,11 @@ async fn serve(
     }
     if let Some(collect) = collect {
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
-        roles.spawn(collect.run(database.clone(), metrics.clone(), node, stop.clone()));
+        roles.spawn(collect.run(databases.main.clone(), metrics.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
         let options = upkeep::Options { webhook, ..config.upkeep_options()? };
-        let work = upkeep::run(database.clone(), options, metrics, series, stop.clone());
+        let work = upkeep::run(databases.direct.clone(), options, metrics, series, stop.clone());
         roles.spawn(async {
             work.await;
             Ok(())
@@ -286,7 +292,7 @@ async fn serve(
     if !config.export.remote_write.is_empty() {
         let (targets, retained) =
             (config.export.remote_write.clone(), config.upkeep_options()?.retention.readings());
-        roles.spawn(export::run(database.clone(), targets, retained, exported, stop.clone()));
+        roles.spawn(export::run(databases.direct.clone(), targets, retained, exported, stop.clone()));
     }
     let mut result = Ok(ExitCode::SUCCESS);
     while let Some(ended) = roles.join_next().await {

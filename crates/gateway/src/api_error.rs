@@ -108,7 +108,7 @@ impl From<Error> for ApiError {
             Error::Refused { .. } | Error::Schema(_) => ApiError::internal(message),
             _ => ApiError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "database_absent",
+                DATABASE_ABSENT,
                 message,
                 "`throughline db status` tells whether the private database runs; of an operated one ask its server",
             ),
@@ -133,6 +133,13 @@ impl From<NoConnection> for ApiError {
     }
 }
 
+/// Marks a response without an answer because the database is away: another one may have it.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseAbsent;
+
+/// The code of an [`ApiError`] for that.
+const DATABASE_ABSENT: &str = "database_absent";
+
 /// The form of an [`ApiError`] on its way out.
 #[derive(Serialize)]
 struct Envelope<'a> {
@@ -147,6 +154,9 @@ impl IntoResponse for ApiError {
         let body = serde_json::to_vec(&Envelope { error: &self }).unwrap_or_default();
         let kind = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
         let mut response = (self.status, kind, body).into_response();
+        if self.code == DATABASE_ABSENT {
+            response.extensions_mut().insert(DatabaseAbsent);
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer realm=\"throughline\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

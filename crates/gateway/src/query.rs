@@ -13,6 +13,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::post;
 use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfMetrics, http};
+use throughline_query::ReadPath;
 use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +34,15 @@ impl Server {
         access: &Access,
     ) -> Result<Server, Failure> {
         let thresholds = Thresholds::default();
-        Self::with_health(metrics, database, limits, access, thresholds, Arc::new(AlwaysHealthy), Vec::new())
+        Self::with_health(
+            metrics,
+            database.into(),
+            limits,
+            access,
+            thresholds,
+            Arc::new(AlwaysHealthy),
+            Vec::new(),
+        )
     }
 
     /// As [`Server::new`], with the site's thresholds, what `/healthz` reports, and `more` series on `/metrics`.
@@ -42,7 +51,7 @@ impl Server {
     /// As [`Server::new`].
     pub fn with_health(
         metrics: &SelfMetrics,
-        database: Database,
+        path: ReadPath,
         limits: Limits,
         access: &Access,
         thresholds: Thresholds,
@@ -55,8 +64,8 @@ impl Server {
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
         let mut expose = more;
         expose.push(Arc::new(metrics.clone()));
-        let api = Api::new(database.clone(), limits).with_thresholds(thresholds);
-        let router = router(Arc::new(expose), database, limits, api, gate, health);
+        let api = Api::new(path.clone(), limits).with_thresholds(thresholds);
+        let router = router(Arc::new(expose), path, limits, api, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }
@@ -74,7 +83,7 @@ impl Server {
 /// All pages of this role.
 fn router(
     expose: Arc<dyn Expose>,
-    database: Database,
+    path: ReadPath,
     limits: Limits,
     api: Api,
     gate: Gate,
@@ -89,9 +98,9 @@ fn router(
          /healthz               what is wrong, and 503 where it keeps the server from its work\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
         version = env!("CARGO_PKG_VERSION"),
-        place = database.place(),
+        place = path.primary().place(),
     );
-    let history = post(read::read).with_state(Arc::new(Reader::new(database, limits)));
+    let history = post(read::read).with_state(Arc::new(Reader::new(path, limits)));
     let api = api::router(Arc::new(api));
     http::metrics_router(expose, health)
         .route("/api/v1/read", history)

@@ -2,7 +2,7 @@
 //! metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
-//! killed, its connection ends and another one takes over at its next try.
+//! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
 
 mod link_series;
 mod link_shares;
@@ -39,6 +39,9 @@ const SOURCE: &str = "upkeep";
 
 /// How often a server without the lock requests it, and a lost database is looked for.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether the session with the lock is there: beside the rounds, work goes on by other connections.
+const LOCK_WATCH: Duration = Duration::from_millis(500);
 
 /// How often sizes are requested: cheap, and a scrape every 15 s sees each value a few times.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(60);
@@ -179,10 +182,18 @@ async fn rounds(
         metrics.set(SOURCE, &SOURCE_UP, 1.0);
         metrics.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
         if !is_behind {
-            tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now())))
-                .await;
+            rest(client, (started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await?;
         }
     }
+}
+
+/// Sleeps until then, unless the session ends before, and with it the lock: another server does the work from then on.
+async fn rest(client: &Client, until: Instant) -> anyhow::Result<()> {
+    while Instant::now() < until {
+        anyhow::ensure!(!client.is_closed(), "the session that held the lock of upkeep ended");
+        tokio::time::sleep_until(until.min(Instant::now() + LOCK_WATCH)).await;
+    }
+    Ok(())
 }
 
 async fn retain(

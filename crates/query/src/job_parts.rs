@@ -158,7 +158,8 @@ pub async fn link_peaks(client: &Client, id: i32, seconds: u64) -> Result<Option
     if seconds == 0 {
         return Ok(None);
     }
-    // For this statement only: the connection has a limit of its own, which holds again afterwards.
+    // For this statement only: the connection has a limit of its own, which holds again afterwards. Behind a pooler a
+    // transaction was begun for the request already: the first statement warns, and the last one ends it.
     let begin = format!("BEGIN READ ONLY; SET LOCAL statement_timeout = '{seconds}s'");
     client.batch_execute(&begin).await.map_err(Error::sql(WHAT))?;
     let rows = client.query(LINK_PEAKS, &[&id]).await;

@@ -2,7 +2,7 @@
 //! the command line and the pages show what is computed here. Read-only: every function takes a connection of the
 //! reading role.
 //!
-//! * [`Pool`]: connections, bounded in number and time.
+//! * [`Pool`]: connections, bounded in number and time. [`ReadPath`]: to the primary, or to a read replica.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
 //! * [`broadcast`]: what each rank got in broadcasts.
@@ -46,6 +46,7 @@ mod pool;
 pub mod pvars;
 pub mod rank_cpu;
 pub mod rates;
+mod read_path;
 pub mod recent;
 pub mod region_paths;
 mod rejections;
@@ -60,6 +61,7 @@ pub mod waits;
 
 pub use horizons::Horizons;
 pub use pool::{NoConnection, Pool, PooledClient};
+pub use read_path::{ReadPath, at_primary};
 pub use rejections::{RejectedRecords, rejected_records};
 
 /// A count of the database, whose integers are signed.

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ReadPath;
 use throughline_store::{Database, Error};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Client;
@@ -10,21 +11,36 @@ use tokio_postgres::Client;
 /// How long a new connection may take to take a setting.
 const SETTING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Connections to a database, as reader.
+/// Connections of readers to a database, or to its read replica while that is used.
 #[derive(Debug)]
 pub struct Pool {
-    database: Database,
+    path: ReadPath,
     /// Longest time of one statement.
     limit: Duration,
     /// Whether answers are small: compiling their plans would take longer than running them.
     is_small: bool,
     permits: Semaphore,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Idle>,
+}
+
+/// Connections that nobody uses.
+#[derive(Debug, Default)]
+struct Idle {
+    primary: Vec<Client>,
+    replica: Vec<Client>,
+}
+
+impl Idle {
+    fn of(&mut self, is_replica: bool) -> &mut Vec<Client> {
+        if is_replica { &mut self.replica } else { &mut self.primary }
+    }
 }
 
 /// A connection on loan. Only one that was [released](PooledClient::release) is used again: any other may still be busy.
 pub struct PooledClient<'a> {
     client: Option<Client>,
+    database: Database,
+    is_replica: bool,
     pool: &'a Pool,
     _permit: SemaphorePermit<'a>,
 }
@@ -43,9 +59,9 @@ pub enum NoConnection {
 impl Pool {
     /// At most so many connections; a statement ends after `limit`.
     #[must_use]
-    pub fn new(database: Database, connections: usize, limit: Duration) -> Pool {
+    pub fn new(path: impl Into<ReadPath>, connections: usize, limit: Duration) -> Pool {
         let (permits, idle) = (Semaphore::new(connections), Mutex::default());
-        Pool { database, limit, is_small: false, permits, idle }
+        Pool { path: path.into(), limit, is_small: false, permits, idle }
     }
 
     /// For many requests with small answers.
@@ -54,28 +70,57 @@ impl Pool {
         Pool { is_small: true, ..self }
     }
 
-    /// A connection, as soon as there is one; waits at most `patience`.
+    /// Where the connections lead.
+    #[must_use]
+    pub fn path(&self) -> &ReadPath {
+        &self.path
+    }
+
+    /// A connection, as soon as there is one; waits at most `patience`. Where the replica takes none, one to the primary.
     ///
     /// # Errors
     /// [`NoConnection`].
     pub async fn get(&self, patience: Duration) -> Result<PooledClient<'_>, NoConnection> {
         let permit = tokio::time::timeout(patience, self.permits.acquire()).await;
         let Ok(Ok(permit)) = permit else { return Err(NoConnection::Busy) };
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        while let Some(client) = idle() {
-            if !client.is_closed() {
-                return Ok(PooledClient { client: Some(client), pool: self, _permit: permit });
+        let loan = |client, database: &Database, is_replica| {
+            let (client, database) = (Some(client), database.clone());
+            Ok(PooledClient { client, database, is_replica, pool: self, _permit: permit })
+        };
+        if let Some(replica) = self.path.replica() {
+            match self.open(replica, true).await {
+                Ok(client) => return loan(client, replica, true),
+                Err(error) => self.path.lost(&error.to_string()),
             }
         }
-        let client = self.database.connect_reader().await?;
-        let mut setting = format!("SET statement_timeout = {}", self.limit.as_millis());
+        let primary = self.path.primary();
+        loan(self.open(primary, false).await?, primary, false)
+    }
+
+    /// An idle connection, else a new one, with the limits of reading.
+    async fn open(&self, database: &Database, is_replica: bool) -> Result<Client, Error> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).of(is_replica).pop();
+        while let Some(client) = idle() {
+            // Behind a pooler a transaction is begun, by which a connection that was lost is found out.
+            if !client.is_closed() && (!database.is_pooled() || self.limit(&client, true).await.is_ok()) {
+                return Ok(client);
+            }
+        }
+        let client = database.connect_reader().await?;
+        self.limit(&client, database.is_pooled()).await?;
+        Ok(client)
+    }
+
+    /// Limits the time of statements: of the session, or of a transaction that only reads, which is begun.
+    async fn limit(&self, client: &Client, in_transaction: bool) -> Result<(), Error> {
+        let (begin, set) = if in_transaction { ("BEGIN READ ONLY; ", "SET LOCAL") } else { ("", "SET") };
+        let mut setting = format!("{begin}{set} statement_timeout = {}", self.limit.as_millis());
         if self.is_small {
-            setting.push_str("; SET jit = off");
+            setting.push_str(&format!("; {set} jit = off"));
         }
         let what = "limiting the time of queries";
-        let set = tokio::time::timeout(SETTING_LIMIT, client.batch_execute(&setting)).await;
-        set.map_err(|_| Error::late(what, SETTING_LIMIT.as_secs()))?.map_err(Error::sql(what))?;
-        Ok(PooledClient { client: Some(client), pool: self, _permit: permit })
+        let done = tokio::time::timeout(SETTING_LIMIT, client.batch_execute(&setting)).await;
+        done.map_err(|_| Error::late(what, SETTING_LIMIT.as_secs()))?.map_err(Error::sql(what))
     }
 }
 
@@ -86,23 +131,40 @@ impl PooledClient<'_> {
         self.client.as_ref()
     }
 
+    /// Whether it leads to a replica.
+    #[must_use]
+    pub fn is_replica(&self) -> bool {
+        self.is_replica
+    }
+
     /// It is idle: others may use it.
-    pub fn release(mut self) {
-        if let Some(client) = self.client.take() {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+    pub async fn release(mut self) {
+        let Some(client) = self.client.take() else { return };
+        if self.database.is_pooled() {
+            // Also of a transaction that failed: then it is rolled back.
+            let ended = tokio::time::timeout(SETTING_LIMIT, client.batch_execute("COMMIT")).await;
+            if !matches!(ended, Ok(Ok(()))) {
+                return;
+            }
         }
+        self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).of(self.is_replica).push(client);
     }
 }
 
 impl Drop for PooledClient<'_> {
     /// Whatever it still does is ended.
     fn drop(&mut self) {
-        if let Some(client) = self.client.take().filter(|client| !client.is_closed()) {
-            let (token, database) = (client.cancel_token(), self.pool.database.clone());
-            tokio::spawn(async move {
-                // Without an answer the limit of time ends the statement.
-                _ = database.cancel(token).await;
-            });
+        let Some(client) = self.client.take() else { return };
+        if client.is_closed() {
+            if self.is_replica {
+                self.pool.path.lost("it closed a connection");
+            }
+            return;
         }
+        let (token, database) = (client.cancel_token(), self.database.clone());
+        tokio::spawn(async move {
+            // Without an answer the limit of time ends the statement.
+            _ = database.cancel(token).await;
+        });
     }
 }

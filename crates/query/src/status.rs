@@ -127,7 +127,7 @@ const OPERATIONS: &str = "
     FROM mpi_op_totals WHERE job_id = ANY($1)
     GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
 
-/// Reads everything; `jobs_max` is how many jobs. Where the database is, the caller knows.
+/// Reads everything; `jobs_max` is how many jobs. Where the database is, and its replica, the caller knows.
 ///
 /// # Errors
 /// The database's.
@@ -147,6 +147,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
     Ok(Status {
         time_ms,
         database: String::new(),
+        replica: None,
         sources,
         delivery: delivery(client).await?,
         rejected: rejected(client).await?,

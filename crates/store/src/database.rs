@@ -31,6 +31,10 @@ const LOST_PEER_LIMIT: Duration = Duration::from_secs(30);
 /// anything, and one more to end cleanly.
 const FULL_BYTES: u64 = 32 << 20;
 
+/// Settings of a session at its beginning: PgBouncer from 1.20 on takes the first and gives it to whichever session serves.
+const TIME_ZONE: &str = "-c timezone=UTC";
+const READS_ONLY: &str = "-c timezone=UTC -c default_transaction_read_only=on";
+
 /// The disk of a private cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
@@ -56,6 +60,8 @@ pub struct Database {
     tls: Option<TlsSettings>,
     /// Where a password may be looked for; `None` for the private cluster, whose logins have none.
     passwords: Option<Passwords>,
+    /// A pooler may give each transaction of a connection to another session of the server.
+    is_pooled: bool,
 }
 
 /// The password file that a connection string names.
@@ -72,6 +78,20 @@ impl Database {
     /// [`Error::Url`] when the text is no connection string, [`Error::UrlTls`] when it says nothing about TLS to another
     /// machine, or something that can't be.
     pub fn from_url(url: &str) -> Result<Self, Error> {
+        Self::operated(url, false)
+    }
+
+    /// The same behind a pooler that may give each transaction of a connection to another session (PgBouncer with
+    /// `pool_mode = transaction`), or not. Nothing may rely on a session then: limits are set in each transaction, and reading
+    /// is done in transactions that are read-only. Nothing is lost where there is no pooler.
+    ///
+    /// # Errors
+    /// As [`Database::from_url`].
+    pub fn behind_pooler(url: &str) -> Result<Self, Error> {
+        Self::operated(url, true)
+    }
+
+    fn operated(url: &str, is_pooled: bool) -> Result<Self, Error> {
         let Login { config: writer, tls, password_file } = Login::parse(url)?;
         let place = format!(
             "{}/{}",
@@ -79,7 +99,7 @@ impl Database {
             writer.get_dbname().or(writer.get_user()).unwrap_or_default()
         );
         let passwords = Some(Passwords { file: password_file });
-        Ok(Self { reader: writer.clone(), writer, place, tls, passwords }.with_session_settings())
+        Ok(Self { reader: writer.clone(), writer, place, tls, passwords, is_pooled }.with_session_settings())
     }
 
     /// The private cluster behind a socket folder.
@@ -90,8 +110,8 @@ impl Database {
             config
         };
         let place = format!("{} on {}", name, folder.display());
-        Self { writer: login(WRITE_ROLE), reader: login(READ_ROLE), place, tls: None, passwords: None }
-            .with_session_settings()
+        let (writer, reader) = (login(WRITE_ROLE), login(READ_ROLE));
+        Self { writer, reader, place, tls: None, passwords: None, is_pooled: false }.with_session_settings()
     }
 
     /// The same server, another database and another role for both ways; for setting up.
@@ -114,9 +134,10 @@ impl Database {
 
     fn with_session_settings(mut self) -> Self {
         for (config, options) in [
-            (&mut self.writer, "-c timezone=UTC"),
+            (&mut self.writer, TIME_ZONE),
             // The role already may not write; this also holds for an operated server's single user.
-            (&mut self.reader, "-c timezone=UTC -c default_transaction_read_only=on"),
+            // A pooler refuses settings that it does not know; behind one each transaction says that it only reads.
+            (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
             let options = match config.get_options() {
                 Some(given) => format!("{given} {options}"),
@@ -153,6 +174,11 @@ impl Database {
         #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
         let free_bytes = disk.blocks_available() as u64 * disk.fragment_size() as u64;
         Some(DiskSpace { folder: folder.to_owned(), free_bytes })
+    }
+
+    /// Whether each transaction of a connection may be in another session of the server.
+    pub fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     /// The database's name.
@@ -282,5 +308,14 @@ mod tests {
         let options = database.reader.get_options().unwrap();
         assert!(options.contains("search_path=x") && options.contains("default_transaction_read_only=on"));
         assert_eq!(database.socket_folder(), Some(PathBuf::from("/tmp")));
+    }
+
+    #[test]
+    fn behind_a_pooler_a_session_begins_with_what_poolers_know() {
+        let database = Database::behind_pooler("host=/tmp user=me").unwrap();
+        for config in [&database.writer, &database.reader] {
+            assert_eq!(config.get_options(), Some("-c timezone=UTC"));
+        }
+        assert!(database.is_pooled());
     }
 }

@@ -125,6 +125,13 @@ const DISK_FULL: &str = "53100";
 /// The system's text for ENOSPC, in the language that the server is started with.
 pub(crate) const NO_SPACE: &str = "No space left on device";
 
+/// SQLSTATE of a prepared statement that is not there: another session has it.
+const NO_STATEMENT: &str = "26000";
+
+/// What to do then.
+const NO_STATEMENT_REMEDY: &str = "a pooler between gives sessions away and does not know prepared statements: PgBouncer from 1.21 on does, with \
+                                   max_prepared_statements above 0";
+
 /// What to do when TLS can't be begun.
 const TLS_REMEDY: &str = "see sslmode and sslrootcert of the database URL, and ssl of the server";
 
@@ -182,6 +189,11 @@ impl Error {
                 what: what.to_owned(),
                 cause: describe(refusal),
                 remedy: NO_DATABASE_REMEDY,
+            },
+            Some(refusal) if refusal.code().code() == NO_STATEMENT => Error::Unavailable {
+                what: what.to_owned(),
+                cause: describe(refusal),
+                remedy: NO_STATEMENT_REMEDY,
             },
             Some(refusal) if is_about_the_statement(refusal.code().code()) => Error::Refused {
                 what: what.to_owned(),

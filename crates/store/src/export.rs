@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, GenericClient};
 
 use crate::Error;
+use crate::session::keep_alive;
 
 const WHAT: &str = "keeping the position of the export";
 
@@ -55,6 +56,7 @@ pub struct LateNote {
 /// # Errors
 /// The database is away or refuses.
 pub async fn lock_export(client: &Client, name: &str) -> Result<bool, Error> {
+    keep_alive(client).await?;
     let lock = "SELECT pg_try_advisory_lock(hashtextextended('throughline export ' || $1::text, 0))";
     let row = client.query_one(lock, &[&name]).await.map_err(Error::sql("taking the lock of the export"))?;
     Ok(row.get(0))

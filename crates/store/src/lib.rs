@@ -37,6 +37,7 @@ mod retention;
 mod rollup_kind;
 mod rollups;
 mod schema;
+mod session;
 mod size;
 mod sql_parts;
 mod terms;
@@ -67,6 +68,7 @@ pub use report_posts::{
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;
+pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
     ObservedTable, SizePrediction, TableSize, WAL_BYTES_MAX, observed_site, observed_tables, predict_size,
 };

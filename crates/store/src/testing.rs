@@ -9,6 +9,10 @@
 //! are not synced, and failures panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod replicated;
+
+pub use replicated::Replicated;
+
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -3,6 +3,7 @@
 use tokio_postgres::Client;
 
 use crate::Error;
+use crate::session::keep_alive;
 
 /// Key of the advisory lock: "thruline" in ASCII, so that a person who finds it in pg_locks can guess.
 const LOCK_KEY: i64 = 0x7468_7275_6c69_6e65;
@@ -21,6 +22,7 @@ pub struct DatabaseSize {
 /// # Errors
 /// The database is away or refuses.
 pub async fn lock_upkeep(client: &Client) -> Result<bool, Error> {
+    keep_alive(client).await?;
     let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK_KEY]).await;
     Ok(row.map_err(Error::sql("taking the lock of upkeep"))?.get(0))
 }

@@ -1,5 +1,6 @@
 //! Which jobs are to be judged, and what was said of them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use throughline_verdicts::{SECONDS_MIN, Verdict};
@@ -56,7 +57,9 @@ pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge
 const JUDGED: &str = "
     INSERT INTO job_judgement (job_id, judged_at, is_final, report)
     SELECT * FROM unnest($1::integer[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
-    ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report";
+    ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report
+    WHERE NOT (job_judgement.is_final AND excluded.is_final)
+    RETURNING job_id";
 
 const SAID: &str = "
     INSERT INTO job_verdict (job_id, kind, subject, first_at, last_at, place, observation, remedy, confidence, cost, other_job, facts)
@@ -72,6 +75,7 @@ const TO_POST: &str = "
     INSERT INTO report_post (job_id) SELECT * FROM unnest($1::integer[]) ON CONFLICT (job_id) DO NOTHING";
 
 /// Writes what is said of jobs, in one transaction: all have one time. With `posts_reports`, reports wait from then on to be posted.
+/// A job's last judgement is made once: where another server was first, nothing of it is written.
 ///
 /// # Errors
 /// The database's.
@@ -85,13 +89,15 @@ pub async fn write_judgements(
     let jobs: Vec<i32> = judgements.iter().map(|one| one.job.id).collect();
     let finals: Vec<bool> = judgements.iter().map(|one| one.job.is_final).collect();
     let reports: Vec<Option<&str>> = judgements.iter().map(|one| one.report.as_deref()).collect();
-    transaction.execute(JUDGED, &[&jobs, &finals, &reports]).await.map_err(Error::sql(what))?;
+    let written = transaction.query(JUDGED, &[&jobs, &finals, &reports]).await.map_err(Error::sql(what))?;
+    let written: HashSet<i32> = written.iter().map(|row| row.get(0)).collect();
+    let judgements = || judgements.iter().filter(|one| written.contains(&one.job.id));
     let said = transaction.prepare(SAID).await.map_err(Error::sql(what))?;
-    for one in judgements.iter().filter(|one| !one.verdicts.is_empty()) {
+    for one in judgements().filter(|one| !one.verdicts.is_empty()) {
         transaction.execute(&said, &[&one.job.id, &rows(&one.verdicts)]).await.map_err(Error::sql(what))?;
     }
     if posts_reports {
-        let reported = judgements.iter().filter(|one| one.job.is_final && one.report.is_some());
+        let reported = judgements().filter(|one| one.job.is_final && one.report.is_some());
         let jobs: Vec<i32> = reported.map(|one| one.job.id).collect();
         transaction.execute(TO_POST, &[&jobs]).await.map_err(Error::sql(what))?;
     }
@@ -101,7 +107,7 @@ pub async fn write_judgements(
 /// Verdicts as the rows' columns; one of each kind and subject.
 fn rows(verdicts: &[Verdict]) -> serde_json::Value {
     let mut rows: Vec<serde_json::Value> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     for one in verdicts.iter().filter(|one| known.insert((one.kind, one.subject.as_str()))) {
         rows.push(serde_json::json!({
             "kind": one.kind.name(), "subject": one.subject, "place": rows.len(), "observation": one.observation,

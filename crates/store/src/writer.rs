@@ -94,6 +94,8 @@ struct Session {
     row_rules: KnownRules,
     statements: statements::Statements,
     statement_limit: Duration,
+    /// Limits of time hold in a session, and behind a pooler in each transaction only.
+    is_pooled: bool,
     /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
     deferred: HashSet<Uuid>,
     reports: ReportLimit,
@@ -161,7 +163,7 @@ impl Writer {
                 _ => {
                     let client = self.database.connect().await?;
                     self.cancel = Some(client.cancel_token());
-                    Session::begin(client, self.statement_limit).await?
+                    Session::begin(client, self.statement_limit, self.database.is_pooled()).await?
                 }
             };
             let outcome = work(&mut session).await?;
@@ -209,13 +211,11 @@ const CONCURRENTLY_UPDATED: &str = "tuple concurrently updated";
 const TOO_SLOW: &str = "57014";
 
 impl Session {
-    async fn begin(client: Client, statement_limit: Duration) -> Result<Session, Error> {
-        let settings = format!(
-            "SET statement_timeout = {}; SET lock_timeout = {}",
-            statement_limit.as_millis(),
-            LOCK_LIMIT.as_millis()
-        );
-        client.batch_execute(&settings).await.map_err(Error::sql("limiting the time of statements"))?;
+    async fn begin(client: Client, statement_limit: Duration, is_pooled: bool) -> Result<Session, Error> {
+        if !is_pooled {
+            let settings = limits("SET", statement_limit);
+            client.batch_execute(&settings).await.map_err(Error::sql("limiting the time of statements"))?;
+        }
         Ok(Session {
             client,
             keys: Keys::default(),
@@ -225,6 +225,7 @@ impl Session {
             statements: statements::Statements::default(),
             deferred: HashSet::new(),
             statement_limit,
+            is_pooled,
             reports: ReportLimit::default(),
         })
     }
@@ -302,8 +303,13 @@ impl Session {
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
         let Self { client, keys, claims, chunks, row_rules, statements, deferred, reports, .. } = self;
+        let (is_pooled, statement_limit) = (&self.is_pooled, &self.statement_limit);
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
+        if *is_pooled {
+            let settings = limits("SET LOCAL", *statement_limit);
+            transaction.batch_execute(&settings).await.map_err(failed("limiting the time of statements"))?;
+        }
         let mut ledger = Ledger::lock(&transaction, entries).await?;
         let fence = writes.fence(&transaction).await?;
         let mut work = Work::default();
@@ -401,6 +407,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Limits of the time of statements, `SET` for a session or `SET LOCAL` for a transaction.
+fn limits(set: &str, statement: Duration) -> String {
+    let (statement, lock) = (statement.as_millis(), LOCK_LIMIT.as_millis());
+    format!("{set} statement_timeout = {statement}; {set} lock_timeout = {lock}")
 }
 
 fn batch_of(entry: &Entry) -> Option<&Batch> {

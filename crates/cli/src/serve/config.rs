@@ -1,9 +1,11 @@
 //! `server.toml`: what `throughline serve` does, and its bounds.
 
+mod database;
 mod export;
 mod report;
 mod retention;
 
+pub use database::{DatabaseConfig, Databases};
 use export::ExportConfig;
 use report::ReportConfig;
 use retention::{RETENTION_SECONDS_MAX, RetentionConfig, UpkeepConfig};
@@ -16,7 +18,7 @@ use throughline_collector::limits::CONNECTIONS_CEILING;
 use throughline_collector::{AcceptTimes, Access as Senders, Crawlers, Limits as Connections, Socket};
 use throughline_daemon::certificates::Purpose;
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, Token, hide_secrets};
+use throughline_daemon::{Failure, Token};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
@@ -24,7 +26,7 @@ use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_sample::Guid;
-use throughline_store::{Database, Groups};
+use throughline_store::Groups;
 
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
@@ -70,23 +72,6 @@ pub struct ServerConfig {
     pub retention: RetentionConfig,
     /// Groups of hosts by patterns of their names.
     pub groups: BTreeMap<String, Vec<String>>,
-}
-
-/// `[database]`
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DatabaseConfig {
-    /// An operated server; absent for the private cluster in the state folder.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "without_password")]
-    pub url: Option<String>,
-    /// Folder of PostgreSQL's programs for the private cluster; absent to look for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pg_bin: Option<PathBuf>,
-}
-
-/// As it may be shown.
-fn without_password<S: serde::Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    url.as_deref().map(hide_secrets).serialize(serializer)
 }
 
 /// `[collect]`
@@ -348,9 +333,7 @@ impl ServerConfig {
         if self.collect.enabled {
             self.collect.check()?;
         }
-        if let Some(url) = &self.database.url {
-            Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
-        }
+        self.database.check()?;
         if self.query.enabled {
             self.query.access().check(self.query.listen, "query.listen")?;
         }
@@ -367,10 +350,7 @@ impl ServerConfig {
     /// # Errors
     /// A file can't be used; the message names the key.
     pub fn check_files(&self, run_dir: Option<&Path>) -> Result<(), Failure> {
-        if let Some(url) = &self.database.url {
-            let checked = Database::from_url(url).and_then(|database| database.check_files());
-            checked.map_err(|error| Failure::new(error.status(), format!("database.url: {error}")))?;
-        }
+        self.database.check_files()?;
         if self.collect.enabled {
             self.collect.access(run_dir)?;
             if let Some(tls) = &self.collect.tls {

@@ -1,11 +1,14 @@
-//! What `/healthz` of `serve` reports: the database away or its disk full, nothing stored, upkeep stuck.
+//! What `/healthz` of `serve` reports: the database away or its disk full, its replica away or behind, nothing stored, upkeep
+//! stuck.
 //!
 //! A task observes the database and the metrics of the roles; the page itself queries nothing and waits for nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use throughline_api::status::ReplicaState;
 use throughline_daemon::{Condition, Health, SelfMetrics};
+use throughline_query::ReadPath;
 use throughline_sample::catalogue::{COMMITS, SOURCE_UP};
 use throughline_store::{Database, DiskSpace};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +41,7 @@ pub struct Roles {
 #[derive(Clone, Debug)]
 pub struct ServeHealth {
     database: Database,
+    read: ReadPath,
     metrics: SelfMetrics,
     roles: Roles,
     observed: Arc<Mutex<Observed>>,
@@ -56,7 +60,7 @@ struct Observed {
 
 impl ServeHealth {
     /// Nothing observed yet, so the database counts as away.
-    pub fn new(database: Database, metrics: SelfMetrics, roles: Roles) -> Self {
+    pub fn new(database: Database, read: ReadPath, metrics: SelfMetrics, roles: Roles) -> Self {
         let observed = Observed {
             away: Some("not connected yet".to_owned()),
             space: None,
@@ -64,7 +68,7 @@ impl ServeHealth {
             last_commit: Instant::now(),
             upkeep_failing_since: None,
         };
-        Self { database, metrics, roles, observed: Arc::new(Mutex::new(observed)) }
+        Self { database, read, metrics, roles, observed: Arc::new(Mutex::new(observed)) }
     }
 
     /// Looks again and again until `stop`.
@@ -126,6 +130,11 @@ impl ServeHealth {
                 conditions.push(Condition::degraded(format!("database: {free}; {remedy}")));
             }
         }
+        if let Some(replica) = self.read.status().filter(|replica| replica.state != ReplicaState::Used) {
+            let why = replica.reason.unwrap_or_default();
+            let text = format!("replica {}: {why}; readers use the primary", replica.place);
+            conditions.push(Condition::degraded(text));
+        }
         let silent = now.saturating_duration_since(observed.last_commit);
         if self.roles.collect && silent > SILENT_LIMIT {
             conditions.push(Condition::failing(format!(
@@ -159,7 +168,7 @@ mod tests {
         let metrics = SelfMetrics::default();
         let database = Database::from_url("host=/nonexistent user=x dbname=x").unwrap();
         let roles = Roles { collect: true, upkeep: true };
-        (ServeHealth::new(database, metrics.clone(), roles), metrics)
+        (ServeHealth::new(database.clone(), database.into(), metrics.clone(), roles), metrics)
     }
 
     fn found(health: &ServeHealth, now: Instant) -> Vec<(Level, String)> {
@@ -181,6 +190,18 @@ mod tests {
         health.note(None, space(5 << 20), now);
         let [(Level::Failing, text)] = &found(&health, now)[..] else { panic!("{:?}", found(&health, now)) };
         assert!(text.contains("5 MB free in /srv/db") && text.contains("[retention]"), "{text}");
+    }
+
+    #[test]
+    fn a_replica_that_readers_do_not_use_is_named_and_stops_nothing() {
+        let (health, metrics) = health();
+        let nowhere = || Database::from_url("host=/nonexistent user=x dbname=x").unwrap();
+        let read = ReadPath::with_replica(nowhere(), nowhere(), Duration::from_secs(30), metrics);
+        let health = ServeHealth { read, ..health };
+        health.note(None, None, Instant::now());
+        let found = found(&health, Instant::now());
+        let [(Level::Degraded, text)] = &found[..] else { panic!("{found:?}") };
+        assert!(text.contains("not looked at yet") && text.contains("use the primary"), "{text}");
     }
 
     #[test]

@@ -10,5 +10,6 @@ mod job;
 mod remote_write;
 mod root;
 mod serve;
+mod several_servers;
 mod states;
 mod status;

@@ -14,6 +14,8 @@ pub struct Report {
     pub server: String,
     /// Where its database is.
     pub database: String,
+    /// The read replica of its readers; null where none is configured.
+    pub replica: Option<status::Replica>,
     /// Each source of each origin.
     pub sources: Vec<Source>,
     /// Each daemon's way to the database.
@@ -124,6 +126,7 @@ impl Report {
             time: time(status.time_ms),
             server: server.to_owned(),
             database: status.database,
+            replica: status.replica,
             sources: status.sources.into_iter().map(Source::from).collect(),
             delivery: status.delivery.into_iter().map(Delivery::from).collect(),
             rejected: status.rejected.into_iter().map(Rejected::from).collect(),

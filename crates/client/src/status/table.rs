@@ -28,6 +28,11 @@ pub fn text(report: &Report) -> String {
         super::verdict::lines(report).iter().map(|line| folded(line).trim_start().to_owned()).collect();
     text.push_str(&(clean(&format!("{} at {}", report.server, report.time), COLUMNS) + "\n"));
     text.push_str(&(clean(&format!("Database {}", report.database), COLUMNS) + "\n"));
+    if let Some(replica) = &report.replica {
+        let lag = replica.lag_seconds.map_or("lag not known".to_owned(), |lag| format!("{lag:.1} s behind"));
+        let line = format!("Replica {}, {lag} (at most {} s)", replica.place, replica.lag_seconds_max);
+        text.push_str(&(clean(&line, COLUMNS) + "\n"));
+    }
     if report.sources.is_empty() && report.jobs.is_empty() && report.rejected.is_empty() {
         text.push_str(
             "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
@@ -261,6 +266,7 @@ mod tests {
             time: "2026-11-20T11:00:00.000000Z".into(),
             server: "http://127.0.0.1:9460".into(),
             database: "throughline on /var/lib/throughline/db/socket".into(),
+            replica: None,
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),
                 reason: "time_future".into(),

@@ -3,6 +3,7 @@
 use super::report::{Delivery, Report, Source};
 use super::table::{SILENT_SECONDS, state};
 use crate::text::{age, count, thousands};
+use throughline_api::status::ReplicaState;
 
 /// An entry that waited so long is not on its way: daemons deliver once a second. Seconds.
 const LAG_SECONDS: f64 = 60.0;
@@ -16,7 +17,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     if here.is_empty() && report.delivery.is_empty() {
         return Vec::new();
     }
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = replica(report).into_iter().collect();
     let name = |source: &&Source| format!("{} of {}", source.source, source.origin);
     for (word, text) in [("down", "DOWN"), ("silent", "SILENT")] {
         let such: Vec<String> = here.iter().filter(|source| state(source) == word).map(name).collect();
@@ -56,6 +57,18 @@ pub fn lines(report: &Report) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A replica that readers do not use.
+fn replica(report: &Report) -> Option<String> {
+    let replica = report.replica.as_ref().filter(|replica| replica.state != ReplicaState::Used)?;
+    let word = match replica.state {
+        ReplicaState::Behind => "BEHIND",
+        ReplicaState::Away | ReplicaState::Used => "AWAY",
+    };
+    let reason = replica.reason.as_deref().unwrap_or("no reason is known");
+    let requests = count(replica.fallbacks, "request");
+    Some(format!("REPLICA {word}: {}: {reason}; readers use the primary ({requests} so far).", replica.place))
 }
 
 /// `a`, `a and b`, or `a, b, c and 9 more sources`; `None` of none.
@@ -107,6 +120,30 @@ mod tests {
                 "REJECTED since yesterday: 1 record (below: whose and why).",
             ]
         );
+    }
+
+    #[test]
+    fn a_replica_that_readers_do_not_use_is_named() {
+        let replica = |state| throughline_api::status::Replica {
+            place: "db2/x".into(),
+            state,
+            lag_seconds: Some(45.0),
+            lag_seconds_max: 30.0,
+            reason: Some("45 s behind the primary".into()),
+            fallbacks: 1200,
+        };
+        let report = |state| Report {
+            sources: vec![source("n1", Some(true), Some(1.0))],
+            replica: Some(replica(state)),
+            ..Report::default()
+        };
+        assert_eq!(
+            lines(&report(ReplicaState::Behind)),
+            [
+                "REPLICA BEHIND: db2/x: 45 s behind the primary; readers use the primary (1,200 requests so far)."
+            ]
+        );
+        assert!(lines(&report(ReplicaState::Used))[0].starts_with("Nothing is wrong"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! bounded in number and time) and makes an answer, or an [`ApiError`]. What many requests want at once about the present is
 //! read once a second for all of them ([`fresh`]).
 
+mod again;
 mod answer;
 mod events;
 mod fabric;
@@ -29,8 +30,7 @@ use axum::routing::get;
 use fresh::Fresh;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throughline_query::Pool;
-use throughline_store::Database;
+use throughline_query::{Pool, ReadPath};
 use tokio_postgres::Client;
 
 /// How long a request waits for one of the connections.
@@ -55,11 +55,12 @@ pub struct Api {
 }
 
 impl Api {
-    /// Reads this database.
+    /// Reads this database, or its replica.
     #[must_use]
-    pub fn new(database: Database, limits: Limits) -> Api {
-        let place = database.place().to_owned();
-        let pool = Pool::new(database, limits.parallel, limits.time).for_small_answers();
+    pub fn new(path: impl Into<ReadPath>, limits: Limits) -> Api {
+        let path = path.into();
+        let place = path.primary().place().to_owned();
+        let pool = Pool::new(path, limits.parallel, limits.time).for_small_answers();
         Api {
             pool,
             limits,
@@ -92,12 +93,12 @@ impl Api {
         let slow = || ApiError::too_slow(self.limits.time.as_secs());
         match filter.unwrap_or_else(|_| Err(slow())) {
             Ok(answer) => {
-                connection.release();
+                connection.release().await;
                 Ok(answer)
             }
             // What failed for another reason leaves the connection as good as it was.
             Err(error) if error.is_of_the_request() => {
-                connection.release();
+                connection.release().await;
                 Err(error)
             }
             Err(_) if begun.elapsed() >= self.limits.time => Err(slow()),
@@ -108,6 +109,8 @@ impl Api {
 
 /// The routes, to be put under `/api/v1`.
 pub fn router(api: Arc<Api>) -> Router {
+    let path = api.pool.path().clone();
+    let again = axum::middleware::from_fn_with_state(path, again::at_primary);
     Router::new()
         .route("/openapi.yaml", get(async || ([(header::CONTENT_TYPE, "application/yaml")], DOCUMENT)))
         .route("/range", get(events::range))
@@ -153,6 +156,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || ApiError::method())
+        .layer(again)
         .with_state(api)
 }
 

@@ -17,5 +17,6 @@ pub async fn status(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     request.done()?;
     let mut status = api.query(async |client| Ok(status::read(client, jobs).await?)).await?;
     status.database.clone_from(&api.place);
+    status.replica = api.pool.path().status();
     answer::json(&status, &request.headers)
 }

@@ -11,6 +11,7 @@
 mod answer;
 mod matchers;
 pub mod message;
+mod out;
 mod plan;
 
 use crate::shares::{self, Held};
@@ -20,19 +21,19 @@ use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use matchers::Budget;
 use message::{ReadRequest, ResponseType};
+use out::{Out, Pieces, Put};
 use plan::Plan;
 use prost::Message;
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_query::history::{BlockCache, Family, HistoryError, HistoryQuery, Samples, Series, Take};
-use throughline_query::{Horizons, NoConnection, Pool};
-use throughline_store::Database;
+use throughline_query::history::{BlockCache, HistoryError, HistoryQuery, Series};
+use throughline_query::{Horizons, NoConnection, Pool, ReadPath, at_primary};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_postgres::Client;
 use tokio_stream::wrappers::ReceiverStream;
@@ -62,9 +63,6 @@ const WHOLE_SAMPLES_MAX: u64 = 5_000_000;
 
 /// Pieces of a stream that wait for the network.
 const PIECES: usize = 16;
-
-/// Series are sent together up to so much: each piece is a handful of system calls here and there.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// How long a request waits for one of the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -113,55 +111,19 @@ pub struct Reader {
     pool: Pool,
     limits: Limits,
     cache: BlockCache,
-    horizons: Mutex<Option<(Instant, Horizons)>>,
+    /// Of the primary and of the replica, which may lag.
+    horizons: Mutex<[Option<(Instant, Horizons)>; 2]>,
     regexes: Arc<Semaphore>,
 }
 
 /// Why there is no answer: a status and a sentence.
 type Refusal = (StatusCode, String);
 
-/// Where an answer's series go.
-enum Out {
-    Stream(Pieces),
-    Whole(Whole),
-}
-
-/// A stream under construction.
-struct Pieces {
-    to: mpsc::Sender<Result<Bytes, Refusal>>,
-    /// What is not sent yet.
-    open: BytesMut,
-    /// What was sent, the first one first: memory that is used again costs less than new one, page by page.
-    sent: VecDeque<Bytes>,
-}
-
-impl Pieces {
-    fn new(to: mpsc::Sender<Result<Bytes, Refusal>>) -> Pieces {
-        Pieces { to, open: BytesMut::with_capacity(PIECE_BYTES * 2), sent: VecDeque::new() }
-    }
-
-    async fn send(&mut self) -> Result<(), HistoryError> {
-        if self.open.is_empty() {
-            return Ok(());
-        }
-        let is_done = self.sent.front().is_some_and(Bytes::is_unique);
-        let done = if is_done { self.sent.pop_front() } else { None };
-        let mut next = match done.map(Bytes::try_into_mut) {
-            Some(Ok(done)) => done,
-            _ => BytesMut::with_capacity(PIECE_BYTES * 2),
-        };
-        next.clear();
-        let piece = std::mem::replace(&mut self.open, next).freeze();
-        self.sent.push_back(piece.clone());
-        self.to.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)
-    }
-}
-
 impl Reader {
-    /// Reads this database.
+    /// Reads this database, or its replica.
     #[must_use]
-    pub fn new(database: Database, limits: Limits) -> Reader {
-        let pool = Pool::new(database, limits.parallel, limits.time);
+    pub fn new(path: impl Into<ReadPath>, limits: Limits) -> Reader {
+        let pool = Pool::new(path, limits.parallel, limits.time);
         let regexes = Arc::new(Semaphore::new(shares::each(limits.parallel) + REGEX_THREADS_SPARE));
         Reader {
             pool,
@@ -173,13 +135,15 @@ impl Reader {
     }
 
     /// Which time is in which tables, as of a while ago at most.
-    async fn horizons(&self, client: &Client) -> Result<Horizons, HistoryError> {
-        let known = *self.horizons.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn horizons(&self, client: &Client, is_replica: bool) -> Result<Horizons, HistoryError> {
+        let place = usize::from(is_replica);
+        let known = self.horizons.lock().unwrap_or_else(PoisonError::into_inner)[place];
         if let Some((_, horizons)) = known.filter(|(since, _)| since.elapsed() < HORIZONS_AGE) {
             return Ok(horizons);
         }
         let horizons = Horizons::read(client).await?;
-        *self.horizons.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), horizons));
+        self.horizons.lock().unwrap_or_else(PoisonError::into_inner)[place] =
+            Some((Instant::now(), horizons));
         Ok(horizons)
     }
 
@@ -232,6 +196,35 @@ impl Reader {
         })
     }
 
+    /// As [`Reader::answer`], and once more with the primary where the replica did not answer and nothing was `begun`: of an
+    /// answer that was, the reader has a part.
+    async fn answer_at_either(
+        &self,
+        plans: &[Plan],
+        out: impl Fn() -> Out,
+        begun: impl Fn() -> bool,
+    ) -> Result<Out, Refusal> {
+        if !self.pool.path().uses_replica() {
+            return self.answer(plans, out()).await;
+        }
+        let lost = async {
+            self.pool.path().replica_lost().await;
+            if begun() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            answer = self.answer(plans, out()) => match answer {
+                Err((StatusCode::SERVICE_UNAVAILABLE, why)) if !begun() => {
+                    tracing::debug!(why, "the replica did not answer a remote-read: the primary does");
+                }
+                answer => return answer,
+            },
+            () = lost => {}
+        }
+        at_primary(self.answer(plans, out())).await
+    }
+
     async fn answer_all(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
         let begun = Instant::now();
         let connection = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
@@ -240,7 +233,8 @@ impl Reader {
             Out::Stream(_) => self.limits.samples,
             Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
         };
-        let horizons = tokio::time::timeout(self.limits.answer_within(), self.horizons(client)).await;
+        let horizons = self.horizons(client, connection.is_replica());
+        let horizons = tokio::time::timeout(self.limits.answer_within(), horizons).await;
         let horizons =
             horizons.map_err(|_| self.hangs())?.map_err(|error| self.refusal(error, most, begun))?;
         let patience = self.limits.answer_within();
@@ -276,7 +270,7 @@ impl Reader {
                 left -= request.read(client, &wanted, &mut put).await.map_err(failed)?;
             }
         }
-        connection.release();
+        connection.release().await;
         Ok(out)
     }
 
@@ -314,40 +308,6 @@ impl Reader {
             | HistoryError::TooLarge
             | HistoryError::Gone => internal(&error.to_string()),
         }
-    }
-}
-
-impl Out {
-    async fn put(
-        &mut self,
-        query: usize,
-        family: &Family,
-        series: &Series,
-        samples: Option<&Samples>,
-    ) -> Result<(), HistoryError> {
-        match self {
-            Out::Whole(whole) => whole.add(family, series, samples).map_err(|_| HistoryError::TooLarge)?,
-            Out::Stream(pieces) => {
-                answer::streamed(query, family, series, samples, &mut pieces.open);
-                if pieces.open.len() >= PIECE_BYTES {
-                    pieces.send().await?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Puts the series of one family into an answer.
-struct Put<'a> {
-    out: &'a mut Out,
-    query: usize,
-    family: &'a Family,
-}
-
-impl Take for Put<'_> {
-    async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
-        self.out.put(self.query, self.family, series, Some(samples)).await
     }
 }
 
@@ -453,7 +413,8 @@ fn decoded(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
 }
 
 async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
-    let Out::Whole(whole) = reader.answer(plans, Out::Whole(Whole::new())).await? else {
+    let answer = reader.answer_at_either(plans, || Out::Whole(Whole::new()), || false).await?;
+    let Out::Whole(whole) = answer else {
         return Err(internal("an answer of the wrong form"));
     };
     let body = whole.compressed().map_err(|error| internal(&error.to_string()))?;
@@ -466,8 +427,9 @@ async fn stream(reader: Arc<Reader>, plans: Vec<Plan>, held: Option<Held>) -> Re
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
         let _until_the_end = held;
-        let out = Out::Stream(Pieces::new(pieces.clone()));
-        match reader.answer(&plans, out).await {
+        let begun = Arc::new(AtomicBool::new(false));
+        let out = || Out::Stream(Pieces::new(pieces.clone(), begun.clone()));
+        match reader.answer_at_either(&plans, out, || begun.load(Relaxed)).await {
             // Nobody is there any more to learn that the last piece did not arrive.
             Ok(Out::Stream(mut last)) => _ = last.send().await,
             Ok(Out::Whole(_)) => {}

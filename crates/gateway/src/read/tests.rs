@@ -1,10 +1,12 @@
 use super::message::*;
 use super::*;
 use axum::body::to_bytes;
+use bytes::Bytes;
 use std::time::Duration;
 use throughline_query::history::Chunk;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
+use throughline_store::Database;
 use throughline_store::{Content, Entry, Retention, Sender, Writer, encode_chunks, make_rollups, testing};
 
 const SECOND: i64 = 1_000_000_000;
@@ -374,25 +376,6 @@ async fn a_series_is_one_message_however_long_it_is() {
     query.end_timestamp_ms = (START + 100_000) * 1000;
     let answer = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
     assert_eq!(answer[0].iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [70_000]);
-}
-
-#[tokio::test]
-async fn memory_of_pieces_that_are_gone_is_used_again_and_none_that_is_not() {
-    let (to, mut taken) = mpsc::channel(PIECES);
-    let mut pieces = Pieces::new(to);
-    let mut waiting = VecDeque::new();
-    for round in 0..100u8 {
-        pieces.open.resize(PIECE_BYTES + usize::from(round), round);
-        pieces.send().await.unwrap();
-        waiting.push_back((round, taken.recv().await.unwrap().unwrap()));
-        // Some are held for a while, as the network does.
-        if waiting.len() > usize::from(round % 7) {
-            let (round, piece): (u8, Bytes) = waiting.pop_front().unwrap();
-            assert_eq!(piece.len(), PIECE_BYTES + usize::from(round));
-            assert!(piece.iter().all(|byte| *byte == round));
-        }
-    }
-    assert!(pieces.sent.len() <= 10, "{}", pieces.sent.len());
 }
 
 #[tokio::test]

@@ -170,6 +170,11 @@ impl PrivateCluster {
         self
     }
 
+    /// For tests: whose its files and processes are.
+    pub(crate) fn server_user(&self) -> (u32, u32) {
+        (self.user.uid.as_raw(), self.user.gid.as_raw())
+    }
+
     /// The folder of all its files.
     pub fn folder(&self) -> &Path {
         &self.folder

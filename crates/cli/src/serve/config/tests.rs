@@ -19,7 +19,9 @@ fn defaults_hold_and_survive_printing() {
 
 #[test]
 fn a_printed_configuration_has_no_password() {
-    let config = read("[database]\nurl = 'postgresql://me:s3cret@localhost/x'").unwrap();
+    let url = "'postgresql://me:s3cret@localhost/x'";
+    let all = format!("[database]\nurl = {url}\ndirect_url = {url}\nread_url = {url}");
+    let config = read(&all).unwrap();
     let text = config::print(&config).unwrap();
     assert!(text.contains("postgresql://me:***@localhost/x") && !text.contains("s3cret"), "{text}");
 }
@@ -59,6 +61,7 @@ fn the_example_names_every_key_with_its_default() {
     };
     assert_eq!(without, ServerConfig::default());
     assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
+    assert!(all.database.direct_url.is_some() && all.database.read_url.is_some());
     assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
     assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
     let shown = all.query.thresholds.thresholds().unwrap();
@@ -97,6 +100,10 @@ fn each_wrong_value_names_its_key() {
         ("[query]\nhosts = ['http://a']", "query.hosts"),
         ("[query.thresholds]\nNvlinkSaturated = { fires_above = 90 }", "query.thresholds.NvlinkSaturated"),
         ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
+        ("[database]\nread_url = 'host=/tmp user=a'", "database.read_url is set and database.url is not"),
+        ("[database]\ndirect_url = 'host=/tmp user=a'", "database.direct_url is set"),
+        ("[database]\nurl = 'host=/tmp user=a'\nread_url = 'postgresql://me@far/x'", "database.read_url"),
+        ("[database]\nread_lag_seconds_max = 0", "database.read_lag_seconds_max = 0"),
         ("[report]\nwebhook = 'ftp://a/b'", "report.webhook"),
         ("[report]\nwebhook = 'http://a/b'\ntoken_file = '/t'", "report.token_file"),
         ("[export]\nremote_write = [{ url = 'nowhere' }]", "export.remote_write.url"),

@@ -27,6 +27,7 @@ use super::*;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request};
 use serde_json::Value;
+use throughline_store::Database;
 use tower::ServiceExt;
 
 /// An answer.
