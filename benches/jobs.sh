@@ -36,12 +36,12 @@ SELECT j.start_time + t * INTERVAL '1 second', j.id, r, c.operation, c.size, j.s
 FROM job j, generate_series(0, $ranks - 1) r, generate_series($seconds, 3600, $seconds) t,
      (VALUES ('allreduce', 8::bigint), ('allreduce', 8192), ('isend', 65536), ('irecv', 65536), ('waitall', 0))
          c(operation, size);
-INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
-SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, (r + d + $ranks) % $ranks, 'logical', j.start_time, 'pmpi',
-       t * 6553600::bigint, t * 100
-FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t, unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d
-ON CONFLICT DO NOTHING;
-ANALYZE mpi_ops, mpi_peers, job_rank;
+INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
+SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 'logical', j.start_time, 'pmpi', true,
+       (SELECT array_agg(DISTINCT (r + d + $ranks) % $ranks) FROM unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d),
+       array_fill(t * 6553600::bigint, ARRAY[6]), array_fill(t * 100::bigint, ARRAY[6])
+FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
+ANALYZE mpi_ops, mpi_rank_peers, job_rank;
 EOF
 $psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || count(*) || ' rows of operations' FROM mpi_ops"
 

@@ -90,6 +90,22 @@ fill mpi_peers 1000 "time, job_id, rank, peer, kind, epoch, source, bytes, messa
     'pmpi', c(step, i, 1), step * 10"
 fill mpi_traffic 1000 "time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages" "t, i / 100,
     i / 20, $operation, 'modelled', 'transmit', i, e, t - INTERVAL '1 second', 'pmpi', c(step, i, 1), step * 10"
+# Peers in one row: of a rank's four and of many, of a node's 128 in the time of its ranks.
+for count in 4 128; do
+    all=$rows rows=$((rows < 40000 ? rows : 40000))
+    $psql -q -c "TRUNCATE mpi_rank_peers, mpi_node_traffic"
+    peers="(SELECT array_agg((i * 7 + peer * 13)::integer % 4096) FROM generate_series(1, $count) peer)"
+    fill mpi_rank_peers 500 "time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages" "t, i / 32, i, 'logical', e,
+        'pmpi', true, $peers, links(step, i, 1, $count), links(step, i, 2, $count)"
+    fill mpi_node_traffic 500 "time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes, messages" "t,
+        i / 10, i, 'alltoall', 'modelled', 'transmit', e, t - INTERVAL '10 seconds', 'pmpi', true, $peers, links(step, i, 1, $count),
+        links(step, i, 2, $count)"
+    rows=$all
+    for table in mpi_rank_peers mpi_node_traffic; do
+        $psql -qtA -c "SELECT '$table of $count peers', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
+            / (SELECT count(*) FROM $table), 1) FROM timescaledb_information.chunks WHERE hypertable_name = '$table'" -F ' '
+    done
+done
 fill mpi_regions 500 "time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
     i / 100, i / 5, 'solve' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
 fill mpi_region_paths 500 "time, job_id, rank, path, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
@@ -124,5 +140,6 @@ $psql -tA -F ' ' <<'SQL'
 SELECT c.hypertable_name, round(sum(pg_total_relation_size(p.oid)) / sum(p.reltuples)::numeric, 1)
 FROM timescaledb_information.chunks c
 JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
-WHERE p.reltuples > 10000 AND c.hypertable_name NOT LIKE 'nvlink%' GROUP BY 1 ORDER BY 1;
+WHERE p.reltuples > 10000 AND c.hypertable_name NOT LIKE 'nvlink%'
+    AND c.hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic') GROUP BY 1 ORDER BY 1;
 SQL

@@ -302,8 +302,9 @@ pub struct Mpi {
     pub rank_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
-    /// Rows of traffic by operation that all jobs become in a second; more come at longer intervals.
-    pub traffic_rows_per_second: u32,
+    /// Peers in rows of traffic by operation, of all jobs in a second; more come at longer intervals.
+    #[serde(alias = "traffic_rows_per_second")] // each was a row
+    pub traffic_cells_per_second: u32,
     /// Whether ranks also report which messages really went.
     pub wire: bool,
     /// Who may trace.
@@ -344,7 +345,7 @@ impl Default for Mpi {
             fold_seconds: Seconds::from_millis(10_000),
             rank_seconds: Seconds::from_millis(60_000),
             peer_bytes_min: 0,
-            traffic_rows_per_second: 200,
+            traffic_cells_per_second: 200,
             wire: false,
             trace: Trace::Requested,
             trace_records_per_second: 50_000,

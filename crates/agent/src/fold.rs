@@ -6,6 +6,7 @@
 //! here passes as it came, a row for each report, and so does what ranks report that were not announced: nothing is lost.
 
 mod node;
+mod peers;
 mod rank;
 
 use node::NodeCells;
@@ -24,9 +25,11 @@ const RANKS_MAX: usize = 8192;
 const CELLS_MAX: usize = 131_072;
 /// Most cells of bins that are cached for the next interval: two pushes of 512 ranks.
 const AHEAD_CELLS_MAX: usize = 65_536;
-/// Most peers that wait for their rank's next row, of all ranks, of some 60 bytes each; regions, paths and variables count as
-/// many ([`rank::REGION`], [`rank::VARIABLE`]).
+/// Most that waits for its rank's next row, of all ranks, in some 60 bytes: regions, paths and variables count as many
+/// ([`rank::REGION`], [`rank::VARIABLE`]).
 const WAITING_MAX: usize = 65_536;
+/// Most peers that are held of all ranks, of some 50 bytes each. A rank that has more sends rows of those that changed alone.
+const PEERS_MAX: usize = 131_072;
 
 /// How often rows are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,7 @@ pub struct Folder {
     ranks: usize,
     cells: usize,
     waiting: usize,
+    peers: usize,
 }
 
 #[derive(Debug)]
@@ -76,6 +80,7 @@ impl Folder {
             ranks: 0,
             cells: 0,
             waiting: 0,
+            peers: 0,
         }
     }
 
@@ -112,6 +117,17 @@ impl Folder {
 
     /// Peers, regions, variables and readings of processes: the newest waits for its rank's row.
     fn take_others(&mut self, fragment: &mut Batch) {
+        for record in std::mem::take(&mut fragment.mpi_peers) {
+            let space = PEERS_MAX.saturating_sub(self.peers);
+            let Some(rank) = self.running(&record.job_key, (record.rank, record.epoch)) else {
+                fragment.mpi_peers.push(record);
+                continue;
+            };
+            let before = rank.peers_held();
+            fragment.mpi_peers.extend(rank.peers(record, space));
+            let after = rank.peers_held();
+            self.peers = self.peers + after - before;
+        }
         macro_rules! wait {
             ($($kind:ident by $method:ident),+) => { $(
                 for record in std::mem::take(&mut fragment.$kind) {
@@ -128,7 +144,7 @@ impl Folder {
                 }
             )+ };
         }
-        wait!(mpi_peers by peers, mpi_regions by regions, mpi_scheduling by scheduling);
+        wait!(mpi_regions by regions, mpi_scheduling by scheduling);
         for record in std::mem::take(&mut fragment.mpi_pvars) {
             let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
             let newest = self.jobs.get_mut(&record.job_key).and_then(|job| {
@@ -219,6 +235,7 @@ impl Folder {
         let Some(job) = self.jobs.get_mut(job_key) else { return };
         let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
         self.waiting = self.waiting.saturating_sub(rank.waiting());
+        self.peers -= rank.peers_held();
         rank.rows(job_key, id, &job.cells, into);
         rank.end();
         if job.ranks.values().all(RankHere::has_ended)
@@ -261,7 +278,9 @@ impl Folder {
             into.mpi_node_cells.extend(job.cells.record(key, edge));
             for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| rank.is_due(edge)) {
                 self.waiting = self.waiting.saturating_sub(rank.waiting());
+                let held = rank.peers_held();
                 rank.rows(key, *id, &job.cells, into);
+                self.peers -= held - rank.peers_held();
                 rank.sent(edge, interval, job.phase);
             }
             let gone: Vec<_> = job.ranks.extract_if(|_, rank| rank.has_ended()).collect();

@@ -17,6 +17,6 @@ pub const SOURCES: [Source; 6] = [
     Source { name: "host ports (sysfs)", table: "host_port_counters", child: "agent-0" },
     Source { name: "NVLink (NVML)", table: "nvlink_counters", child: "agent-0" },
     Source { name: "MPI operations", table: "mpi_node_cells", child: "mpi" },
-    Source { name: "MPI peers", table: "mpi_peers", child: "mpi" },
+    Source { name: "MPI peers", table: "mpi_rank_peers", child: "mpi" },
     Source { name: "MPI variables (PVARs)", table: "mpi_pvars", child: "mpi" },
 ];

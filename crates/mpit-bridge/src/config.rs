@@ -103,9 +103,9 @@ pub struct Limits {
     pub window: WindowLimits,
     /// Trace mode.
     pub trace: TraceLimits,
-    /// Rows of traffic by operation that all jobs together become in a second; more come at longer intervals.
-    pub traffic_rows_per_second: u32,
-    /// Shortest time between two sets of such rows of a job, seconds; they come at its whole multiples in UTC.
+    /// Cells in records of traffic by operation, of all jobs together in a second; more come at longer intervals.
+    pub traffic_cells_per_second: u32,
+    /// Shortest time between two sets of such records of a job, seconds; they come at its whole multiples in UTC.
     pub traffic_seconds: u32,
 }
 
@@ -120,7 +120,7 @@ impl Default for Limits {
             quota: QuotaLimits::default(),
             window: WindowLimits::default(),
             trace: TraceLimits::default(),
-            traffic_rows_per_second: 200,
+            traffic_cells_per_second: 200,
             traffic_seconds: 1,
         }
     }

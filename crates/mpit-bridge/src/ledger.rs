@@ -1,5 +1,6 @@
 //! Traffic of the jobs on this node by operation, folded over their ranks: cells (operation, kind, direction, peer) that
-//! grow by what ranks report, and records of those that changed.
+//! grow by what ranks report, and records of those that changed: at times of all that are in a row of the database, so that a total
+//! is read from few rows.
 //!
 //! Pure: times come from the caller. Ranks send sums since MPI_Init; what a cell grows by is the difference to what the
 //! rank sent before. Collectives are laid out when records are made, not when they are reported.
@@ -10,8 +11,9 @@ use crate::operations::{is_unreported, operation_name};
 use crate::quota::{Held, Quotas, Resource, User};
 use crate::sampled_calls::{NamedSample, SampledCalls};
 use crate::status::Quota;
-use crate::traffic_cells::{Cell, CellKey, Kind, Sums};
+use crate::traffic_cells::{Cell, CellKey, Kind, LineKey, Sums};
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
+use crate::wholes::Wholes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -145,6 +147,8 @@ struct JobHere {
     account: Account,
     ranks: HashMap<RankId, RankHere>,
     cells: HashMap<CellKey, Cell>,
+    /// When each line had a record of all its cells.
+    wholes: HashMap<LineKey, Wholes>,
     sampled: SampledCalls,
 }
 
@@ -157,7 +161,7 @@ pub(crate) fn until_round(now: i64) -> Duration {
 /// All jobs of the node.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    rows_per_second: u32,
+    cells_per_second: u32,
     /// Shortest time between two records of a job, in [`INTERVAL_NANOSECONDS`]. Records end at its whole multiples, as windows
     /// of link shares do.
     intervals: i64,
@@ -166,11 +170,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// `rows_per_second`: of all jobs together, as far as intervals can be longer. `seconds`: the shortest interval.
-    pub fn new(rows_per_second: u32, seconds: u32) -> Self {
+    /// `cells_per_second`: in records of all jobs together, as far as intervals can be longer. `seconds`: the shortest interval.
+    pub fn new(cells_per_second: u32, seconds: u32) -> Self {
         let intervals = i64::from(seconds).clamp(1, INTERVALS_MAX);
-        let rows_per_second = rows_per_second.max(1);
-        Self { rows_per_second, intervals, jobs: HashMap::new(), layouts: Layouts::default() }
+        let cells_per_second = cells_per_second.max(1);
+        Self { cells_per_second, intervals, jobs: HashMap::new(), layouts: Layouts::default() }
     }
 
     /// A rank is here, perhaps not for the first time.
@@ -193,6 +197,7 @@ impl Ledger {
             },
             ranks: HashMap::new(),
             cells: HashMap::new(),
+            wholes: HashMap::new(),
             sampled: SampledCalls::default(),
         });
         job.ranks.entry(id).or_insert_with(|| RankHere {
@@ -223,14 +228,14 @@ impl Ledger {
     /// soon after [`until_round`].
     pub fn round(&mut self, now: i64) -> Vec<(Arc<User>, Batch)> {
         let now = now.div_euclid(INTERVAL_NANOSECONDS) * INTERVAL_NANOSECONDS;
-        let share = i64::from(self.rows_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
+        let share = i64::from(self.cells_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
         let mut batches = Vec::new();
         for (key, job) in &mut self.jobs {
             let mut batch = Batch { mpi_sampled_calls: job.sampled.records(key, now), ..Batch::default() };
             if job.due <= now {
-                let (records, rows) = job.records(key, now, &mut self.layouts);
-                let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-                job.due = due(now, (rows / share.max(1)).min(INTERVALS_MAX), self.intervals);
+                let (records, cells) = job.records(key, now, &mut self.layouts);
+                let cells = i64::try_from(cells).unwrap_or(i64::MAX);
+                job.due = due(now, (cells / share.max(1)).min(INTERVALS_MAX), self.intervals);
                 batch.mpi_traffic = records;
             }
             if !batch.mpi_traffic.is_empty() || !batch.mpi_sampled_calls.is_empty() {
@@ -409,19 +414,33 @@ impl JobHere {
         }
     }
 
-    /// A record for each operation, kind and direction of which cells changed, and how many those are.
+    /// A record for each operation, kind and direction of which cells changed, and how many cells are in them.
     fn records(&mut self, job_key: &str, now: i64, layouts: &mut Layouts) -> (Vec<MpiNodeTraffic>, usize) {
         let ids: Vec<RankId> = self.ranks.keys().copied().collect();
         ids.into_iter().for_each(|id| self.lay_out(id, None, layouts));
-        let mut changed: Vec<(CellKey, Sums)> = Vec::new();
-        for (key, cell) in self.cells.iter_mut().filter(|(_, cell)| cell.now != cell.sent) {
-            cell.sent = cell.now;
-            changed.push((*key, cell.now));
+        // How many cells of each line changed, of all.
+        let mut counts: HashMap<LineKey, (usize, usize)> = HashMap::new();
+        for (key, cell) in &self.cells {
+            let (changed, all) = counts.entry(key.line()).or_default();
+            *changed += usize::from(cell.now != cell.sent);
+            *all += 1;
         }
-        changed.sort_unstable_by_key(|(key, _)| *key);
-        let now = now.max(self.since);
-        let of_record = |(key, _): &(CellKey, Sums)| (key.operation, key.kind, key.is_read);
-        let records = changed.chunk_by(|a, b| of_record(a) == of_record(b)).filter_map(|cells| {
+        counts.retain(|_, (changed, _)| *changed > 0);
+        let is_whole: HashMap<LineKey, bool> = counts
+            .into_iter()
+            .map(|(line, (changed, all))| (line, self.wholes.entry(line).or_default().is_next(changed, all)))
+            .collect();
+        let mut cells: Vec<(CellKey, Sums)> = Vec::new();
+        for (key, cell) in &mut self.cells {
+            if cell.now != cell.sent || is_whole.get(&key.line()) == Some(&true) {
+                cell.sent = cell.now;
+                cells.push((*key, cell.now));
+            }
+        }
+        cells.sort_unstable_by_key(|(key, _)| *key);
+        // A row's time is part of its key, in microseconds.
+        let now = if cells.is_empty() { now.max(self.since) } else { now.max(self.since + 1000) };
+        let records = cells.chunk_by(|(a, _), (b, _)| a.line() == b.line()).filter_map(|cells| {
             let (key, _) = cells.first()?;
             Some(MpiNodeTraffic {
                 time: now,
@@ -433,11 +452,12 @@ impl JobHere {
                 direction: if key.is_read { "receive" } else { "transmit" }.to_owned(),
                 source: if key.kind == Kind::Measured { MESSAGES_SOURCE } else { CALLS_SOURCE }.to_owned(),
                 cells: cells.iter().map(|(key, sums)| peer_cell(key.peer, *sums)).collect(),
+                is_whole: Some(is_whole.get(&key.line()) == Some(&true)),
             })
         });
         let records = records.collect();
         self.since = now;
-        (records, changed.len())
+        (records, cells.len())
     }
 }
 

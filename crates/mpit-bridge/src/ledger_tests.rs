@@ -282,3 +282,34 @@ fn records_end_where_windows_of_shares_do() {
     assert_eq!(due(20 * SECOND, 0, 1), 21 * SECOND);
     assert_eq!(due(20 * SECOND, 4, 1), 24 * SECOND);
 }
+
+#[test]
+fn totals_are_the_last_whole_record_and_those_after_it() {
+    let mut bench = Bench::new(10_000, 1 << 20);
+    let id = bench.join(0, START, START);
+    let mut sums: Rows = Rows::new();
+    let mut records: Vec<MpiNodeTraffic> = Vec::new();
+    let (mut wholes, mut cells) = (0, 0);
+    for round in 1..=200_i64 {
+        // A hundred peers once, then one or two at a time.
+        let peers: Vec<u32> = if round == 1 { (0..100).collect() } else { vec![7, 10 + (round % 40) as u32] };
+        let bytes = round.unsigned_abs() * 10;
+        let entries: Vec<_> =
+            peers.iter().map(|peer| (SEND, TrafficKind::Sent, *peer, bytes, bytes / 10)).collect();
+        bench.peers(id, round, &entries);
+        for peer in peers {
+            sums.insert(key("send", "modelled", "transmit", peer), (bytes, bytes / 10));
+        }
+        let new = bench.round(START + round * SECOND);
+        wholes += new.iter().filter(|record| record.is_whole == Some(true)).count();
+        cells += new.iter().map(|record| record.cells.len()).sum::<usize>();
+        records.extend(new);
+        let last = records.iter().rposition(|record| record.is_whole == Some(true)).unwrap();
+        let read: Rows =
+            records[last..].iter().flat_map(|record| rows(std::slice::from_ref(record))).collect();
+        assert_eq!(read, sums);
+        assert!(records.len() - last <= 100 / 9 + 1, "few records");
+    }
+    assert!((15..=25).contains(&wholes), "{wholes}");
+    assert!(cells < 3000, "{cells} of 20,000 in whole records alone");
+}

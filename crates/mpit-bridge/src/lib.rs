@@ -47,6 +47,7 @@ mod traffic_frame;
 mod variables;
 mod weigh;
 mod welcome;
+mod wholes;
 mod window;
 
 pub use bypass::{Bypass, How};
@@ -66,4 +67,5 @@ pub use status::{Malformed, OverQuota, Quota, Reason, Status};
 pub use trace_box::TraceLimits;
 pub use traffic_frame::{Collective, CollectiveKey, GroupPart, Root, Run, Sample, Traffic, TrafficKind};
 pub use welcome::{Tracing, Welcome};
+pub use wholes::Wholes;
 pub use window::WindowLimits;

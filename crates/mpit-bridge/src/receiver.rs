@@ -76,7 +76,7 @@ impl Receiver {
             clock: ClockOf(clock),
             counters: counters.clone(),
             jobs: Mutex::default(),
-            traffic: Mutex::new(Ledger::new(limits.traffic_rows_per_second, limits.traffic_seconds)),
+            traffic: Mutex::new(Ledger::new(limits.traffic_cells_per_second, limits.traffic_seconds)),
             last_totals: Folder::of(&config.socket),
             due: Mutex::default(),
             outbox: Outbox::new(limits.quota.waiting_bytes, counters.clone()),

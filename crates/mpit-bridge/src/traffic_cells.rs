@@ -1,6 +1,6 @@
 //! What a job's traffic is counted by, and the sums.
 
-/// How a cell is known: `kind` of the table mpi_traffic (docs/DATABASE.md).
+/// How a cell is known: `kind` of the table mpi_node_traffic (docs/DATABASE.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Measured,
@@ -25,6 +25,15 @@ pub(crate) struct CellKey {
     pub(crate) kind: Kind,
     pub(crate) is_read: bool,
     pub(crate) peer: u32,
+}
+
+/// A cell without its peer: what is one row.
+pub(crate) type LineKey = (u16, Kind, bool);
+
+impl CellKey {
+    pub(crate) fn line(&self) -> LineKey {
+        (self.operation, self.kind, self.is_read)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

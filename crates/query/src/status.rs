@@ -60,6 +60,8 @@ const SOURCES: &str = "
                 UNION ALL
                 SELECT job_id, rank, time FROM mpi_peers WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
+                SELECT job_id, rank, time FROM mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
                 SELECT job_id, rank, time FROM mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
             GROUP BY job_id, rank) m
         JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host

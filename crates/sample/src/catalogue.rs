@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 28] = [
+pub const HYPERTABLES: [&str; 30] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -305,6 +305,8 @@ pub const HYPERTABLES: [&str; 28] = [
     "mpi_sampled_calls",
     "mpi_rank_rows",
     "mpi_node_cells",
+    "mpi_node_traffic",
+    "mpi_rank_peers",
     "mpi_trace",
     "mpi_clock",
     "events",

@@ -1,4 +1,4 @@
--- The schema of version 39, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 40, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1102,6 +1102,37 @@ CREATE TABLE mpi_node_cells (
 );
 SELECT create_hypertable('mpi_node_cells', by_range('time', INTERVAL '01:00:00'));
 
+-- Traffic between a job's ranks on a node and other ranks by operation, as mpi_traffic, with the peers in one row:
+-- element n of each array is of the same peer. The view mpi_traffic_rows has a row for each peer.
+CREATE TABLE mpi_node_traffic (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    -- The node whose ranks send, or read; as in job_rank.
+    node_id integer NOT NULL,
+    -- Lower-case MPI name without the prefix; other: messages within no wrapped operation.
+    operation text NOT NULL,
+    -- measured: messages that the MPI library reported. modelled: call arguments laid out by the algorithm that
+    -- carries them out. logical: call arguments, to each member that they are meant for.
+    kind text NOT NULL,
+    -- transmit: from the node to the peer. receive: from the peer to the node; one-sided reads only.
+    direction text NOT NULL,
+    -- When the node began to count the job: another one after a restart of its agent.
+    epoch timestamptz NOT NULL,
+    -- What the peers' sums grew by since their row before flowed between this time and that of the row.
+    since timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Whether all peers are in it; else only those that changed since the row before. The totals are those of the
+    -- last such row and the rows after it.
+    is_whole boolean NOT NULL,
+    -- Ranks in MPI_COMM_WORLD.
+    peers integer[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    messages bigint[] NOT NULL,
+    PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, "time")
+);
+CREATE INDEX mpi_node_traffic_time ON mpi_node_traffic ("time");
+SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '01:00:00'));
+
 -- The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls
 -- has those that go on, or in which their rank was killed.
 CREATE TABLE mpi_open_call (
@@ -1211,6 +1242,27 @@ CREATE TABLE mpi_pvars (
     PRIMARY KEY (job_id, rank, name, element, "time")
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+
+-- Traffic from a rank to others, cumulative since epoch, as mpi_peers, with the peers in one row: element n of each
+-- array is of the same peer. The view mpi_peer_rows has a row for each peer.
+CREATE TABLE mpi_rank_peers (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- logical: call arguments. wire: messages that the library really sent, also inside collectives.
+    kind text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Whether all peers are in it; else only those that changed since the row before. The totals are those of the
+    -- last such row and the rows after it.
+    is_whole boolean NOT NULL,
+    -- Ranks in MPI_COMM_WORLD.
+    peers integer[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    messages bigint[] NOT NULL,
+    PRIMARY KEY (job_id, rank, kind, epoch, "time")
+);
+SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00'));
 
 -- All MPI operations of a rank in one row, cumulative since epoch: element n of each array is of the same cell. At most
 -- one row a minute unless configured, only where a cell changed, and an exact one when the rank ends. The view
@@ -3230,10 +3282,30 @@ FROM mpi_node_cells;
 COMMENT ON VIEW mpi_op_series IS
     'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
 
+CREATE OR REPLACE VIEW mpi_peer_rows AS
+SELECT time, job_id, rank, peer, kind, epoch, source, bytes, messages
+FROM mpi_peers
+UNION ALL
+SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
+FROM mpi_rank_peers m
+CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
+COMMENT ON VIEW mpi_peer_rows IS
+    'Traffic from ranks to others over time, a row for each pair: those of mpi_peers, and those of mpi_rank_peers. Cumulative since epoch.';
+
+CREATE OR REPLACE VIEW mpi_traffic_rows AS
+SELECT time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages
+FROM mpi_traffic
+UNION ALL
+SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
+FROM mpi_node_traffic m
+CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
+COMMENT ON VIEW mpi_traffic_rows IS
+    'Traffic of jobs by operation over time, a row for each peer: those of mpi_traffic, and those of mpi_node_traffic. Cumulative since epoch.';
+
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_single_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
@@ -3243,7 +3315,7 @@ DECLARE
     span record;
     dense boolean;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
+    SELECT * INTO span FROM job_span(mpi_single_peer_cells.job);
     -- A step of the index costs as much as reading some 30 rows. A large world where all send to all seldom has few
     -- rows for each of very many pairs: then all are read.
     EXECUTE $query$
@@ -3289,8 +3361,89 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
+COMMENT ON FUNCTION mpi_single_peer_cells IS
+    'The last row of each pair of ranks, kind and epoch in mpi_peers of a job, up to a time.';
+
+-- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
+-- one that has all is looked for, and the rows since are read with it.
+CREATE OR REPLACE FUNCTION mpi_rank_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+-- As in mpi_bin_cells.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_rank_peer_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_rank_peers m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
+                ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
+        FROM lines
+        CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        GROUP BY 1, 2, 3, 4
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_rank_peer_cells IS
+    'The last value of each pair of ranks, kind and epoch in mpi_rank_peers of a job, up to a time.';
+
+-- Ranks have their peers in one row (mpi_rank_peers); those of older agents, and what is beyond an agent's limits, are rows of mpi_peers.
+-- A pair has both where an agent was replaced while its rank ran: sums grow, so the larger one is the later.
+CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET jit = off
+AS $$
+DECLARE
+    span record;
+    has_singles boolean;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
+    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_peers m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
+        INTO has_singles USING job, span.since, span.ending;
+    IF NOT has_singles THEN
+        RETURN QUERY SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until);
+        RETURN;
+    END IF;
+    RETURN QUERY
+        SELECT c.rank, c.peer, c.kind, c.epoch, max(c.bytes), max(c.messages), max(c.last_time)
+        FROM (SELECT * FROM mpi_single_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)
+              UNION ALL SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)) c
+        GROUP BY c.rank, c.peer, c.kind, c.epoch;
+END
+$$;
 COMMENT ON FUNCTION mpi_peer_cells IS
-    'The last row of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
+    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
@@ -3384,7 +3537,8 @@ END
 $$;
 COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
 
--- As mpi_peer_cells, but the epoch is part of the key, so that each cell and epoch is one step.
+-- A node has the traffic since an epoch either in mpi_traffic, from an older agent, or in mpi_node_traffic. Of the one each cell and
+-- epoch is one step of the index; of the other each operation, kind, direction and epoch, as in mpi_rank_peer_cells.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
@@ -3396,6 +3550,44 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_traffic_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_node_traffic m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.operation, m.kind, m.direction, m.epoch)
+                      < ((l.line).node_id, (l.line).operation, (l.line).kind, (l.line).direction, (l.line).epoch)
+                ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
+                  AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
+                  AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        SELECT (line).node_id, (line).operation, (line).kind, (line).direction, c.peer, (line).epoch, max(c.bytes),
+               max(c.messages), max((line).time)
+        FROM lines
+        CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        GROUP BY 1, 2, 3, 4, 5, 6
+    $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM mpi_traffic m
@@ -3421,7 +3613,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION mpi_traffic_cells IS
-    'The last row of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
+    'The last value of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
 
 CREATE OR REPLACE VIEW mpi_op_cell_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm,
@@ -3720,7 +3912,7 @@ WITH local AS (
     SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
            counter_rate(lag(p.bytes) OVER w, p.bytes,
                         extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM mpi_peers p
+    FROM mpi_peer_rows p
     WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
 ), both_ways AS (
     -- A row for each time that one of the two reported: what the other one sends is what this one receives.
@@ -3750,7 +3942,8 @@ WITH local AS (
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
           FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
-          SELECT DISTINCT job_id, rank, time, '', '', '', false FROM mpi_peers) points
+          SELECT DISTINCT job_id, rank, time, '', '', '', false
+          FROM (SELECT job_id, rank, time FROM mpi_peers UNION ALL SELECT job_id, rank, time FROM mpi_rank_peers) reports) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')

@@ -9,8 +9,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
 /// Object identifiers of array elements' types (pg_type).
-const INT4_OID: u32 = 23;
 const INT8_OID: u32 = 20;
+const INT4_OID: u32 = 23;
 const TEXT_OID: u32 = 25;
 
 /// Rows of one table.

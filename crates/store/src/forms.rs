@@ -143,8 +143,8 @@ const RANK_SECONDS: f64 = 60.0;
 /// Peers of a rank to which it sends in each second: a stencil in two dimensions.
 const PEERS_PER_RANK: f64 = 4.0;
 
-/// `[mpi] traffic_rows_per_second` of agent.toml.
-const TRAFFIC_ROWS_PER_NODE: f64 = 200.0;
+/// `[mpi] traffic_cells_per_second` of agent.toml.
+const TRAFFIC_CELLS_PER_NODE: f64 = 200.0;
 
 /// Contributors of a direction in a window, `other` and `rest` included: two to ten (docs/LINKS.md).
 const CONTRIBUTORS: f64 = 4.0;
@@ -169,6 +169,16 @@ const BLOCK_SECONDS: f64 = 3600.0;
 /// Bytes of a row of arrays, of which those of a GPU with 6 and with 18 links were measured.
 const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
     with_6 + (with_18 - with_6) / 12.0 * (links - 6.0)
+}
+
+/// Bytes of a row of peers, of which those of 4 and of 128 were measured.
+const fn by_peers(with_4: f64, with_128: f64, peers: f64) -> f64 {
+    with_4 + (with_128 - with_4) / 124.0 * (peers - 4.0)
+}
+
+/// Peers in a row of traffic of a node's ranks.
+fn traffic_cells(site: &Site) -> f64 {
+    site.ranks_of_node() * PEERS_PER_RANK
 }
 
 fn metrics(table: Table) -> f64 {
@@ -204,6 +214,7 @@ impl TableForm {
 
 const NONE: fn(&Site) -> f64 = |_| 0.0;
 const OFF: &str = "off by default";
+const NO_OLD_AGENTS: &str = "no agents of versions before rows were folded";
 
 /// One entry for each hypertable, in the order of [`HYPERTABLES`]: a table without one does not compile.
 pub static FORMS: [TableForm; HYPERTABLES.len()] = [
@@ -214,23 +225,25 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         .assuming("one library reads each link"),
     readings("gpu_pcie_counters", |s| s.gpus() / s.node_seconds, |_| 148.0),
     readings("gpu_pm_counters", NONE, |_| 220.0).assuming(OFF),
-    readings("mpi_ops", NONE, |_| 242.0).assuming("no agents of versions before rows were folded"),
-    readings("mpi_peers", |s| s.ranks() * PEERS_PER_RANK / RANK_SECONDS, |_| 176.0)
-        .assuming("a rank sends to 4 peers"),
+    readings("mpi_ops", NONE, |_| 242.0).assuming(NO_OLD_AGENTS),
+    readings("mpi_peers", NONE, |_| 176.0).assuming(NO_OLD_AGENTS),
     readings("mpi_pvars", NONE, |_| 207.0).assuming(OFF),
     readings("mpi_regions", NONE, |_| 186.0).assuming("programs without annotations"),
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
-    readings(
-        "mpi_traffic",
-        |s| s.mpi_nodes() * (s.ranks_of_node() * PEERS_PER_RANK / FOLD_SECONDS).min(TRAFFIC_ROWS_PER_NODE),
-        |_| 256.0,
-    )
-    .assuming("a rank sends to 4 peers, of one operation each, in each 10 s"),
+    readings("mpi_traffic", NONE, |_| 256.0).assuming(NO_OLD_AGENTS),
     readings("mpi_sampled_calls", Site::mpi_nodes, |_| 596.0)
         .assuming("a node has one set of samples in a second"),
     readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 1434.0).assuming("a rank has 10 cells"),
     readings("mpi_node_cells", |s| s.mpi_nodes() * CELLS_PER_RANK / FOLD_SECONDS, |_| 302.0)
         .assuming("a node's ranks have the same 10 cells"),
+    readings(
+        "mpi_node_traffic",
+        |s| s.mpi_nodes() / (traffic_cells(s) / TRAFFIC_CELLS_PER_NODE).max(FOLD_SECONDS),
+        |s| by_peers(366.0, 2725.0, traffic_cells(s)),
+    )
+    .assuming("a rank sends to 4 peers by the same operation in each 10 s"),
+    readings("mpi_rank_peers", |s| s.ranks() / RANK_SECONDS, |_| by_peers(282.0, 2597.0, PEERS_PER_RANK))
+        .assuming("a rank sends to 4 peers"),
     readings("mpi_trace", NONE, |_| 0.0).assuming("only where requested"),
     readings("mpi_clock", NONE, |_| 0.0).assuming("only where requested"),
     readings("events", NONE, |_| 0.0).chunks_of(24).assuming("few"),

@@ -141,6 +141,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V038__report_posts.sql"),
     },
     Migration { version: 39, name: "hour_rows", sql: include_str!("../migrations/V039__hour_rows.sql") },
+    Migration { version: 40, name: "peer_arrays", sql: include_str!("../migrations/V040__peer_arrays.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -1,9 +1,10 @@
 //! What one rank has reported, and no row has yet.
 
 use super::node::{CellNumber, Figures, NodeCells};
+use super::peers::Peers;
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{
-    Batch, MpiOpCell, MpiPathCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions,
+    Batch, MpiOpCell, MpiPathCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions,
     MpiRankScheduling, MpiRegionCell,
 };
 
@@ -12,10 +13,12 @@ const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
 /// Cells that a rank has a row of in each interval of ranks. With more, rows come at as many times the interval: a rank's rows
 /// have some 100 bytes a cell, and so at most 10 MB a day.
 const CELLS_OF_ROW: usize = 64;
+/// Peers in a row that count as one of these cells: they have some 20 bytes.
+const PEERS_OF_CELL: usize = 5;
 
-/// What a region or path that waits counts for, in peers.
+/// What a region or path that waits counts for, in some 60 bytes.
 pub(super) const REGION: usize = 3;
-/// What a variable that waits counts for, in peers.
+/// What a variable that waits counts for, in the same.
 pub(super) const VARIABLE: usize = 8;
 /// Variables of a rank of which the value in the last row is known; others have a row whether they changed or not.
 const SENT_VARIABLES_MAX: usize = 64;
@@ -26,14 +29,6 @@ struct Cell {
     /// As of the node's last sums.
     folded: Figures,
     is_touched: bool,
-}
-
-/// Peers of one kind that wait.
-#[derive(Debug, Default)]
-struct Peers {
-    time: i64,
-    source: String,
-    cells: BTreeMap<u32, MpiPeerCell>,
 }
 
 /// One rank of a job.
@@ -54,6 +49,8 @@ pub(super) struct RankHere {
     cells: HashMap<CellNumber, Cell>,
     touched: Vec<CellNumber>,
     peers: BTreeMap<String, Peers>,
+    /// Peers in its last rows.
+    sent_peers: usize,
     regions_time: i64,
     regions_source: String,
     regions: BTreeMap<String, MpiRegionCell>,
@@ -72,6 +69,7 @@ impl RankHere {
 
     pub fn end(&mut self) {
         self.has_ended = true;
+        self.peers.clear();
     }
 
     pub fn has_ended(&self) -> bool {
@@ -85,8 +83,7 @@ impl RankHere {
 
     /// Records beside cells that wait, as [`super::WAITING_MAX`] counts them.
     pub fn waiting(&self) -> usize {
-        let peers: usize = self.peers.values().map(|peers| peers.cells.len()).sum();
-        peers + REGION * (self.regions.len() + self.paths.len()) + VARIABLE * self.variables.len()
+        REGION * (self.regions.len() + self.paths.len()) + VARIABLE * self.variables.len()
     }
 
     /// Takes a cell of a bin: whether it is new, or `None` where there is no place for a new one.
@@ -137,20 +134,17 @@ impl RankHere {
         }
     }
 
-    /// Takes changed peers, as far as there is `space`; how many more wait now.
-    pub fn peers(&mut self, record: MpiRankPeers, space: usize) -> Result<usize, MpiRankPeers> {
-        if record.cells.len() > space {
-            return Err(record);
-        }
-        let peers = self.peers.entry(record.kind).or_default();
-        let before = peers.cells.len();
-        peers.time = peers.time.max(record.time);
-        peers.source = record.source;
-        peers.cells.extend(record.cells.into_iter().map(|cell| (cell.peer, cell)));
-        Ok(peers.cells.len() - before)
+    /// Peers that it holds, of all kinds.
+    pub fn peers_held(&self) -> usize {
+        self.peers.values().map(Peers::len).sum()
     }
 
-    /// Takes changed regions and paths, as [`Self::peers`].
+    /// Takes changed peers, of which at most `space` may be new; returns a record of what finds no place.
+    pub fn peers(&mut self, record: MpiRankPeers, space: usize) -> Option<MpiRankPeers> {
+        self.peers.entry(record.kind.clone()).or_default().take(record, space)
+    }
+
+    /// Takes changed regions and paths, as far as there is `space`; how much more waits now.
     pub fn regions(&mut self, record: MpiRankRegions, space: usize) -> Result<usize, MpiRankRegions> {
         if REGION * (record.cells.len() + record.paths.len()) > space {
             return Err(record);
@@ -163,7 +157,7 @@ impl RankHere {
         Ok(REGION * (self.regions.len() + self.paths.len() - before))
     }
 
-    /// Takes a value of a performance variable, as [`Self::peers`].
+    /// Takes a value of a performance variable, as [`Self::regions`].
     pub fn variable(&mut self, record: MpiPvarSample, space: usize) -> Result<usize, MpiPvarSample> {
         if space < VARIABLE {
             return Err(record);
@@ -188,7 +182,7 @@ impl RankHere {
 
     /// Its rows were made at the end of an interval; the next ones are due later.
     pub fn sent(&mut self, edge: i64, interval: i64, phase: i64) {
-        let cells = self.cells.len().max(1);
+        let cells = self.cells.len().max(self.sent_peers / PEERS_OF_CELL).max(1);
         let intervals = i64::try_from(cells.div_ceil(CELLS_OF_ROW)).unwrap_or(i64::MAX);
         let begun = (edge - phase).div_euclid(interval).saturating_mul(interval).saturating_add(phase);
         self.due = begun.saturating_add(interval.saturating_mul(intervals));
@@ -212,16 +206,11 @@ impl RankHere {
                 cells: cells.collect(),
             });
         }
-        for (kind, peers) in std::mem::take(&mut self.peers) {
-            into.mpi_peers.push(MpiRankPeers {
-                time: peers.time,
-                epoch,
-                job_key: job_key.to_owned(),
-                rank,
-                kind,
-                source: peers.source,
-                cells: peers.cells.into_values().collect(),
-            });
+        self.sent_peers = 0;
+        for (kind, peers) in &mut self.peers {
+            let row = peers.row(job_key, (rank, epoch), kind);
+            self.sent_peers += row.as_ref().map_or(0, |row| row.cells.len());
+            into.mpi_peers.extend(row);
         }
         if !(self.regions.is_empty() && self.paths.is_empty()) {
             into.mpi_regions.push(MpiRankRegions {

@@ -114,7 +114,10 @@ fn a_rank_that_ends_has_an_exact_row_and_the_last_one_ends_the_job() {
     let sums: Vec<u64> =
         batch.mpi_node_cells[0].cells.iter().map(|cell| cell.sums.as_ref().unwrap().calls).collect();
     assert_eq!(sums, [7, 7]);
-    assert_eq!((folder.jobs.len(), folder.ranks, folder.cells, folder.waiting), (0, 0, 0, 0));
+    assert_eq!(
+        (folder.jobs.len(), folder.ranks, folder.cells, folder.waiting, folder.peers),
+        (0, 0, 0, 0, 0)
+    );
     // What comes after its end passes.
     let passed = take(&mut folder, ops(vec![bin(1, late + 1, vec![cell("send", 2, 2)])]), late);
     assert_eq!(passed.mpi_ops.len(), 1);
@@ -200,7 +203,7 @@ fn other_reports_wait_for_the_row_and_the_newest_counts() {
     assert_eq!((first.mpi_peers.len(), first.mpi_scheduling.len()), (0, 1), "the first reading of a process");
     let second = take(&mut folder, report(2, 2), BEGIN + 2 * SECOND);
     assert_eq!((second.mpi_regions.len(), second.mpi_scheduling.len()), (0, 0));
-    assert_eq!(folder.waiting, 1 + rank::REGION + rank::VARIABLE);
+    assert_eq!((folder.waiting, folder.peers), (rank::REGION + rank::VARIABLE, 1));
     let batch = folder.due(BEGIN + 12 * SECOND);
     assert_eq!((batch.mpi_peers[0].cells[0].bytes, batch.mpi_regions[0].cells[0].visits), (2, 2));
     assert_eq!((batch.mpi_pvars.len(), batch.mpi_scheduling[0].time), (1, BEGIN + 2 * SECOND));

@@ -140,7 +140,7 @@ fn limits(settings: &Mpi) -> Limits {
         connections: settings.connections_max.max(1) as usize,
         quota: settings.quota.limits(),
         window: settings.quota.window(),
-        traffic_rows_per_second: settings.traffic_rows_per_second,
+        traffic_cells_per_second: settings.traffic_cells_per_second,
         // Folding has whole seconds, or what is shorter than one.
         traffic_seconds: u32::try_from(settings.fold_seconds.duration().as_secs()).unwrap_or(u32::MAX),
         trace: TraceLimits {

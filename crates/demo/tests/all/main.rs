@@ -59,7 +59,7 @@ fn it_delivers_from_every_source_and_leaves_nothing_behind() {
         "host_port_counters",
         "nvlink_counters",
         "mpi_node_cells",
-        "mpi_peers",
+        "mpi_rank_peers",
         "mpi_pvars",
     ] {
         let line = stdout.lines().find(|line| line.contains(table)).unwrap_or_default();

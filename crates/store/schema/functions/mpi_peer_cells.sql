@@ -1,61 +1,28 @@
--- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
--- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+-- Ranks have their peers in one row (mpi_rank_peers); those of older agents, and what is beyond an agent's limits, are rows of mpi_peers.
+-- A pair has both where an agent was replaced while its rank ran: sums grow, so the larger one is the later.
 CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET jit = off
 AS $$
 DECLARE
     span record;
-    dense boolean;
+    has_singles boolean;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_peer_cells.job);
-    -- A step of the index costs as much as reading some 30 rows. A large world where all send to all seldom has few
-    -- rows for each of very many pairs: then all are read.
-    EXECUTE $query$
-        SELECT count(*) < 30 * count(DISTINCT (s.rank, s.peer, s.kind))
-        FROM (SELECT m.rank, m.peer, m.kind FROM mpi_peers m
-              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-              ORDER BY m.rank, m.peer, m.kind, m.time LIMIT 20000) s
-    $query$ INTO dense USING job, span.since, least(span.ending, until);
-    IF dense THEN
-        RETURN QUERY EXECUTE $query$
-            SELECT m.rank, m.peer, m.kind, m.epoch, max(m.bytes), max(m.messages), max(m.time) FROM mpi_peers m
-            WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-            GROUP BY m.rank, m.peer, m.kind, m.epoch
-        $query$ USING job, span.since, least(span.ending, until);
+    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_peers m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
+        INTO has_singles USING job, span.since, span.ending;
+    IF NOT has_singles THEN
+        RETURN QUERY SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until);
         RETURN;
     END IF;
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_peers m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_peers m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.rank, m.peer, m.kind) < ((l.cell).rank, (l.cell).peer, (l.cell).kind)
-                ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
-                LIMIT 1) n
-        ), earlier AS (
-            SELECT e.cell FROM newest l
-            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
-            CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_peers m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.peer = (l.cell).peer AND m.kind = (l.cell).kind
-                  AND m.epoch = r.start_time AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
-                ORDER BY m.time DESC
-                LIMIT 1) e
-        )
-        SELECT (cell).rank, (cell).peer, (cell).kind, (cell).epoch, (cell).bytes, (cell).messages, (cell).time
-        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
+    RETURN QUERY
+        SELECT c.rank, c.peer, c.kind, c.epoch, max(c.bytes), max(c.messages), max(c.last_time)
+        FROM (SELECT * FROM mpi_single_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)
+              UNION ALL SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)) c
+        GROUP BY c.rank, c.peer, c.kind, c.epoch;
 END
 $$;
 COMMENT ON FUNCTION mpi_peer_cells IS
-    'The last row of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
+    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';

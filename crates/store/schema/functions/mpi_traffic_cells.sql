@@ -1,4 +1,5 @@
--- As mpi_peer_cells, but the epoch is part of the key, so that each cell and epoch is one step.
+-- A node has the traffic since an epoch either in mpi_traffic, from an older agent, or in mpi_node_traffic. Of the one each cell and
+-- epoch is one step of the index; of the other each operation, kind, direction and epoch, as in mpi_rank_peer_cells.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
@@ -10,6 +11,44 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_traffic_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_node_traffic m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.operation, m.kind, m.direction, m.epoch)
+                      < ((l.line).node_id, (l.line).operation, (l.line).kind, (l.line).direction, (l.line).epoch)
+                ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
+                  AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_traffic m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
+                  AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        SELECT (line).node_id, (line).operation, (line).kind, (line).direction, c.peer, (line).epoch, max(c.bytes),
+               max(c.messages), max((line).time)
+        FROM lines
+        CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        GROUP BY 1, 2, 3, 4, 5, 6
+    $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM mpi_traffic m
@@ -35,4 +74,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION mpi_traffic_cells IS
-    'The last row of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
+    'The last value of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';

@@ -8,7 +8,7 @@ WITH local AS (
     SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
            counter_rate(lag(p.bytes) OVER w, p.bytes,
                         extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM mpi_peers p
+    FROM mpi_peer_rows p
     WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
 ), both_ways AS (
     -- A row for each time that one of the two reported: what the other one sends is what this one receives.
@@ -38,7 +38,8 @@ WITH local AS (
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
           FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
-          SELECT DISTINCT job_id, rank, time, '', '', '', false FROM mpi_peers) points
+          SELECT DISTINCT job_id, rank, time, '', '', '', false
+          FROM (SELECT job_id, rank, time FROM mpi_peers UNION ALL SELECT job_id, rank, time FROM mpi_rank_peers) reports) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')

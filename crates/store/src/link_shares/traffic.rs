@@ -1,14 +1,16 @@
-//! What jobs reported to have sent, by windows: the growth of cells of `mpi_traffic`, spread over the time in which it
-//! flowed.
+//! What jobs reported to have sent, by windows: the growth of cells of `mpi_node_traffic`, and of `mpi_traffic` where agents are
+//! older, spread over the time in which it flowed. A node has the traffic of an epoch in one of the two.
 //!
 //! Rows are read once, in the order of their times, and the last value of each cell is cached. What arrives for times that
 //! were read already is noted by writers (`link_share_late`); then the cache is dropped and read anew.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures::TryStreamExt;
 use std::pin::pin;
+use std::time::SystemTime;
 use throughline_shares::estimate::Kind;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::{Micros, WINDOW, micros, moment};
@@ -28,6 +30,9 @@ const IDLE: Micros = 900_000_000;
 /// Cells that are looked up with one statement.
 const LOOKED_UP: usize = 20_000;
 
+/// As many operations, kinds and directions of nodes, each with all of its peers.
+const LINES_LOOKED_UP: usize = 2_000;
+
 /// Whose traffic, from where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
@@ -41,6 +46,13 @@ pub(super) struct Key {
     pub kind: Kind,
     /// From the peer to the node: one-sided reads.
     pub is_received: bool,
+}
+
+impl Key {
+    /// The same for all peers of a row.
+    fn of_line(self) -> Key {
+        Key { peer: 0, ..self }
+    }
 }
 
 /// Payload in a window.
@@ -57,7 +69,77 @@ struct Last {
     messages: i64,
 }
 
-/// One row.
+/// In which table rows are.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// `mpi_traffic`: a row for each peer.
+    Single,
+    /// `mpi_node_traffic`: all peers in a row.
+    Arrays,
+}
+
+impl Form {
+    /// Rows of some time, in its order.
+    fn rows(self, since: Micros, until: Micros) -> String {
+        let (table, figures) = match self {
+            Form::Single => ("mpi_traffic", "peer, coalesce(bytes, 0), coalesce(messages, 0)"),
+            Form::Arrays => ("mpi_node_traffic", "peers, bytes, messages"),
+        };
+        format!(
+            "SELECT job_id, node_id, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
+                    direction = 'receive', epoch, since, time, {figures}
+             FROM {table} WHERE time > {} AND time <= {} ORDER BY time",
+            moment(since),
+            moment(until)
+        )
+    }
+}
+
+/// What the cells of a row have in common.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    key: Key,
+    epoch: Micros,
+    since: Micros,
+    time: Micros,
+}
+
+impl Line {
+    fn cell(&self, peer: i32, bytes: i64, messages: i64) -> Cell {
+        let last = Last { time: self.time, bytes, messages };
+        Cell { key: Key { peer, ..self.key }, epoch: self.epoch, since: self.since, last }
+    }
+}
+
+/// What cells are looked up by.
+struct Columns {
+    jobs: Vec<i32>,
+    nodes: Vec<i32>,
+    operations: Vec<String>,
+    kinds: Vec<String>,
+    directions: Vec<String>,
+    epochs: Vec<SystemTime>,
+    before: Vec<SystemTime>,
+}
+
+/// Rows of cells of which no value is cached, in order.
+#[derive(Debug, Default)]
+struct Added {
+    unknown: Vec<Cell>,
+    of_unknown: HashSet<(Key, Micros)>,
+}
+
+/// Numbers of a column of arrays; what is absent is nothing.
+fn numbers(row: &Row, column: usize) -> Vec<i64> {
+    row.get::<_, Vec<Option<i64>>>(column).into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// Which of what was looked up a row is of.
+fn place(row: &Row) -> usize {
+    usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX)
+}
+
+/// The value of a cell at a time.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     key: Key,
@@ -117,56 +199,75 @@ impl Traffic {
         until: Micros,
         taken_until: Micros,
     ) -> Result<(), Error> {
-        let sql = format!(
-            "SELECT job_id, node_id, peer, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
-                    direction = 'receive', epoch, since, time, coalesce(bytes, 0), coalesce(messages, 0)
-             FROM mpi_traffic WHERE time > {} AND time <= {} ORDER BY time",
-            moment(since),
-            moment(until)
-        );
-        let parameters: [&str; 0] = [];
-        let rows = client.query_raw(&sql, parameters).await.map_err(Error::sql(WHAT))?;
-        let mut rows = pin!(rows);
-        // Rows of cells of which no value is cached, in order.
-        let mut unknown: Vec<Cell> = Vec::new();
-        let mut of_unknown: HashMap<(Key, Micros), ()> = HashMap::new();
-        while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
-            let cell = self.cell(&row);
-            let id = (cell.key, cell.epoch);
-            if !of_unknown.contains_key(&id) {
-                if let Some(last) = self.cells.get(&id).copied() {
-                    self.grow(&cell, last, taken_until);
-                    self.cells.insert(id, cell.last);
-                    continue;
+        for form in [Form::Single, Form::Arrays] {
+            let mut added = Added::default();
+            let parameters: [&str; 0] = [];
+            let rows =
+                client.query_raw(&form.rows(since, until), parameters).await.map_err(Error::sql(WHAT))?;
+            let mut rows = pin!(rows);
+            while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
+                let line = self.line(&row);
+                match form {
+                    Form::Single => {
+                        self.add(line.cell(row.get(8), row.get(9), row.get(10)), &mut added, taken_until);
+                    }
+                    Form::Arrays => {
+                        let (peers, [bytes, messages]) =
+                            (row.get::<_, Vec<i32>>(8), [9, 10].map(|at| numbers(&row, at)));
+                        for (peer, (bytes, messages)) in
+                            peers.into_iter().zip(bytes.into_iter().zip(messages))
+                        {
+                            self.add(line.cell(peer, bytes, messages), &mut added, taken_until);
+                        }
+                    }
                 }
-                if self.cells.len() + of_unknown.len() >= CELLS_MAX {
-                    self.left_out += 1;
-                    continue;
-                }
-                of_unknown.insert(id, ());
             }
-            unknown.push(cell);
+            self.add_unknown(client, form, added.unknown, taken_until).await?;
         }
-        self.add_unknown(client, unknown, taken_until).await
+        Ok(())
+    }
+
+    /// Adds a row's cell, or notes it where no value of it is cached.
+    fn add(&mut self, cell: Cell, added: &mut Added, taken_until: Micros) {
+        let id = (cell.key, cell.epoch);
+        if !added.of_unknown.contains(&id) {
+            if let Some(last) = self.cells.get(&id).copied() {
+                self.grow(&cell, last, taken_until);
+                self.cells.insert(id, cell.last);
+                return;
+            }
+            if self.cells.len() + added.of_unknown.len() >= CELLS_MAX {
+                self.left_out += 1;
+                return;
+            }
+            added.of_unknown.insert(id);
+        }
+        added.unknown.push(cell);
     }
 
     /// Adds rows of cells of which no value is cached: their values before are looked up.
     async fn add_unknown(
         &mut self,
         client: &Client,
+        form: Form,
         unknown: Vec<Cell>,
         taken_until: Micros,
     ) -> Result<(), Error> {
         // Where the first row is older than the windows to come, what was before does not matter.
         let mut wanted: Vec<Cell> = Vec::new();
-        let mut firsts: HashMap<(Key, Micros), ()> = HashMap::new();
+        let mut firsts: HashSet<(Key, Micros)> = HashSet::new();
         for cell in &unknown {
-            if firsts.insert((cell.key, cell.epoch), ()).is_none() && cell.last.time > taken_until {
+            if firsts.insert((cell.key, cell.epoch)) && cell.last.time > taken_until {
                 wanted.push(*cell);
             }
         }
-        for some in wanted.chunks(LOOKED_UP) {
-            self.look_up(client, some).await?;
+        match form {
+            Form::Single => {
+                for some in wanted.chunks(LOOKED_UP) {
+                    self.look_up(client, some).await?;
+                }
+            }
+            Form::Arrays => self.look_up_lines(client, &wanted).await?,
         }
         for cell in unknown {
             let id = (cell.key, cell.epoch);
@@ -197,41 +298,82 @@ impl Traffic {
                   AND t.direction = w.direction AND t.peer = w.peer AND t.epoch = w.epoch
                   AND t.time < w.before AND t.time >= w.epoch
                 ORDER BY t.time DESC LIMIT 1) l";
-        let column = |of: fn(&Cell) -> i32| cells.iter().map(of).collect::<Vec<i32>>();
-        let times = |of: fn(&Cell) -> Micros| {
-            cells.iter().map(|cell| super::system_time(of(cell))).collect::<Vec<_>>()
-        };
-        let operations: Vec<&str> = cells.iter().map(|cell| self.operation(cell.key.operation)).collect();
-        let kinds: Vec<&str> = cells.iter().map(|cell| super::kind_name(cell.key.kind)).collect();
-        let directions: Vec<&str> =
-            cells.iter().map(|cell| if cell.key.is_received { "receive" } else { "transmit" }).collect();
-        let rows = client
-            .query(
-                sql,
-                &[
-                    &column(|cell| cell.key.job),
-                    &column(|cell| cell.key.node),
-                    &column(|cell| cell.key.peer),
-                    &operations,
-                    &kinds,
-                    &directions,
-                    &times(|cell| cell.epoch),
-                    &times(|cell| cell.last.time),
-                ],
-            )
-            .await
-            .map_err(Error::sql(WHAT))?;
+        let peers: Vec<i32> = cells.iter().map(|cell| cell.key.peer).collect();
+        let of = self.columns(cells);
+        let parameters: [&(dyn ToSql + Sync); 8] =
+            [&of.jobs, &of.nodes, &peers, &of.operations, &of.kinds, &of.directions, &of.epochs, &of.before];
+        let rows = client.query(sql, &parameters).await.map_err(Error::sql(WHAT))?;
         for row in rows {
-            let place = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
-            let Some(cell) = cells.get(place) else { continue };
+            let Some(cell) = cells.get(place(&row)) else { continue };
             let last = Last { time: micros(row.get(1)), bytes: row.get(2), messages: row.get(3) };
             self.cells.insert((cell.key, cell.epoch), last);
         }
         Ok(())
     }
 
-    fn cell(&mut self, row: &Row) -> Cell {
-        let name: &str = row.get(3);
+    /// As [`Self::look_up`], of rows with all peers: the last one that is whole, and those after it.
+    async fn look_up_lines(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
+        let sql = "
+            SELECT w.n, l.time, l.peers, l.bytes, l.messages
+            FROM unnest($1::integer[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+                 WITH ORDINALITY AS w (job, node, operation, kind, direction, epoch, before, n)
+            LEFT JOIN LATERAL (
+                SELECT time FROM mpi_node_traffic t
+                WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
+                  AND t.direction = w.direction AND t.epoch = w.epoch AND t.time < w.before AND t.time >= w.epoch
+                  AND t.is_whole
+                ORDER BY t.time DESC LIMIT 1) whole ON true
+            CROSS JOIN LATERAL (
+                SELECT time, peers, bytes, messages FROM mpi_node_traffic t
+                WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
+                  AND t.direction = w.direction AND t.epoch = w.epoch AND t.time < w.before
+                  AND t.time >= coalesce(whole.time, w.epoch)
+                ORDER BY t.time) l
+            ORDER BY w.n, l.time";
+        let mut lines: Vec<Cell> = Vec::new();
+        // A line's first row comes first: no row before it has any of its peers that are looked up.
+        let mut known: HashSet<(Key, Micros)> = HashSet::new();
+        lines.extend(cells.iter().filter(|cell| known.insert((cell.key.of_line(), cell.epoch))));
+        let wanted: HashSet<(Key, Micros)> = cells.iter().map(|cell| (cell.key, cell.epoch)).collect();
+        for some in lines.chunks(LINES_LOOKED_UP) {
+            let of = self.columns(some);
+            let parameters: [&(dyn ToSql + Sync); 7] =
+                [&of.jobs, &of.nodes, &of.operations, &of.kinds, &of.directions, &of.epochs, &of.before];
+            let rows = client.query_raw(sql, parameters).await.map_err(Error::sql(WHAT))?;
+            let mut rows = pin!(rows);
+            while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
+                let Some(line) = some.get(place(&row)) else { continue };
+                let (time, peers) = (micros(row.get(1)), row.get::<_, Vec<i32>>(2));
+                let amounts = numbers(&row, 3).into_iter().zip(numbers(&row, 4));
+                for (peer, (bytes, messages)) in peers.into_iter().zip(amounts) {
+                    let id = (Key { peer, ..line.key }, line.epoch);
+                    if wanted.contains(&id) {
+                        self.cells.insert(id, Last { time, bytes, messages });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What cells are looked up by, but for their peers.
+    fn columns(&self, cells: &[Cell]) -> Columns {
+        let text = |of: &dyn Fn(&Cell) -> String| cells.iter().map(of).collect();
+        let times = |of: fn(&Cell) -> Micros| cells.iter().map(|cell| super::system_time(of(cell))).collect();
+        Columns {
+            jobs: cells.iter().map(|cell| cell.key.job).collect(),
+            nodes: cells.iter().map(|cell| cell.key.node).collect(),
+            operations: text(&|cell| self.operation(cell.key.operation).to_owned()),
+            kinds: text(&|cell| super::kind_name(cell.key.kind).to_owned()),
+            directions: text(&|cell| if cell.key.is_received { "receive" } else { "transmit" }.to_owned()),
+            epochs: times(|cell| cell.epoch),
+            before: times(|cell| cell.last.time),
+        }
+    }
+
+    /// What the cells of a row have in common.
+    fn line(&mut self, row: &Row) -> Line {
+        let name: &str = row.get(2);
         let operation = match self.operation_of.get(name) {
             Some(number) => *number,
             None => {
@@ -241,23 +383,17 @@ impl Traffic {
                 number
             }
         };
-        let kind = match row.get::<_, Option<i32>>(4) {
+        let kind = match row.get::<_, Option<i32>>(3) {
             Some(1) => Kind::Measured,
             Some(2) => Kind::Modelled,
             _ => Kind::Logical,
         };
-        Cell {
-            key: Key {
-                job: row.get(0),
-                node: row.get(1),
-                peer: row.get(2),
-                operation,
-                kind,
-                is_received: row.get(5),
-            },
-            epoch: micros(row.get(6)),
-            since: micros(row.get(7)),
-            last: Last { time: micros(row.get(8)), bytes: row.get(9), messages: row.get(10) },
+        let (job, node, is_received) = (row.get(0), row.get(1), row.get(4));
+        Line {
+            key: Key { job, node, peer: 0, operation, kind, is_received },
+            epoch: micros(row.get(5)),
+            since: micros(row.get(6)),
+            time: micros(row.get(7)),
         }
     }
 

@@ -42,9 +42,11 @@ pub(super) const MPI_SAMPLED_CALLS: usize = 16;
 pub(super) const MPI_REGION_PATHS: usize = 17;
 pub(super) const MPI_RANK_ROWS: usize = 18;
 pub(super) const MPI_NODE_CELLS: usize = 19;
+pub(super) const MPI_NODE_TRAFFIC: usize = 20;
+pub(super) const MPI_RANK_PEERS: usize = 21;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 20] = [
+pub(super) static TABLES: [TableSpec; 22] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -267,5 +269,33 @@ pub(super) static TABLES: [TableSpec; 20] = [
         ],
         metrics: Some(Table::MpiOps),
         after: &["ranks", "least_rank", "least_rank_seconds", "most_rank", "most_rank_seconds"],
+    },
+    TableSpec {
+        name: "mpi_node_traffic",
+        before: &[
+            "time",
+            "job_id",
+            "node_id",
+            "operation",
+            "kind",
+            "direction",
+            "epoch",
+            "since",
+            "source",
+            "is_whole",
+            "peers",
+            "bytes",
+            "messages",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_rank_peers",
+        before: &[
+            "time", "job_id", "rank", "kind", "epoch", "source", "is_whole", "peers", "bytes", "messages",
+        ],
+        metrics: None,
+        after: &[],
     },
 ];

@@ -1,11 +1,11 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::{Batch, MpiOpCell, MpiSampledCall};
+use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
 use super::rows::{
-    MPI_NODE_CELLS, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS,
-    MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
+    MPI_NODE_CELLS, MPI_NODE_TRAFFIC, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_PEERS, MPI_RANK_ROWS,
+    MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
 };
 use crate::copy::RowBuffer;
 
@@ -27,8 +27,36 @@ impl Rows {
         self.add_mpi_traffic(batch, keys)?;
         self.add_mpi_sampled_calls(batch, keys)?;
         self.add_mpi_traces(batch, keys)?;
+        self.add_mpi_peers(batch, keys)?;
+        for pvar in &batch.mpi_pvars {
+            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
+            let element = small(pvar.element, "element")?;
+            let row = &mut self.buffers[MPI_PVARS];
+            begin(row, pvar.time, job, rank);
+            row.text(&pvar.name);
+            row.int4(element);
+            row.text(&pvar.source);
+            row.text(&pvar.variable_class);
+            row.float8(pvar.value);
+        }
+        Ok(())
+    }
+
+    fn add_mpi_peers(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for peers in &batch.mpi_peers {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
+            if let Some(is_whole) = peers.is_whole {
+                if !peers.cells.is_empty() {
+                    let row = &mut self.buffers[MPI_RANK_PEERS];
+                    begin(row, peers.time, job, rank);
+                    row.text(&peers.kind);
+                    row.time(peers.epoch);
+                    row.text(&peers.source);
+                    row.boolean(is_whole);
+                    peer_arrays(row, &peers.cells)?;
+                }
+                continue;
+            }
             for cell in &peers.cells {
                 let peer = small(cell.peer, "peer")?;
                 let row = &mut self.buffers[MPI_PEERS];
@@ -40,17 +68,6 @@ impl Rows {
                 row.int8(stored(cell.bytes));
                 row.int8(stored(cell.messages));
             }
-        }
-        for pvar in &batch.mpi_pvars {
-            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
-            let element = small(pvar.element, "element")?;
-            let row = &mut self.buffers[MPI_PVARS];
-            begin(row, pvar.time, job, rank);
-            row.text(&pvar.name);
-            row.int4(element);
-            row.text(&pvar.source);
-            row.text(&pvar.variable_class);
-            row.float8(pvar.value);
         }
         Ok(())
     }
@@ -166,6 +183,21 @@ impl Rows {
     fn add_mpi_traffic(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for traffic in &batch.mpi_traffic {
             let (job, node) = (keys.job(&traffic.job_key)?, keys.node(&batch.node)?);
+            if let Some(is_whole) = traffic.is_whole {
+                if !traffic.cells.is_empty() {
+                    let row = &mut self.buffers[MPI_NODE_TRAFFIC];
+                    begin(row, traffic.time, job, node);
+                    row.text(&traffic.operation);
+                    row.text(&traffic.kind);
+                    row.text(&traffic.direction);
+                    row.time(traffic.epoch);
+                    row.time(traffic.since);
+                    row.text(&traffic.source);
+                    row.boolean(is_whole);
+                    peer_arrays(row, &traffic.cells)?;
+                }
+                continue;
+            }
             for cell in &traffic.cells {
                 let peer = small(cell.peer, "peer")?;
                 let row = &mut self.buffers[MPI_TRAFFIC];
@@ -211,6 +243,18 @@ impl Rows {
         }
         Ok(())
     }
+}
+
+/// The columns of peers: who they are, bytes, messages.
+fn peer_arrays(row: &mut RowBuffer, cells: &[MpiPeerCell]) -> Result<(), String> {
+    let peers: Result<Vec<i32>, String> = cells.iter().map(|cell| small(cell.peer, "peer")).collect();
+    let numbers = |of: fn(&MpiPeerCell) -> u64| -> Vec<Option<i64>> {
+        cells.iter().map(|cell| Some(stored(of(cell)))).collect()
+    };
+    row.int4_array(&peers?);
+    row.int8_array(&numbers(|cell| cell.bytes));
+    row.int8_array(&numbers(|cell| cell.messages));
+    Ok(())
 }
 
 /// Columns of the catalogue's metrics of operations.

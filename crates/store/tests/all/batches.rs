@@ -138,6 +138,7 @@ pub fn batch_of_everything() -> Batch {
             kind: "logical".to_owned(),
             source: source("pmpi"),
             cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 10 }],
+            is_whole: None,
         }],
         mpi_pvars: vec![MpiPvarSample {
             time,
@@ -218,6 +219,7 @@ pub fn batch_of_everything() -> Batch {
             direction: "transmit".to_owned(),
             source: source("pmpi"),
             cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 20 }],
+            is_whole: None,
         }],
         mpi_rank_rows: vec![MpiRankBin {
             time,

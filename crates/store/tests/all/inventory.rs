@@ -309,12 +309,19 @@ type PvarRow = (i32, Option<i64>, Option<i64>, Option<f64>, Option<String>, Opti
 
 #[tokio::test]
 async fn inams_table_has_what_both_ranks_sent_and_the_algorithms_of_the_time_between() {
+    for is_whole in [None, Some(true)] {
+        check_inams_table(is_whole).await;
+    }
+}
+
+async fn check_inams_table(is_whole: Option<bool>) {
     let mut bench = Bench::new().await;
     let first = batch_of_everything();
     let peers = |seconds: i64, rank: u32, peer: u32, bytes: u64| {
         let mut row = first.mpi_peers[0].clone();
         (row.time, row.rank) = (row.time + seconds * SECOND, rank);
         row.cells = vec![MpiPeerCell { peer, bytes, messages: 1 }];
+        row.is_whole = is_whole;
         row
     };
     let ops = |milliseconds: i64, cells: &[(&str, &str, &str)]| {

@@ -2,6 +2,7 @@
 //! started again, killed or late, and another job beside.
 
 use crate::batches::{SECOND, START, entry};
+use std::collections::BTreeMap;
 use throughline_sample::wire::{
     Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiRankRegions, MpiRegionCell,
 };
@@ -45,6 +46,13 @@ fn cells(n: u64, rank: u64) -> Vec<MpiOpCell> {
     ]
 }
 
+/// What the nth report has: one peer each time, and another one each fifth time.
+fn peers_of(rank: u32, n: u64, bytes: u64) -> Vec<MpiPeerCell> {
+    let next = MpiPeerCell { peer: (rank + 1) % 4, bytes: n * bytes, messages: n * 4 };
+    let other = MpiPeerCell { peer: (rank + 2) % 4, bytes: n * 8, messages: n };
+    if n.is_multiple_of(5) { vec![next, other] } else { vec![next] }
+}
+
 fn life(life: &Life) -> Batch {
     let start = START + life.begin * SECOND;
     let times = (1..=life.bins).map(|n| (n, start + i64::try_from(n).unwrap() * life.step * SECOND));
@@ -63,7 +71,8 @@ fn life(life: &Life) -> Batch {
         rank: life.rank,
         kind: kind.into(),
         source: "pmpi".into(),
-        cells: vec![MpiPeerCell { peer: (life.rank + 1) % 4, bytes: n * bytes, messages: n * 4 }],
+        cells: peers_of(life.rank, n, bytes),
+        is_whole: None,
     };
     let regions = |(n, time): (u64, i64)| MpiRankRegions {
         time,
@@ -135,6 +144,20 @@ impl Form {
         };
         batch.mpi_rank_rows = bins[first_row..].to_vec();
         batch.mpi_ops = bins[..first_row].to_vec();
+        // Both kinds of each report. An agent's first row is whole, and then each seventh.
+        let mut sums: BTreeMap<(String, u32), MpiPeerCell> = BTreeMap::new();
+        for (at, peers) in batch.mpi_peers.iter_mut().enumerate() {
+            for cell in &peers.cells {
+                sums.insert((peers.kind.clone(), cell.peer), *cell);
+            }
+            if let Some(rows_before) = (at / 2).checked_sub(first_row) {
+                peers.is_whole = Some(rows_before.is_multiple_of(7));
+                if peers.is_whole == Some(true) {
+                    let all = sums.iter().filter(|((kind, _), _)| *kind == peers.kind);
+                    peers.cells = all.map(|(_, cell)| *cell).collect();
+                }
+            }
+        }
         batch
     }
 }
@@ -274,32 +297,52 @@ async fn check_totals_at(form: Form) {
     assert_eq!(calls(100_000).await, 4 * COUNTED.iter().sum::<i64>());
 }
 
-#[tokio::test]
-async fn pairs_regions_and_ranks() {
-    let client = seeded().await;
-    let a = id(&client, "slurm:1.0").await;
+async fn check_pairs(client: &Client, form: Form) {
+    let a = id(client, "slurm:1.0").await;
+    // The last fifth reports of its lives.
+    let fifth = [70_i64, 70, 5 + 50, 30];
     // Job A has many rows for each pair, job B few: they are found in different ways.
     for (key, counted) in [("slurm:1.0", &COUNTED[..]), ("slurm:1.1", &[3, 4])] {
-        let rows = client
-            .query(
-                "SELECT rank, peer, kind, bytes, messages FROM mpi_peer_totals WHERE job_key = $1 ORDER BY 1, 3",
-                &[&key],
-            )
-            .await
-            .unwrap();
-        assert_eq!(rows.len(), 2 * counted.len(), "{key}");
+        let sql = "SELECT rank, peer, kind, bytes, messages FROM mpi_peer_totals WHERE job_key = $1 ORDER BY 1, 2, 3";
+        let rows = client.query(sql, &[&key]).await.unwrap();
+        assert_eq!(rows.len(), counted.len() * if key == "slurm:1.0" { 4 } else { 2 }, "{key} {form:?}");
         for row in rows {
             let (rank, peer): (i32, i32) = (row.get(0), row.get(1));
-            let counted = counted[usize::try_from(rank).unwrap()];
+            let place = usize::try_from(rank).unwrap();
             let each = if row.get::<_, &str>(2) == "wire" { 4500 } else { 4096 };
-            assert_eq!(peer, (rank + 1) % 4);
-            assert_eq!(
-                (row.get::<_, i64>(3), row.get::<_, i64>(4)),
-                (counted * each, counted * 4),
-                "{key} {rank}"
-            );
+            let expected = if peer == (rank + 1) % 4 {
+                (counted[place] * each, counted[place] * 4)
+            } else {
+                assert_eq!(peer, (rank + 2) % 4);
+                (fifth[place] * 8, fifth[place])
+            };
+            assert_eq!((row.get::<_, i64>(3), row.get::<_, i64>(4)), expected, "{key} {rank} {form:?}");
         }
     }
+    // Rank 0 after 5, 21 and 22 of its reports.
+    for (seconds, next, other) in [(550, 5, 5), (2150, 21, 20), (2250, 22, 20)] {
+        let until = throughline_sample::to_rfc3339(START + seconds * SECOND);
+        let sql = "SELECT sum(messages) FILTER (WHERE peer = 1)::bigint, sum(messages) FILTER (WHERE peer = 2)::bigint
+                   FROM mpi_peer_cells($1, $2::text::timestamptz) WHERE rank = 0 AND kind = 'wire'";
+        let row = client.query_one(sql, &[&a, &until]).await.unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (4 * next, other), "{form:?} at {seconds}");
+    }
+    // Each report of a rank's next is there once in whatever form.
+    let rows = "SELECT count(*), sum(bytes)::bigint FROM mpi_peer_rows
+                WHERE job_id = $1 AND kind = 'logical' AND peer = (rank + 1) % 4";
+    let row = client.query_one(rows, &[&a]).await.unwrap();
+    let reports = [72_i64, 72, 7, 50, 30];
+    let summed: i64 = reports.iter().map(|bins| 4096 * bins * (bins + 1) / 2).sum();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (reports.iter().sum(), summed), "{form:?}");
+}
+
+#[tokio::test]
+async fn pairs_regions_and_ranks() {
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
+        check_pairs(&seeded_as(form).await, form).await;
+    }
+    let client = seeded().await;
+    let a = id(&client, "slurm:1.0").await;
     let visits: i64 = client
         .query_one("SELECT sum(visits)::bigint FROM mpi_region_totals WHERE job_id = $1", &[&a])
         .await

@@ -57,6 +57,7 @@ struct Site {
     cache: LinkShareCache,
     groups: Groups,
     retention: Retention,
+    form: Form,
 }
 
 fn cables() -> Vec<(u64, u32, u64, u32)> {
@@ -126,7 +127,7 @@ impl Site {
         let groups = Groups::new([("lustre".to_owned(), vec!["oss*".to_owned()])]);
         let (sequence, cache) = (BTreeMap::new(), LinkShareCache::default());
         let retention = Retention::default();
-        let mut site = Site { client, writer, begin, sequence, cache, groups, retention };
+        let mut site = Site { client, writer, begin, sequence, cache, groups, retention, form: Form::Single };
         site.discover().await;
         for (place, (guid, description)) in HOSTS.iter().enumerate().filter(|(place, _)| place % 3 != 2) {
             site.agent(place, *guid, description.split(' ').next().unwrap()).await;
@@ -262,6 +263,17 @@ impl Site {
     fn traffic(&self, place: usize, seconds: f64, messages: u64) -> Batch {
         let (number, operation, kind) =
             if place == 0 { (1, "alltoall", "modelled") } else { (2, "isend", "measured") };
+        // And to rank 0, its own, each third time: that is on no link.
+        let second = seconds as u64;
+        let is_whole = match self.form {
+            Form::Single => None,
+            Form::Wholes => Some(second % 4 == 1),
+            Form::Changes => Some(false),
+        };
+        let mut cells = vec![MpiPeerCell { peer: 1, bytes: messages * MESSAGE, messages }];
+        if second.is_multiple_of(3) || is_whole == Some(true) && second > 3 {
+            cells.push(MpiPeerCell { peer: 0, bytes: second / 3 * 64, messages: second / 3 });
+        }
         let traffic = MpiNodeTraffic {
             time: self.at(seconds),
             epoch: self.at(-30.0),
@@ -271,7 +283,8 @@ impl Site {
             kind: kind.into(),
             direction: "transmit".into(),
             source: "pmpi".into(),
-            cells: vec![MpiPeerCell { peer: 1, bytes: messages * MESSAGE, messages }],
+            cells,
+            is_whole,
         };
         Batch {
             node: HOSTS[place].1.split(' ').next().unwrap().into(),
@@ -348,6 +361,28 @@ impl Site {
     }
 }
 
+/// How traffic comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A row for each peer.
+    Single,
+    /// All peers in a row, each fourth time those that did not change, too.
+    Wholes,
+    /// In a row those that changed.
+    Changes,
+}
+
+/// All shares, and the totals of all traffic, but for their times.
+async fn everything(site: &Site) -> Vec<String> {
+    let sql = "SELECT s::text FROM (
+                   SELECT rank() OVER (ORDER BY time) AS window, port_id, contributor, job_id, operation, name, bytes, low_bytes,
+                          high_bytes, kind, counted_bytes FROM link_shares) s
+               UNION ALL
+               SELECT concat_ws(' ', job_id, node_name, operation, kind, direction, peer, bytes, messages) FROM mpi_traffic_totals
+               ORDER BY 1";
+    site.client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
 /// Within so many percent points of a whole.
 fn is_near(bytes: i64, expected: u64, whole: u64, points: f64) -> bool {
     (bytes as f64 - expected as f64).abs() / whole as f64 * 100.0 <= points
@@ -355,7 +390,14 @@ fn is_near(bytes: i64, expected: u64, whole: u64, points: f64) -> bool {
 
 #[tokio::test]
 async fn shares_are_what_each_sent_and_add_up_to_the_counters() {
-    let mut site = Site::new(90).await;
+    let single = check_shares(Form::Single).await;
+    assert!(single.iter().any(|line| line.ends_with("isend measured transmit 0 1280 20")), "{single:#?}");
+    assert_eq!(check_shares(Form::Wholes).await, single);
+    assert_eq!(check_shares(Form::Changes).await, single);
+}
+
+async fn check_shares(form: Form) -> Vec<String> {
+    let mut site = Site { form, ..Site::new(90).await };
     site.run(60, None).await;
     site.begin_with(0.0).await;
     let made = site.make().await;
@@ -384,6 +426,7 @@ async fn shares_are_what_each_sent_and_add_up_to_the_counters() {
     assert!(rows.keys().all(|name| !name.starts_with("job")), "{rows:#?}");
     // Nothing goes back.
     assert!(site.rows(LEAF[1], 4, 30.0).await.is_empty());
+    everything(&site).await
 }
 
 #[tokio::test]
@@ -433,7 +476,12 @@ async fn the_largest_contributors_have_names_and_what_they_are_of() {
 
 #[tokio::test]
 async fn what_arrives_late_is_made_again() {
-    let mut site = Site::new(90).await;
+    for form in [Form::Single, Form::Wholes] {
+        check_late(Site { form, ..Site::new(90).await }).await;
+    }
+}
+
+async fn check_late(mut site: Site) {
     // Nothing of bob is there.
     site.run(60, Some(1)).await;
     site.begin_with(20.0).await;
@@ -460,7 +508,12 @@ async fn what_arrives_late_is_made_again() {
 
 #[tokio::test]
 async fn another_server_goes_on_where_one_ended() {
-    let mut site = Site::new(60).await;
+    for form in [Form::Single, Form::Wholes, Form::Changes] {
+        check_another(Site { form, ..Site::new(60).await }).await;
+    }
+}
+
+async fn check_another(mut site: Site) {
     site.run(30, None).await;
     site.begin_with(0.0).await;
     let first = site.make().await;

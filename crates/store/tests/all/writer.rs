@@ -4,7 +4,7 @@ use crate::batches::{SECOND, START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::{Batch, Job, JobRank, JobSetting, MpiOpCell, MpiRankBin, Values};
+use throughline_sample::wire::{Batch, Job, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiRankBin, Values};
 use throughline_store::{Content, Database, Entry, Sender, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -18,6 +18,28 @@ async fn fresh() -> (Database, Client, Writer) {
     let client = database.connect().await.unwrap();
     let writer = Writer::new(database.clone());
     (database, client, writer)
+}
+
+#[tokio::test]
+async fn peers_of_one_record_become_one_row() {
+    let (_, client, mut writer) = fresh().await;
+    let mut batch = batch_of_everything();
+    batch.mpi_peers[0].is_whole = Some(true);
+    batch.mpi_peers[0].cells.push(MpiPeerCell { peer: 9, bytes: u64::MAX, messages: 0 });
+    batch.mpi_traffic[0].is_whole = Some(false);
+    writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
+    let row =
+        client.query_one("SELECT is_whole, peers, bytes, messages FROM mpi_rank_peers", &[]).await.unwrap();
+    assert!(row.get::<_, bool>(0));
+    assert_eq!(row.get::<_, Vec<i32>>(1), [3, 9]);
+    assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, Vec<i64>>(3)), (vec![81920, i64::MAX], vec![10, 0]));
+    let row =
+        client.query_one("SELECT is_whole, peers, bytes, kind FROM mpi_node_traffic", &[]).await.unwrap();
+    assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<i32>>(1)), (false, vec![3]));
+    assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, &str>(3)), (vec![81920], "modelled"));
+    for table in ["mpi_peers", "mpi_traffic"] {
+        assert_eq!(count(&client, table).await, 0, "{table}");
+    }
 }
 
 #[tokio::test]

@@ -117,6 +117,17 @@ async fn traffic(client: &Client) {
         world = NODES * RANKS,
     );
     client.batch_execute(&sql).await.unwrap();
+    if std::env::var_os("THROUGHLINE_SINGLE_PEERS").is_none() {
+        let arrays = "
+            INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers,
+                                          bytes, messages)
+                SELECT time, job_id, node_id, operation, kind, direction, epoch, since, source, true, array_agg(peer ORDER BY peer),
+                       array_agg(bytes ORDER BY peer), array_agg(messages ORDER BY peer)
+                FROM mpi_traffic GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
+            TRUNCATE mpi_traffic;
+            ANALYZE mpi_node_traffic";
+        client.batch_execute(arrays).await.unwrap();
+    }
 }
 
 /// Operations and peers of each rank, each 10 s for five minutes.
@@ -248,8 +259,8 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     let mut client = database.connect().await.unwrap();
     fabric(&client).await;
     traffic(&client).await;
-    let rows: i64 = client.query_one("SELECT count(*) FROM mpi_traffic", &[]).await.unwrap().get(0);
-    println!("{HOSTS} hosts, {JOBS} jobs, {rows} rows of traffic; memory before: {}", memory());
+    let rows: i64 = client.query_one("SELECT count(*) FROM mpi_traffic_rows", &[]).await.unwrap().get(0);
+    println!("{HOSTS} hosts, {JOBS} jobs, {rows} cells of traffic; memory before: {}", memory());
     assert!(windows(&mut client).await >= 3);
     let wrong =
         "SELECT count(*) FROM (SELECT sum(bytes) AS sum, max(counted_bytes) AS counted FROM link_shares

@@ -326,6 +326,7 @@ pub fn peers(run: &Run, seconds: i64, rank: u32, kind: &str, cells: &[(u32, u64,
         kind: kind.into(),
         source: "pmpi".into(),
         cells: cells.iter().map(cell).collect(),
+        is_whole: Some(false),
     };
     Batch { node: run.hosts[0].into(), mpi_peers: vec![all], ..Batch::default() }
 }
