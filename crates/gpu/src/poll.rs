@@ -11,11 +11,13 @@ use crate::frame::{GpuPoll, Poll};
 /// Stands in for the code of a field that a library left alone; no code of NVML.
 pub const NOT_ANSWERED: u32 = u32::MAX;
 
-/// Whether a poll read anything at all.
+/// Whether a GPU answered at all. One that has nothing to count answers, too: a GPU without links whose PCIe counters are too narrow
+/// says so of each field.
 #[must_use]
-pub fn read_something(poll: &Poll) -> bool {
+pub fn is_answered(poll: &Poll) -> bool {
+    const ANSWERS: [Code; 3] = [Code::SUCCESS, Code::NOT_SUPPORTED, Code::PCIE_COUNTER_TOO_NARROW];
     let fields = poll.gpus.iter().flat_map(|gpu| gpu.link_fields.iter().chain(&gpu.pcie_fields));
-    fields.into_iter().any(|value| Code(value.code) == Code::SUCCESS)
+    fields.into_iter().any(|value| ANSWERS.contains(&Code(value.code)))
 }
 
 /// The states of all links as of one poll, to see that one changed.

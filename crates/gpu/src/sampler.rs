@@ -18,7 +18,7 @@ use nix::unistd;
 
 use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
 use crate::nvml::NvmlOptions;
-use crate::poll::{LinkStates, monotonic_nanoseconds, read_something};
+use crate::poll::{LinkStates, is_answered, monotonic_nanoseconds};
 use crate::privileges;
 use crate::reader::Reader;
 use crate::vendor::Vendor;
@@ -186,7 +186,7 @@ fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWrit
         reader.poll(poll);
         poll.overruns = schedule.overruns;
         survey_due = states.changed(poll);
-        empty_polls = if read_something(poll) { 0 } else { empty_polls + 1 };
+        empty_polls = if is_answered(poll) { 0 } else { empty_polls + 1 };
         out.write(&frame)?;
         if empty_polls >= EMPTY_POLLS_BEFORE_GIVING_UP {
             let text = format!(

@@ -49,6 +49,17 @@ fn a_driver_that_refuses_is_named_with_the_remedy() {
 }
 
 #[test]
+fn a_gpu_with_nothing_to_count_is_read_on_and_no_fault() {
+    // No links, and PCIe counters of 32 bits that the site doesn't have unfolded: an H200 in a virtual machine.
+    let bench = Bench::scenario("pcie-only", "")
+        .with(|config| (config.unfold_pcie, config.interval) = (false, Duration::from_millis(10)))
+        .start();
+    let status = bench.until_status(|status| status.polls >= 10);
+    assert_eq!((status.state, status.starts, status.gpus), (State::Running, 1, 4));
+    assert_eq!(ends(&status).len(), 0, "{:?}", status.ends);
+}
+
+#[test]
 fn a_node_without_gpus_is_well_and_one_that_gets_a_gpu_is_read() {
     let mut bench = Bench::text("driver 1.0\n").start();
     let status = bench.until_status(|status| status.ends.contains_key(&End::NoGpu));
