@@ -1,5 +1,6 @@
 /* Copies pinned memory to the GPU or from it, in pieces: traffic of a known size and direction for hardware/gpu.sh.
- *   copy BYTES to|from   prints how many bytes went.
+ *   copy BYTES   reads a direction a line, "to" or "from", and prints how many bytes went when they have gone.
+ * A context is made once, before the first copy: making one holds up other calls of the driver.
  * The CUDA driver is opened at run time; declarations are our own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -39,12 +40,12 @@ static void check(int code, const char *what)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3 || (strcmp(argv[2], "to") != 0 && strcmp(argv[2], "from") != 0)) {
-		fprintf(stderr, "usage: copy BYTES to|from\n");
+	if (argc != 2) {
+		fprintf(stderr, "usage: copy BYTES, with directions on standard input\n");
 		return 64;
 	}
-	unsigned long long bytes = strtoull(argv[1], NULL, 10), done = 0, device_memory = 0;
-	int is_to = strcmp(argv[2], "to") == 0;
+	unsigned long long bytes = strtoull(argv[1], NULL, 10), device_memory = 0;
+	char line[16];
 	library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library) {
 		fprintf(stderr, "%s\n", dlerror());
@@ -66,12 +67,17 @@ int main(int argc, char **argv)
 	check(set_current(context), "cuCtxSetCurrent");
 	check(alloc(&device_memory, PIECE), "cuMemAlloc");
 	check(alloc_host(&host_memory, PIECE), "cuMemAllocHost");
-	for (; done < bytes; done += PIECE) {
-		if (is_to)
-			check(to_device(device_memory, host_memory, PIECE), "cuMemcpyHtoD");
-		else
-			check(to_host(host_memory, device_memory, PIECE), "cuMemcpyDtoH");
+	while (fgets(line, sizeof line, stdin)) {
+		unsigned long long done = 0;
+		int is_to = strcmp(line, "to\n") == 0;
+		for (; done < bytes; done += PIECE) {
+			if (is_to)
+				check(to_device(device_memory, host_memory, PIECE), "cuMemcpyHtoD");
+			else
+				check(to_host(host_memory, device_memory, PIECE), "cuMemcpyDtoH");
+		}
+		printf("%llu\n", done);
+		fflush(stdout);
 	}
-	printf("%llu\n", done);
 	return 0;
 }

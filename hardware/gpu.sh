@@ -6,13 +6,15 @@
 #   1 chip and start   2 fields and links   3 PCIe of a known copy   4 a second profiler   5 another user
 #   6 latency, CPU, clocks   7 a sampler that is killed
 # They are tests of crates/gpu named hardware and hardware_cupti. Environment: THROUGHLINE_CUPTI_LIBRARY is the path of a
-# libcupti.so of CUDA 12.6 to 13.1 (else NVIDIA's package from the Python Package Index), THROUGHLINE_AGENT an agent that is
-# built already, THROUGHLINE_CHECK_SECONDS how long its processor time is taken (default 30).
+# libcupti.so of CUDA 12.6 to 13.1 (else NVIDIA's package from the Python Package Index), THROUGHLINE_CHECK_SECONDS how long the
+# agent's processor time is taken (default 30). On a machine without Rust, THROUGHLINE_AGENT is an agent that is built already, and
+# THROUGHLINE_CHECKS the test program of crates/gpu (`cargo test --release --no-run -p throughline-gpu` names it), with
+# throughline-gpu-sampler where it was built.
 set -eu
 cd "$(dirname "$0")/.."
 report=${1:-gpu-report.txt}
 seconds=${THROUGHLINE_CHECK_SECONDS:-30}
-bytes=17179869184 # 16 GiB, a third of a second on a Gen5 slot
+bytes=68719476736 # 64 GiB, some 1.2 seconds on a Gen5 slot
 most=470          # seconds of all checks
 folder=$(mktemp -d)
 # An agent that a failure left running.
@@ -20,7 +22,7 @@ trap '[ ! -f "$folder/pid" ] || kill "$(cat "$folder/pid")" 2>/dev/null || true;
 
 command -v nvidia-smi >/dev/null || { echo "hardware/gpu.sh: there is no nvidia-smi: install the driver" >&2; exit 69; }
 [ -n "${THROUGHLINE_AGENT-}" ] || cargo build --release --quiet -p throughline-agent
-cargo test --release --quiet --no-run -p throughline-gpu
+[ -n "${THROUGHLINE_CHECKS-}" ] || cargo test --release --quiet --no-run -p throughline-gpu
 cc -O2 -o "$folder/copy" hardware/copy.c -ldl
 # Another user must be able to run it, wherever the repository lies.
 cp "${THROUGHLINE_AGENT:-target/release/throughline-agent}" "$folder/agent"
@@ -28,33 +30,54 @@ chmod 755 "$folder" "$folder/agent"
 agent=$folder/agent
 begin=$(date +%s)
 
+# The test program, limited to so many seconds.
+checks() {
+    limit=$1; shift
+    if [ -n "${THROUGHLINE_CHECKS-}" ]; then
+        timeout "$limit" "$THROUGHLINE_CHECKS" "$@"
+    else
+        timeout "$limit" cargo test --release --quiet -p throughline-gpu --test all -- "$@"
+    fi
+}
 # One check: a test of a module, its output without the harness's own lines.
 check() {
     left=$((begin + most - $(date +%s)))
     [ "$left" -gt 0 ] || { echo "  left out, the time is over: $1 $2"; return 0; }
     [ "$left" -lt 120 ] || left=120
     status=0
-    timeout "$left" cargo test --release --quiet -p throughline-gpu --test all -- --ignored --nocapture --exact "$1::$2" \
-        >"$folder/said" 2>&1 || status=$?
+    checks "$left" --ignored --nocapture --exact "$1::$2" >"$folder/said" 2>&1 || status=$?
     grep -v '^running \|^test \|^$' "$folder/said" || true
     [ "$status" -eq 0 ] || echo "  FAILED: $1 $2 (status $status)"
 }
-# The same for one that has copies made while it waits: it writes the direction of each, and is told when it is done.
+# The same for one that has copies made while it waits: it writes the direction of each, and is told when it is done. One
+# program makes them all: to begin one would hold up the readings.
 copying() {
-    rm -f "$THROUGHLINE_COPY_READY" "$THROUGHLINE_COPY_DONE"
+    rm -f "$THROUGHLINE_COPY_READY" "$THROUGHLINE_COPY_DONE" "$folder/orders"
+    mkfifo "$folder/orders"
+    "$folder/copy" "$bytes" <"$folder/orders" >"$folder/copied" 2>&1 &
+    copier=$!
+    exec 3>"$folder/orders"
     check "$1" "$2" >"$folder/copies" &
     watcher=$!
+    ordered=0
     while kill -0 "$watcher" 2>/dev/null; do
         if [ -f "$THROUGHLINE_COPY_READY" ]; then
             direction=$(cat "$THROUGHLINE_COPY_READY")
             rm "$THROUGHLINE_COPY_READY"
-            "$folder/copy" "$bytes" "$direction" >/dev/null || echo "  the copy $direction the GPU failed"
+            ordered=$((ordered + 1))
+            order "$direction" || true
+            while [ "$(grep -c '^[0-9]*$' "$folder/copied")" -lt "$ordered" ] && kill -0 "$copier" 2>/dev/null; do sleep 0.05; done
+            [ "$(grep -c '^[0-9]*$' "$folder/copied")" -ge "$ordered" ] || echo "  the copy $direction the GPU failed: $(head -n 1 "$folder/copied")"
             : >"$THROUGHLINE_COPY_DONE"
         fi
-        sleep 0.1
+        sleep 0.05
     done
+    exec 3>&-
+    wait "$copier" || true
     cat "$folder/copies"
 }
+# A copier that has ended reads no more: that is no end of the script.
+order() { (trap '' PIPE; echo "$1" >&3) 2>/dev/null; }
 # Processor time of a process and its children, milliseconds.
 processor() {
     for one in "$1" $(cat /proc/"$1"/task/*/children 2>/dev/null); do

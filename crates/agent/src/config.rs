@@ -171,7 +171,7 @@ impl Default for Nvml {
             interval_seconds: Seconds::from_millis(1000),
             survey_interval_seconds: Seconds::from_millis(60_000),
             unfold_pcie: false,
-            gpm: false,
+            gpm: true,
         }
     }
 }

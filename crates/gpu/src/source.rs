@@ -64,7 +64,7 @@ impl Default for GpuConfig {
             interval: Duration::from_secs(1),
             survey_interval: Duration::from_secs(60),
             unfold_pcie: false,
-            gpm: false,
+            gpm: true,
             pace: Pace::default(),
             program: PathBuf::from("/proc/self/exe"),
         }

@@ -213,9 +213,9 @@ fn pcie(config: &Config, batch: &Batch) -> Finding {
         batch.coverage.iter().any(|coverage| coverage.reasons.contains_key("pcie_counter_too_narrow"));
     if narrow && !config.nvml.unfold_pcie {
         let remedy = if config.nvml.gpm {
-            "these GPUs have no GPM: set nvml.unfold_pcie = true"
+            "these GPUs have no GPM (Hopper and later have it): set nvml.unfold_pcie = true"
         } else {
-            "set nvml.gpm = true on Hopper and later, else nvml.unfold_pcie = true"
+            "remove nvml.gpm = false on Hopper and later, else set nvml.unfold_pcie = true"
         };
         let text = "left out: the counters have 32 bits and wrap within a second";
         return finding("PCIe bytes", "nvml", Grade::Absent, text).remedy(remedy);

@@ -189,7 +189,7 @@ fn doctor_finds_what_can_be_read_and_what_not() {
     assert!(grades(&well, "ok").iter().any(|what| what == "links"), "{well}");
     let narrow =
         well["checks"].as_array().unwrap().iter().find(|check| check["what"] == "PCIe bytes").unwrap();
-    assert!(narrow["remedy"].as_str().unwrap().contains("nvml.gpm = true"), "{narrow}");
+    assert!(narrow["remedy"].as_str().unwrap().contains("nvml.unfold_pcie = true"), "{narrow}");
     let output = gpu(&Node::bare().with_gpus("faults"), &["doctor"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");

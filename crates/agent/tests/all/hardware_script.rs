@@ -61,9 +61,9 @@ fn all_seven_checks_are_made_and_reported_in_their_order() {
         "found by start",
         "== 2 fields",
         "found by each_field_answers_with_a_code_and_what_is_absent_is_reported",
-        "== 3 pinned copies of 17179869184 bytes",
+        "== 3 pinned copies of 68719476736 bytes",
         // There is no CUDA driver here.
-        "  the copy to the GPU failed\n",
+        "  the copy to the GPU failed: libcuda.so.1: ",
         "found by a_copy_shows_in_pcie_bytes",
         "found by copy",
         "== 4 a second profiler",

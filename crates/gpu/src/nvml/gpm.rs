@@ -1,8 +1,8 @@
 //! GPU Performance Monitoring (Hopper and later): PCIe bytes where the counters are too narrow.
 //!
 //! GPM gives the mean rate between two samples that the caller keeps; rate and time between them make bytes, which are
-//! summed up here. Numbers and layouts are facts of `nvml.h`. Only where the site requests it: it is not known which
-//! profilers of users it disturbs.
+//! summed up here. Numbers and layouts are facts of `nvml.h`. On an H200, Nsight Compute and CUPTI's PM Sampling went on beside
+//! it (docs/GPU.md).
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
 use std::ffi::{c_char, c_uint, c_void};

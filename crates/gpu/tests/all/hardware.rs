@@ -168,13 +168,20 @@ fn a_poll_takes_so_long() {
     });
 }
 
-/// PCIe bytes of the first GPU now, by whatever the options read: sent, received.
-fn pcie(reader: &mut NvmlReader<'_>) -> Option<(u64, u64)> {
+/// PCIe bytes of the first GPU now, by whatever the options read.
+struct Pcie {
+    sent: u64,
+    received: u64,
+    /// How often the sums began anew so far.
+    restarts: u64,
+}
+
+fn pcie(reader: &mut NvmlReader<'_>) -> Option<Pcie> {
     let mut poll = Poll::default();
     reader.poll(&mut poll);
-    let read =
-        |field| poll.gpus.first()?.pcie_fields.iter().find(|value| value.field == field)?.unsigned().ok();
-    Some((read(PCIE_TX_BYTES)?, read(PCIE_RX_BYTES)?))
+    let gpu = poll.gpus.first()?;
+    let read = |field| gpu.pcie_fields.iter().find(|value| value.field == field)?.unsigned().ok();
+    Some(Pcie { sent: read(PCIE_TX_BYTES)?, received: read(PCIE_RX_BYTES)?, restarts: gpu.pcie_restarts })
 }
 
 /// As long as a reader may wait, and what it reads then.
@@ -209,12 +216,14 @@ fn a_copy_shows_in_pcie_bytes() {
                 copies.make(direction, || between(reader));
                 rest(reader);
                 let after = pcie(reader).unwrap();
-                let grown = (after.0.checked_sub(before.0), after.1.checked_sub(before.1));
-                let (Some(sent), Some(received)) = grown else {
-                    println!("  {name}: the sums began anew during the copy");
-                    return;
-                };
-                copies.report(name, direction, sent, received);
+                if after.restarts > before.restarts {
+                    let times = after.restarts - before.restarts;
+                    println!(
+                        "  {name}, {direction}: readings came too late, the sums began anew {times} times"
+                    );
+                    continue;
+                }
+                copies.report(name, direction, after.sent - before.sent, after.received - before.received);
             }
         });
     }

@@ -37,7 +37,11 @@ impl Copies {
             meanwhile();
         }
         std::fs::remove_file(&self.done).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        // What the GPU's counters lag behind.
+        let begin = Instant::now();
+        while begin.elapsed() < std::time::Duration::from_millis(100) {
+            meanwhile();
+        }
     }
 
     /// Prints what was counted of it: what the GPU sent, and what it received.
