@@ -114,6 +114,11 @@ impl Database {
         Self { writer, reader, place, tls: None, passwords: None, is_pooled: false }.with_session_settings()
     }
 
+    /// For tests: the same, used as behind a pooler.
+    pub(crate) fn pooled(&self) -> Self {
+        Self { is_pooled: true, ..self.clone() }
+    }
+
     /// The same server, another database and another role for both ways; for setting up.
     pub(crate) fn with(&self, name: &str, role: &str) -> Self {
         let mut other = self.clone();

@@ -53,6 +53,11 @@ pub async fn empty_database() -> Database {
     create(cluster, EMPTY_TEMPLATE).await
 }
 
+/// The same database, of which nothing relies on a session.
+pub fn behind_pooler(database: &Database) -> Database {
+    database.pooled()
+}
+
 /// The programs of PostgreSQL, put into the prefix first where the machine has none.
 ///
 /// # Panics

@@ -32,7 +32,8 @@ impl Drop for Running {
     }
 }
 
-fn batch(node: &str, time: i64, tick: i64) -> Batch {
+/// A reading of a node's GPU at a time.
+pub fn batch(node: &str, time: i64, tick: i64) -> Batch {
     let uuid = format!("GPU-{node}");
     let link = |number: u32| {
         let mut values = Values::default();

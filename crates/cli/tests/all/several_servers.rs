@@ -16,8 +16,10 @@ use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event, Job, JobRank};
 use throughline_spool::{Class, Config, Spool};
 use throughline_store::testing::Replicated;
-use throughline_store::{Database, check_session};
+use throughline_store::{Content, Database, Entry, Writer, check_session};
 use tokio_util::sync::CancellationToken;
+
+use crate::remote_write;
 
 /// Generous: the test waits for conditions.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -62,6 +64,16 @@ impl Serve {
     }
 
     fn start(&mut self) {
+        let end = Instant::now() + DEADLINE;
+        // While it was away another process may have had its port for a moment.
+        while !self.has_started() {
+            let log = std::fs::read_to_string(&self.log).unwrap();
+            assert!(!self.collect.is_empty() && Instant::now() < end, "{log}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn has_started(&mut self) -> bool {
         let log = std::fs::File::options().create(true).append(true).open(&self.log).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_throughline"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("THROUGHLINE__")) {
@@ -74,14 +86,16 @@ impl Serve {
         let child = child.args(["serve", "--log-level", "info", "--config"]).arg(&self.config);
         let mut child = child.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        self.child = Some(child);
         let mut address = |role: &str| {
             let start = format!("listening {role}=");
-            let line = lines.find_map(|line| line.unwrap().strip_prefix(&start).map(str::to_owned));
-            line.unwrap_or_else(|| panic!("{}", std::fs::read_to_string(&self.log).unwrap()))
+            lines.find_map(|line| line.unwrap().strip_prefix(&start).map(str::to_owned))
         };
-        self.query = address("query");
-        self.collect = address("collect");
+        let Some((query, collect)) = address("query").zip(address("collect")) else {
+            child.wait().unwrap();
+            return false;
+        };
+        (self.query, self.collect, self.child) = (query, collect, Some(child));
+        true
     }
 
     fn kill(&mut self) {
@@ -254,6 +268,7 @@ async fn whoever_dies_nothing_is_lost_and_readers_go_on() {
     let error = check_session(&pooled).await.unwrap_err().to_string();
     assert!(error.contains("database.direct_url"), "{error}");
 
+    write_through_pooler(&group).await;
     let mut first = Serve::new(&group, "first");
     wait_for("upkeep by the first", async || first.does_upkeep().await).await;
     let mut second = Serve::new(&group, "second");
@@ -338,6 +353,28 @@ fn unknown_faults(servers: &[&Serve]) {
             }
         }
     }
+}
+
+/// What the writer does beyond plain COPYs: rows that are there already go through temporary tables.
+async fn write_through_pooler(group: &Replicated) {
+    let database = Database::behind_pooler(&group.pooled_url()).unwrap();
+    let mut writers = [Writer::new(database.clone()), Writer::new(database)];
+    let now = throughline_daemon::Clock::new().now();
+    let entry = |spool: u128, sequence: u64, seconds: i64| Entry {
+        spool_id: uuid::Uuid::from_u128(spool),
+        sequence,
+        content: Content::Batch(remote_write::batch("staged", now - seconds * 1_000_000_000, 100 - seconds)),
+        sender: throughline_store::Sender::default(),
+    };
+    let stored = writers[0].write(&[entry(1, 1, 9), entry(1, 2, 8)]).await.unwrap();
+    let again = writers[1].write(&[entry(2, 1, 9), entry(2, 2, 7)]).await.unwrap();
+    let repeated = writers[0].write(&[entry(1, 2, 8), entry(1, 3, 6)]).await.unwrap();
+    assert_eq!((stored.quarantined, again.quarantined, repeated.quarantined), (0, 0, 0));
+    assert_eq!((stored.duplicates, again.duplicates, repeated.duplicates), (0, 0, 1));
+    assert!(again.rows < stored.rows, "{} and {} rows", stored.rows, again.rows);
+    let client = Database::from_url(&group.direct_url()).unwrap().connect().await.unwrap();
+    let count = "SELECT count(*) FROM nvlink_counters";
+    assert_eq!(client.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 4, "one row a reading");
 }
 
 /// Each event is stored once, and the job ended once.

@@ -164,7 +164,8 @@ const SENT: &str = "throughline_nvlink_transmit_bytes_total";
 
 #[tokio::test]
 async fn both_forms_have_the_same_series_and_samples() {
-    let reader = Arc::new(Reader::new(seeded().await, Limits::default()));
+    let database = seeded().await;
+    let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
     let queries = || {
         vec![
             query(&[(MatchType::Equal, NAME, SENT)], ""),
@@ -187,6 +188,10 @@ async fn both_forms_have_the_same_series_and_samples() {
     };
     let whole = answers(&reader, queries(), ResponseType::Samples).await;
     assert_eq!(whole, answers(&reader, queries(), ResponseType::StreamedXorChunks).await);
+    let pooled = Arc::new(Reader::new(testing::behind_pooler(&database), Limits::default()));
+    for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
+        assert_eq!(whole, answers(&pooled, queries(), form).await);
+    }
 
     let at = |tick: i64| (START + tick * 10) * 1000;
     let sent: Points = (0..13).map(|tick| (at(tick), tick as f64 * 100.0)).collect();

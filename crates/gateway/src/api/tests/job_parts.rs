@@ -3,8 +3,13 @@
 use super::seed::{self, Run, START_MS};
 use super::*;
 use serde_json::json;
+use throughline_store::testing;
 
 async fn seeded() -> Router {
+    api_on(database().await)
+}
+
+async fn database() -> Database {
     let database = seed::fabric().await;
     let run = Run { number: 7, user: "ada", start: 0, end: Some(60), hosts: vec!["n2", "n10"] };
     let live = Run { number: 71, user: "bob", start: 10, end: None, hosts: vec!["n2"] };
@@ -17,7 +22,7 @@ async fn seeded() -> Router {
         seed::peers(&run, 30, 3, "logical", &[(0, 9, 1)]),
     ];
     seed::write(&database, 2, batches).await;
-    api_on(database)
+    database
 }
 
 #[tokio::test]
@@ -93,6 +98,21 @@ async fn endings_regions_traffic_and_links_of_a_job() {
     assert_eq!(get(&router, "/jobs/slurm:7.0@1000/link-peaks").await, links);
     let error = refused(&router, "/jobs/slurm:8.0@1000/traffic").await;
     assert!(error.starts_with("404 not_found: no job slurm:8.0@1000"), "{error}");
+}
+
+#[tokio::test]
+async fn behind_a_pooler_answers_are_the_same() {
+    let database = database().await;
+    let (router, pooled) = (api_on(database.clone()), api_on(testing::behind_pooler(&database)));
+    let job = "/jobs/slurm:7.0@1000";
+    let parts = ["", "/traffic", "/link-peaks?seconds=60", "/link-peaks?seconds=60", "/ranks", "/regions"];
+    for part in parts {
+        let path = format!("{job}{part}");
+        assert_eq!(get(&pooled, &path).await, get(&router, &path).await, "{path}");
+    }
+    let error = refused(&pooled, "/jobs/slurm:8.0@1000/traffic").await;
+    assert!(error.starts_with("404 not_found"), "{error}");
+    assert!(get(&pooled, "/status").await["jobs"].is_array());
 }
 
 #[tokio::test]
