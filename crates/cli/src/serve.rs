@@ -250,7 +250,9 @@ async fn serve(
     let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
-    let health = ServeHealth::new(databases.main.clone(), databases.read.clone(), metrics.clone(), has);
+    // Without readers nobody looks at a replica.
+    let read = if config.query.enabled { databases.read.clone() } else { databases.main.clone().into() };
+    let health = ServeHealth::new(databases.main.clone(), read, metrics.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
         let server = query::Server::with_health(
