@@ -5,6 +5,7 @@
 use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
 use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
+use crate::live::LiveJobs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -42,7 +43,7 @@ impl Sender {
     }
 
     /// Signs a batch.
-    fn sign(&mut self, batch: &mut Batch) {
+    pub fn sign(&mut self, batch: &mut Batch) {
         self.order += 1;
         batch.node.clone_from(&self.node);
         batch.boot_id.clone_from(&self.boot_id);
@@ -99,19 +100,35 @@ pub struct Batcher {
     row_rules: BTreeMap<&'static str, RowRules>,
     recorder: Option<Recorder>,
     folder: Option<Folder>,
+    live: LiveJobs,
 }
 
 impl Batcher {
     /// A batcher without inputs.
     pub fn new(sender: Sender, last: Arc<LastValues>, metrics: SelfMetrics) -> Self {
         let (inputs, row_rules) = (StreamMap::new(), BTreeMap::new());
-        Self { sender, last, metrics, inputs, row_rules, recorder: None, folder: None }
+        Self {
+            sender,
+            last,
+            metrics,
+            inputs,
+            row_rules,
+            recorder: None,
+            folder: None,
+            live: LiveJobs::default(),
+        }
     }
 
     /// What MPI ranks report is folded to rows at these intervals.
     #[must_use]
     pub fn with_folding(self, intervals: Intervals) -> Self {
         Self { folder: Some(Folder::new(intervals)), ..self }
+    }
+
+    /// Which jobs have their rows each second.
+    #[must_use]
+    pub fn with_live(self, live: LiveJobs) -> Self {
+        Self { live, ..self }
     }
 
     /// By which rules each source's readings become rows; its rounds report them.
@@ -159,7 +176,9 @@ impl Batcher {
                 },
                 _ = tick.tick() => {
                     if let Some(folder) = &mut self.folder {
-                        gathering.add(folder.due(utc_nanoseconds()));
+                        let now = utc_nanoseconds();
+                        gathering.add(folder.due(now));
+                        gathering.add(folder.live(&self.live.now(now)));
                     }
                     true
                 }

@@ -271,6 +271,18 @@ impl Folder {
         batch
     }
 
+    /// Rows of jobs that somebody looks at, as of what their ranks reported last, whatever the interval.
+    pub fn live(&mut self, jobs: &[String]) -> Batch {
+        let mut batch = Batch::default();
+        for key in jobs {
+            if let Some(job) = self.jobs.get_mut(key) {
+                job.fold();
+                batch.mpi_node_cells.extend(job.cells.newest_record(key));
+            }
+        }
+        batch
+    }
+
     fn close(&mut self, edge: i64, into: &mut Batch) {
         let interval = self.intervals.rank;
         for (key, job) in &mut self.jobs {

@@ -6,8 +6,10 @@
 use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceSpace};
 use crate::config::{Config, Places};
 use crate::control::Control;
+use crate::detail::{self, Details};
 use crate::health::AgentHealth;
 use crate::latest::LastValues;
+use crate::live::LiveJobs;
 use crate::placement;
 use crate::privileges::HiddenProcesses;
 use crate::recorder::Recording;
@@ -41,6 +43,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let delivery = &config.delivery;
     let sink =
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
+    let (requests, requested) = mpsc::channel(detail::WAITING_MAX);
+    let sink = sink.with_detail(requests);
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let quarantine =
         config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
@@ -51,10 +55,12 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         SelfMetrics::default(),
         Arc::new(LastValues::new(enabled, config.http.job_owners)),
     );
-    let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
+    let batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
         .with_row_rules(sources::row_rules(config))
         .with_folding(config.mpi.intervals())
         .with_recorder(recording.recorder().cloned());
+    let live = LiveJobs::default();
+    let mut batcher = batcher.with_live(live.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
     let control =
@@ -76,6 +82,18 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(self_metrics::NAME, receiver);
     let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
+    let details = Details::new(
+        recording.clone(),
+        spool.clone(),
+        Sender::new(&places.node),
+        live,
+        metrics.clone(),
+        stop.clone(),
+    );
+    // Without it the agent measures all the same.
+    let details = details.start(requested);
+    let details =
+        details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
     let outbox = Outbox::start(spool.clone(), quarantine, sink);
     let shipped = outbox.shipped();
     let health = AgentHealth::new(
@@ -127,6 +145,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
             records,
             stop.clone(),
         )),
+        details,
         outbox,
         http: tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(parts)), http_stop.clone())),
         http_stop,
@@ -146,6 +165,7 @@ struct Tasks {
     placement: JoinHandle<()>,
     batcher: JoinHandle<()>,
     self_metrics: JoinHandle<()>,
+    details: Option<std::thread::JoinHandle<()>>,
     outbox: Outbox,
     http: JoinHandle<()>,
     http_stop: CancellationToken,
@@ -161,6 +181,12 @@ impl Tasks {
         // Both end by themselves: the one on the stop signal, the other when all channels are closed.
         ended("self-metrics", self.self_metrics).await;
         ended("batcher", self.batcher).await;
+        // On a thread that may wait. It appends nothing after the stop signal.
+        if let Some(details) = self.details
+            && let Ok(Err(_)) = tokio::task::spawn_blocking(|| details.join()).await
+        {
+            tracing::error!("the thread of detail ended badly");
+        }
         self.outbox.drain().await;
         self.http_stop.cancel();
         ended("http", self.http).await;

@@ -3,6 +3,7 @@
 //! It must not do I/O, nor know the database. Fields that a later server adds are skipped when an answer is read.
 
 pub mod broadcast;
+pub mod detail;
 mod job_state;
 pub mod jobs;
 pub mod lanes;
@@ -21,4 +22,4 @@ pub const VERSION_HEADER: &str = "throughline-api-version";
 
 /// Version of the API, `MAJOR.MINOR`. A new path or field is a new minor version; a client works with servers of its own
 /// major version and at least its own minor one.
-pub const VERSION: &str = "1.4";
+pub const VERSION: &str = "1.5";

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use throughline_client::Connection;
-use throughline_client::job::{diff, export, list, matrix, report, show, top, trace, waits};
+use throughline_client::job::{diff, export, list, matrix, record, report, show, top, trace, waits};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -10,6 +10,7 @@ Examples:
   throughline job list                    the newest jobs
   throughline job list --running --user ada
   throughline job show last               the newest job on one page
+  throughline job record last --wait      fetch its last ten minutes in full resolution from its nodes
   throughline job report last             what is to be said of it, in ten lines
   throughline job waits last              who waited for whom, in seconds
   throughline job top                     jobs that run, live
@@ -44,6 +45,8 @@ pub enum Command {
     List(list::Options),
     /// One job on a page: what slows it down, ranks, operations, regions, links, and what is worth knowing
     Show(show::Options),
+    /// Fetches full resolution, which stays on the nodes for an hour, into the database
+    Record(record::Options),
     /// Some lines on a job that has ended, for a file beside its output
     Report(report::Options),
     /// What of its time in MPI was waiting for other ranks, and for whom
@@ -69,6 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::List(options) => list::run(&server, options),
         Command::Show(options) => show::run(&server, options),
+        Command::Record(options) => record::run(&server, options),
         Command::Report(options) => report::run(&server, options),
         Command::Waits(options) => waits::run(&server, options),
         Command::Top(options) => top::run(&server, options),

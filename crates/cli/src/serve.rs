@@ -260,7 +260,7 @@ async fn serve(
             databases.read.clone(),
             limits,
             &access,
-            config.query.thresholds.thresholds()?,
+            (config.query.thresholds.thresholds()?, config.detail.limits()?),
             Arc::new(health.clone()),
             vec![Arc::new(series.clone())],
         )?;

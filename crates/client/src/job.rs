@@ -6,6 +6,7 @@ pub mod list;
 pub mod matrix;
 pub mod name;
 mod output;
+pub mod record;
 pub mod report;
 pub mod show;
 pub mod summary;

@@ -47,6 +47,13 @@ impl Connection {
     }
 }
 
+/// What is requested.
+#[derive(Clone, Copy, Debug)]
+enum Method {
+    Get,
+    Post,
+}
+
 /// A server and what it takes to query it. Connections stay open between requests.
 #[derive(Debug)]
 pub struct Server {
@@ -88,7 +95,20 @@ impl Server {
     /// # Errors
     /// See [`Error`].
     pub fn get<T: DeserializeOwned>(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<T, Error> {
-        let mut response = self.send(parts, query)?;
+        let response = self.send(Method::Get, parts, query)?;
+        self.read(parts, response)
+    }
+
+    /// The answer to `POST /api/v1/PARTS?QUERY` without a body.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn post<T: DeserializeOwned>(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<T, Error> {
+        let response = self.send(Method::Post, parts, query)?;
+        self.read(parts, response)
+    }
+
+    fn read<T: DeserializeOwned>(&self, parts: &[&str], mut response: Response<Body>) -> Result<T, Error> {
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).reader();
         serde_json::from_reader(std::io::BufReader::new(body)).map_err(|error| match error.is_io() {
             true => self.unreachable(error.to_string()),
@@ -101,17 +121,30 @@ impl Server {
     /// # Errors
     /// See [`Error`].
     pub fn stream(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<impl Read + use<>, Error> {
-        Ok(self.send(parts, query)?.into_body().into_reader())
+        Ok(self.send(Method::Get, parts, query)?.into_body().into_reader())
     }
 
     /// Sends the request and checks the head of the answer.
-    fn send(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<Response<Body>, Error> {
-        let mut request = self.agent.get(format!("{}{}", self.settings.server, path(parts)));
-        request = request.query_pairs(query.iter().copied());
-        if let Some(token) = &self.settings.token {
-            request = request.header(header::AUTHORIZATION, token.authorization());
-        }
-        let mut response = request.call().map_err(|error| self.failed(error))?;
+    fn send(&self, method: Method, parts: &[&str], query: &[(&str, &str)]) -> Result<Response<Body>, Error> {
+        let url = format!("{}{}", self.settings.server, path(parts));
+        let token = self.settings.token.as_ref().map(|token| token.authorization());
+        let sent = match method {
+            Method::Get => {
+                let mut request = self.agent.get(url).query_pairs(query.iter().copied());
+                if let Some(token) = &token {
+                    request = request.header(header::AUTHORIZATION, token);
+                }
+                request.call()
+            }
+            Method::Post => {
+                let mut request = self.agent.post(url).query_pairs(query.iter().copied());
+                if let Some(token) = &token {
+                    request = request.header(header::AUTHORIZATION, token);
+                }
+                request.send_empty()
+            }
+        };
+        let mut response = sent.map_err(|error| self.failed(error))?;
         let status = response.status();
         let version = response
             .headers()

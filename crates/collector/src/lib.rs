@@ -16,6 +16,7 @@
 mod accept;
 mod bounds;
 mod committer;
+mod detail;
 #[cfg(feature = "simulated")]
 pub mod direct;
 mod identity;
@@ -45,6 +46,7 @@ use accept::{Accepting, Gate, Registry};
 pub use accept::Socket;
 pub use bounds::SPOOLS_PER_SENDER;
 pub use committer::{CommitError, Committer, Leaser};
+pub use detail::{DetailOrders, NoDetail};
 pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};
 pub use limits::Limits;
@@ -100,14 +102,17 @@ pub struct Access {
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
 /// metrics of the whole process are also written to the database, as those of `node`. Each committer has a connection of its
-/// own, and the entries of a spool always go through the same one.
+/// own, and the entries of a spool always go through the same one. Requests for detail of `orders` are sent to the agents that are
+/// connected.
 ///
 /// # Errors
 /// The listener breaks, or there is no committer.
+#[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
 pub async fn run<C: Committer>(
     listener: TcpListener,
     committers: Vec<C>,
     leaser: Arc<dyn Leaser>,
+    orders: impl DetailOrders,
     access: Access,
     metrics: SelfMetrics,
     node: String,
@@ -123,8 +128,11 @@ pub async fn run<C: Committer>(
     let own_stop = stop.clone();
     tokio::spawn(own::send(node, metrics.clone(), refused.clone(), queue.clone(), memory.clone(), own_stop));
     let registry = Registry::new(access.limits, metrics.clone());
+    let routes = detail::Routes::default();
+    tokio::spawn(detail::run(routes.clone(), orders, stop.clone()));
     let service = service::Service::new(
         queue,
+        routes,
         memory,
         leaser,
         access.token,

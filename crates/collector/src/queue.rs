@@ -100,6 +100,7 @@ pub(crate) fn refusal(spool_id: Uuid, sequence: u64, status: &Status) -> PutResp
         spool_id: bytes::Bytes::copy_from_slice(spool_id.as_bytes()),
         acknowledged: 0,
         refusal: Some(Refusal { sequence, reason: status.message().to_owned() }),
+        detail: None,
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use throughline_daemon::{Clock, SelfMetrics, Token};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
-use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
+use throughline_delivery::{DETAIL_KEY, LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
 use throughline_sample::Message;
 use throughline_sample::admission::{Rejection, is_deceptive};
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::accept::{Peer, StreamPlace, sender};
 use crate::bounds::{LogLimit, SpoolBudget};
+use crate::detail::Routes;
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::limits::{STREAMS_MAX, STREAMS_PER_SENDER};
@@ -32,6 +33,7 @@ use crate::{Leaser, SOURCE};
 
 pub(crate) struct Service {
     queue: Queues,
+    routes: Routes,
     memory: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
@@ -49,6 +51,7 @@ impl Service {
     #[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
     pub fn new(
         queue: Queues,
+        routes: Routes,
         memory: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
         token: Option<Token>,
@@ -62,6 +65,7 @@ impl Service {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         Self {
             queue,
+            routes,
             memory,
             streams,
             leaser,
@@ -119,11 +123,13 @@ impl Collect for Service {
             identity,
             number: self.next_stream.fetch_add(1, Relaxed),
             queue: self.queue.clone(),
+            routes: self.routes.clone(),
             memory: self.memory.clone(),
             acks,
             accept: self.accept,
             ended: Arc::default(),
             takes_refusals: request.metadata().contains_key(REFUSALS_KEY),
+            takes_detail: request.metadata().get(DETAIL_KEY).map(|value| value == "1"),
             refused: self.refused.clone(),
             metrics: self.metrics.clone(),
             logged: self.logged.clone(),
@@ -138,6 +144,7 @@ impl Collect for Service {
         tokio::spawn(async move {
             count(&metrics);
             let acks = stream.acks.clone();
+            let (routes, number) = (stream.routes.clone(), stream.number);
             if let Err(status) = stream.read(request.into_inner(), stop).await {
                 metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
                 if logged.is_due(&sender) {
@@ -146,6 +153,7 @@ impl Collect for Service {
                 // A sender that reads no answers does not get this one either.
                 let _ = acks.try_send(Err(status));
             }
+            routes.leave(number);
             drop((place, stream_place));
             count(&metrics);
         });
@@ -195,6 +203,7 @@ struct Stream {
     identity: Identity,
     number: u64,
     queue: Queues,
+    routes: Routes,
     memory: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
     accept: AcceptTimes,
@@ -202,6 +211,8 @@ struct Stream {
     ended: Arc<AtomicBool>,
     /// Whether its sender understands that one entry is refused and the stream continues.
     takes_refusals: bool,
+    /// Whether requests for detail go over it; `None` for a sender that does not understand them.
+    takes_detail: Option<bool>,
     refused: Arc<RefusedSenders>,
     metrics: SelfMetrics,
     logged: Arc<LogLimit>,
@@ -270,6 +281,11 @@ impl Stream {
                     continue;
                 }
             };
+            if let Content::Batch(batch) = &entry.content
+                && !batch.node.is_empty()
+            {
+                self.routes.enter(self.number, &batch.node, &self.acks, self.takes_detail);
+            }
             let (acks, ended) = (self.acks.clone(), self.ended.clone());
             let takes_refusals = self.takes_refusals;
             let sender = Sender { stream: self.number, acks, ended, takes_refusals, _memory: permit };

@@ -340,6 +340,6 @@ fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
         let spool_id = bytes::Bytes::copy_from_slice(spool_id.as_bytes());
         // A sender that is gone sends again elsewhere; one that does not read its answers tries another
         // session after a while.
-        let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged, refusal: None }));
+        let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged, refusal: None, detail: None }));
     }
 }

@@ -19,7 +19,7 @@ use crate::sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, 
 use crate::tls::TlsFiles;
 use crate::unix;
 use crate::wire::collect_client::CollectClient;
-use crate::wire::{PutRequest, PutResponse};
+use crate::wire::{DetailRequest, PutRequest, PutResponse};
 
 /// Time for a connection, and for the stream to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +36,9 @@ pub(crate) const TOKEN_KEY: &str = "delivery.token_file";
 
 /// Metadata of a stream whose sender understands [`crate::wire::Refusal`]; see `collect.proto`.
 pub const REFUSALS_KEY: &str = "throughline-refusals";
+
+/// Metadata of a stream whose sender takes requests for detail: 1 over this stream, 0 over another one; see `collect.proto`.
+pub const DETAIL_KEY: &str = "throughline-detail";
 
 /// A URL that entries cannot be sent to.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct GrpcSink {
     /// The one in use, of all clones.
     present: Arc<AtomicUsize>,
     token_file: Option<PathBuf>,
+    /// Takes the collector's requests for detail.
+    detail: Option<mpsc::Sender<DetailRequest>>,
 }
 
 /// One address.
@@ -121,7 +126,8 @@ impl GrpcSink {
             return Err(UrlError::None);
         }
         let first = fastrand::usize(..addresses.len());
-        Ok(Self { addresses: addresses.into(), present: Arc::new(AtomicUsize::new(first)), token_file: None })
+        let present = Arc::new(AtomicUsize::new(first));
+        Ok(Self { addresses: addresses.into(), present, token_file: None, detail: None })
     }
 
     /// The place of the address in use.
@@ -142,6 +148,13 @@ impl GrpcSink {
     #[must_use]
     pub fn with_token(self, token_file: Option<PathBuf>) -> Self {
         Self { token_file, ..self }
+    }
+
+    /// Passes the collector's requests for detail on. What a full channel does not take is requested again with the next
+    /// stream.
+    #[must_use]
+    pub fn with_detail(self, requests: mpsc::Sender<DetailRequest>) -> Self {
+        Self { detail: Some(requests), ..self }
     }
 
     /// What goes with each request.
@@ -193,6 +206,12 @@ impl GrpcSink {
         if on_refusal == OnRefusal::Continue {
             request.metadata_mut().insert(REFUSALS_KEY, MetadataValue::from_static("1"));
         }
+        // Once: the stream of refused entries gets none.
+        let detail = self.detail.clone().filter(|_| on_refusal == OnRefusal::Continue);
+        if self.detail.is_some() {
+            let value = if detail.is_some() { "1" } else { "0" };
+            request.metadata_mut().insert(DETAIL_KEY, MetadataValue::from_static(value));
+        }
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(request)).await;
         let mut responses = match opened {
             Ok(Ok(response)) => response.into_inner(),
@@ -209,6 +228,14 @@ impl GrpcSink {
                     item = responses.message() => item,
                 };
                 let (item, last) = match item {
+                    Ok(Some(PutResponse { detail: Some(request), .. })) => {
+                        if let Some(requests) = &detail
+                            && requests.try_send(request).is_err()
+                        {
+                            tracing::debug!("a request for detail finds no place");
+                        }
+                        continue;
+                    }
                     Ok(Some(response)) => match answer(response) {
                         Some(answer) => (Ok(answer), false),
                         None => {

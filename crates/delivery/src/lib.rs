@@ -21,7 +21,7 @@ mod unix;
 
 pub use backoff::Backoff;
 pub use endpoint::{COLLECT_SOCKET, Endpoint};
-pub use grpc::{GrpcSink, REFUSALS_KEY, UrlError};
+pub use grpc::{DETAIL_KEY, GrpcSink, REFUSALS_KEY, UrlError};
 pub use lease::{LEASE_LONGEST, LEASE_SHORTEST, Leases};
 pub use listing::print_refused;
 pub use outbox::{Outbox, SpoolSection};

@@ -214,6 +214,7 @@ pub async fn guard(
         },
         None => None,
     };
+    request.extensions_mut().insert(reader.clone());
     if let Some(held) = held.clone() {
         request.extensions_mut().insert(held);
     }

@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use throughline_query::NoConnection;
-use throughline_store::Error;
+use throughline_store::{DetailRefusal, Error};
 
 /// What is wrong, and what to do.
 #[derive(Debug, Serialize)]
@@ -98,6 +98,19 @@ impl ApiError {
     pub fn internal(message: impl Into<String>) -> ApiError {
         let remedy = "the server's log has more; please report it";
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message, remedy)
+    }
+}
+
+impl From<DetailRefusal> for ApiError {
+    fn from(refusal: DetailRefusal) -> ApiError {
+        let (status, code) = match refusal.reason {
+            "off" => (StatusCode::FORBIDDEN, "forbidden"),
+            "unknown" => (StatusCode::NOT_FOUND, "not_found"),
+            "span" => (StatusCode::PAYLOAD_TOO_LARGE, "over_limit"),
+            _ => (StatusCode::TOO_MANY_REQUESTS, "over_limit"),
+        };
+        let error = ApiError::new(status, code, refusal.message, &refusal.remedy);
+        ApiError { limit: refusal.limit.map(str::to_owned), ..error }
     }
 }
 

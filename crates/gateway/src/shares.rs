@@ -36,6 +36,16 @@ pub enum Reader {
     Address(IpAddr),
 }
 
+impl std::fmt::Display for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reader::Local(user) => write!(f, "local:{user}"),
+            Reader::Proxied(user) => write!(f, "proxy:{user}"),
+            Reader::Address(address) => write!(f, "address:{address}"),
+        }
+    }
+}
+
 impl Reader {
     /// By an address.
     #[must_use]

@@ -5,7 +5,7 @@
 //! * [`Pool`]: connections, bounded in number and time. [`ReadPath`]: to the primary, or to a read replica.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
-//! * [`broadcast`]: what each rank got in broadcasts.
+//! * [`broadcast`]: what each rank got in broadcasts. [`detail`]: requests for full resolution.
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
@@ -24,6 +24,7 @@
 
 pub mod broadcast;
 pub mod clocks;
+pub mod detail;
 pub mod events;
 pub mod evidence;
 pub mod fabric;

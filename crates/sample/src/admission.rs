@@ -51,13 +51,15 @@ pub enum Rejection {
     Spool,
     /// A quota of its user, job or sender is used up.
     Quota,
+    /// It is marked as requested detail, and nobody requested it.
+    Detail,
     /// The database refuses it, alone, for good.
     Database,
 }
 
 impl Rejection {
     /// All of them, so that each has a series from the start.
-    pub const ALL: [Rejection; 13] = [
+    pub const ALL: [Rejection; 14] = [
         Rejection::TimePast,
         Rejection::TimeFuture,
         Rejection::Name,
@@ -70,6 +72,7 @@ impl Rejection {
         Rejection::Lease,
         Rejection::Spool,
         Rejection::Quota,
+        Rejection::Detail,
         Rejection::Database,
     ];
 
@@ -89,6 +92,7 @@ impl Rejection {
             Rejection::Lease => "lease",
             Rejection::Spool => "spool",
             Rejection::Quota => "quota",
+            Rejection::Detail => "detail",
             Rejection::Database => "database",
         }
     }

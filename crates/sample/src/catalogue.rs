@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 30] = [
+pub const HYPERTABLES: [&str; 38] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -320,6 +320,22 @@ pub const HYPERTABLES: [&str; 30] = [
     "nvlink_blocks",
     "link_shares",
     "link_share_minutes",
+    "detail_mpi_ops",
+    "detail_mpi_peers",
+    "detail_mpi_regions",
+    "detail_mpi_pvars",
+    "detail_host_ports",
+    "detail_nvlink",
+    "detail_gpu_pcie",
+    "detail_gpu_pm",
+];
+
+/// Tables of detail on demand that have the columns of another one.
+pub const DETAIL_TABLES: [(&str, Table); 4] = [
+    ("detail_host_ports", Table::HostPortCounters),
+    ("detail_nvlink", Table::NvlinkCounters),
+    ("detail_gpu_pcie", Table::GpuPcieCounters),
+    ("detail_gpu_pm", Table::GpuPmCounters),
 ];
 
 /// The metric with this number, `None` for a number that this build does not know.

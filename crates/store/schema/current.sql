@@ -1,4 +1,4 @@
--- The schema of version 40, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 41, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -67,6 +67,231 @@ CREATE TABLE crawler_term (
 );
 CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (subnet_id, ended_at);
 CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (subnet_id) WHERE (ended_at IS NULL);
+
+-- Readings of GPUs' PCIe traffic, on demand; as gpu_pcie_counters.
+CREATE TABLE detail_gpu_pcie (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    transmit_bytes bigint,
+    receive_bytes bigint,
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('detail_gpu_pcie', by_range('time', INTERVAL '01:00:00'));
+
+-- Samples of GPUs' performance monitors, on demand; as gpu_pm_counters.
+CREATE TABLE detail_gpu_pm (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    nvlink_transmit_bytes bigint,
+    nvlink_receive_bytes bigint,
+    pcie_read_bytes bigint,
+    pcie_write_bytes bigint,
+    nvlink_transmit_peak_bytes_per_second bigint,
+    nvlink_receive_peak_bytes_per_second bigint,
+    pcie_read_peak_bytes_per_second bigint,
+    pcie_write_peak_bytes_per_second bigint,
+    samples bigint,
+    void_samples bigint,
+    buffer_overflows bigint,
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('detail_gpu_pm', by_range('time', INTERVAL '01:00:00'));
+
+-- Readings of hosts' own adapter ports, on demand; as host_port_counters.
+CREATE TABLE detail_host_ports (
+    time timestamptz NOT NULL,
+    host_port_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    port_data_transmitted_bytes bigint,
+    port_data_received_bytes bigint,
+    port_packets_transmitted bigint,
+    port_packets_received bigint,
+    unicast_packets_transmitted bigint,
+    unicast_packets_received bigint,
+    multicast_packets_transmitted bigint,
+    multicast_packets_received bigint,
+    port_transmit_wait bigint,
+    symbol_error bigint,
+    link_error_recovery bigint,
+    link_downed bigint,
+    port_errors_received bigint,
+    port_receive_remote_physical_errors bigint,
+    port_receive_switch_relay_errors bigint,
+    port_discards_transmitted bigint,
+    port_constraint_errors_transmitted bigint,
+    port_constraint_errors_received bigint,
+    local_link_integrity_errors bigint,
+    excessive_buffer_overrun_errors bigint,
+    vl15_dropped bigint,
+    rate_bytes_per_second bigint,
+    state_id bigint,
+    physical_state_id bigint,
+    pcie_bytes_per_second bigint,
+    PRIMARY KEY (host_port_id, "time")
+);
+SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '01:00:00'));
+
+-- MPI operations of a rank as of the end of one bin of 100 ms, on demand: the cells that changed in it, cumulative
+-- since epoch, as mpi_rank_rows has all of them. The view mpi_op_rows has a row for each cell.
+CREATE TABLE detail_mpi_ops (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    operations text[] NOT NULL,
+    size_classes_bytes bigint[] NOT NULL,
+    regions text[] NOT NULL,
+    algorithms text[] NOT NULL,
+    algorithm_sources text[] NOT NULL,
+    calls bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    longest_nanoseconds bigint[] NOT NULL,
+    wait_nanoseconds bigint[] NOT NULL,
+    received_bytes bigint[] NOT NULL,
+    least_nanoseconds bigint[] NOT NULL,
+    -- Of the record: tells apart several of one rank and time. The same record is there once, however often it was
+    -- requested.
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, "time", digest)
+);
+SELECT create_hypertable('detail_mpi_ops', by_range('time', INTERVAL '01:00:00'));
+
+-- Traffic from a rank to others, on demand: peers that changed, cumulative since epoch, element n of each array is of
+-- the same peer.
+CREATE TABLE detail_mpi_peers (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    kind text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    peers bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    messages bigint[] NOT NULL,
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, kind, epoch, "time", digest)
+);
+SELECT create_hypertable('detail_mpi_peers', by_range('time', INTERVAL '01:00:00'));
+
+-- Performance variables of ranks, on demand; as mpi_pvars.
+CREATE TABLE detail_mpi_pvars (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    name text NOT NULL,
+    element integer NOT NULL,
+    source text NOT NULL,
+    variable_class text NOT NULL,
+    value double precision NOT NULL,
+    PRIMARY KEY (job_id, rank, name, element, "time")
+);
+SELECT create_hypertable('detail_mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+
+-- Annotated regions of a rank, on demand: those that changed, cumulative since epoch, element n of each array is of the
+-- same region.
+CREATE TABLE detail_mpi_regions (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    regions text[] NOT NULL,
+    visits bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    own_nanoseconds bigint[] NOT NULL,
+    mpi_calls bigint[] NOT NULL,
+    mpi_nanoseconds bigint[] NOT NULL,
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, "time", digest)
+);
+SELECT create_hypertable('detail_mpi_regions', by_range('time', INTERVAL '01:00:00'));
+
+-- Readings of GPUs' links, on demand; as nvlink_counters.
+CREATE TABLE detail_nvlink (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    transmit_bytes bigint[],
+    receive_bytes bigint[],
+    replay_errors bigint[],
+    recovery_errors bigint[],
+    crc_errors bigint[],
+    speed_bytes_per_second bigint[],
+    up bigint[],
+    malformed_packet_errors bigint[],
+    buffer_overrun_errors bigint[],
+    receive_errors bigint[],
+    remote_errors bigint[],
+    general_errors bigint[],
+    link_integrity_errors bigint[],
+    transmit_discards bigint[],
+    recovery_failures bigint[],
+    effective_errors bigint[],
+    symbol_errors bigint[],
+    effective_ber_per_1e18 bigint[],
+    symbol_ber_per_1e18 bigint[],
+    fec_corrected_blocks bigint[],
+    fec_most_symbols bigint[],
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('detail_nvlink', by_range('time', INTERVAL '01:00:00'));
+
+-- Requests for records in full resolution that stay on the nodes. detail_request_node has what became of each.
+CREATE TABLE detail_request (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    requested_at timestamptz NOT NULL DEFAULT now(),
+    -- Whose quota it counts against: local:UID, proxy:USER, address:IP, or server for its own.
+    requested_by text NOT NULL,
+    -- person, live (somebody looks at the job), job_end (it ended badly), verdict, alert.
+    reason text NOT NULL,
+    -- Records of this job; NULL for readings of the nodes' ports and GPUs.
+    job_id integer,
+    since timestamptz NOT NULL,
+    until timestamptz NOT NULL,
+    -- Of cumulative records within such a time the last was requested; 0 for all that there are. Of a live one the
+    -- time between rows.
+    resolution_seconds double precision NOT NULL,
+    -- Most records of each node.
+    records_max bigint NOT NULL,
+    -- What has not arrived by then is given up.
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (id)
+);
+CREATE INDEX detail_request_by_job ON detail_request (job_id, requested_at);
+CREATE INDEX detail_request_by_time ON detail_request (requested_at);
+
+-- What became of a request on each of its nodes.
+CREATE TABLE detail_request_node (
+    request_id bigint NOT NULL,
+    node_id integer NOT NULL,
+    -- waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.
+    state text NOT NULL DEFAULT 'waiting'::text,
+    -- Of an agent that was stopped meanwhile the present one: an answer is that of one attempt.
+    attempt bigint,
+    -- Records of the present attempt that have arrived.
+    records bigint NOT NULL DEFAULT 0,
+    -- Time of the oldest block that the recorder had: what was before it is gone.
+    recorded_from timestamptz,
+    -- Spots of the recorder that could not be read; each costs up to a minute.
+    damaged bigint NOT NULL DEFAULT 0,
+    -- Why not all came: off, failed (the recorder), agent (too old for it), limit, expired. NULL where all did.
+    refusal text,
+    -- The same for people, with what to do.
+    remark text,
+    sent_at timestamptz,
+    done_at timestamptz,
+    PRIMARY KEY (request_id, node_id),
+    FOREIGN KEY (request_id) REFERENCES detail_request(id) ON DELETE CASCADE
+);
+CREATE INDEX detail_request_node_open ON detail_request_node (request_id) WHERE (state = ANY (ARRAY['waiting'::text, 'sent'::text, 'receiving'::text]));
 
 -- The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only
 -- after this one has not reported it for a while.
@@ -3267,9 +3492,18 @@ FROM mpi_rank_rows m
 CROSS JOIN LATERAL unnest(
     m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
     m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+UNION ALL
+SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
+       m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
+       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision
+FROM detail_mpi_ops m
+CROSS JOIN LATERAL unnest(
+    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
+    m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
     c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least);
 COMMENT ON VIEW mpi_op_rows IS
-    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, and those of mpi_rank_rows. Cumulative since epoch.';
+    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, those of mpi_rank_rows, and of detail on demand. Cumulative since epoch.';
 
 CREATE OR REPLACE VIEW mpi_op_series AS
 SELECT time, NULL::timestamptz AS since, job_id, NULL::integer AS node_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch,

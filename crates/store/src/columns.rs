@@ -4,7 +4,7 @@
 
 use tokio_postgres::{Error, Transaction};
 
-use throughline_sample::catalogue::{Metric, Table, Unit};
+use throughline_sample::catalogue::{DETAIL_TABLES, Metric, Table, Unit};
 
 /// The SQL type of a metric's column.
 fn sql_type(table: Table, metric: &Metric) -> String {
@@ -27,10 +27,11 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
     };
     let mut statements = Vec::new();
     // self_stats has the names in a column.
-    for table in Table::ALL.into_iter().filter(|table| *table != Table::SelfStats) {
-        for metric in table.metrics().iter().filter(|metric| !is_there(table.name(), metric.name)) {
+    let tables = Table::ALL.into_iter().filter(|table| *table != Table::SelfStats);
+    for (name, table) in tables.map(|table| (table.name(), table)).chain(DETAIL_TABLES) {
+        for metric in table.metrics().iter().filter(|metric| !is_there(name, metric.name)) {
             let kind = sql_type(table, metric);
-            statements.push(format!("ALTER TABLE {} ADD COLUMN {} {kind};", table.name(), metric.name));
+            statements.push(format!("ALTER TABLE {name} ADD COLUMN {} {kind};", metric.name));
         }
     }
     transaction.batch_execute(&statements.concat()).await?;

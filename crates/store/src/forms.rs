@@ -36,6 +36,8 @@ pub enum Keep {
     Readings,
     /// `retention.minutes_seconds`.
     Minutes,
+    /// `retention.detail_seconds`.
+    Detail,
     /// As the rows of another table, without which these are not used.
     With(&'static str),
 }
@@ -206,6 +208,10 @@ impl TableForm {
         Self { form: Form::Packed, keep: Keep::With(table), ..self }
     }
 
+    const fn on_demand(self) -> Self {
+        Self { keep: Keep::Detail, ..self }.assuming("only where requested")
+    }
+
     /// The form of a table; `None` for one that is no hypertable of ours.
     pub fn of(table: &str) -> Option<&'static TableForm> {
         FORMS.iter().find(|form| form.table == table)
@@ -283,6 +289,14 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("link_share_minutes", |s| s.ports() * CONTRIBUTORS / 60.0, |_| 191.0)
         .minutes()
         .assuming("4 contributors on each port"),
+    readings("detail_mpi_ops", NONE, |_| 0.0).on_demand(),
+    readings("detail_mpi_peers", NONE, |_| 0.0).on_demand(),
+    readings("detail_mpi_regions", NONE, |_| 0.0).on_demand(),
+    readings("detail_mpi_pvars", NONE, |_| 0.0).on_demand(),
+    readings("detail_host_ports", NONE, |_| 0.0).on_demand(),
+    readings("detail_nvlink", NONE, |_| 0.0).on_demand(),
+    readings("detail_gpu_pcie", NONE, |_| 0.0).on_demand(),
+    readings("detail_gpu_pm", NONE, |_| 0.0).on_demand(),
 ];
 
 #[cfg(test)]

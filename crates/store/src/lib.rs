@@ -23,6 +23,7 @@ mod cluster;
 mod columns;
 mod copy;
 mod database;
+mod detail;
 mod error;
 mod export;
 mod forms;
@@ -52,6 +53,10 @@ pub use cluster::{
     review_settings,
 };
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
+pub use detail::{
+    DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal, DetailSubject, LIVE_SECONDS,
+    NewDetail, lift_job, request_detail,
+};
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};
 pub use forms::{FORMS, Form, Keep, Site, TableForm};

@@ -142,6 +142,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 39, name: "hour_rows", sql: include_str!("../migrations/V039__hour_rows.sql") },
     Migration { version: 40, name: "peer_arrays", sql: include_str!("../migrations/V040__peer_arrays.sql") },
+    Migration { version: 41, name: "detail", sql: include_str!("../migrations/V041__detail.sql") },
 ];
 
 /// What a call of [`migrate`] did.

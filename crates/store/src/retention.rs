@@ -20,31 +20,48 @@ const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// Detail on demand is retained for a day unless configured: long enough for whoever requested it, and short because it is a
+/// hundred times what is stored anyway.
+const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
+
 /// How long rows are retained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     default: Duration,
     minutes: Duration,
+    detail: Duration,
     rows: Option<Duration>,
     tables: BTreeMap<String, Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { default: DEFAULT_RAW, minutes: DEFAULT_MINUTES, rows: None, tables: BTreeMap::new() }
+        Self {
+            default: DEFAULT_RAW,
+            minutes: DEFAULT_MINUTES,
+            detail: DEFAULT_DETAIL,
+            rows: None,
+            tables: BTreeMap::new(),
+        }
     }
 }
 
 impl Retention {
     /// The same time for all tables.
     pub fn for_all(keep: Duration) -> Self {
-        Self { default: keep, minutes: keep, rows: None, tables: BTreeMap::new() }
+        Self { default: keep, minutes: keep, detail: keep, rows: None, tables: BTreeMap::new() }
     }
 
     /// Another time for rollups.
     #[must_use]
     pub fn with_minutes(self, keep: Duration) -> Self {
         Self { minutes: keep, ..self }
+    }
+
+    /// Another time for detail on demand.
+    #[must_use]
+    pub fn with_detail(self, keep: Duration) -> Self {
+        Self { detail: keep, ..self }
     }
 
     /// For how long readings of ports are rows; older ones are packed only.
@@ -91,6 +108,7 @@ impl Retention {
         }
         match TableForm::of(table).map(|form| form.keep) {
             Some(Keep::Minutes) => self.minutes,
+            Some(Keep::Detail) => self.detail,
             Some(Keep::With(other)) => self.of(other),
             Some(Keep::Readings) | None => self.default,
         }

@@ -11,6 +11,7 @@
 //! away, or that refuses for a reason of its own, is an error to the caller, who retains the batches and tries again.
 
 mod claims;
+mod details;
 mod devices;
 mod entry;
 mod fence;
@@ -30,6 +31,7 @@ mod row_rules;
 mod row_tables;
 mod row_values;
 mod rows;
+mod rows_detail;
 mod rows_mpi;
 mod rows_trace;
 mod statements;
@@ -47,6 +49,7 @@ use uuid::Uuid;
 use crate::{Database, Error};
 
 use claims::Claims;
+use details::Details;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome};
 use hypertable_chunks::{Chunks, Late};
 pub(crate) use jobs::SETTLE_JOBS;
@@ -312,6 +315,7 @@ impl Session {
         }
         let mut ledger = Ledger::lock(&transaction, entries).await?;
         let fence = writes.fence(&transaction).await?;
+        let mut details = Details::lock(&transaction, entries, keys).await?;
         let mut work = Work::default();
         let mut rows = Rows::new();
         for (at, entry) in entries.iter().enumerate() {
@@ -343,6 +347,12 @@ impl Session {
                 Content::Batch(batch) if fence.leaves_out(entry.spool_id, batch, keys) => {
                     work.outcome.fenced += 1;
                 }
+                Content::Batch(batch) if batch.detail.is_some() => {
+                    let (less, rejected) = details.admit(batch, keys);
+                    work.reject(entry, &rejected);
+                    work.add(entry, Cow::Owned(less), claims, keys);
+                    work.written.last().into_iter().for_each(|written| details.note(written, keys));
+                }
                 Content::Batch(batch) => match chunks.admit(entry, batch, now, &mut work.chunks) {
                     Late::Deferred => {
                         deferred.insert(entry.spool_id);
@@ -366,13 +376,18 @@ impl Session {
         let mut stock = inventory::Inventory::default();
         for batch in &work.written {
             work.outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
-            stock.add(batch, keys).map_err(Failed::Data)?;
+            if batch.detail.is_none() {
+                stock.add(batch, keys).map_err(Failed::Data)?;
+            }
         }
         let due = reports.events(&work, &mut rows);
         claims.apply(&transaction).await?;
         work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
         std::mem::take(&mut work.rejected).write(&transaction).await?;
-        let written: Vec<&Batch> = work.written.iter().map(Cow::as_ref).collect();
+        details.write(&transaction).await?;
+        // What was requested is there for a while beside what is stored of the same time: nothing is made of it.
+        let written: Vec<&Batch> =
+            work.written.iter().map(Cow::as_ref).filter(|batch| batch.detail.is_none()).collect();
         let new_rules = row_rules.changed(&written);
         new_rules.write(&transaction).await?;
         // Last, behind every wait for other writers: upkeep waits for whoever got so far.
@@ -435,8 +450,8 @@ async fn write_rows(
     for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
         if buffer.rows() > 0 {
             written += match way {
-                Way::Direct => statements.copy(transaction, table, buffer).await?,
-                Way::Staged => statements.copy_staged(transaction, table, buffer).await?,
+                Way::Direct if !table.is_detail() => statements.copy(transaction, table, buffer).await?,
+                Way::Direct | Way::Staged => statements.copy_staged(transaction, table, buffer).await?,
             };
         }
     }

@@ -196,6 +196,11 @@ impl NodeCells {
         (!cells.is_empty()).then_some(MpiNodeCells { time, epoch: self.epoch, job_key, since, source, cells })
     }
 
+    /// The record of an interval that ended with the newest report; `None` where there is none since the last record.
+    pub fn newest_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
+        self.record(job_key, self.newest)
+    }
+
     /// The last record, of an interval that ended with the newest report.
     pub fn last_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
         // Times are stored in microseconds.

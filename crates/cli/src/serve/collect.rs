@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
-use throughline_store::{Database, Terms, Writer};
+use throughline_store::{Database, DetailQueue, Terms, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -88,8 +88,9 @@ impl Collect {
             // Watched by the threads that use it.
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let writers = (0..writers).map(|_| Writer::new(database.clone())).collect();
+            let orders = DetailQueue::new(database.clone());
             let terms = Arc::new(Mutex::new(Terms::new(database)));
-            throughline_collector::run(listener, writers, terms, access, metrics, node, stop).await
+            throughline_collector::run(listener, writers, terms, orders, access, metrics, node, stop).await
         });
         let result = work.await;
         drop(runtime);

@@ -1,11 +1,13 @@
 //! `server.toml`: what `throughline serve` does, and its bounds.
 
 mod database;
+mod detail;
 mod export;
 mod report;
 mod retention;
 
 pub use database::{DatabaseConfig, Databases};
+use detail::DetailConfig;
 use export::ExportConfig;
 use report::ReportConfig;
 use retention::{RETENTION_SECONDS_MAX, RetentionConfig, UpkeepConfig};
@@ -68,6 +70,8 @@ pub struct ServerConfig {
     pub report: ReportConfig,
     /// Role export.
     pub export: ExportConfig,
+    /// Detail on demand.
+    pub detail: DetailConfig,
     /// How long rows are kept.
     pub retention: RetentionConfig,
     /// Groups of hosts by patterns of their names.
@@ -339,6 +343,7 @@ impl ServerConfig {
         }
         self.query.limits()?;
         self.query.thresholds.thresholds()?;
+        self.detail.limits()?;
         self.report.check()?;
         self.export.check()?;
         self.upkeep_options().map(drop)

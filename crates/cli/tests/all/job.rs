@@ -55,10 +55,21 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // One that has ended has no number of its own any more.
+        if matches!(self.0.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
         let _ = kill(pid, Signal::SIGTERM);
         let _ = self.0.wait();
     }
+}
+
+/// The agent with this command.
+fn agent(command: &str, environment: &[(String, String)]) -> Command {
+    let mut agent = Command::new(program("throughline-agent", "throughline-agent"));
+    agent.arg(command).envs(environment.iter().cloned());
+    agent
 }
 
 /// Server, agent and database.
@@ -67,7 +78,9 @@ struct Stack {
     /// Of the database, for what the tests compare with.
     url: String,
     server: String,
-    _agent: Daemon,
+    collector: String,
+    agent: Daemon,
+    environment: Vec<(String, String)>,
     _server: Daemon,
 }
 
@@ -78,6 +91,11 @@ impl Stack {
 
     /// With these variables in the agent's environment.
     async fn start_with(variables: &[(&str, String)]) -> Self {
+        Self::start_as(&[], variables).await
+    }
+
+    /// With these variables in the server's environment and in the agent's.
+    async fn start_as(of_server: &[(&str, &str)], of_agent: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = throughline_store::testing::database().await;
         let socket = database.socket_folder().unwrap();
@@ -86,26 +104,26 @@ impl Stack {
         server.args(["serve", "--database-url", &url(throughline_store::WRITE_ROLE)]);
         server.env("THROUGHLINE__QUERY__LISTEN", "127.0.0.1:0");
         server.env("THROUGHLINE__COLLECT__LISTEN", "127.0.0.1:0");
+        server.envs(of_server.iter().copied());
         let (serve, [collector, query]) = Daemon::start(&mut server, ["collect", "query"]);
-        let mut agent = Command::new(program("throughline-agent", "throughline-agent"));
-        agent.arg("run");
-        for (key, value) in [
+        let collector = format!("http://{collector}");
+        let usual = [
             ("NODE", "n1".to_owned()),
             ("STATE_DIR", folder.path().join("agent").display().to_string()),
             ("RUN_DIR", folder.path().join("run").display().to_string()),
             ("HTTP__LISTEN", "127.0.0.1:0".to_owned()),
-            ("DELIVERY__COLLECTOR", format!("http://{collector}")),
+            ("DELIVERY__COLLECTOR", collector.clone()),
             ("DELIVERY__BATCH_INTERVAL_SECONDS", "0.1".to_owned()),
             ("NVML__ENABLED", "false".to_owned()),
             ("SYSFS__ENABLED", "false".to_owned()),
             ("MPI__SOCKET", folder.path().join("mpi.sock").display().to_string()),
-        ] {
-            agent.env(format!("THROUGHLINE__{key}"), value);
-        }
-        agent.envs(variables.iter().map(|(name, value)| (*name, value)));
-        let (agent, _) = Daemon::start(&mut agent, ["agent"]);
-        let url = url(throughline_store::READ_ROLE);
-        Self { url, server: format!("http://{query}"), folder, _agent: agent, _server: serve }
+        ];
+        let usual = usual.into_iter().map(|(key, value)| (format!("THROUGHLINE__{key}"), value));
+        let more = of_agent.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let environment: Vec<(String, String)> = usual.chain(more).collect();
+        let (agent, _) = Daemon::start(&mut agent("run", &environment), ["agent"]);
+        let (url, server) = (url(throughline_store::READ_ROLE), format!("http://{query}"));
+        Self { url, server, collector, folder, agent, environment, _server: serve }
     }
 
     fn job(&self, arguments: &[&str]) -> Output {
@@ -319,5 +337,6 @@ fn without_a_server_it_says_how_to_start_one() {
     }
 }
 
+mod detail;
 mod export;
 mod trace;

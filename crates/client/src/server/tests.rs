@@ -62,7 +62,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 fn versioned(status: &str, body: &str) -> String {
-    answer(status, "throughline-api-version: 1.4\r\n", body)
+    answer(status, "throughline-api-version: 1.5\r\n", body)
 }
 
 fn settings(server: String) -> Settings {
@@ -156,7 +156,7 @@ fn another_version_is_69_and_names_both() {
         let header = format!("throughline-api-version: {theirs}\r\n");
         let (status, message) = failure_of("200 OK", &header, "{}");
         assert_eq!(status, ExitStatus::Unavailable);
-        let both = format!("has version {theirs} of the API, and this program needs 1.4");
+        let both = format!("has version {theirs} of the API, and this program needs 1.5");
         assert!(message.contains(&both) && message.contains(remedy), "{message}");
     }
     let later = answer("200 OK", "throughline-api-version: 1.99\r\n", "{}");
@@ -170,8 +170,8 @@ fn an_answer_of_something_else_is_69_and_is_described() {
     for (status, headers, body, said) in [
         ("200 OK", "", "<html>", "it answers 200 OK with application/json"),
         ("302 Found", redirect, "", "it redirects to https://portal.example/login"),
-        ("200 OK", "throughline-api-version: 1.4\r\n", "<html>", "its answer to /api/v1/jobs does not fit"),
-        ("502 Bad Gateway", "throughline-api-version: 1.4\r\n", "<html>", "it answers /api/v1/jobs with 502"),
+        ("200 OK", "throughline-api-version: 1.5\r\n", "<html>", "its answer to /api/v1/jobs does not fit"),
+        ("502 Bad Gateway", "throughline-api-version: 1.5\r\n", "<html>", "it answers /api/v1/jobs with 502"),
     ] {
         let (exit, message) = failure_of(status, headers, body);
         assert_eq!(exit, ExitStatus::Unavailable);

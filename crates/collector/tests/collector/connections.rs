@@ -61,6 +61,7 @@ impl Collector {
             listener,
             vec![store.clone()],
             leaser,
+            throughline_collector::NoDetail,
             access,
             metrics.clone(),
             "server".into(),

@@ -31,6 +31,7 @@ async fn a_thousand_senders() {
         listener,
         vec![writer],
         terms,
+        throughline_collector::NoDetail,
         Access::default(),
         metrics.clone(),
         "n".into(),

@@ -92,7 +92,16 @@ impl Site {
         let access = Access { tls: Some(authority.files("localhost")), crawlers, ..Access::default() };
         let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-        let work = run(listener, writers, terms, access, metrics.clone(), "server".into(), stop.clone());
+        let work = run(
+            listener,
+            writers,
+            terms,
+            throughline_collector::NoDetail,
+            access,
+            metrics.clone(),
+            "server".into(),
+            stop.clone(),
+        );
         let task = tokio::spawn(work);
         Site { database, client, metrics, authority, url, stop, task }
     }

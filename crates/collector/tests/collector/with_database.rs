@@ -67,6 +67,7 @@ async fn two_collectors_store_each_entry_once() {
             listener,
             writers,
             terms,
+            throughline_collector::NoDetail,
             Access::default(),
             SelfMetrics::default(),
             name.into(),

@@ -120,7 +120,16 @@ async fn start_for(store: &Memory, address: Option<SocketAddr>, access: Access) 
     let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
     let leaser = Arc::new(store.clone());
     let writers = vec![store.clone(); WRITERS];
-    let work = run(listener, writers, leaser, access, metrics.clone(), "server".into(), stop.clone());
+    let work = run(
+        listener,
+        writers,
+        leaser,
+        throughline_collector::NoDetail,
+        access,
+        metrics.clone(),
+        "server".into(),
+        stop.clone(),
+    );
     let task = tokio::spawn(work);
     Collector { address, metrics, stop, task }
 }

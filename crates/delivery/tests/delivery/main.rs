@@ -138,7 +138,12 @@ impl Collect for Server {
         let acks = request.into_inner().map(move |message| {
             let message = message?;
             received.lock().unwrap().push(message.sequence);
-            Ok(PutResponse { spool_id: message.spool_id, acknowledged: message.sequence, refusal: None })
+            Ok(PutResponse {
+                spool_id: message.spool_id,
+                acknowledged: message.sequence,
+                refusal: None,
+                detail: None,
+            })
         });
         Ok(tonic::Response::new(Box::pin(acks)))
     }

@@ -43,6 +43,7 @@ impl Store {
             listener,
             vec![Writer::new(database.clone())],
             terms,
+            throughline_collector::NoDetail,
             Access::default(),
             SelfMetrics::default(),
             "n".into(),

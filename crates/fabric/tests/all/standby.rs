@@ -94,6 +94,7 @@ async fn the_second_takes_over_and_never_both_write() {
         listener,
         vec![writer],
         terms,
+        throughline_collector::NoDetail,
         access,
         metrics,
         "n".into(),

@@ -3,6 +3,7 @@
 use crate::api_error::DatabaseAbsent;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 use throughline_query::{ReadPath, at_primary as with_primary};
@@ -11,6 +12,10 @@ use throughline_query::{ReadPath, at_primary as with_primary};
 pub async fn at_primary(State(path): State<ReadPath>, request: Request, next: Next) -> Response {
     if !path.uses_replica() {
         return next.run(request).await;
+    }
+    // What is written is written there, and once.
+    if request.method() == Method::POST {
+        return with_primary(next.run(request)).await;
     }
     // Requests of the API have no body.
     let (parts, _) = request.into_parts();

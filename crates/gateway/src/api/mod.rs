@@ -6,6 +6,7 @@
 
 mod again;
 mod answer;
+mod detail_requests;
 mod events;
 mod fabric;
 mod fresh;
@@ -30,7 +31,11 @@ use axum::routing::get;
 use fresh::Fresh;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_daemon::SelfMetrics;
 use throughline_query::{Pool, ReadPath};
+use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_store::{Database, DetailLimits, DetailRefusal};
+use tokio::sync::Semaphore;
 use tokio_postgres::Client;
 
 /// How long a request waits for one of the connections.
@@ -38,6 +43,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How old an answer about the present may be that several are given.
 const FRESH: Duration = Duration::from_millis(900);
+
+/// Requests for detail that are written at a time: each has a connection of its own for some milliseconds.
+const WRITES_MAX: usize = 2;
 
 /// The contract.
 const DOCUMENT: &str = include_str!("../../openapi.yaml");
@@ -52,6 +60,17 @@ pub struct Api {
     fabric: fabric::FabricCache,
     live_jobs: Fresh<jobs::Live>,
     thresholds: Thresholds,
+    detail: Detail,
+}
+
+/// What may be requested of agents' recorders. Requests are the only thing that the API writes.
+#[derive(Debug)]
+struct Detail {
+    database: Database,
+    limits: DetailLimits,
+    metrics: SelfMetrics,
+    /// Requests that are being written.
+    parallel: Semaphore,
 }
 
 impl Api {
@@ -60,6 +79,12 @@ impl Api {
     pub fn new(path: impl Into<ReadPath>, limits: Limits) -> Api {
         let path = path.into();
         let place = path.primary().place().to_owned();
+        let detail = Detail {
+            database: path.primary().clone(),
+            limits: DetailLimits::default(),
+            metrics: SelfMetrics::default(),
+            parallel: Semaphore::new(WRITES_MAX),
+        };
         let pool = Pool::new(path, limits.parallel, limits.time).for_small_answers();
         Api {
             pool,
@@ -68,7 +93,17 @@ impl Api {
             fabric: fabric::FabricCache::default(),
             live_jobs: Fresh::new(FRESH),
             thresholds: Thresholds::default(),
+            detail,
         }
+    }
+
+    /// With a site's quotas of detail on demand; what is refused is counted.
+    #[must_use]
+    pub fn with_detail(self, limits: DetailLimits, metrics: SelfMetrics) -> Api {
+        for reason in DetailRefusal::REASONS {
+            metrics.add(reason, &DETAIL_REFUSALS, 0);
+        }
+        Api { detail: Detail { limits, metrics, ..self.detail }, ..self }
     }
 
     /// With a site's thresholds.
@@ -154,6 +189,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/link-lanes", get(jobs::link_lanes))
         .route("/jobs/{job}/operations", get(jobs::operations))
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
+        .route("/jobs/{job}/detail", get(detail_requests::of_job).post(detail_requests::request_job))
+        .route("/nodes/{host}/detail", get(detail_requests::of_node).post(detail_requests::request_node))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || ApiError::method())
         .layer(again)

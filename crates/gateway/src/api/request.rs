@@ -2,6 +2,7 @@
 //! nobody took is an error, so that a misspelt one is not just ignored.
 
 use crate::api_error::ApiError;
+use crate::shares::Reader;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -35,6 +36,8 @@ pub struct ApiRequest {
     pub headers: HeaderMap,
     /// When it came, milliseconds since 1970.
     pub now: i64,
+    /// Who sent it.
+    reader: Option<Reader>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ApiRequest {
@@ -58,11 +61,17 @@ impl<S: Send + Sync> FromRequestParts<S> for ApiRequest {
             taken: Mutex::default(),
             headers: parts.headers.clone(),
             now: throughline_daemon::Clock::new().now() / 1_000_000,
+            reader: parts.extensions.get::<Reader>().cloned(),
         })
     }
 }
 
 impl ApiRequest {
+    /// Whose quota it counts against.
+    pub fn user(&self) -> String {
+        self.reader.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    }
+
     /// A part of the address.
     pub fn path(&self, name: &str) -> &str {
         self.path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
@@ -201,6 +210,7 @@ mod tests {
             taken: Mutex::default(),
             headers: HeaderMap::new(),
             now: 1_000_000_000_000,
+            reader: None,
         }
     }
 

@@ -105,6 +105,9 @@ metrics! { ALL, SelfStats:
     1281 RECORDER_SPAN_SECONDS "recorder_span_seconds" Gauge Seconds Wraps(63), "How far the recorder reaches back, from its oldest record to its newest one.", "counted by the daemon";
     1282 RECORDER_ERRORS "recorder_errors" Counter Count Wraps(63), "Failed writes and removals of the recorder, those on a full disk included.", "counted by the daemon";
     1283 RECORDER_DAMAGED_BLOCKS "recorder_damaged_blocks" Counter Count Wraps(63), "Torn or damaged spots that the recorder found when it was opened; each costs the rest of its segment, at most a minute.", "counted by the daemon";
+    1284 DETAIL_REQUESTS "detail_requests" Counter Count Wraps(63), "Requests for detail that this agent took; in the place of the source what became of them: answered, refused, live (a job that somebody looks at).", "counted by the daemon";
+    1285 DETAIL_RECORDS "detail_records" Counter Count Wraps(63), "Records of the recorder that were sent because somebody requested them.", "counted by the daemon";
+    1286 DETAIL_REFUSALS "detail_refusals" Counter Count Wraps(63), "Requests for detail that this server refused; the reason stands in the place of the source: off, nodes, requests, records, span, unknown.", "counted by the daemon";
     1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Connections to the collector that have not proved yet who they are.", "counted by the daemon";
     1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Connections to the collector that are open, with or without a stream of entries.", "counted by the daemon";
     1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";

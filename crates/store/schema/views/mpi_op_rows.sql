@@ -10,6 +10,15 @@ FROM mpi_rank_rows m
 CROSS JOIN LATERAL unnest(
     m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
     m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+UNION ALL
+SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
+       m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
+       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision
+FROM detail_mpi_ops m
+CROSS JOIN LATERAL unnest(
+    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
+    m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
     c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least);
 COMMENT ON VIEW mpi_op_rows IS
-    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, and those of mpi_rank_rows. Cumulative since epoch.';
+    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, those of mpi_rank_rows, and of detail on demand. Cumulative since epoch.';

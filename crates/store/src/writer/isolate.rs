@@ -110,7 +110,8 @@ impl Session {
     /// aside whole.
     pub(super) async fn isolate_for(&mut self, entry: &Entry, reason: &str) -> Result<WriteOutcome, Error> {
         let Content::Batch(batch) = &entry.content else { return self.set_aside(entry, reason).await };
-        if entry.sender.owners.is_empty() {
+        // What was requested can be requested again: it is not searched.
+        if entry.sender.owners.is_empty() || batch.detail.is_some() {
             return self.set_aside(entry, reason).await;
         }
         match self.isolate(entry, batch).await {

@@ -11,6 +11,11 @@ pub(super) struct TableSpec {
 }
 
 impl TableSpec {
+    /// Whether its rows were requested, and may be there from an earlier request.
+    pub fn is_detail(&self) -> bool {
+        self.name.starts_with("detail_")
+    }
+
     /// All columns, for COPY.
     pub fn column_list(&self) -> String {
         self.columns().join(", ")
@@ -44,9 +49,17 @@ pub(super) const MPI_RANK_ROWS: usize = 18;
 pub(super) const MPI_NODE_CELLS: usize = 19;
 pub(super) const MPI_NODE_TRAFFIC: usize = 20;
 pub(super) const MPI_RANK_PEERS: usize = 21;
+pub(super) const DETAIL_MPI_OPS: usize = 22;
+pub(super) const DETAIL_MPI_PEERS: usize = 23;
+pub(super) const DETAIL_MPI_REGIONS: usize = 24;
+pub(super) const DETAIL_MPI_PVARS: usize = 25;
+pub(super) const DETAIL_HOST_PORTS: usize = 26;
+pub(super) const DETAIL_NVLINK: usize = 27;
+pub(super) const DETAIL_PCIE: usize = 28;
+pub(super) const DETAIL_PM: usize = 29;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 22] = [
+pub(super) static TABLES: [TableSpec; 30] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -296,6 +309,88 @@ pub(super) static TABLES: [TableSpec; 22] = [
             "time", "job_id", "rank", "kind", "epoch", "source", "is_whole", "peers", "bytes", "messages",
         ],
         metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_mpi_ops",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "source",
+            "operations",
+            "size_classes_bytes",
+            "regions",
+            "algorithms",
+            "algorithm_sources",
+            "calls",
+            "bytes",
+            "elapsed_nanoseconds",
+            "longest_nanoseconds",
+            "wait_nanoseconds",
+            "received_bytes",
+            "least_nanoseconds",
+            "digest",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_mpi_peers",
+        before: &[
+            "time", "job_id", "rank", "kind", "epoch", "source", "peers", "bytes", "messages", "digest",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_mpi_regions",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "source",
+            "regions",
+            "visits",
+            "elapsed_nanoseconds",
+            "own_nanoseconds",
+            "mpi_calls",
+            "mpi_nanoseconds",
+            "digest",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_mpi_pvars",
+        before: &["time", "job_id", "rank", "name", "element", "source", "variable_class", "value"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_host_ports",
+        before: &["time", "host_port_id", "epoch", "source"],
+        metrics: Some(Table::HostPortCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_nvlink",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::NvlinkCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_gpu_pcie",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPcieCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "detail_gpu_pm",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPmCounters),
         after: &[],
     },
 ];

@@ -40,13 +40,15 @@ pub(super) struct Rows {
     /// Scratch space for one row's metrics.
     slots: Vec<Option<i64>>,
     unknown_values: u64,
+    /// The batch that is added was requested: its rows go to the tables of detail.
+    is_detail: bool,
 }
 
 impl Rows {
     pub fn new() -> Self {
         let buffers = TABLES.iter().map(|table| RowBuffer::new(table.columns().len())).collect();
         let latest_nanoseconds = now_nanoseconds().saturating_add(FUTURE_NANOSECONDS);
-        Self { buffers, latest_nanoseconds, slots: Vec::new(), unknown_values: 0 }
+        Self { buffers, latest_nanoseconds, slots: Vec::new(), unknown_values: 0, is_detail: false }
     }
 
     /// The rows, in the order of [`TABLES`].
@@ -58,8 +60,13 @@ impl Rows {
     pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<u64, String> {
         self.unknown_values = 0;
         self.check_times(batch)?;
+        self.is_detail = batch.detail.is_some();
         self.add_ports(batch, keys)?;
         self.add_gpus(batch, keys)?;
+        if self.is_detail {
+            self.add_detail_mpi(batch, keys)?;
+            return Ok(self.unknown_values);
+        }
         self.add_mpi(batch, keys)?;
         self.add_reports(batch);
         Ok(self.unknown_values)
@@ -101,7 +108,7 @@ impl Rows {
         for sample in &batch.host_ports {
             let id = keys.host_port(&batch.node, &sample.device, sample.port)?;
             self.unknown_values += fill(&mut self.slots, Table::HostPortCounters, sample.values.as_ref());
-            let row = &mut self.buffers[HOST_PORTS];
+            let row = &mut self.buffers[if self.is_detail { DETAIL_HOST_PORTS } else { HOST_PORTS }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
@@ -113,21 +120,21 @@ impl Rows {
             let id = keys.gpu(&sample.gpu_uuid)?;
             let what = || format!("GPU {}", sample.gpu_uuid);
             let arrays = self.arrays(Table::NvlinkCounters, &sample.links, what)?;
-            let row = &mut self.buffers[NVLINK];
+            let row = &mut self.buffers[if self.is_detail { DETAIL_NVLINK } else { NVLINK }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             push_arrays(row, &arrays);
         }
         for sample in &batch.gpu_pcie {
             let id = keys.gpu(&sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPcieCounters, sample.values.as_ref());
-            let row = &mut self.buffers[PCIE];
+            let row = &mut self.buffers[if self.is_detail { DETAIL_PCIE } else { PCIE }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
         for sample in &batch.gpu_pm {
             let id = keys.gpu(&sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPmCounters, sample.values.as_ref());
-            let row = &mut self.buffers[PM];
+            let row = &mut self.buffers[if self.is_detail { DETAIL_PM } else { PM }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }

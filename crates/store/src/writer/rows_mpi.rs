@@ -10,7 +10,7 @@ use super::rows::{
 use crate::copy::RowBuffer;
 
 /// What rows of a rank, or of a job on a node, begin with.
-fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
+pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
     row.row();
     row.time(time);
     row.int4(job);
@@ -98,24 +98,7 @@ impl Rows {
             begin(row, all.time, job, rank);
             row.time(all.epoch);
             row.text(&all.source);
-            let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
-                row.text_array(&all.cells.iter().map(of).collect::<Vec<_>>());
-            };
-            let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
-                row.int8_array(&all.cells.iter().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
-            };
-            texts(row, |cell| &cell.operation);
-            numbers(row, |cell| Some(cell.size_class_bytes));
-            texts(row, |cell| &cell.region);
-            texts(row, |cell| &cell.algorithm);
-            texts(row, |cell| &cell.algorithm_source);
-            numbers(row, |cell| Some(cell.calls));
-            numbers(row, |cell| Some(cell.bytes));
-            numbers(row, |cell| Some(cell.elapsed_nanoseconds));
-            numbers(row, |cell| Some(cell.longest_nanoseconds));
-            numbers(row, |cell| cell.wait_nanoseconds);
-            numbers(row, |cell| cell.received_bytes);
-            numbers(row, |cell| cell.least_nanoseconds);
+            cell_arrays(row, &all.cells);
         }
         Ok(())
     }
@@ -255,6 +238,28 @@ fn peer_arrays(row: &mut RowBuffer, cells: &[MpiPeerCell]) -> Result<(), String>
     row.int8_array(&numbers(|cell| cell.bytes));
     row.int8_array(&numbers(|cell| cell.messages));
     Ok(())
+}
+
+/// All columns of cells, as arrays in step.
+pub(super) fn cell_arrays(row: &mut RowBuffer, cells: &[MpiOpCell]) {
+    let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
+        row.text_array(&cells.iter().map(of).collect::<Vec<_>>());
+    };
+    let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
+        row.int8_array(&cells.iter().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
+    };
+    texts(row, |cell| &cell.operation);
+    numbers(row, |cell| Some(cell.size_class_bytes));
+    texts(row, |cell| &cell.region);
+    texts(row, |cell| &cell.algorithm);
+    texts(row, |cell| &cell.algorithm_source);
+    numbers(row, |cell| Some(cell.calls));
+    numbers(row, |cell| Some(cell.bytes));
+    numbers(row, |cell| Some(cell.elapsed_nanoseconds));
+    numbers(row, |cell| Some(cell.longest_nanoseconds));
+    numbers(row, |cell| cell.wait_nanoseconds);
+    numbers(row, |cell| cell.received_bytes);
+    numbers(row, |cell| cell.least_nanoseconds);
 }
 
 /// Columns of the catalogue's metrics of operations.

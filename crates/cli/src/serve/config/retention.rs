@@ -63,6 +63,8 @@ pub struct RetentionConfig {
     pub default_seconds: u64,
     /// For the tables of minutes that are not named below.
     pub minutes_seconds: u64,
+    /// For detail on demand.
+    pub detail_seconds: u64,
     /// For how long readings of ports are rows before they are packed only; 0 for as long as they are kept.
     pub rows_seconds: u64,
     /// By hypertable, in seconds.
@@ -75,6 +77,7 @@ impl Default for RetentionConfig {
         Self {
             default_seconds: usual.of("").as_secs(),
             minutes_seconds: usual.minutes().as_secs(),
+            detail_seconds: usual.of("detail_mpi_ops").as_secs(),
             rows_seconds: 0,
             table_seconds: BTreeMap::new(),
         }
@@ -89,7 +92,8 @@ impl RetentionConfig {
     pub fn times(&self) -> Result<Retention, Failure> {
         let minutes = retention_time("retention.minutes_seconds", self.minutes_seconds)?;
         let default = retention_time("retention.default_seconds", self.default_seconds)?;
-        let mut kept = Retention::for_all(default).with_minutes(minutes);
+        let detail = retention_time("retention.detail_seconds", self.detail_seconds)?;
+        let mut kept = Retention::for_all(default).with_minutes(minutes).with_detail(detail);
         if self.rows_seconds > 0 {
             if self.rows_seconds < ROWS_SECONDS_MIN {
                 return Err(Failure::usage(format!(

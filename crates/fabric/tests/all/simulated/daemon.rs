@@ -60,7 +60,12 @@ impl Collect for Double {
         tokio::spawn(async move {
             while let Some(Ok(put)) = stream.next().await {
                 kept.lock().unwrap().push(Batch::decode(put.batch).unwrap());
-                let ack = PutResponse { spool_id: put.spool_id, acknowledged: put.sequence, refusal: None };
+                let ack = PutResponse {
+                    spool_id: put.spool_id,
+                    acknowledged: put.sequence,
+                    refusal: None,
+                    detail: None,
+                };
                 if acks.send(Ok(ack)).await.is_err() {
                     return;
                 }

@@ -1,0 +1,286 @@
+//! Detail on demand: answers the collector's requests with what the recorder has.
+//!
+//! One request at a time, on a thread of low priority. Records go into the spool as others do, in entries that name the
+//! request, so that they survive outages and count against its bounds; no more of them wait there at once than
+//! [`OUTSTANDING_BYTES`], so that what is measured meanwhile is not delayed noticeably. A request that a restart cut off is
+//! sent again by the collector and answered from its begin: the database has each row once.
+
+mod thin;
+
+use crate::batch::{Gathering, records};
+use crate::batcher::Sender;
+use crate::live::LiveJobs;
+use crate::recorder::Recording;
+use std::collections::{HashSet, VecDeque};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thin::Thinner;
+use throughline_daemon::SelfMetrics;
+use throughline_delivery::wire::DetailRequest;
+use throughline_recorder::{Filter, Kind, Recorder};
+use throughline_sample::Message;
+use throughline_sample::catalogue::{DETAIL_RECORDS, DETAIL_REQUESTS};
+use throughline_sample::wire::{Batch, DetailEnd, DetailPart};
+use throughline_spool::{Class, Spool};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Requests that wait for the one that is being answered; the collector sends what finds no place with the next stream.
+pub const WAITING_MAX: usize = 32;
+/// Encoded records of one entry: above this it goes to the spool.
+const PART_BYTES: usize = 256 << 10;
+/// Entries of an answer that are in the spool and not acknowledged: half a second of a collector that takes 4 MB a second.
+const OUTSTANDING_BYTES: usize = 2 << 20;
+/// Pause where that is reached.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Ranks report the last second up to so much after its end: a request up to now is answered then.
+const REPORT_NANOSECONDS: i64 = 1_500_000_000;
+/// Requests of which it is known that they were answered; more are not open at once (`[detail]` of server.toml).
+const ANSWERED_MAX: usize = 4096;
+/// The stream of such entries in the spool: no combination of kinds that sources send.
+const STREAM: u16 = u16::MAX - 1;
+/// Added to the niceness of the agent: measuring comes first.
+const NICENESS: i32 = 10;
+
+/// What is fetched of a job, and of a node. Other kinds go to the database whole, or hold only what is so now.
+const OF_JOBS: [Kind; 4] = [Kind::MpiOps, Kind::MpiPeers, Kind::MpiPvars, Kind::MpiRegions];
+const OF_NODES: [Kind; 4] = [Kind::HostPorts, Kind::GpuLinks, Kind::GpuPcie, Kind::GpuPm];
+
+/// What answers.
+pub struct Details {
+    recording: Recording,
+    spool: Spool,
+    sender: Sender,
+    live: LiveJobs,
+    metrics: SelfMetrics,
+    answered: HashSet<u64>,
+    stop: CancellationToken,
+}
+
+/// Why an answer is not finished.
+enum Ended {
+    /// With what the last part is to have of it.
+    Refused(&'static str, String),
+    /// The agent stops: the next one answers.
+    Stopped,
+}
+
+impl Details {
+    /// Answers from this recorder through this spool.
+    pub fn new(
+        recording: Recording,
+        spool: Spool,
+        sender: Sender,
+        live: LiveJobs,
+        metrics: SelfMetrics,
+        stop: CancellationToken,
+    ) -> Self {
+        for outcome in ["answered", "refused", "live"] {
+            metrics.add(outcome, &DETAIL_REQUESTS, 0);
+        }
+        metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, 0);
+        Self { recording, spool, sender, live, metrics, answered: HashSet::new(), stop }
+    }
+
+    /// Starts the thread. It ends soon after `stop`, and holds the recorder until then.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn start(mut self, mut requests: mpsc::Receiver<DetailRequest>) -> std::io::Result<JoinHandle<()>> {
+        let runtime = Handle::current();
+        std::thread::Builder::new().name("detail".into()).spawn(move || {
+            if let Err(error) = rustix::process::nice(NICENESS) {
+                tracing::debug!(%error, "the priority of the thread of detail");
+            }
+            let stop = self.stop.clone();
+            while let Some(Some(request)) = runtime.block_on(stop.run_until_cancelled(requests.recv())) {
+                self.take(&request);
+            }
+        })
+    }
+
+    fn take(&mut self, request: &DetailRequest) {
+        if request.is_live {
+            self.metrics.add("live", &DETAIL_REQUESTS, 1);
+            return self.live.lift(&request.job_key, request.expires, now_ns());
+        }
+        if self.answered.contains(&request.id) {
+            return;
+        }
+        let mut answer = Answer {
+            spool: &self.spool,
+            sender: &mut self.sender,
+            stop: &self.stop,
+            part: DetailPart { request: request.id, attempt: now_ns().unsigned_abs(), end: None },
+            expires: request.expires,
+            gathering: Gathering::default(),
+            outstanding: VecDeque::new(),
+            outstanding_bytes: 0,
+            records: 0,
+        };
+        let mut end = DetailEnd::default();
+        let result = match &self.recording {
+            Recording::On(recorder) => send(recorder, request, &mut answer, &mut end),
+            Recording::Off => {
+                let text = "the recorder of this node is switched off: set enabled = true in [recorder] of agent.toml";
+                Err(Ended::Refused("off", text.to_owned()))
+            }
+            Recording::Failed(why) => {
+                Err(Ended::Refused("failed", format!("the recorder of this node: {why}")))
+            }
+        };
+        match result {
+            Ok(()) => {}
+            Err(Ended::Refused(reason, text)) => (end.refusal, end.text) = (reason.to_owned(), text),
+            Err(Ended::Stopped) => return,
+        }
+        let outcome = if end.refusal.is_empty() { "answered" } else { "refused" };
+        self.metrics.add(outcome, &DETAIL_REQUESTS, 1);
+        self.metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, answer.records);
+        end.records = answer.records;
+        tracing::info!(
+            request = request.id,
+            job = request.job_key,
+            records = end.records,
+            refusal = end.refusal,
+            "detail on demand"
+        );
+        answer.finish(end);
+        if self.answered.len() >= ANSWERED_MAX {
+            self.answered.clear();
+        }
+        self.answered.insert(request.id);
+    }
+}
+
+/// Sends what the recorder has of a request.
+fn send(
+    recorder: &Recorder,
+    request: &DetailRequest,
+    answer: &mut Answer<'_>,
+    end: &mut DetailEnd,
+) -> Result<(), Ended> {
+    answer.wait_for_reports(request.to)?;
+    let job = Some(request.job_key.clone()).filter(|key| !key.is_empty());
+    let kinds = if job.is_some() { OF_JOBS } else { OF_NODES };
+    let filter = Filter { job_key: job, device: None, kinds: kinds.to_vec() };
+    let found = recorder.records(request.from..request.to, filter);
+    end.recorded_from = recorder.stats().oldest_ns.unwrap_or(0);
+    let mut thinner = Thinner::new(request.resolution);
+    for batch in found {
+        match batch {
+            Ok(batch) => answer.add(thinner.take(batch), request.records_max)?,
+            Err(error) => {
+                tracing::warn!(request = request.id, %error, "detail on demand goes on behind it");
+                end.damaged += 1;
+            }
+        }
+    }
+    answer.add(thinner.finish(), request.records_max)?;
+    answer.send()
+}
+
+/// An answer on its way into the spool.
+struct Answer<'a> {
+    spool: &'a Spool,
+    sender: &'a mut Sender,
+    stop: &'a CancellationToken,
+    part: DetailPart,
+    expires: i64,
+    gathering: Gathering,
+    /// Sequences and bytes of entries that are not acknowledged.
+    outstanding: VecDeque<(u64, usize)>,
+    outstanding_bytes: usize,
+    records: u64,
+}
+
+impl Answer<'_> {
+    /// Until what ranks did before this time has been reported.
+    fn wait_for_reports(&self, until: i64) -> Result<(), Ended> {
+        let begin = Instant::now();
+        let wait =
+            until.saturating_add(REPORT_NANOSECONDS).saturating_sub(now_ns()).clamp(0, REPORT_NANOSECONDS);
+        while begin.elapsed() < Duration::from_nanos(wait.unsigned_abs()) {
+            self.pause()?;
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Result<(), Ended> {
+        if self.stop.is_cancelled() {
+            return Err(Ended::Stopped);
+        }
+        if now_ns() >= self.expires {
+            let text = "the collector did not take all of it in time; request a shorter time";
+            return Err(Ended::Refused("expired", text.to_owned()));
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+
+    fn add(&mut self, batch: Batch, records_max: u64) -> Result<(), Ended> {
+        self.records += records(&batch) as u64;
+        self.gathering.add(batch);
+        if self.records > records_max {
+            self.send()?;
+            let text = format!(
+                "more than the {records_max} records that a request may bring from a node; request a shorter time"
+            );
+            return Err(Ended::Refused("limit", text));
+        }
+        if self.gathering.bytes() >= PART_BYTES { self.send() } else { Ok(()) }
+    }
+
+    /// Puts into the spool what was gathered, as it is emptied.
+    fn send(&mut self) -> Result<(), Ended> {
+        for ready in self.gathering.take().ready {
+            loop {
+                let acked = self.spool.acked();
+                while let Some((_, bytes)) =
+                    self.outstanding.front().filter(|(sequence, _)| *sequence <= acked)
+                {
+                    self.outstanding_bytes -= bytes;
+                    self.outstanding.pop_front();
+                }
+                if self.outstanding_bytes < OUTSTANDING_BYTES {
+                    break;
+                }
+                self.pause()?;
+            }
+            self.append(ready.batch, Class::Cumulative(STREAM));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, mut batch: Batch, class: Class) {
+        self.sender.sign(&mut batch);
+        // It belongs to what was measured just now.
+        batch.clock_error_nanoseconds = None;
+        batch.detail = Some(self.part.clone());
+        let payload = batch.encode_to_vec();
+        let bytes = payload.len();
+        match self.spool.append(payload, class) {
+            Ok(sequence) => {
+                self.outstanding.push_back((sequence, bytes));
+                self.outstanding_bytes += bytes;
+            }
+            // The spool has counted it, and the database misses it: the last part has the number of all.
+            Err(error) => tracing::warn!(%error, "a part of an answer is lost"),
+        }
+    }
+
+    fn finish(mut self, end: DetailEnd) {
+        self.part.end = Some(end);
+        self.append(Batch::default(), Class::Precious);
+    }
+}
+
+/// This node's clock, by which records have their times.
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

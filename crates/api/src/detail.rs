@@ -1,0 +1,71 @@
+//! Detail on demand: requests for what agents' recorders have, and what became of them.
+
+use serde::{Deserialize, Serialize};
+
+/// `POST /jobs/{job}/detail` and `POST /nodes/{host}/detail`: the request that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailRequested {
+    /// Its number.
+    pub id: i64,
+    /// Records from then.
+    pub from_ms: i64,
+    /// To before then.
+    pub to_ms: i64,
+    /// The job's rows are made each second for so long; the request is to be renewed before. Null for records.
+    pub live_seconds: Option<u64>,
+}
+
+/// `GET /jobs/{job}/detail` and `GET /nodes/{host}/detail`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DetailRequests {
+    /// The newest first.
+    pub requests: Vec<DetailRequest>,
+}
+
+/// A request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DetailRequest {
+    /// Its number.
+    pub id: i64,
+    /// When it was made.
+    pub requested_ms: i64,
+    /// By whom: `local:UID`, `proxy:USER`, `address:IP`, `server`.
+    pub requested_by: String,
+    /// Why: person, live, job_end, verdict, alert.
+    pub reason: String,
+    /// Records from then.
+    pub from_ms: i64,
+    /// To before then.
+    pub to_ms: i64,
+    /// Of cumulative records within so many seconds the last; 0 for all. Of a live one the seconds between rows.
+    pub resolution_seconds: f64,
+    /// What has not arrived by then is given up.
+    pub expires_ms: i64,
+    /// A node may still answer.
+    pub is_open: bool,
+    /// Records that have arrived.
+    pub records: i64,
+    /// By name.
+    pub nodes: Vec<DetailNode>,
+}
+
+/// What became of a request on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailNode {
+    /// The node.
+    pub host: String,
+    /// waiting (no collector has its agent), sent, receiving, done, incomplete, refused, expired.
+    pub state: String,
+    /// Records that have arrived.
+    pub records: i64,
+    /// The recorder begins then: null where that is not known.
+    pub recorded_from_ms: Option<i64>,
+    /// Spots of the recorder that could not be read; each costs up to a minute.
+    pub damaged: i64,
+    /// Why not all came: off, failed, agent, limit, expired; null where all did.
+    pub refusal: Option<String>,
+    /// The same for people, with what to do.
+    pub remark: Option<String>,
+    /// When it was finished.
+    pub done_ms: Option<i64>,
+}

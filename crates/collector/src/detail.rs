@@ -1,0 +1,264 @@
+//! Detail on demand on its way down: requests that stand in the database are sent to the agents that are connected here.
+//!
+//! Any collector may have a node's agent, so each looks at all open requests and sends those of its own nodes. A request is
+//! sent once over each stream: an agent that was started again, or that comes to another collector, gets it again, and
+//! answers it from its begin or not at all where it has.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use throughline_delivery::wire::{DetailRequest, PutResponse};
+use throughline_store::{DetailOrder, DetailQueue};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::CommitError;
+
+/// How often it is looked for requests: half of the time that people notice.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Rounds from one look for expired requests to the next.
+const EXPIRE_ROUNDS: u32 = 10;
+
+/// What the collector needs of the requests; the store has them, and the tests have some in memory.
+#[tonic::async_trait]
+pub trait DetailOrders: Send + 'static {
+    /// Those that are open.
+    async fn open(&mut self) -> Result<Vec<DetailOrder>, CommitError>;
+    /// They were sent: number and node.
+    async fn note_sent(&mut self, sent: &[(i64, String)]) -> Result<(), CommitError>;
+    /// The agents of these nodes do not understand them.
+    async fn refuse(&mut self, refused: &[(i64, String)]) -> Result<(), CommitError>;
+    /// Ends those that have expired.
+    async fn expire(&mut self) -> Result<(), CommitError>;
+}
+
+fn away(error: throughline_store::Error) -> CommitError {
+    CommitError::Away(error.to_string())
+}
+
+#[tonic::async_trait]
+impl DetailOrders for DetailQueue {
+    async fn open(&mut self) -> Result<Vec<DetailOrder>, CommitError> {
+        DetailQueue::open(self).await.map_err(away)
+    }
+
+    async fn note_sent(&mut self, sent: &[(i64, String)]) -> Result<(), CommitError> {
+        DetailQueue::note_sent(self, sent).await.map_err(away)
+    }
+
+    async fn refuse(&mut self, refused: &[(i64, String)]) -> Result<(), CommitError> {
+        DetailQueue::refuse(self, refused).await.map_err(away)
+    }
+
+    async fn expire(&mut self) -> Result<(), CommitError> {
+        DetailQueue::expire(self).await.map(drop).map_err(away)
+    }
+}
+
+/// A collector without detail on demand.
+pub struct NoDetail;
+
+#[tonic::async_trait]
+impl DetailOrders for NoDetail {
+    async fn open(&mut self) -> Result<Vec<DetailOrder>, CommitError> {
+        Ok(Vec::new())
+    }
+
+    async fn note_sent(&mut self, _: &[(i64, String)]) -> Result<(), CommitError> {
+        Ok(())
+    }
+
+    async fn refuse(&mut self, _: &[(i64, String)]) -> Result<(), CommitError> {
+        Ok(())
+    }
+
+    async fn expire(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+}
+
+/// A request by its number, and a node.
+type Named = (i64, String);
+
+type Acks = mpsc::Sender<Result<PutResponse, Status>>;
+
+/// A stream whose node is known.
+struct Route {
+    node: String,
+    acks: Acks,
+    /// Whether requests go over it; `None` where its sender does not understand them.
+    takes_detail: Option<bool>,
+    /// Requests that were sent over it, and until when they hold.
+    sent: HashMap<i64, SystemTime>,
+}
+
+/// The streams of agents by their number. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Routes(Arc<Mutex<HashMap<u64, Route>>>);
+
+impl Routes {
+    /// A stream delivers for a node, which its certificate allows.
+    pub fn enter(&self, stream: u64, node: &str, acks: &Acks, takes_detail: Option<bool>) {
+        let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let route = routes.entry(stream).or_insert_with(|| Route {
+            node: String::new(),
+            acks: acks.clone(),
+            takes_detail,
+            sent: HashMap::new(),
+        });
+        if route.node != node {
+            node.clone_into(&mut route.node);
+            route.sent.clear();
+        }
+    }
+
+    /// A stream has ended.
+    pub fn leave(&self, stream: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&stream);
+    }
+
+    /// Sends what was not sent yet over the streams of these nodes. Requests that were sent for the first time, and those
+    /// that no stream of their node understands.
+    fn send(&self, orders: &[DetailOrder]) -> (Vec<Named>, Vec<Named>) {
+        let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for route in routes.values_mut() {
+            route.sent.retain(|id, _| orders.iter().any(|order| order.id == *id));
+        }
+        let (mut sent, mut refused) = (Vec::new(), Vec::new());
+        for order in orders {
+            let (mut is_here, mut is_understood) = (false, false);
+            for route in routes.values_mut().filter(|route| route.node == order.node) {
+                is_here = true;
+                is_understood |= route.takes_detail.is_some();
+                if route.takes_detail != Some(true) {
+                    continue;
+                }
+                if route.sent.get(&order.id) == Some(&order.expires) {
+                    continue;
+                }
+                // A sender that reads no answers gets it with a later round.
+                if route.acks.try_send(Ok(response(order))).is_ok() {
+                    route.sent.insert(order.id, order.expires);
+                    if order.is_new {
+                        sent.push((order.id, order.node.clone()));
+                    }
+                }
+            }
+            if is_here && !is_understood && order.is_new {
+                refused.push((order.id, order.node.clone()));
+            }
+        }
+        (sent, refused)
+    }
+}
+
+fn response(order: &DetailOrder) -> PutResponse {
+    #[allow(clippy::cast_possible_truncation)] // An hour of nanoseconds is far below.
+    let resolution = (order.resolution.clamp(0.0, 86_400.0) * 1e9) as i64;
+    let request = DetailRequest {
+        id: order.id.unsigned_abs(),
+        job_key: order.job_key.clone().unwrap_or_default(),
+        from: nanoseconds(order.from),
+        to: nanoseconds(order.to),
+        resolution,
+        records_max: order.records_max,
+        expires: nanoseconds(order.expires),
+        is_live: order.is_live,
+    };
+    PutResponse { detail: Some(request), ..PutResponse::default() }
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Sends requests until `stop`. A database that is away is tried again with the next round: nothing else waits for it.
+pub(crate) async fn run(routes: Routes, mut orders: impl DetailOrders, stop: CancellationToken) {
+    let mut tick = interval(INTERVAL);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut round = 0_u32;
+    let mut is_failing = false;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tick.tick() => {}
+        }
+        round = round.wrapping_add(1);
+        let result = send(&routes, &mut orders, round.is_multiple_of(EXPIRE_ROUNDS)).await;
+        match result {
+            Ok(()) => is_failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(%error, "requests for detail wait");
+                }
+            }
+        }
+    }
+}
+
+async fn send(routes: &Routes, orders: &mut impl DetailOrders, expires: bool) -> Result<(), CommitError> {
+    if expires {
+        orders.expire().await?;
+    }
+    let open = orders.open().await?;
+    let (sent, refused) = routes.send(&open);
+    if !sent.is_empty() {
+        orders.note_sent(&sent).await?;
+    }
+    if !refused.is_empty() {
+        orders.refuse(&refused).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(id: i64, node: &str) -> DetailOrder {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        DetailOrder {
+            id,
+            node: node.to_owned(),
+            job_key: Some("a".to_owned()),
+            from: at(1),
+            to: at(2),
+            resolution: 0.1,
+            records_max: 10,
+            expires: at(100),
+            is_live: false,
+            is_new: true,
+        }
+    }
+
+    #[test]
+    fn a_request_goes_once_over_each_stream_of_its_node() {
+        let routes = Routes::default();
+        let (acks, mut answers) = mpsc::channel(8);
+        let (others, mut other_answers) = mpsc::channel(8);
+        routes.enter(1, "n1", &acks, Some(true));
+        routes.enter(2, "n2", &others, None);
+        let orders = [order(5, "n1"), order(6, "n2"), order(7, "n3")];
+        let named = |id: i64, node: &str| vec![(id, node.to_owned())];
+        assert_eq!(routes.send(&orders), (named(5, "n1"), named(6, "n2")));
+        let request = answers.try_recv().unwrap().unwrap().detail.unwrap();
+        assert_eq!((request.id, request.job_key.as_str(), request.resolution), (5, "a", 100_000_000));
+        assert!(other_answers.try_recv().is_err(), "it would take it for an acknowledgement");
+        let sent = DetailOrder { is_new: false, ..order(5, "n1") };
+        assert_eq!(routes.send(std::slice::from_ref(&sent)), (Vec::new(), Vec::new()));
+        assert!(answers.try_recv().is_err());
+        let renewed = DetailOrder { expires: UNIX_EPOCH + Duration::from_secs(130), ..sent.clone() };
+        routes.send(&[renewed]);
+        assert_eq!(answers.try_recv().unwrap().unwrap().detail.unwrap().expires, 130_000_000_000);
+        // Another stream of the node: its agent was started again.
+        routes.leave(1);
+        routes.enter(3, "n1", &acks, Some(true));
+        routes.send(&[sent]);
+        assert!(answers.try_recv().is_ok());
+    }
+}

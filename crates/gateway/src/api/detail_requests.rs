@@ -1,0 +1,174 @@
+//! `/jobs/{job}/detail` and `/nodes/{host}/detail`: requests for what agents' recorders have.
+
+use super::jobs::find;
+use super::request::ApiRequest;
+use super::{Api, answer};
+use crate::api_error::ApiError;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use std::sync::Arc;
+use throughline_api::detail::{DetailRequested, DetailRequests};
+use throughline_query::at_primary;
+use throughline_query::detail::{self, Of};
+use throughline_query::jobs::Job;
+use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_store::{
+    DetailReason, DetailRefusal, DetailSubject, Error, LIVE_SECONDS, NewDetail, lift_job, request_detail,
+};
+use tokio_postgres::Client;
+
+/// Seconds back from now, or from the job's end, unless the request has a time.
+const LAST_SECONDS: i64 = 600;
+
+/// Most seconds back: quotas are below.
+const LAST_SECONDS_MAX: i64 = 7 * 86_400;
+
+/// Coarsest resolution, milliseconds: as rows are made anyway.
+const RESOLUTION_MS_MAX: u32 = 60_000;
+
+/// What ranks report after their end still is the job's.
+const AFTER_END_MS: i64 = 2000;
+
+/// `GET /jobs/{job}/detail`.
+pub async fn of_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (id, limit) = (number(&request)?, request.limit()?);
+    request.done()?;
+    // A replica may not have the request that was just made.
+    let requests = at_primary(api.query(async |client| {
+        let job = find(client, request.path("job")).await?;
+        Ok(detail::requests(client, Of::Job(job.id), id, limit).await?)
+    }))
+    .await?;
+    answer::json(&DetailRequests { requests }, &request.headers)
+}
+
+/// `GET /nodes/{host}/detail`.
+pub async fn of_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (id, limit) = (number(&request)?, request.limit()?);
+    request.done()?;
+    let requests = at_primary(api.query(async |client| {
+        let node = node(client, request.path("host")).await?;
+        Ok(detail::requests(client, Of::Node(node), id, limit).await?)
+    }))
+    .await?;
+    answer::json(&DetailRequests { requests }, &request.headers)
+}
+
+/// `POST /jobs/{job}/detail`: its ranks' records, or with `live=1` rows each second for a while.
+pub async fn request_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let wanted = Wanted::of(&request)?;
+    let is_live = request.word("live", &[("0", false), ("1", true)])?;
+    request.done()?;
+    let job = api.query(async |client| find(client, request.path("job")).await).await?;
+    if is_live {
+        return live(&api, &request, &job).await;
+    }
+    let end = job.end.map_or(request.now, |end| (end + AFTER_END_MS).min(request.now));
+    let (from, to) = wanted.range(end);
+    let from = job.start.map_or(from, |start| from.max(start));
+    if from >= to {
+        let message = "the job did not run at that time";
+        return Err(ApiError::parameter("from", message, "request a time between its start and its end"));
+    }
+    make(&api, &request, DetailSubject::Job(job.id), (from, to), wanted.resolution).await
+}
+
+/// `POST /nodes/{host}/detail`: readings of its ports and GPUs.
+pub async fn request_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let wanted = Wanted::of(&request)?;
+    request.done()?;
+    let node = api.query(async |client| node(client, request.path("host")).await).await?;
+    let range = wanted.range(request.now);
+    make(&api, &request, DetailSubject::Node(node), range, wanted.resolution).await
+}
+
+/// Which time, and how finely.
+struct Wanted {
+    from: Option<i64>,
+    to: Option<i64>,
+    last_seconds: i64,
+    resolution: f64,
+}
+
+impl Wanted {
+    fn of(request: &ApiRequest) -> Result<Self, ApiError> {
+        let (from, to) = (request.time("from")?, request.time("to")?);
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            let message = format!("the range from {from} to {to} ends before it begins");
+            return Err(ApiError::parameter("from", message, "give a `from` that is earlier than `to`"));
+        }
+        let last_seconds = request.number("last_seconds", LAST_SECONDS, 1, LAST_SECONDS_MAX)?;
+        let resolution = request.number("resolution_ms", 0, 0, RESOLUTION_MS_MAX)?;
+        Ok(Self { from, to, last_seconds, resolution: f64::from(resolution) / 1000.0 })
+    }
+
+    /// Begin and end in milliseconds; `end` is the latest that makes sense.
+    fn range(&self, end: i64) -> (i64, i64) {
+        let to = self.to.unwrap_or(end).min(end);
+        (self.from.unwrap_or(to - self.last_seconds * 1000), to)
+    }
+}
+
+fn number(request: &ApiRequest) -> Result<Option<i64>, ApiError> {
+    Ok(Some(request.number("id", 0_i64, 1, i64::MAX)?).filter(|id| *id > 0))
+}
+
+async fn node(client: &Client, host: &str) -> Result<i32, ApiError> {
+    let found = detail::node(client, host).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("no node {host}"), "/api/v1/nodes lists them"))
+}
+
+async fn make(
+    api: &Api,
+    request: &ApiRequest,
+    subject: DetailSubject,
+    (from, to): (i64, i64),
+    resolution: f64,
+) -> Result<Response, ApiError> {
+    let (requested_by, reason) = (request.user(), DetailReason::Person);
+    let new = NewDetail { requested_by, reason, subject, from, to, resolution };
+    let limits = api.detail.limits;
+    let id = write(api, async |client| request_detail(client, &new, &limits).await).await?;
+    accepted(request, &DetailRequested { id, from_ms: from, to_ms: to, live_seconds: None })
+}
+
+/// Rows each second while somebody looks at a job that runs.
+async fn live(api: &Api, request: &ApiRequest, job: &Job) -> Result<Response, ApiError> {
+    if job.end.is_some() {
+        let message = "the job has ended";
+        return Err(ApiError::parameter("live", message, "request what was recorded: leave `live` out"));
+    }
+    let (user, limits) = (request.user(), api.detail.limits);
+    let id = write(api, async |client| lift_job(client, job.id, &user, &limits).await).await?;
+    #[allow(clippy::cast_possible_wrap)] // Half a minute.
+    let to_ms = request.now + LIVE_SECONDS as i64 * 1000;
+    let live_seconds = Some(LIVE_SECONDS);
+    accepted(request, &DetailRequested { id, from_ms: request.now, to_ms, live_seconds })
+}
+
+fn accepted(request: &ApiRequest, made: &DetailRequested) -> Result<Response, ApiError> {
+    let mut response = answer::json(made, &request.headers)?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    Ok(response)
+}
+
+/// Writes a request with a connection of its own; what is refused is counted.
+async fn write(
+    api: &Api,
+    work: impl AsyncFnOnce(&mut Client) -> Result<Result<i64, DetailRefusal>, Error>,
+) -> Result<i64, ApiError> {
+    let all = async {
+        let _place = api.detail.parallel.acquire().await;
+        let mut client = api.detail.database.connect().await?;
+        work(&mut client).await
+    };
+    let done = tokio::time::timeout(api.limits.answer_within(), all).await;
+    let made = done.map_err(|_| ApiError::too_slow(api.limits.time.as_secs()))??;
+    made.map_err(|refusal| {
+        api.detail.metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
+        refusal.into()
+    })
+}

@@ -1,0 +1,136 @@
+-- Detail on demand: requests for what agents' recorders have, and the records that they brought. Immutable once released: later
+-- changes are new files.
+
+CREATE TABLE detail_request (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    requested_at timestamptz NOT NULL DEFAULT now(),
+    requested_by text NOT NULL,
+    reason text NOT NULL,
+    job_id integer,
+    since timestamptz NOT NULL,
+    until timestamptz NOT NULL,
+    resolution_seconds double precision NOT NULL,
+    records_max bigint NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX detail_request_by_job ON detail_request (job_id, requested_at);
+CREATE INDEX detail_request_by_time ON detail_request (requested_at);
+COMMENT ON TABLE detail_request IS 'Requests for records in full resolution that stay on the nodes. detail_request_node has what became of each.';
+COMMENT ON COLUMN detail_request.requested_by IS
+    'Whose quota it counts against: local:UID, proxy:USER, address:IP, or server for its own.';
+COMMENT ON COLUMN detail_request.reason IS
+    'person, live (somebody looks at the job), job_end (it ended badly), verdict, alert.';
+COMMENT ON COLUMN detail_request.job_id IS 'Records of this job; NULL for readings of the nodes'' ports and GPUs.';
+COMMENT ON COLUMN detail_request.resolution_seconds IS
+    'Of cumulative records within such a time the last was requested; 0 for all that there are. Of a live one the time between rows.';
+COMMENT ON COLUMN detail_request.records_max IS 'Most records of each node.';
+COMMENT ON COLUMN detail_request.expires_at IS 'What has not arrived by then is given up.';
+
+CREATE TABLE detail_request_node (
+    request_id bigint NOT NULL REFERENCES detail_request (id) ON DELETE CASCADE,
+    node_id integer NOT NULL,
+    state text NOT NULL DEFAULT 'waiting',
+    attempt bigint,
+    records bigint NOT NULL DEFAULT 0,
+    recorded_from timestamptz,
+    damaged bigint NOT NULL DEFAULT 0,
+    refusal text,
+    remark text,
+    sent_at timestamptz,
+    done_at timestamptz,
+    PRIMARY KEY (request_id, node_id)
+);
+CREATE INDEX detail_request_node_open ON detail_request_node (request_id)
+    WHERE state IN ('waiting', 'sent', 'receiving');
+COMMENT ON TABLE detail_request_node IS 'What became of a request on each of its nodes.';
+COMMENT ON COLUMN detail_request_node.state IS
+    'waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.';
+COMMENT ON COLUMN detail_request_node.attempt IS 'Of an agent that was stopped meanwhile the present one: an answer is that of one attempt.';
+COMMENT ON COLUMN detail_request_node.records IS 'Records of the present attempt that have arrived.';
+COMMENT ON COLUMN detail_request_node.recorded_from IS 'Time of the oldest block that the recorder had: what was before it is gone.';
+COMMENT ON COLUMN detail_request_node.damaged IS 'Spots of the recorder that could not be read; each costs up to a minute.';
+COMMENT ON COLUMN detail_request_node.refusal IS
+    'Why not all came: off, failed (the recorder), agent (too old for it), limit, expired. NULL where all did.';
+COMMENT ON COLUMN detail_request_node.remark IS 'The same for people, with what to do.';
+
+CREATE TABLE detail_mpi_ops (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    operations text[] NOT NULL,
+    size_classes_bytes bigint[] NOT NULL,
+    regions text[] NOT NULL,
+    algorithms text[] NOT NULL,
+    algorithm_sources text[] NOT NULL,
+    calls bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    longest_nanoseconds bigint[] NOT NULL,
+    wait_nanoseconds bigint[] NOT NULL,
+    received_bytes bigint[] NOT NULL,
+    least_nanoseconds bigint[] NOT NULL,
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, time, digest)
+);
+COMMENT ON TABLE detail_mpi_ops IS
+    'MPI operations of a rank as of the end of one bin of 100 ms, on demand: the cells that changed in it, cumulative since epoch, as mpi_rank_rows has all of them. The view mpi_op_rows has a row for each cell.';
+COMMENT ON COLUMN detail_mpi_ops.digest IS 'Of the record: tells apart several of one rank and time. The same record is there once, however often it was requested.';
+SELECT create_hypertable('detail_mpi_ops', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_mpi_peers (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    kind text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    peers bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    messages bigint[] NOT NULL,
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, kind, epoch, time, digest)
+);
+COMMENT ON TABLE detail_mpi_peers IS
+    'Traffic from a rank to others, on demand: peers that changed, cumulative since epoch, element n of each array is of the same peer.';
+SELECT create_hypertable('detail_mpi_peers', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_mpi_regions (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    regions text[] NOT NULL,
+    visits bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    own_nanoseconds bigint[] NOT NULL,
+    mpi_calls bigint[] NOT NULL,
+    mpi_nanoseconds bigint[] NOT NULL,
+    digest bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, time, digest)
+);
+COMMENT ON TABLE detail_mpi_regions IS
+    'Annotated regions of a rank, on demand: those that changed, cumulative since epoch, element n of each array is of the same region.';
+SELECT create_hypertable('detail_mpi_regions', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_mpi_pvars (LIKE mpi_pvars INCLUDING INDEXES);
+COMMENT ON TABLE detail_mpi_pvars IS 'Performance variables of ranks, on demand; as mpi_pvars.';
+SELECT create_hypertable('detail_mpi_pvars', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_host_ports (LIKE host_port_counters INCLUDING INDEXES);
+COMMENT ON TABLE detail_host_ports IS 'Readings of hosts'' own adapter ports, on demand; as host_port_counters.';
+SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_nvlink (LIKE nvlink_counters INCLUDING INDEXES);
+COMMENT ON TABLE detail_nvlink IS 'Readings of GPUs'' links, on demand; as nvlink_counters.';
+SELECT create_hypertable('detail_nvlink', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_gpu_pcie (LIKE gpu_pcie_counters INCLUDING INDEXES);
+COMMENT ON TABLE detail_gpu_pcie IS 'Readings of GPUs'' PCIe traffic, on demand; as gpu_pcie_counters.';
+SELECT create_hypertable('detail_gpu_pcie', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+
+CREATE TABLE detail_gpu_pm (LIKE gpu_pm_counters INCLUDING INDEXES);
+COMMENT ON TABLE detail_gpu_pm IS 'Samples of GPUs'' performance monitors, on demand; as gpu_pm_counters.';
+SELECT create_hypertable('detail_gpu_pm', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);

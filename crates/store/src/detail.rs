@@ -1,0 +1,196 @@
+//! Requests for detail on demand: made within quotas, handed to the collectors that have the nodes' agents, and what became of
+//! them. The records themselves come through the writer.
+//!
+//! Requests stand in the database, so that any server takes one and whichever collector has the agent sends it.
+
+mod queue;
+mod quota;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio_postgres::{Client, Transaction};
+
+use crate::Error;
+
+pub use queue::{DetailOrder, DetailQueue};
+pub use quota::{DetailLimits, DetailRefusal};
+
+/// Key of the lock under which quotas are counted: "thrudetl" in ASCII.
+const LOCK_KEY: i64 = 0x7468_7275_6465_746c;
+
+/// Requests are deleted so long after they were made.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+
+/// A live view renews its request in less than this.
+pub const LIVE_SECONDS: u64 = 30;
+
+/// Rows of a job that somebody looks at are made in this time.
+const LIVE_RESOLUTION: f64 = 1.0;
+
+/// Why detail is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetailReason {
+    /// Somebody wants to look at it.
+    Person,
+    /// The job ended badly.
+    JobEnd,
+    /// A verdict was made that it can support.
+    Verdict,
+    /// An alert fires.
+    Alert,
+}
+
+impl DetailReason {
+    /// As in `detail_request.reason`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DetailReason::Person => "person",
+            DetailReason::JobEnd => "job_end",
+            DetailReason::Verdict => "verdict",
+            DetailReason::Alert => "alert",
+        }
+    }
+}
+
+/// What detail is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetailSubject {
+    /// A job's ranks, on all of its nodes.
+    Job(i32),
+    /// A node's ports and GPUs.
+    Node(i32),
+}
+
+/// A request to be made.
+#[derive(Clone, Debug)]
+pub struct NewDetail {
+    /// Whose quota it counts against.
+    pub requested_by: String,
+    /// Why.
+    pub reason: DetailReason,
+    /// Of what.
+    pub subject: DetailSubject,
+    /// From then, milliseconds since 1970.
+    pub from: i64,
+    /// To before then.
+    pub to: i64,
+    /// Of cumulative records within so many seconds the last; 0 for all.
+    pub resolution: f64,
+}
+
+/// Makes a request, if it is within the quotas. Returns its number.
+///
+/// # Errors
+/// The database's.
+pub async fn request_detail(
+    client: &mut Client,
+    new: &NewDetail,
+    limits: &DetailLimits,
+) -> Result<Result<i64, DetailRefusal>, Error> {
+    let what = "requesting detail";
+    let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    lock(&transaction).await?;
+    let nodes = nodes(&transaction, new.subject).await?;
+    if let Err(refusal) = limits.check(&transaction, new, nodes.len()).await? {
+        return Ok(Err(refusal));
+    }
+    let job = match new.subject {
+        DetailSubject::Job(job) => Some(job),
+        DetailSubject::Node(_) => None,
+    };
+    let wait = limits.wait.as_secs_f64();
+    let records_max = i64::try_from(limits.records_of_node()).unwrap_or(i64::MAX);
+    let id = insert(&transaction, new, job, records_max, wait).await?;
+    add_nodes(&transaction, id, &nodes).await?;
+    let old = "DELETE FROM detail_request WHERE requested_at < now() - make_interval(secs => $1)";
+    transaction.execute(old, &[&KEPT.as_secs_f64()]).await.map_err(Error::sql(what))?;
+    transaction.commit().await.map_err(Error::sql(what))?;
+    Ok(Ok(id))
+}
+
+/// Makes the rows of a job that runs each second for a while, as somebody looks at it; a request that is there is renewed.
+///
+/// # Errors
+/// The database's.
+pub async fn lift_job(
+    client: &mut Client,
+    job: i32,
+    requested_by: &str,
+    limits: &DetailLimits,
+) -> Result<Result<i64, DetailRefusal>, Error> {
+    let what = "lifting the resolution of a job";
+    let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    lock(&transaction).await?;
+    let seconds = LIVE_SECONDS as f64;
+    let renew = "UPDATE detail_request SET expires_at = now() + make_interval(secs => $2), until = now() + make_interval(secs => $2) \
+                 WHERE id = (SELECT id FROM detail_request WHERE job_id = $1 AND reason = 'live' AND expires_at > now() \
+                             ORDER BY id DESC LIMIT 1) RETURNING id";
+    let renewed = transaction.query_opt(renew, &[&job, &seconds]).await.map_err(Error::sql(what))?;
+    let id = match renewed {
+        Some(row) => row.get(0),
+        None => {
+            if let Err(refusal) = limits.check_live(&transaction).await? {
+                return Ok(Err(refusal));
+            }
+            let insert = "INSERT INTO detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
+                          expires_at) VALUES ($1, 'live', $2, now(), now() + make_interval(secs => $3), $4, 0, \
+                          now() + make_interval(secs => $3)) RETURNING id";
+            let row = transaction.query_one(insert, &[&requested_by, &job, &seconds, &LIVE_RESOLUTION]).await;
+            row.map_err(Error::sql(what))?.get(0)
+        }
+    };
+    // Ranks may have begun on further nodes.
+    let nodes = nodes(&transaction, DetailSubject::Job(job)).await?;
+    add_nodes(&transaction, id, &nodes).await?;
+    transaction.commit().await.map_err(Error::sql(what))?;
+    Ok(Ok(id))
+}
+
+/// Two servers count quotas one after the other.
+async fn lock(transaction: &Transaction<'_>) -> Result<(), Error> {
+    let locked = transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK_KEY]).await;
+    locked.map(drop).map_err(Error::sql("waiting for other requests for detail"))
+}
+
+/// Nodes that have it.
+async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<Vec<i32>, Error> {
+    let job = match subject {
+        DetailSubject::Node(node) => return Ok(vec![node]),
+        DetailSubject::Job(job) => job,
+    };
+    let query = "SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL ORDER BY 1";
+    let rows =
+        transaction.query(query, &[&job]).await.map_err(Error::sql("looking for the nodes of a job"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+async fn insert(
+    transaction: &Transaction<'_>,
+    new: &NewDetail,
+    job: Option<i32>,
+    records_max: i64,
+    wait: f64,
+) -> Result<i64, Error> {
+    let insert = "INSERT INTO detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
+                  expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) RETURNING id";
+    let (since, until) = (moment(new.from), moment(new.to));
+    let reason = new.reason.name();
+    let row = transaction
+        .query_one(
+            insert,
+            &[&new.requested_by, &reason, &job, &since, &until, &new.resolution, &records_max, &wait],
+        )
+        .await;
+    Ok(row.map_err(Error::sql("requesting detail"))?.get(0))
+}
+
+async fn add_nodes(transaction: &Transaction<'_>, id: i64, nodes: &[i32]) -> Result<(), Error> {
+    let insert = "INSERT INTO detail_request_node (request_id, node_id) SELECT $1, unnest($2::integer[]) \
+                  ON CONFLICT (request_id, node_id) DO NOTHING";
+    let added = transaction.execute(insert, &[&id, &nodes]).await;
+    added.map(drop).map_err(Error::sql("requesting detail of nodes"))
+}
+
+fn moment(milliseconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+}

@@ -1,0 +1,227 @@
+//! How much detail may be requested: by everybody together and by each user, so that detail on demand does not become what is
+//! always stored.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio_postgres::Transaction;
+
+use super::NewDetail;
+use crate::Error;
+
+/// `[detail]` of server.toml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DetailLimits {
+    /// Whether anything may be requested.
+    pub is_enabled: bool,
+    /// Nodes that are answering at a time.
+    pub nodes: u64,
+    /// Requests of an hour, by everybody and by one user.
+    pub requests: [u64; 2],
+    /// Records of a day, by everybody and by one user.
+    pub records: [u64; 2],
+    /// Longest time of one request.
+    pub span: Duration,
+    /// After so long what has not arrived is given up.
+    pub wait: Duration,
+    /// Jobs that are shown live at a time.
+    pub live_jobs: u64,
+}
+
+impl Default for DetailLimits {
+    fn default() -> Self {
+        Self {
+            is_enabled: true,
+            nodes: 256,
+            requests: [120, 30],
+            records: [50_000_000, 10_000_000],
+            span: Duration::from_secs(3600),
+            wait: Duration::from_secs(300),
+            live_jobs: 100,
+        }
+    }
+}
+
+/// Why a request is not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetailRefusal {
+    /// One word for metrics: off, nodes, requests, records, span, unknown.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+    /// The key of the configuration whose limit is reached.
+    pub limit: Option<&'static str>,
+}
+
+impl fmt::Display for DetailRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message, self.remedy)
+    }
+}
+
+impl DetailRefusal {
+    /// All reasons.
+    pub const REASONS: [&'static str; 6] = ["off", "nodes", "requests", "records", "span", "unknown"];
+
+    fn over(reason: &'static str, key: &'static str, message: String, otherwise: &str) -> Self {
+        let remedy = format!("{otherwise}, or let the administrator raise {key} in server.toml");
+        Self { reason, message, remedy, limit: Some(key) }
+    }
+
+    fn off() -> Self {
+        Self {
+            reason: "off",
+            message: "detail on demand is switched off here".to_owned(),
+            remedy: "`throughline-agent record` reads it on the node; the administrator switches it on with detail.enabled \
+                     in server.toml"
+                .to_owned(),
+            limit: Some("detail.enabled"),
+        }
+    }
+}
+
+/// What is requested now and was of late, by everybody and by one user.
+struct Used {
+    nodes: u64,
+    requests: [u64; 2],
+    records: [u64; 2],
+}
+
+impl DetailLimits {
+    /// Records that one request may bring from a node: a job of one node may use what its user has for a day.
+    pub(super) fn records_of_node(&self) -> u64 {
+        self.records[1]
+    }
+
+    /// Whether a request of so many nodes is within the quotas.
+    pub(super) async fn check(
+        &self,
+        transaction: &Transaction<'_>,
+        new: &NewDetail,
+        nodes: usize,
+    ) -> Result<Result<(), DetailRefusal>, Error> {
+        if !self.is_enabled {
+            return Ok(Err(DetailRefusal::off()));
+        }
+        if nodes == 0 {
+            let message = "no node has reported ranks of this job".to_owned();
+            let remedy = "an agent must run on its nodes while it runs".to_owned();
+            return Ok(Err(DetailRefusal { reason: "unknown", message, remedy, limit: None }));
+        }
+        let span = u64::try_from(new.to.saturating_sub(new.from)).unwrap_or(0) / 1000;
+        if span > self.span.as_secs() {
+            let message =
+                format!("{span} s are requested, and {} s is the most at once", self.span.as_secs());
+            return Ok(Err(DetailRefusal::over(
+                "span",
+                "detail.span_seconds",
+                message,
+                "request a shorter time",
+            )));
+        }
+        let used = used(transaction, &new.requested_by).await?;
+        Ok(self.within(&used, nodes as u64))
+    }
+
+    fn within(&self, used: &Used, nodes: u64) -> Result<(), DetailRefusal> {
+        if nodes > self.nodes {
+            let message = format!("the job has {nodes} nodes, and {} may answer at a time", self.nodes);
+            return Err(DetailRefusal::over(
+                "nodes",
+                "detail.nodes",
+                message,
+                "read it on a node with `throughline-agent record`",
+            ));
+        }
+        if used.nodes + nodes > self.nodes {
+            let message = format!("{} nodes are answering, and {} may at a time", used.nodes, self.nodes);
+            return Err(DetailRefusal::over("nodes", "detail.nodes", message, "try again in a minute"));
+        }
+        let keys = ["detail.requests_per_hour", "detail.user_requests_per_hour"];
+        for ((key, used), limit) in keys.into_iter().zip(used.requests).zip(self.requests) {
+            if used >= limit {
+                let message = format!("{used} requests were made in the last hour, the limit {key}");
+                return Err(DetailRefusal::over("requests", key, message, "try again later"));
+            }
+        }
+        let keys = ["detail.records_per_day", "detail.user_records_per_day"];
+        for ((key, used), limit) in keys.into_iter().zip(used.records).zip(self.records) {
+            if used >= limit {
+                let message = format!(
+                    "{used} records were fetched since this time yesterday, the limit {key} is {limit}"
+                );
+                return Err(DetailRefusal::over("records", key, message, "try again later"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one more job may be shown live.
+    pub(super) async fn check_live(
+        &self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Result<(), DetailRefusal>, Error> {
+        if !self.is_enabled {
+            return Ok(Err(DetailRefusal::off()));
+        }
+        let query = "SELECT count(*) FROM detail_request WHERE reason = 'live' AND expires_at > now()";
+        let row = transaction.query_one(query, &[]).await.map_err(Error::sql("counting live jobs"))?;
+        let jobs = unsigned(row.get(0));
+        Ok(if jobs < self.live_jobs {
+            Ok(())
+        } else {
+            let message = format!("{jobs} jobs are shown live");
+            Err(DetailRefusal::over(
+                "nodes",
+                "detail.live_jobs",
+                message,
+                "its rows come at the usual interval",
+            ))
+        })
+    }
+}
+
+async fn used(transaction: &Transaction<'_>, user: &str) -> Result<Used, Error> {
+    let query = "SELECT count(*) FILTER (WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now()), \
+                    count(DISTINCT r.id) FILTER (WHERE r.requested_at > now() - interval '1 hour'), \
+                    count(DISTINCT r.id) FILTER (WHERE r.requested_at > now() - interval '1 hour' AND r.requested_by = $1), \
+                    coalesce(sum(n.records), 0)::bigint, \
+                    coalesce(sum(n.records) FILTER (WHERE r.requested_by = $1), 0)::bigint \
+                 FROM detail_request r JOIN detail_request_node n ON n.request_id = r.id \
+                 WHERE r.requested_at > now() - interval '1 day' AND r.reason <> 'live'";
+    let row =
+        transaction.query_one(query, &[&user]).await.map_err(Error::sql("counting requests for detail"))?;
+    let number = |column: usize| unsigned(row.get(column));
+    Ok(Used { nodes: number(0), requests: [number(1), number(2)], records: [number(3), number(4)] })
+}
+
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_a_limit_is_refused_with_the_key_and_what_to_do() {
+        let limits =
+            DetailLimits { nodes: 4, requests: [3, 2], records: [100, 50], ..DetailLimits::default() };
+        let none = || Used { nodes: 0, requests: [0; 2], records: [0; 2] };
+        assert_eq!(limits.within(&none(), 4), Ok(()));
+        let refused = |used: Used, nodes| limits.within(&used, nodes).unwrap_err();
+        for (refusal, reason, key) in [
+            (refused(none(), 5), "nodes", "detail.nodes"),
+            (refused(Used { nodes: 2, ..none() }, 3), "nodes", "detail.nodes"),
+            (refused(Used { requests: [3, 0], ..none() }, 1), "requests", "detail.requests_per_hour"),
+            (refused(Used { requests: [2, 2], ..none() }, 1), "requests", "detail.user_requests_per_hour"),
+            (refused(Used { records: [100, 0], ..none() }, 1), "records", "detail.records_per_day"),
+            (refused(Used { records: [60, 50], ..none() }, 1), "records", "detail.user_records_per_day"),
+        ] {
+            assert_eq!((refusal.reason, refusal.limit), (reason, Some(key)));
+            assert!(refusal.remedy.contains(key) && DetailRefusal::REASONS.contains(&reason), "{refusal}");
+        }
+    }
+}

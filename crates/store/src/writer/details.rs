@@ -1,0 +1,252 @@
+//! Detail on demand, as it arrives: what of a batch was requested, and what became of the request.
+//!
+//! A sender's word that records were requested is held against the table of requests: what nobody requested is rejected. Rows
+//! of detail have tables of their own and are there once, however often they were requested.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use throughline_sample::admission::Rejection;
+use throughline_sample::wire::{Batch, DetailEnd};
+use tokio_postgres::Transaction;
+
+use super::keys::Keys;
+use super::{Content, Entry, Failed, Rejected, failed};
+
+/// Longest refusal and remark of a sender that are stored, bytes.
+const TEXT_BYTES_MAX: usize = 500;
+
+/// A request and one of its nodes.
+type Key = (i64, i32);
+
+/// A request that is open on a node.
+struct Open {
+    job_key: Option<String>,
+    since: i64,
+    until: i64,
+    records_max: i64,
+    attempt: Option<i64>,
+    records: i64,
+    end: Option<DetailEnd>,
+}
+
+/// Requests that the entries of a transaction name, locked.
+#[derive(Default)]
+pub(super) struct Details(BTreeMap<Key, Open>);
+
+/// Calls `$apply!` with the kinds of record that are requested of a job.
+macro_rules! of_jobs {
+    ($apply:ident) => {
+        $apply!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions)
+    };
+}
+
+/// Calls `$apply!` with the kinds of record that are requested of a node.
+macro_rules! of_nodes {
+    ($apply:ident) => {
+        $apply!(host_ports, gpu_links, gpu_pcie, gpu_pm)
+    };
+}
+
+/// How many records of these kinds a batch has.
+fn count(batch: &Batch) -> i64 {
+    macro_rules! sum {
+        ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
+    }
+    i64::try_from(of_jobs!(sum) + of_nodes!(sum)).unwrap_or(i64::MAX)
+}
+
+impl Details {
+    /// Locks the requests that these entries answer.
+    pub async fn lock(
+        transaction: &Transaction<'_>,
+        entries: &[&Entry],
+        keys: &Keys,
+    ) -> Result<Self, Failed> {
+        let named = entries.iter().filter_map(|entry| match &entry.content {
+            Content::Batch(batch) => key(batch, keys),
+            Content::Undecodable { .. } => None,
+        });
+        let named: Vec<Key> = named.collect();
+        if named.is_empty() {
+            return Ok(Self::default());
+        }
+        let (requests, nodes): (Vec<i64>, Vec<i32>) = named.into_iter().unzip();
+        let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records \
+                     FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
+                     LEFT JOIN job j ON j.id = r.job_id \
+                     WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::integer[])) \
+                       AND n.state IN ('waiting', 'sent', 'receiving') \
+                     ORDER BY n.request_id, n.node_id FOR UPDATE OF n";
+        let rows = transaction.query(query, &[&requests, &nodes]).await;
+        let rows = rows.map_err(failed("looking for requests for detail"))?;
+        let open = |row: &tokio_postgres::Row| {
+            let open = Open {
+                job_key: row.get(2),
+                since: nanoseconds(row.get(3)),
+                until: nanoseconds(row.get(4)),
+                records_max: row.get(5),
+                attempt: row.get(6),
+                records: row.get(7),
+                end: None,
+            };
+            ((row.get(0), row.get(1)), open)
+        };
+        Ok(Self(rows.iter().map(open).collect()))
+    }
+
+    /// Leaves of a batch what was requested of its sender.
+    pub fn admit(&mut self, batch: &Batch, keys: &Keys) -> (Batch, Vec<Rejected>) {
+        let open = key(batch, keys).and_then(|key| self.0.get_mut(&key));
+        let sender = Batch {
+            node: batch.node.clone(),
+            boot_id: batch.boot_id.clone(),
+            order: batch.order,
+            detail: batch.detail.clone(),
+            ..Batch::default()
+        };
+        let (mut left, mut rejected) = (sender, Vec::new());
+        let mut over = false;
+        if let Some(open) = &open {
+            over = open.records.saturating_add(count(batch)) > open.records_max.saturating_mul(2);
+            let is_within = |time: i64| !over && (open.since..open.until).contains(&time);
+            macro_rules! of_job {
+                ($($kind:ident),+) => {
+                    $(left.$kind = batch.$kind.iter().filter(|record| {
+                        is_within(record.time) && open.job_key.as_ref() == Some(&record.job_key)
+                    }).cloned().collect();)+
+                };
+            }
+            of_jobs!(of_job);
+            macro_rules! of_node {
+                ($($kind:ident),+) => {
+                    $(left.$kind = batch.$kind.iter().filter(|record| {
+                        is_within(record.time) && open.job_key.is_none()
+                    }).cloned().collect();)+
+                };
+            }
+            of_nodes!(of_node);
+        }
+        let reason = if over { Rejection::Quota } else { Rejection::Detail };
+        macro_rules! note {
+            ($($kind:ident),+) => {
+                // Of a kind as many as are missing; those that nobody can request, all of them.
+                $(for record in batch.$kind.iter().skip(left.$kind.len()) {
+                    Rejected::note(&mut rejected, reason, stringify!($kind), record);
+                })+
+            };
+        }
+        throughline_sample::record_kinds!(note);
+        (left, rejected)
+    }
+
+    /// A batch that is left of an admitted one is about to be written.
+    pub fn note(&mut self, batch: &Batch, keys: &Keys) {
+        let open = key(batch, keys).and_then(|key| self.0.get_mut(&key));
+        let (Some(open), Some(part)) = (open, &batch.detail) else { return };
+        let attempt = part.attempt.cast_signed();
+        if open.attempt != Some(attempt) {
+            open.attempt = Some(attempt);
+            open.records = 0;
+        }
+        open.records += count(batch);
+        open.end.clone_from(&part.end);
+    }
+
+    /// Writes what became of the requests.
+    pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        for ((request, node), open) in self.0 {
+            let Some(attempt) = open.attempt else { continue };
+            let (state, since, end) = (open.state(), open.since, open.end.unwrap_or_default());
+            let refusal = Some(cut(&end.refusal)).filter(|text| !text.is_empty());
+            let expected = i64::try_from(end.records).unwrap_or(i64::MAX);
+            let remark = match cut(&end.text) {
+                text if !text.is_empty() => Some(text),
+                _ if state == "incomplete" && expected == open.records && end.damaged == 0 => {
+                    Some(if Open::is_gone(&end, since) && end.recorded_from > 0 {
+                        "the recorder does not reach back to the begin of it: raise keep_seconds or limit_bytes in [recorder] of \
+                         agent.toml, or request it sooner".to_owned()
+                    } else {
+                        "the recorder has nothing yet".to_owned()
+                    })
+                }
+                _ if state == "incomplete" && expected == open.records => {
+                    Some("a part of the recorder is damaged: what was there is lost".to_owned())
+                }
+                _ if state == "incomplete" => Some(format!(
+                    "{} of {expected} records arrived; request them again while the recorder has them",
+                    open.records
+                )),
+                _ => None,
+            };
+            let recorded = u64::try_from(end.recorded_from).ok().filter(|from| *from > 0);
+            let recorded = recorded.map(|from| UNIX_EPOCH + Duration::from_nanos(from));
+            let damaged = i64::try_from(end.damaged).unwrap_or(i64::MAX);
+            let update = "UPDATE detail_request_node SET state = $3, attempt = $4, records = $5, recorded_from = $6, \
+                          damaged = $7, refusal = $8, remark = $9, \
+                          done_at = CASE WHEN $3 = 'receiving' THEN NULL ELSE clock_timestamp() END \
+                          WHERE request_id = $1 AND node_id = $2";
+            transaction
+                .execute(
+                    update,
+                    &[
+                        &request,
+                        &node,
+                        &state,
+                        &attempt,
+                        &open.records,
+                        &recorded,
+                        &damaged,
+                        &refusal,
+                        &remark,
+                    ],
+                )
+                .await
+                .map_err(failed("noting what came of a request for detail"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The recorder's oldest block may begin so much after what is requested: jobs are announced within a moment of their start.
+const GONE: i64 = 2_000_000_000;
+
+impl Open {
+    /// Whether the recorder had lost, or never had, what is at the begin of the time that was requested.
+    fn is_gone(end: &DetailEnd, since: i64) -> bool {
+        end.recorded_from == 0 || end.recorded_from > since.saturating_add(GONE)
+    }
+
+    fn state(&self) -> &'static str {
+        match &self.end {
+            None => "receiving",
+            Some(end) if !end.refusal.is_empty() && end.records == 0 => "refused",
+            Some(end) if !end.refusal.is_empty() => "incomplete",
+            Some(end) if i64::try_from(end.records).ok() != Some(self.records) => "incomplete",
+            Some(end) if end.damaged > 0 || Self::is_gone(end, self.since) => "incomplete",
+            Some(_) => "done",
+        }
+    }
+}
+
+fn key(batch: &Batch, keys: &Keys) -> Option<Key> {
+    let part = batch.detail.as_ref()?;
+    Some((i64::try_from(part.request).ok()?, keys.node(&batch.node).ok()?))
+}
+
+/// Text of a sender as it is stored.
+fn cut(text: &str) -> String {
+    let clean = text.chars().filter(|letter| !letter.is_control());
+    let mut length = 0;
+    clean
+        .take_while(|letter| {
+            length += letter.len_utf8();
+            length <= TEXT_BYTES_MAX
+        })
+        .collect()
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
