@@ -112,10 +112,13 @@ fill mpi_region_paths 500 "time, job_id, rank, path, epoch, source, visits, elap
     i / 100, i / 5, 'main/solve/halo' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
 fill mpi_pvars 500 "time, job_id, rank, name, element, source, variable_class, value" "t, i / 100, i / 5,
     'unexpected_recvq_length', i % 5, 'mpi_t', 'level', step * 0.5"
+# Four calls a second, ten seconds in a row.
+rows=$((rows / 5))
 fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_class_bytes, cell, group_size, members, calls, ranks,
     elapsed_nanoseconds, least_nanoseconds, least_ranks, levels" "t, i / 50, i, 1234567890123456789, 'allreduce', 1024,
-    987654321987654321, 128, '0-127', links(step, i, 1, 4), array_fill(32::bigint, ARRAY[4]), links(step, i, 2, 4),
-    links(step, i, 3, 4), array_fill(17::bigint, ARRAY[4]), array_fill(3::bigint, ARRAY[4])"
+    987654321987654321, 128, '0-127', links(step, i, 1, 40), array_fill(32::bigint, ARRAY[40]), links(step, i, 2, 40),
+    links(step, i, 3, 40), array_fill(17::bigint, ARRAY[40]), array_fill(3::bigint, ARRAY[40])"
+rows=$((rows * 5))
 fill self_stats 1000 "time, instance, source, name, value" "t, 'node' || i / 40, 'delivery',
     'spool_' || (ARRAY['bytes', 'entries', 'dropped_records', 'errors'])[1 + i % 4] || i % 40, step * 17.5"
 fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds" "t, 'node' || i, 'sysfs', 1, 1, 0, 0.001"

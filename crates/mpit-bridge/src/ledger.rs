@@ -9,7 +9,7 @@ use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
 use crate::operations::{is_unreported, operation_name};
 use crate::quota::{Held, Quotas, Resource, User};
-use crate::sampled_calls::{NamedSample, SampledCalls};
+use crate::sampled_calls::{NamedSample, SECONDS_MAX, SampledCalls};
 use crate::status::Quota;
 use crate::traffic_cells::{Cell, CellKey, Kind, LineKey, Sums};
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
@@ -165,6 +165,8 @@ pub(crate) struct Ledger {
     /// Shortest time between two records of a job, in [`INTERVAL_NANOSECONDS`]. Records end at its whole multiples, as windows
     /// of link shares do.
     intervals: i64,
+    /// In which of their intervals the last records of sampled calls were made.
+    samples_until: Option<i64>,
     jobs: HashMap<String, JobHere>,
     layouts: Layouts,
 }
@@ -174,7 +176,8 @@ impl Ledger {
     pub fn new(cells_per_second: u32, seconds: u32) -> Self {
         let intervals = i64::from(seconds).clamp(1, INTERVALS_MAX);
         let cells_per_second = cells_per_second.max(1);
-        Self { cells_per_second, intervals, jobs: HashMap::new(), layouts: Layouts::default() }
+        let (jobs, layouts) = (HashMap::new(), Layouts::default());
+        Self { cells_per_second, intervals, samples_until: None, jobs, layouts }
     }
 
     /// A rank is here, perhaps not for the first time.
@@ -230,8 +233,13 @@ impl Ledger {
         let now = now.div_euclid(INTERVAL_NANOSECONDS) * INTERVAL_NANOSECONDS;
         let share = i64::from(self.cells_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
         let mut batches = Vec::new();
+        let of_samples = now.div_euclid(self.intervals.min(SECONDS_MAX) * INTERVAL_NANOSECONDS);
+        let has_samples = self.samples_until.replace(of_samples) != Some(of_samples);
         for (key, job) in &mut self.jobs {
-            let mut batch = Batch { mpi_sampled_calls: job.sampled.records(key, now), ..Batch::default() };
+            let mut batch = Batch::default();
+            if has_samples {
+                batch.mpi_sampled_calls = job.sampled.records(key, now);
+            }
             if job.due <= now {
                 let (records, cells) = job.records(key, now, &mut self.layouts);
                 let cells = i64::try_from(cells).unwrap_or(i64::MAX);

@@ -2,7 +2,7 @@ use super::*;
 use crate::accounts::Accounts;
 use crate::quota::QuotaLimits;
 use crate::status::Counters;
-use crate::traffic_frame::{Root, Run};
+use crate::traffic_frame::{Root, Run, Sample};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -312,4 +312,26 @@ fn totals_are_the_last_whole_record_and_those_after_it() {
     }
     assert!((15..=25).contains(&wholes), "{wholes}");
     assert!(cells < 3000, "{cells} of 20,000 in whole records alone");
+}
+
+#[test]
+fn sampled_calls_of_ten_seconds_are_one_record_and_the_last_ones_come_at_the_end() {
+    let mut bench = Bench::new(100, 1 << 20);
+    bench.ledger = Ledger::new(100, 60); // traffic comes less often
+    let id = bench.join(0, START, START);
+    bench.group(id, 1, 0, &[(0, 1, 4)]);
+    let mut records = Vec::new();
+    for second in 1..=25_i64 {
+        let key =
+            CollectiveKey { group: 5, operation: ALLREDUCE, size_class: 4, algorithm: 0, root: Root::None };
+        let sample = Sample { key, level: 0, call: second.unsigned_abs(), nanoseconds: 10 };
+        let one = NamedSample { sample, operation: "allreduce", algorithm: "".into() };
+        bench.ledger.take(JOB, id, Report::Samples(vec![one]));
+        let batches = bench.ledger.round(START + second * SECOND + SECOND / 4);
+        records.extend(batches.into_iter().flat_map(|(_, batch)| batch.mpi_sampled_calls));
+    }
+    records.extend(bench.ledger.finish(JOB, START + 25 * SECOND).mpi_sampled_calls);
+    let found: Vec<(i64, usize)> =
+        records.iter().map(|one| ((one.time - START) / SECOND, one.calls.len())).collect();
+    assert_eq!(found, [(1, 1), (10, 9), (20, 10), (25, 5)]);
 }

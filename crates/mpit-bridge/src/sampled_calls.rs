@@ -1,5 +1,5 @@
 //! Single calls of collectives, as the members of a group on this node sampled them: folded into one record for each group,
-//! operation, size class and second, however many ranks the node has. Pure.
+//! operation, size class and ten seconds, however many ranks the node has. Pure.
 
 use crate::layouts::blocking;
 use crate::traffic_frame::{Root, Sample};
@@ -10,8 +10,11 @@ use throughline_sample::wire::{MpiSampledCall, MpiSampledCalls};
 
 /// Records of a job in a round; those with most time go first. A program has a few collectives in its loop.
 const RECORDS_MAX: usize = 64;
-/// Calls in memory of a job, of all records: 64 cells of 8 calls a second for some seconds.
-const CALLS_MAX: usize = 4096;
+/// Calls in memory of a job, of all records, of some 60 bytes: 64 cells of 8 calls a second for 32 seconds.
+const CALLS_MAX: usize = 16_384;
+/// Longest time between two sets of records, seconds; they come at its whole multiples in UTC on all nodes, so that calls are whole in
+/// whatever time is read.
+pub(crate) const SECONDS_MAX: i64 = 10;
 
 /// A sample with the names of what it numbers.
 #[derive(Debug)]

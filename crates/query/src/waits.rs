@@ -6,7 +6,9 @@ mod traced;
 use crate::jobs::Job;
 use crate::time::{milliseconds, now};
 use crate::whole;
-use std::collections::{BTreeMap, HashMap};
+use futures::TryStreamExt;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::pin;
 use throughline_api::waits as api;
 use throughline_store::Error;
 use throughline_store::layout::moment;
@@ -16,8 +18,12 @@ use throughline_waits::{
 use tokio_postgres::{Client, Row};
 use traced::Traced;
 
-/// Seconds of a job whose samples are read: of a longer job so many, evenly spaced, which leaves bounds as of sampling.
+/// Seconds of a job whose samples are read: of a longer job so many, in windows that are evenly spaced, which leaves bounds as of sampling.
 const SECONDS_READ_MAX: i64 = 600;
+/// Seconds of a window: nodes report the calls of ten seconds at once, at whole multiples in UTC, or of each second.
+const WINDOW_SECONDS: i64 = 10;
+/// Calls in a row of a second, most times.
+const CALLS_OF_ROW: i64 = 8;
 /// Rows of samples that are read: some nodes with several collectives each in each of these seconds.
 const ROWS_READ_MAX: i64 = 20_000;
 /// Steps of the course over time.
@@ -139,9 +145,14 @@ async fn samples(
     depth: Depth,
 ) -> Result<(Vec<NodeSample>, HashMap<i64, String>), Error> {
     let (sql, stride) = samples_sql(client, job, depth).await?;
-    let rows = client.query(&sql, &[&job.id]).await.map_err(Error::sql("reading sampled calls"))?;
+    let rows = client.query_raw(&sql, [job.id]).await.map_err(Error::sql("reading sampled calls"))?;
+    let mut rows = pin!(rows);
     let (mut all, mut members) = (Vec::new(), HashMap::new());
-    for row in &rows {
+    let most = usize::try_from(depth.rows() * CALLS_OF_ROW).unwrap_or(usize::MAX);
+    while let Some(row) = rows.try_next().await.map_err(Error::sql("reading sampled calls"))? {
+        if all.len() >= most {
+            break;
+        }
         let one = NodeSample {
             second: milliseconds(row.get(0)).div_euclid(1000),
             group: row.get(1),
@@ -172,8 +183,8 @@ async fn samples(
     Ok((all, members))
 }
 
-/// All seconds of a short job; of a long one those that are read, and how many each stands for. Records are made at whole seconds,
-/// by all nodes at once.
+/// All seconds of a short job; of a long one windows of it, and how many each stands for. Records are made at whole seconds, by all
+/// nodes at once.
 async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
     const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
                            m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels";
@@ -192,12 +203,15 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
         );
         return Ok((sql, 1.0));
     }
-    let stride = (length + most - 1) / most;
+    let (windows, most) = (length / WINDOW_SECONDS + 1, most / WINDOW_SECONDS);
+    let stride = (windows + most - 1) / most;
     let sql = format!(
-        "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {stride})) t(time) \
-         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time = t.time) m LIMIT {rows}",
-        moment(from),
-        moment(to)
+        "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
+         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+                             AND m.time <= t.time + make_interval(secs => {WINDOW_SECONDS})) m LIMIT {rows}",
+        moment(from.div_euclid(1000 * WINDOW_SECONDS) * 1000 * WINDOW_SECONDS),
+        moment(to),
+        stride * WINDOW_SECONDS
     );
     #[allow(clippy::cast_precision_loss)] // seconds
     Ok((sql, stride as f64))
@@ -253,12 +267,23 @@ impl OfJob {
     }
 
     /// What the sampled calls waited, step by step.
+    /// Seconds from one report to the next, most times.
+    fn report_gap(&self) -> i64 {
+        let times: BTreeSet<i64> = self.samples.iter().map(|one| one.second).collect();
+        let mut gaps: Vec<i64> =
+            times.iter().zip(times.iter().skip(1)).map(|(one, next)| next - one).collect();
+        gaps.sort_unstable();
+        gaps.get(gaps.len() / 2).copied().unwrap_or(1)
+    }
+
     fn course(&self) -> api::WaitCourse {
         let times = self.samples.iter().map(|one| one.second);
         let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
             return api::WaitCourse::default();
         };
+        let gap = self.report_gap();
         let step = ((last - first) / STEPS_MAX + 1).max(1);
+        let step = (step + gap - 1) / gap * gap;
         let mut sums: BTreeMap<(i64, &str), (f64, f64)> = BTreeMap::new();
         for one in &self.samples {
             let sum = sums.entry(((one.second - first) / step, one.operation.as_str())).or_default();

@@ -33,8 +33,33 @@ fn sampled(node: &str, second: i64, ranks: [(u32, u64); 2]) -> Batch {
     Batch { node: node.into(), mpi_sampled_calls: vec![calls], ..Batch::default() }
 }
 
+/// The calls of ten seconds in one record at the end of these.
+fn together(batches: Vec<Batch>) -> Vec<Batch> {
+    let mut all: Vec<Batch> = Vec::new();
+    for mut batch in batches {
+        let one = batch.mpi_sampled_calls.remove(0);
+        let second = (one.time - seed::at(0)) / 1_000_000_000;
+        let end = seed::at((second + 9) / 10 * 10);
+        let known = all.iter_mut().find(|of| of.node == batch.node && of.mpi_sampled_calls[0].time == end);
+        match known {
+            Some(of) => of.mpi_sampled_calls[0].calls.extend(one.calls),
+            None => {
+                batch.mpi_sampled_calls.push(MpiSampledCalls { time: end, ..one });
+                all.push(batch);
+            }
+        }
+    }
+    all
+}
+
 #[tokio::test]
 async fn a_slow_rank_is_what_others_wait_for() {
+    check_slow_rank(1).await;
+    check_slow_rank(10).await;
+}
+
+/// With records of so many seconds.
+async fn check_slow_rank(seconds: i64) {
     let database = seed::fabric().await;
     let run = Run { number: 7, user: "ada", start: 10, end: Some(80), hosts: vec!["n2", "n10"] };
     // Ranks 0 to 2 spend 100 ms in each call, rank 3 spends 1 ms.
@@ -46,10 +71,12 @@ async fn a_slow_rank_is_what_others_wait_for() {
         batch.mpi_ops[0].cells[0].least_nanoseconds = Some(CALLS * 1_000_000);
         batches.push(batch);
     }
+    let mut samples = Vec::new();
     for second in 11..11 + CALLS as i64 {
-        batches.push(sampled("n2", second, [(0, 100), (1, 100)]));
-        batches.push(sampled("n10", second, [(2, 100), (3, 1)]));
+        samples.push(sampled("n2", second, [(0, 100), (1, 100)]));
+        samples.push(sampled("n10", second, [(2, 100), (3, 1)]));
     }
+    batches.extend(if seconds == 1 { samples } else { together(samples) });
     seed::write(&database, 3, batches).await;
     let router = api_on(database);
     let waits = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
@@ -76,9 +103,9 @@ async fn a_slow_rank_is_what_others_wait_for() {
     near(&last["share"], 1.0);
     near(&last["waited_seconds"], all);
     let course = &waits["course"];
-    assert_eq!(course["step_ms"], 1000);
-    assert_eq!(course["time_ms"].as_array().unwrap().len(), CALLS as usize);
-    near(&course["waiting_seconds"][0], 0.297);
+    assert_eq!(course["step_ms"], 1000 * seconds);
+    assert_eq!(course["time_ms"].as_array().unwrap().len(), CALLS as usize / seconds as usize);
+    near(&course["waiting_seconds"][0], 0.297 * seconds as f64);
 }
 
 #[tokio::test]
