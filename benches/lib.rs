@@ -1,4 +1,7 @@
-//! What several benches share: a server with a database of its own, and the load of a busy site's counters.
+//! What several benches share: a server with a database of its own, the load of a busy site's counters, and its senders.
+#![allow(clippy::cast_precision_loss)] // figures for people, and times in seconds
 
 pub mod load;
+pub mod psql;
 pub mod server;
+pub mod site;

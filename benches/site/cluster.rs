@@ -16,15 +16,23 @@ pub enum Name {
 /// What a cluster has.
 #[derive(Clone, Debug)]
 pub struct Cluster {
+    /// Nodes with an agent.
     pub nodes: u64,
+    /// Ranks of each.
     pub ranks: u32,
+    /// Jobs that run.
     pub jobs: u64,
     /// Ends of the fabric's cables.
     pub ports: u64,
+    /// Seconds from one reading of a port to the next.
     pub port_seconds: f64,
+    /// Nodes with GPUs.
     pub gpu_nodes: u64,
+    /// GPUs of such a node.
     pub gpus: u32,
+    /// Links of each.
     pub links: u32,
+    /// Adapters of a node, of one port each.
     pub adapters: u32,
 }
 

@@ -1,11 +1,12 @@
 //! The fabric: hosts on leaf switches, leaves on spines; what a crawler sends of it.
 
-use crate::cluster::Cluster;
-use crate::node::{adapter_guid, round};
-use throughline_benches::load::{Load, PORT_METRICS, mix, record};
+use super::cluster::Cluster;
+use super::node::{adapter_guid, round};
+use crate::load::{Load, PORT_METRICS, mix, record};
 use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo, IbPortSample, IbTopologyMark};
 
-const PREFIX: u64 = 0xfe80_0000_0000_0000;
+/// Its subnet.
+pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
 const RATE: u64 = 25_000_000_000;
 
 /// Hosts of a leaf, and spines.
@@ -22,12 +23,14 @@ struct Port {
     load: Load,
 }
 
+/// All ports with a cable.
 pub struct Fabric {
     ports: Vec<Port>,
     begin: i64,
 }
 
 impl Fabric {
+    /// That of a cluster, which has counted since `begin`, UTC nanoseconds.
     pub fn new(cluster: &Cluster, begin: i64) -> Self {
         let (leaf, spine) = (|n: u64| 0x0002_c903_0000_0000 | n, |n: u64| 0x0002_c903_0100_0000 | n);
         let adapters = cluster.nodes * u64::from(cluster.adapters);

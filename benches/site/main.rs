@@ -11,27 +11,23 @@
 //! TLS.
 #![allow(clippy::cast_precision_loss)] // figures for people
 
-mod cluster;
-mod fabric;
-mod node;
-mod ranks;
 mod report;
-mod send;
 mod tables;
 
 use clap::Parser;
-use cluster::{Cluster, Name};
-use fabric::Fabric;
-use node::Node;
-use ranks::{Ranks, SECOND};
 use report::Report;
-use send::Outgoing;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use throughline_benches::server::Server;
+use throughline_benches::site::cluster::{Cluster, Name};
+use throughline_benches::site::fabric::Fabric;
+use throughline_benches::site::node::{Node, nodes};
+use throughline_benches::site::now;
+use throughline_benches::site::ranks::SECOND;
+use throughline_benches::site::send::Outgoing;
 use tokio_util::sync::CancellationToken;
 
 /// After a whole second: what ranks report at it has come.
@@ -149,7 +145,7 @@ fn make_all(
     let begin = now()? / SECOND * SECOND;
     let mut fabric = Fabric::new(cluster, begin);
     outgoing.crawled(fabric.inventory())?;
-    let mut nodes = nodes(cluster, begin);
+    let mut nodes: Vec<Node> = nodes(cluster, begin);
     for node in &mut nodes {
         let batch = node.inventory();
         outgoing.inventory(&node.name, &batch)?;
@@ -179,24 +175,4 @@ fn make_all(
         outgoing.samples(&node.name, &batch)?;
     }
     Ok(())
-}
-
-/// The nodes with their jobs.
-fn nodes(cluster: &Cluster, begin: i64) -> Vec<Node> {
-    let mut nodes = Vec::new();
-    for (job, size) in (1u64..).zip(cluster.job_nodes()) {
-        let world = cluster.ranks * u32::try_from(size).unwrap_or(u32::MAX);
-        for place in 0..size {
-            let first = cluster.ranks * u32::try_from(place).unwrap_or(u32::MAX);
-            let ranks = Ranks::new(job, first, cluster.ranks, world, begin);
-            nodes.push(Node::new(nodes.len() as u64, cluster, ranks, begin));
-        }
-    }
-    nodes
-}
-
-/// UTC nanoseconds.
-fn now() -> anyhow::Result<i64> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
-    Ok(i64::try_from(since.as_nanos())?)
 }

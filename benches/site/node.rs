@@ -1,8 +1,8 @@
 //! One node: its inventory, and what its agent sends each second.
 
-use crate::cluster::Cluster;
-use crate::ranks::{Ranks, SECOND};
-use throughline_benches::load::{HOST_PORT_METRICS, Load, NVLINK_METRICS, mix, record};
+use super::cluster::Cluster;
+use super::ranks::{Ranks, SECOND};
+use crate::load::{HOST_PORT_METRICS, Load, NVLINK_METRICS, mix, record};
 use throughline_sample::catalogue::{PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES};
 use throughline_sample::wire::{
     Batch, Coverage, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, HostPortSample, LinkValues,
@@ -28,10 +28,13 @@ struct Gpu {
     pcie: Load,
 }
 
+/// A node and its agent.
 pub struct Node {
+    /// n0 and so on.
     pub name: String,
     number: u64,
     begin: i64,
+    /// Ranks that run here.
     pub ranks: Ranks,
     ports: Vec<Load>,
     gpus: Vec<Gpu>,
@@ -39,6 +42,7 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node of this number, which has counted since `begin`, UTC nanoseconds.
     pub fn new(number: u64, cluster: &Cluster, ranks: Ranks, begin: i64) -> Self {
         let adapters = u64::from(cluster.adapters);
         let ports = (0..adapters).map(|port| Load::new(number * adapters + port, PORT_RATE)).collect();
@@ -137,6 +141,17 @@ impl Node {
         batch
     }
 
+    /// Readings of its GPUs' links alone, at this time.
+    pub fn links(&mut self, time: i64) -> Batch {
+        let mut batch = Batch::default();
+        for gpu in &mut self.gpus {
+            read_gpu(gpu, (time, self.begin), time as f64 / 1e9, &mut batch);
+        }
+        batch.gpu_pcie.clear();
+        self.sign(&mut batch);
+        batch
+    }
+
     fn self_stats(&self, time: i64, batch: &mut Batch) {
         // Nodes began at different times.
         let second = (time / SECOND).unsigned_abs() + self.number;
@@ -176,6 +191,7 @@ fn read_gpu(gpu: &mut Gpu, (read, begin): (i64, i64), seconds: f64, batch: &mut 
     });
 }
 
+/// A round of a source that has read all.
 pub fn round(source: &str, time: i64, read: usize) -> Coverage {
     let read = read as u64;
     Coverage {
@@ -186,4 +202,18 @@ pub fn round(source: &str, time: i64, read: usize) -> Coverage {
         elapsed_seconds: 0.02,
         ..Coverage::default()
     }
+}
+
+/// The nodes of a cluster with their jobs.
+pub fn nodes(cluster: &Cluster, begin: i64) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for (job, size) in (1u64..).zip(cluster.job_nodes()) {
+        let world = cluster.ranks * u32::try_from(size).unwrap_or(u32::MAX);
+        for place in 0..size {
+            let first = cluster.ranks * u32::try_from(place).unwrap_or(u32::MAX);
+            let ranks = Ranks::new(job, first, cluster.ranks, world, begin);
+            nodes.push(Node::new(nodes.len() as u64, cluster, ranks, begin));
+        }
+    }
+    nodes
 }

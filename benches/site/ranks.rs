@@ -1,10 +1,10 @@
 //! Ranks of one job on one node: what their shims push, given to the agent's folding, and traffic as the agent's receiver sums
 //! it up for the node.
 
+use crate::load::mix;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use throughline_agent::fold::{Folder, Intervals};
-use throughline_benches::load::mix;
 use throughline_sample::wire::{
     Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiSampledCall,
     MpiSampledCalls,
@@ -12,6 +12,7 @@ use throughline_sample::wire::{
 
 /// Default intervals of the agent: `[mpi] fold_seconds` and `rank_seconds`.
 const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND };
+/// In nanoseconds.
 pub const SECOND: i64 = 1_000_000_000;
 
 /// What programs call: operation, largest message of its class, region, algorithm, calls a second, and microseconds a call. A job has
@@ -38,7 +39,9 @@ const PEERS: usize = 4;
 
 /// Ranks of a job here.
 pub struct Ranks {
+    /// The job's number.
     pub job: u64,
+    /// Its key.
     pub job_key: String,
     first: u32,
     count: u32,
@@ -52,6 +55,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// `count` ranks from `first` on of a job of `world`, since `begin`, UTC nanoseconds.
     pub fn new(job: u64, first: u32, count: u32, world: u32, begin: i64) -> Self {
         let mut peers = BTreeMap::new();
         for rank in first..first + count {

@@ -1,14 +1,13 @@
 //! What is printed each ten seconds, and at the end.
 
-use crate::cluster::Cluster;
-use crate::send::Outgoing;
 use crate::tables::{self, Prediction};
-use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
+use throughline_benches::psql::Psql;
 use throughline_benches::server::{Server, processor_seconds};
+use throughline_benches::site::cluster::Cluster;
+use throughline_benches::site::send::Outgoing;
 
 pub const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -20,7 +19,7 @@ const WARM: usize = 2;
 
 pub struct Report<'a> {
     server: &'a Server,
-    psql: String,
+    psql: Psql,
     program: std::path::PathBuf,
     begin: Instant,
     at: Instant,
@@ -38,14 +37,7 @@ struct Interval {
 
 impl<'a> Report<'a> {
     pub fn new(server: &'a Server, program: &Path, folder: &Path) -> anyhow::Result<Self> {
-        let status = Command::new(program)
-            .args(["db", "status", "--state-dir"])
-            .arg(folder.join("state"))
-            .output()
-            .with_context(|| program.display().to_string())?;
-        let text = String::from_utf8_lossy(&status.stdout).into_owned();
-        let psql = text.lines().find_map(|line| line.strip_prefix("psql ")).context("psql in `db status`")?;
-        let psql = psql.trim().replace("-U throughline_read", "-U throughline");
+        let psql = Psql::new(program, folder)?;
         let now = Instant::now();
         let mut report = Self {
             server,
@@ -61,17 +53,9 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 
-    fn query(&self, sql: &str) -> anyhow::Result<Vec<Vec<String>>> {
-        let command = format!("{} -v ON_ERROR_STOP=1 -qAtF '|'", self.psql);
-        let output = Command::new("sh").args(["-c", &format!("{command} -c \"$0\""), sql]).output()?;
-        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout)?;
-        Ok(text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
-    }
-
     /// Rows written so far, by hypertable.
     fn counted(&self) -> anyhow::Result<BTreeMap<String, f64>> {
-        let rows = self.query(
+        let rows = self.psql.query(
             "SELECT c.hypertable_name, sum(s.n_tup_ins) FROM timescaledb_information.chunks c
              JOIN pg_stat_all_tables s ON s.schemaname = c.chunk_schema AND s.relname = c.chunk_name
              WHERE c.hypertable_schema = 'public' GROUP BY 1",
@@ -88,7 +72,7 @@ impl<'a> Report<'a> {
     fn newest(&self) -> anyhow::Result<Option<f64>> {
         let age = "SELECT extract(epoch FROM clock_timestamp() - max(time)) FROM ib_port_counters \
                    WHERE port_id = 1 AND time > now() - INTERVAL '1 hour'";
-        Ok(self.query(age)?.first().and_then(|row| row[0].parse().ok()))
+        Ok(self.psql.query(age)?.first().and_then(|row| row[0].parse().ok()))
     }
 
     /// Prints one interval.
@@ -129,8 +113,8 @@ impl<'a> Report<'a> {
 
     /// Prints the table of all, and whether goals are met.
     pub fn end(&self, cluster: &Cluster, scale: u64, left: u64) -> anyhow::Result<bool> {
-        self.query("ANALYZE")?;
-        let sizes = self.query(
+        self.psql.query("ANALYZE")?;
+        let sizes = self.psql.query(
             "SELECT c.hypertable_name, sum(pg_total_relation_size(p.oid)), sum(p.reltuples)
              FROM timescaledb_information.chunks c
              JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass

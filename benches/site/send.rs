@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 /// What waits in all spools.
 pub struct Waiting {
+    /// Entries that are not acknowledged.
     pub entries: u64,
+    /// Their bytes.
     pub bytes: u64,
     /// Left out or dropped since the beginning, in entries.
     pub lost: u64,
@@ -18,13 +20,17 @@ pub struct Waiting {
     pub oldest: f64,
 }
 
+/// All spools.
 pub struct Outgoing {
     crawler: Spool,
     nodes: HashMap<String, Spool>,
 }
 
 impl Outgoing {
-    /// Within the runtime. Nodes are named n0 and so on.
+    /// Starts to ship to a collector, within the runtime. Nodes are named n0 and so on.
+    ///
+    /// # Errors
+    /// The address is none.
     pub fn start(url: &str, nodes: u64, stop: &CancellationToken) -> anyhow::Result<Self> {
         let spool = |memory_bytes_max| -> anyhow::Result<Spool> {
             let spool = Spool::in_memory(Config { memory_bytes_max, ..Config::default() })?;
@@ -37,6 +43,10 @@ impl Outgoing {
         Ok(Self { crawler, nodes: nodes.collect::<anyhow::Result<_>>()? })
     }
 
+    /// Appends what the crawler sends.
+    ///
+    /// # Errors
+    /// A batch is larger than an entry may be, or the node is none.
     pub fn crawled(&self, batches: Vec<Batch>) -> anyhow::Result<()> {
         for batch in batches {
             let class = if batch.ib_nodes.is_empty() { Class::Cumulative(0) } else { Class::Precious };
@@ -45,10 +55,18 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Appends what a node is.
+    ///
+    /// # Errors
+    /// A batch is larger than an entry may be, or the node is none.
     pub fn inventory(&self, node: &str, batch: &Batch) -> anyhow::Result<()> {
         self.append(node, batch, Class::Precious)
     }
 
+    /// Appends what a node sends of its readings.
+    ///
+    /// # Errors
+    /// A batch is larger than an entry may be, or the node is none.
     pub fn samples(&self, node: &str, batch: &Batch) -> anyhow::Result<()> {
         self.append(node, batch, Class::Cumulative(0))
     }
@@ -59,6 +77,7 @@ impl Outgoing {
         Ok(())
     }
 
+    /// What waits now.
     pub fn waiting(&self) -> Waiting {
         let now = super::now().unwrap_or(0);
         let mut all = Waiting { entries: 0, bytes: 0, lost: 0, oldest: 0.0 };

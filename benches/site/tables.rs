@@ -1,10 +1,10 @@
 //! Rows, bytes and disk by table: measured beside predicted.
 
-use crate::cluster::Cluster;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use throughline_benches::site::cluster::Cluster;
 
 /// What `throughline db size` says of one table.
 struct Table {
