@@ -289,8 +289,11 @@ async fn whoever_dies_nothing_is_lost_and_readers_go_on() {
     assert!(!second.does_upkeep().await, "one of them does upkeep");
 
     first.kill();
+    let killed = Instant::now();
     all_deliver().await;
+    let delivered = killed.elapsed();
     wait_for("upkeep by the second", async || second.does_upkeep().await).await;
+    println!("after SIGKILL: all deliver after {delivered:?}, upkeep goes on after {:?}", killed.elapsed());
     // A job ends on two nodes while one server is away.
     senders[0].report_job("n0", 0);
     senders[1].report_job("n1", 1);
@@ -299,6 +302,16 @@ async fn whoever_dies_nothing_is_lost_and_readers_go_on() {
     all_deliver().await;
     wait_for("upkeep by the first again", async || first.does_upkeep().await).await;
     second.start();
+    // The session with the lock ends, and its server lives: whoever is next has the lock, and one alone.
+    let admin = direct.connect().await.unwrap();
+    let before = upkeep_sessions(&admin).await;
+    assert_eq!(before.len(), 1, "one of them does upkeep");
+    admin.execute("SELECT pg_terminate_backend($1)", &[&before[0]]).await.unwrap();
+    wait_for("another session with the lock", async || {
+        let now = upkeep_sessions(&admin).await;
+        now.len() == 1 && now != before
+    })
+    .await;
 
     for serve in [&first, &second] {
         wait_for("reading from the replica", async || serve.replica().await["state"] == "used").await;
@@ -353,6 +366,13 @@ fn unknown_faults(servers: &[&Serve]) {
             }
         }
     }
+}
+
+/// The server's processes of sessions that hold the lock of upkeep, "thruline".
+async fn upkeep_sessions(client: &tokio_postgres::Client) -> Vec<i32> {
+    let query = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted \
+                 AND (classid::bigint << 32 | objid::bigint) = x'746872756c696e65'::bigint";
+    client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 /// What the writer does beyond plain COPYs: rows that are there already go through temporary tables.
