@@ -57,14 +57,15 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
             writeln!(out)?;
         }
     } else {
-        write!(out, "{}", table(&look.topology, &findings))?;
         let (checked, cables) = (look.topology.nodes.len(), look.topology.cables().count());
         writeln!(
             out,
-            "nodes: {checked}, links: {cables}, ports: {}, findings: {}",
+            "nodes: {checked}, links: {cables}, ports: {}, findings: {}{}",
             look.expected(&nodes),
-            findings.len()
+            findings.len(),
+            if findings.is_empty() { ": nothing is wrong" } else { "" }
         )?;
+        write!(out, "{}", table(&look.topology, &findings))?;
     }
     out.flush()?;
     if findings.is_empty() { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::from(ExitStatus::Found as u8)) }
@@ -87,7 +88,6 @@ fn table(topology: &Topology, findings: &[Finding]) -> String {
         kinds.into_iter().map(|kind| [kind.name().to_owned(), kind.remedy().to_owned()]).collect();
     text.push_str("\nWhat to do:\n");
     text.push_str(&aligned(&remedies));
-    text.push('\n');
     text
 }
 

@@ -17,6 +17,7 @@ use throughline_infiniband::errors::{COMMON, Excess, Thresholds, find};
 use throughline_infiniband::reading::Sets;
 use throughline_infiniband::topology::{PortEnd, Topology, aligned, label};
 use throughline_sample::Guid;
+use throughline_sample::catalogue::TRANSMIT_WAIT;
 
 /// Largest thresholds file: one of a line a counter has a hundredth of it.
 const MOST_FILE_BYTES: u64 = 64 << 10;
@@ -136,19 +137,25 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
             writeln!(out)?;
         }
     } else {
-        write!(out, "{}", table(&look, &errors, options.details))?;
-        write!(out, "{}", not_read(&look, &unread))?;
         let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
         let since = interval.map_or_else(
             || "since they were cleared".to_owned(),
             |interval| format!("within {:.1} s", interval.as_secs_f64()),
         );
         let expected = look.expected(&nodes);
-        writeln!(out, "ports: {expected}, with errors {since}: {}, not read: {missing}", errors.len())?;
+        let waiting = errors.iter().filter(|(_, excesses)| only_waits(excesses)).count();
+        let waited = match waiting {
+            0 => String::new(),
+            _ => format!(", without errors that waited to send (transmit_wait, congestion): {waiting}"),
+        };
+        let faulty = errors.len() - waiting;
+        writeln!(out, "ports: {expected}, with errors {since}: {faulty}, not read: {missing}{waited}")?;
         let limits = thresholds.describe();
         if !limits.is_empty() {
             writeln!(out, "{limits}")?;
         }
+        write!(out, "{}", table(&look, &errors, options.details))?;
+        write!(out, "{}", not_read(&look, &unread))?;
     }
     out.flush()?;
     anyhow::ensure!(
@@ -162,6 +169,11 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
 fn missing_all(look: &ErrorScan, nodes: &Selected, unread: &[Unread]) -> bool {
     let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
     missing < look.expected(nodes)
+}
+
+/// Whether all that was counted is time in which data waited: congestion, and no error.
+fn only_waits(excesses: &[Excess]) -> bool {
+    excesses.iter().all(|excess| excess.metric.name == TRANSMIT_WAIT.name)
 }
 
 /// One line a port with errors; nothing where there is none.

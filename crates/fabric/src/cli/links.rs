@@ -178,7 +178,7 @@ fn table(topology: &Topology, links: &[Line], options: &Options) -> String {
         (_, true) => format!("degraded links: {degraded}"),
         _ => format!("links: {}, degraded: {degraded}, limited by a port's setting: {limited}", links.len()),
     };
-    format!("{}{total}\n", aligned(&rows))
+    format!("{total}\n{}", aligned(&rows))
 }
 
 fn row(topology: &Topology, line: &Line) -> [String; 9] {

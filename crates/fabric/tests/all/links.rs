@@ -114,8 +114,8 @@ fn every_link_as_iblinkinfo_has_it() {
     // The fastest that a simulated port can be is HDR in ibsim 0.10 and NDR in 0.12.
     let could_be = ["4xFDR   12xHDR (set to 4xFDR)", "4xFDR   12xNDR (set to 4xFDR)"];
     assert!(could_be.iter().any(|words| table.contains(words)), "{table}");
-    assert!(table.ends_with("links: 10, degraded: 0, limited by a port's setting: 9\n"), "{table}");
-    assert_eq!(simulated.crawl(&["links", "--degraded"]).lines().last(), Some("degraded links: 0"));
+    assert!(table.starts_with("links: 10, degraded: 0, limited by a port's setting: 9\n"), "{table}");
+    assert_eq!(simulated.crawl(&["links", "--degraded"]).lines().next(), Some("degraded links: 0"));
     let output =
         simulated.fabric.client(CRAWLER, None).unwrap().args(["links", "--switch", "nowhere"]).output();
     assert_eq!(output.unwrap().status.code(), Some(64));

@@ -54,7 +54,7 @@ impl Topology {
                 share(link.pairs, pairs.reached),
             ]
         }));
-        aligned(&rows) + &self.totals_text(pairs)
+        self.totals_text(pairs) + &aligned(&rows)
     }
 
     /// Totals of a pass, a few lines.
