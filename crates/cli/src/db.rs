@@ -218,9 +218,14 @@ impl Place {
         if json {
             writeln!(out, "{report}")?;
         } else if let Some(fields) = report.as_object() {
+            writeln!(out, "{}\n", size::headline(&report))?;
             for (name, value) in fields {
                 match value {
                     serde_json::Value::Null => {}
+                    serde_json::Value::Number(number) if name.contains("bytes") => {
+                        let bytes = number.as_u64().unwrap_or_default();
+                        writeln!(out, "{name:<25}{}", throughline_client::text::bytes(bytes))?;
+                    }
                     serde_json::Value::String(text) => writeln!(out, "{name:<25}{text}")?,
                     serde_json::Value::Array(settings) if name == "settings" => {
                         for remark in settings {

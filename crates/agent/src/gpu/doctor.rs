@@ -311,7 +311,13 @@ fn is_running(proc: &Path, name: &str) -> bool {
 }
 
 fn sheet(node: &str, findings: &[Finding]) -> String {
-    let mut text = format!("{node}\n");
+    let of = |wanted: Grade| findings.iter().filter(move |one| one.grade == wanted);
+    let problems: Vec<&str> = of(Grade::Bad).map(|one| one.what).collect();
+    let mut text = match (problems.as_slice(), of(Grade::Good).count()) {
+        ([], 0) => format!("{node}: nothing is read of GPUs here, and nothing is wrong\n"),
+        ([], good) => format!("{node}: nothing is wrong, {good} of {} are read or here\n", findings.len()),
+        (some, _) => format!("{node}: {} of {} are problems: {}\n", some.len(), findings.len(), some.join(", ")),
+    };
     for Finding { what, source, grade, text: said, remedy } in findings {
         // Writing to a String can't fail.
         let _ = writeln!(text, "{:<8} {what:<20} {source:<11} {said}", grade.name());

@@ -70,7 +70,14 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
     let logical = logical_links(&gpus, &batch.gpu_link_infos);
     // Writing to a String can't fail.
     let mut text = String::new();
-    let _ = writeln!(text, "{node}: {} GPUs, {} logical links\n", gpus.len(), logical.len());
+    let all = batch.gpu_link_infos.len();
+    let down = batch.gpu_link_infos.iter().filter(|link| !link.active).count();
+    let state = match (all, down) {
+        (0, _) => String::new(),
+        (all, 0) => format!(", all {all} physical ones up"),
+        (all, down) => format!(", {down} OF {all} PHYSICAL ONES DOWN"),
+    };
+    let _ = writeln!(text, "{node}: {} GPUs, {} logical links{state}\n", gpus.len(), logical.len());
     for gpu in &gpus {
         let numa = gpu.numa_node.map_or_else(|| "NUMA ?".to_owned(), |numa| format!("NUMA {numa}"));
         let nearest = match here.nearest(&gpu.pci_bus_id) {
@@ -98,7 +105,6 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
             let _ = writeln!(text, "{line}");
         });
     }
-    let down = batch.gpu_link_infos.iter().filter(|link| !link.active).count();
     let heading = match (logical.is_empty(), down) {
         (true, 0) => "links: none".to_owned(),
         (_, 0) => "links".to_owned(),

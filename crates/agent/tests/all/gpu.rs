@@ -48,7 +48,7 @@ fn topo_draws_the_papers_node() {
     let node = Node::bare().with_gpus("power9-v100");
     let drawn = text(&gpu(&node, &["topo"]));
     for line in [
-        "n1: 4 GPUs, 6 logical links",
+        "n1: 4 GPUs, 6 logical links, all 24 physical ones up",
         "GPU 0 ══3══ GPU 1  77.3 GB/s",
         "GPU 2 ══3══ GPU 3  77.3 GB/s",
         "GPU 1 ══3══ CPU 00000006:00:00.0  77.3 GB/s",

@@ -112,7 +112,19 @@ pub fn json(prediction: &SizePrediction) -> Value {
 /// The prediction for people.
 pub fn table(prediction: &SizePrediction) -> String {
     let site = &prediction.site;
+    let largest =
+        prediction.tables.iter().max_by(|one, other| one.steady_bytes().total_cmp(&other.steady_bytes()));
+    let most = largest.map_or_else(String::new, |table| {
+        format!(", most of it {} ({})", table.table, text::bytes(whole(table.steady_bytes())))
+    });
     let mut out = format!(
+        "{} on disk with the configured retention{most}; {} a day and {} rows a second are written\n",
+        text::bytes(whole(prediction.steady_bytes())),
+        text::bytes(whole(prediction.bytes_per_day())),
+        rate(prediction.rows_per_second())
+    );
+    let _ = write!(
+        out,
         "{}, {} each; {}, read each {} s; {} of nodes; {} with {} each, read each {} s\n\n",
         text::count(site.nodes, "node"),
         text::count(site.ranks_per_node, "rank"),
@@ -163,7 +175,7 @@ pub fn table(prediction: &SizePrediction) -> String {
 }
 
 fn rate(rows: f64) -> String {
-    if rows < 10.0 { format!("{rows:.2}") } else { format!("{rows:.0}") }
+    if rows < 10.0 { format!("{rows:.2}") } else { text::thousands(whole(rows)) }
 }
 
 fn length(time: Duration) -> String {
@@ -171,6 +183,42 @@ fn length(time: Duration) -> String {
         s if s >= 2 * 86_400 => format!("{} d", s / 86_400),
         s if s >= 2 * 3600 => format!("{} h", s / 3600),
         s => format!("{s} s"),
+    }
+}
+
+/// The first line of `db status`: whether the database runs, and has room for what is predicted.
+pub fn headline(report: &Value) -> String {
+    let state = report["state"].as_str().unwrap_or_default();
+    if state != "running" {
+        let remedy = "`throughline serve` or `throughline db start` starts it";
+        return format!("The database does not run ({state}): {remedy}.");
+    }
+    if report.get("schema").is_none() {
+        return "The database runs and has no schema of Throughline yet: `throughline serve` makes it."
+            .to_owned();
+    }
+    let (there, free) = (report["bytes"].as_u64().unwrap_or_default(), report["free_bytes"].as_u64());
+    let predicted = report["predicted_bytes"].as_u64();
+    if let Some((predicted, free)) =
+        predicted.zip(free).filter(|(all, free)| *all > there.saturating_add(*free))
+    {
+        return format!(
+            "NOT ENOUGH ROOM: {} are predicted with the configured retention; {} are on disk and {} free. Shorten the retention \
+             or give it a larger disk.",
+            text::bytes(predicted),
+            text::bytes(there),
+            text::bytes(free)
+        );
+    }
+    let room = predicted.map_or_else(String::new, |all| format!(" of {} predicted", text::bytes(all)));
+    let settings = report["settings"].as_array().map_or(0, Vec::len) as u64;
+    match settings {
+        0 => format!("Nothing is wrong: it runs, {}{room} are on disk.", text::bytes(there)),
+        some => format!(
+            "It runs, {}{room} are on disk; {} below would be better otherwise.",
+            text::bytes(there),
+            text::count(some, "setting")
+        ),
     }
 }
 
@@ -285,9 +333,34 @@ mod tests {
             document["tables"].as_array().unwrap().iter().map(|t| t["bytes"].as_u64().unwrap()).sum();
         assert!(document["bytes"].as_u64().unwrap().abs_diff(sum) <= 30);
         let text = table(&prediction);
-        assert!(text.starts_with("1,428 nodes, 32 ranks each; 4,830 fabric ports, read each 1 s"), "{text}");
-        assert!(text.contains("\nib_port_counters      row            4830        293"), "{text}");
+        let mut lines = text.lines();
+        let first = lines.next().unwrap();
+        assert!(first.contains(" on disk with the configured retention, most of it "), "{first}");
+        let site = "1,428 nodes, 32 ranks each; 4,830 fabric ports, read each 1 s";
+        assert!(lines.next().unwrap().starts_with(site), "{text}");
+        assert!(text.contains("\nib_port_counters      row           4,830        293"), "{text}");
         assert!(!text.contains("mpi_trace"), "tables without rows are left out: {text}");
+    }
+
+    #[test]
+    fn the_first_line_of_the_status_says_what_is_wrong() {
+        let running = |predicted: u64, settings: Value| {
+            json!({"state": "running", "schema": 3, "bytes": 1_000_000, "free_bytes": 9_000_000,
+                   "predicted_bytes": predicted, "settings": settings})
+        };
+        assert_eq!(
+            headline(&running(5_000_000, json!([]))),
+            "Nothing is wrong: it runs, 1.0 MB of 5.0 MB predicted are on disk."
+        );
+        assert!(
+            headline(&running(50_000_000, json!([]))).starts_with("NOT ENOUGH ROOM: 50.0 MB are predicted")
+        );
+        assert!(
+            headline(&running(5_000_000, json!([{}])))
+                .ends_with("1 setting below would be better otherwise.")
+        );
+        assert!(headline(&json!({"state": "stopped"})).contains("does not run (stopped)"));
+        assert!(headline(&json!({"state": "running"})).contains("no schema"));
     }
 
     #[test]

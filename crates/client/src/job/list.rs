@@ -3,9 +3,11 @@
 use super::summary::Summary;
 use super::verdict_name;
 use crate::Server;
-use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut};
+use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
+use throughline_api::JobState;
 use throughline_api::jobs::Jobs;
 use throughline_daemon::Failure;
 
@@ -86,7 +88,8 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     } else if jobs.is_empty() {
         writeln!(out, "{}", nothing(options))?;
     } else {
-        out.write_all(text(&jobs, columns()).as_bytes())?;
+        let width = columns();
+        out.write_all((clean(&summary(&jobs), width) + "\n" + &text(&jobs, width)).as_bytes())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -125,6 +128,31 @@ fn nothing(options: &Options) -> &'static str {
     } else {
         "no job yet: run an MPI program under throughline-exec on a node with an agent"
     }
+}
+
+/// What is in the list: how many run, ended badly or have a verdict, the commonest one first.
+fn summary(jobs: &[Summary]) -> String {
+    let of = |state: JobState| jobs.iter().filter(|job| job.state == state).count();
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for kind in jobs.iter().map(verdict).filter(|kind| !kind.is_empty() && kind != ABSENT) {
+        *kinds.entry(kind).or_default() += 1;
+    }
+    let mut kinds: Vec<(String, usize)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+    let mut parts = vec![count(jobs.len() as u64, "job")];
+    for (state, what) in [
+        (JobState::Running, "running"),
+        (JobState::Lost, "ended without MPI_Finalize"),
+        (JobState::Silent, "silent"),
+    ] {
+        if of(state) > 0 {
+            parts.push(format!("{} {what}", of(state)));
+        }
+    }
+    let said: Vec<String> = kinds.iter().map(|(kind, jobs)| format!("{kind} {jobs}")).collect();
+    let found =
+        if said.is_empty() { "nothing found".to_owned() } else { format!("found: {}", said.join(", ")) };
+    format!("{}; {found}", parts.join(", "))
 }
 
 /// Below this width the command has a line of its own.
@@ -277,6 +305,18 @@ mod tests {
                 assert!(text.contains(part), "{width}: {part} is not in\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn the_first_line_says_what_was_found() {
+        let healthy = Summary { verdict: Some("nothing_found".into()), state: JobState::Ended, ..job() };
+        let lost = Summary { verdict: None, state: JobState::Lost, ..job() };
+        let slow = || Summary { state: JobState::Running, ..job() };
+        assert_eq!(
+            summary(&[slow(), healthy.clone(), lost, slow()]),
+            "4 jobs, 2 running, 1 ended without MPI_Finalize; found: slow rank 2"
+        );
+        assert_eq!(summary(&[healthy]), "1 job; nothing found");
     }
 
     #[test]

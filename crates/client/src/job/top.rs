@@ -34,8 +34,10 @@ long and how many are. A job that is in no such call and sent nothing for a minu
 const SHORTEST_INTERVAL: f64 = 0.5;
 /// Time between two looks for a key.
 const LOOK: Duration = Duration::from_millis(50);
-/// Lines of a frame that are no jobs: heading, names of columns, keys.
-const OTHER_LINES: usize = 3;
+/// Lines of a frame that are no jobs: heading, jobs that may hang, names of columns, keys.
+const OTHER_LINES: usize = 4;
+/// A call that goes on for so long, seconds, is named above the table: few do in a job that goes on.
+const STUCK_SECONDS: f64 = 60.0;
 /// Lines shown where no terminal says how many fit.
 const USUAL_LINES: usize = 40;
 
@@ -251,6 +253,7 @@ impl View {
             rate(sent)
         );
         let mut text = clean(&heading, width) + "\n";
+        text.push_str(&stuck(jobs, width));
         if jobs.is_empty() {
             return text + "no running job sent anything in the last minute";
         }
@@ -283,6 +286,21 @@ impl View {
         text.push_str(&lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"));
         text
     }
+}
+
+/// A line about jobs with calls that have gone on for long; none without.
+fn stuck(jobs: &[Now], width: usize) -> String {
+    let mut all: Vec<(f64, &Now)> = jobs
+        .iter()
+        .filter_map(|job| Some((job.open_call.as_ref()?.longest_seconds, job)))
+        .filter(|(since, _)| *since >= STUCK_SECONDS)
+        .collect();
+    all.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let Some((_, longest)) = all.first() else { return String::new() };
+    let who = format!("{} {}", middle_cut(&clean(&longest.job_key, 200), 28), longest.operation());
+    let line =
+        format!("In one call for a minute or more: {}, the longest {who}", count(all.len() as u64, "job"));
+    clean(&line, width) + "\n"
 }
 
 fn read(server: &Server, options: &Options) -> Result<Vec<Now>, Failure> {
@@ -394,6 +412,8 @@ mod tests {
         assert_eq!(hung.operation(), "barrier for 138 s: 3 ranks");
         let text = View { screen: None, order: Order::Mpi, json: false }.table(&[hung], 10, 80);
         assert!(text.contains("75.0 %") && text.contains("barrier for 138 s: 3 ranks"), "{text}");
+        let said = "In one call for a minute or more: 1 job, the longest slurm:3 barrier for 138 s: 3 ranks";
+        assert!(said.starts_with(text.lines().nth(1).unwrap().trim_end_matches('…')), "{text}");
         // Four threads of each of 1,024 ranks: no share of the ranks' time.
         let threads =
             Now { mpi_seconds_per_second: 3900.25, mpi_time_share: None, ..job("slurm:4", 0.0, 0.0) };

@@ -9,6 +9,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Widest line.
 const COLUMNS: usize = 100;
+/// Widest name of a source: the longest that there is.
+const SOURCE_COLUMNS: usize = 14;
 /// Widest name of an origin: a subnet prefix, or a node name of usual length.
 const ORIGIN_COLUMNS: usize = 28;
 /// Most lines of one source; more origins are summed up in one line, the oldest stay visible.
@@ -93,7 +95,7 @@ fn sources(sources: &[&Source]) -> String {
         }
         for source in &shown {
             table.row(vec![
-                clean(&source.source, 10),
+                clean(&source.source, SOURCE_COLUMNS),
                 clean(&source.origin, ORIGIN_COLUMNS),
                 state(source).to_owned(),
                 source.age_seconds.map_or(ABSENT.to_owned(), age),
@@ -106,7 +108,7 @@ fn sources(sources: &[&Source]) -> String {
             let rows: f64 = of_one.iter().map(|source| source.rows_per_second).sum();
             let more = format!("and {} with newer rows", of_one.len() - shown.len());
             table.row(vec![
-                clean(&of_one[0].source, 10),
+                clean(&of_one[0].source, SOURCE_COLUMNS),
                 more,
                 String::new(),
                 String::new(),

@@ -48,6 +48,14 @@ fn difference(document: &Document) -> String {
             count(world(b), "rank")
         );
     }
+    if [a, b].iter().any(|job| job.state == JobState::Running) {
+        let share = |job: &Summary| percent(job.mpi_time_share);
+        return format!(
+            "Until now {} of the ranks' time was in MPI in A, {} in B; only the time of a call compares (CALL).",
+            share(a),
+            share(b)
+        );
+    }
     let outside = document.compute_seconds[0].zip(document.compute_seconds[1]).map(|(a, b)| a - b);
     let inside = a.mpi_seconds.zip(b.mpi_seconds).map(|(a, b)| a - b);
     let all = [a, b].into_iter().filter_map(whole).fold(0.0, f64::max);
@@ -96,8 +104,10 @@ fn whole(job: &Summary) -> Option<f64> {
 
 /// `allreduce of up to 8 KiB, 4.00 s in A and 2.00 s in B (50 calls and 100)`.
 fn operation(row: &Row) -> String {
-    let class =
-        row.size_class_bytes.map_or(String::new(), |bytes| format!(" of up to {}", size_class(bytes)));
+    let class = row
+        .size_class_bytes
+        .filter(|bytes| *bytes > 0)
+        .map_or(String::new(), |bytes| format!(" of up to {}", size_class(bytes)));
     let name = clean(&row.operation, 24);
     let of = |side: &Side| seconds(side.elapsed_seconds);
     let figures = match (&row.a, &row.b) {
@@ -183,6 +193,12 @@ mod tests {
         assert!(sentences(&two)[1].contains("4 ranks and 8 ranks: only the time of a call"));
         two.a.state = JobState::Running;
         assert!(sentences(&two)[0].ends_with("not both have ended."));
+        two.b.ranks = 4;
+        let [_, running] = sentences(&two);
+        assert!(
+            running.starts_with("Until now 30.0 % of the ranks' time was in MPI in A, 12.5 % in B;"),
+            "{running}"
+        );
         two.a.duration_seconds = None;
         assert_eq!(sentences(&two)[0], "It is not known how long both took.");
     }
