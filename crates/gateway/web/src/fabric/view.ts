@@ -21,6 +21,8 @@ const REACH_PX = 9
 const KEY_REACH_PX = 120
 /** A press that moves less than this is a click. */
 const CLICK_PX = 4
+/** A second click at the same place within this is one of a double click, as most desktops have it. */
+const DOUBLE_MS = 500
 const REST_MS = 200
 /** Frames that take longer than this are drawn in software: then with fewer pixels while moving. */
 const SLOW_FRAME_MS = 45
@@ -58,6 +60,8 @@ export class FabricView {
   private text = { ink: '#000', halo: '#fff' }
   private readonly fingers = new Map<number, { x: number; y: number }>()
   private travelled = 0
+  /** What the last click chose, where on the page and when. */
+  private clicked: { pick: Pick | null; x: number; y: number; time: number } | undefined
   private readonly stop = new AbortController()
 
   constructor(
@@ -235,12 +239,22 @@ export class FabricView {
   }
 
   private released(event: PointerEvent): void {
-    if (!this.fingers.delete(event.pointerId) || this.travelled >= CLICK_PX) return
-    this.events.chosen(this.pick(event.offsetX, event.offsetY))
+    if (!this.fingers.delete(event.pointerId) || this.travelled >= CLICK_PX || this.again(event) !== undefined) return
+    const pick = this.pick(event.offsetX, event.offsetY)
+    this.clicked = { pick, x: event.clientX, y: event.clientY, time: event.timeStamp }
+    this.events.chosen(pick)
+  }
+
+  /** What the first click of a double click chose. Its panel stands beside the map by now, and another thing under the pointer. */
+  private again(event: MouseEvent): { pick: Pick | null } | undefined {
+    const first = this.clicked
+    if (first === undefined || event.timeStamp - first.time > DOUBLE_MS) return undefined
+    return Math.hypot(event.clientX - first.x, event.clientY - first.y) < CLICK_PX ? first : undefined
   }
 
   private doubled(event: MouseEvent): void {
-    const pick = this.pick(event.offsetX, event.offsetY)
+    const first = this.again(event)
+    const pick = first === undefined ? this.pick(event.offsetX, event.offsetY) : first.pick
     if (pick !== null && 'node' in pick && this.placed?.folded.has(pick.node)) this.events.opened(pick.node)
     else this.move(zoomAt(this.camera, this.size, 2, event.offsetX, event.offsetY))
   }
