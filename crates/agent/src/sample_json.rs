@@ -247,6 +247,7 @@ fn scheduling(reading: &wire::MpiRankScheduling) -> Value {
         "cpu_seconds": reading.cpu_nanoseconds.map(seconds),
         "runqueue_wait_seconds": reading.runqueue_wait_nanoseconds.map(seconds),
         "involuntary_switches": reading.involuntary_switches,
+        "cpu_hertz": reading.cpu_hertz,
     })
 }
 

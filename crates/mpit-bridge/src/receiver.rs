@@ -222,8 +222,9 @@ async fn read_scheduling(shared: &Arc<Shared>) {
         let reading = shared.clone();
         let read = spawn_blocking(move || {
             let (targets, time) = (reading.jobs().targets(), reading.moment().utc);
-            let read =
-                targets.iter().filter_map(|target| scheduling::read(&reading.config.proc, target, time));
+            let config = &reading.config;
+            let read = |target| scheduling::read(&config.proc, &config.sys, target, time);
+            let read = targets.iter().filter_map(read);
             Batch { mpi_scheduling: read.collect(), ..Batch::default() }
         });
         shared.outbox.put(&shared.own, read.await.unwrap_or_default());

@@ -1,6 +1,7 @@
-//! What the kernel counts of a rank's process: processor time, time on a run queue, involuntary switches. Cumulative, as read.
+//! What the kernel counts of a rank's process: processor time, time on a run queue, involuntary switches. Cumulative, as read. And the
+//! clock of the CPU that it runs on, at that moment.
 //!
-//! Three small files of `/proc` a reading. Nothing in the rank takes part, and what can't be read is absent.
+//! Three small files of `/proc` and one of `/sys` a reading. Nothing in the rank takes part, and what can't be read is absent.
 
 use crate::process::{FILE_BYTES_MAX, stat_fields};
 use std::path::Path;
@@ -12,8 +13,11 @@ use throughline_sample::wire::MpiRankScheduling;
 const INTERVAL_NANOSECONDS: i64 = 10_000_000_000;
 
 /// Field of `/proc/PID/stat` behind the command: user time in clock ticks; system time follows, the start is the eighth after.
+const STATE: usize = 0;
 const UTIME: usize = 11;
 const START: usize = 19;
+/// The CPU that its first thread ran on last.
+const PROCESSOR: usize = 36;
 
 /// A rank whose process is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub(crate) fn until_reading(now: i64) -> Duration {
 }
 
 /// Reads a rank's process. `None` if it is gone, or nothing could be read.
-pub(crate) fn read(proc: &Path, target: &Target, time: i64) -> Option<MpiRankScheduling> {
+pub(crate) fn read(proc: &Path, sys: &Path, target: &Target, time: i64) -> Option<MpiRankScheduling> {
     let folder = proc.join(target.pid.to_string());
     let text = |name: &str| {
         let mut text = String::new();
@@ -58,9 +62,22 @@ pub(crate) fn read(proc: &Path, target: &Target, time: i64) -> Option<MpiRankSch
         cpu_nanoseconds: ticks.and_then(nanoseconds),
         runqueue_wait_nanoseconds: schedstat,
         involuntary_switches: switches,
+        // An idle CPU clocks down: of a rank that sleeps it says nothing.
+        cpu_hertz: field(PROCESSOR).filter(|_| is_running(&stat)).and_then(|cpu| hertz(sys, cpu)),
     };
     let is_known = ticks.is_some() || schedstat.is_some() || switches.is_some();
     is_known.then_some(reading)
+}
+
+fn is_running(stat: &str) -> bool {
+    stat_fields(stat).and_then(|mut fields| fields.nth(STATE)) == Some("R")
+}
+
+/// Clock of a CPU now. Most virtual machines and some kernels do not say it.
+fn hertz(sys: &Path, cpu: u64) -> Option<u64> {
+    let file = sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"));
+    let kilohertz: u64 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    kilohertz.checked_mul(1000).filter(|hertz| *hertz > 0)
 }
 
 /// Clock ticks in nanoseconds.
@@ -104,31 +121,59 @@ mod tests {
     fn what_the_kernel_counted() {
         let status = "Name:\ta\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t41\n";
         let proc = folder(STAT, "1500000000 2500000000 77\n", status);
-        let reading = read(proc.path(), &target(7, Some(8765)), 9).unwrap();
+        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, Some(8765)), 9).unwrap();
         let ticks = u64::try_from(nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap());
         assert_eq!(reading.cpu_nanoseconds, Some(200 * (1_000_000_000 / ticks.unwrap())));
         assert_eq!(reading.runqueue_wait_nanoseconds, Some(2_500_000_000));
         assert_eq!(reading.involuntary_switches, Some(41));
         assert_eq!((reading.rank, reading.epoch, reading.time), (3, 5, 9));
-        assert_eq!(read(proc.path(), &target(7, Some(8766)), 9), None, "another process of that id");
-        assert_eq!(read(proc.path(), &target(8, None), 9), None, "none");
+        assert_eq!(
+            read(proc.path(), Path::new("/nowhere"), &target(7, Some(8766)), 9),
+            None,
+            "another process of that id"
+        );
+        assert_eq!(read(proc.path(), Path::new("/nowhere"), &target(8, None), 9), None, "none");
     }
 
     #[test]
     fn what_is_not_known_is_absent() {
         let proc = folder(STAT, "0 0 0\n", "Name:\ta\n");
-        let reading = read(proc.path(), &target(7, None), 9).unwrap();
+        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, None), 9).unwrap();
         assert_eq!((reading.runqueue_wait_nanoseconds, reading.involuntary_switches), (None, None));
         // A kernel that counts, and a process that never waited.
         assert_eq!(runqueue_wait("5 0 1"), Some(0));
-        assert_eq!(read(folder("", "", "").path(), &target(7, None), 9), None);
+        assert_eq!(read(folder("", "", "").path(), Path::new("/nowhere"), &target(7, None), 9), None);
+    }
+
+    #[test]
+    fn the_clock_is_that_of_the_cpu_it_runs_on() {
+        let sys = tempfile::tempdir().unwrap();
+        let folder_of_cpu = sys.path().join("devices/system/cpu/cpu5/cpufreq");
+        std::fs::create_dir_all(&folder_of_cpu).unwrap();
+        std::fs::write(folder_of_cpu.join("scaling_cur_freq"), "2450000\n").unwrap();
+        let stat = |state: &str, cpu: u32| {
+            format!(
+                "7 (a) {state} 1 7 7 0 -1 0 1 0 0 0 150 50 9 9 20 0 1 0 8765 1000 10 1 1 1 1 1 1 1 1 1 1 1 1 1 17 {cpu} 0 0"
+            )
+        };
+        let of = |stat: String| {
+            let proc = folder(&stat, "1 1 1\n", "");
+            read(proc.path(), sys.path(), &target(7, None), 9).unwrap().cpu_hertz
+        };
+        assert_eq!(of(stat("R", 5)), Some(2_450_000_000));
+        assert_eq!(of(stat("S", 5)), None, "its CPU may be idle");
+        assert_eq!(of(stat("R", 6)), None, "the kernel does not say");
     }
 
     #[test]
     fn this_process_has_run() {
         let own = std::process::id();
-        let reading =
-            read(Path::new("/proc"), &target(own, crate::process::start_of(Path::new("/proc"), own)), 9);
+        let reading = read(
+            Path::new("/proc"),
+            Path::new("/sys"),
+            &target(own, crate::process::start_of(Path::new("/proc"), own)),
+            9,
+        );
         assert!(reading.unwrap().cpu_nanoseconds.is_some());
     }
 }

@@ -344,11 +344,18 @@ impl Session {
                     self.user.exceeds(Quota::Traces, left_out);
                 }
                 if let Some(target) = self.target.as_ref().filter(|_| is_status) {
-                    batch.mpi_scheduling.extend(scheduling::read(&self.shared.config.proc, target, now.utc));
+                    let config = &self.shared.config;
+                    batch.mpi_scheduling.extend(scheduling::read(&config.proc, &config.sys, target, now.utc));
                 }
                 // Its process mostly runs on for a moment.
                 if let Some(target) = self.target.take_if(|_| rank.ended().is_some()) {
-                    batch.mpi_scheduling.extend(scheduling::read(&self.shared.config.proc, &target, now.utc));
+                    let config = &self.shared.config;
+                    batch.mpi_scheduling.extend(scheduling::read(
+                        &config.proc,
+                        &config.sys,
+                        &target,
+                        now.utc,
+                    ));
                 }
                 self.shared.outbox.put(&self.user, batch);
             }
@@ -376,7 +383,8 @@ impl Session {
             let identity = identify(&hello, &process, &config.node, &config.kernel)?;
             let now = shared.moment().utc;
             let member = Member::new(identity, hello, process, &config.node, now);
-            let scheduling = scheduling::read(&config.proc, &target(&member.key(), &member.rank()), now);
+            let target = target(&member.key(), &member.rank());
+            let scheduling = scheduling::read(&config.proc, &config.sys, &target, now);
             Ok((member, scheduling))
         });
         let found: Result<_, Refusal> = found.await.map_err(|_| Reason::Unknown)?;

@@ -185,6 +185,7 @@ async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
             cpus: one.cpus.as_deref().map(numbers).unwrap_or_default(),
             scheduling,
             recent_cpu_share: cpu.and_then(|cpu| cpu.recent_cpu_share).filter(|_| one.end.is_none()),
+            cpu_hertz: cpu.and_then(|cpu| cpu.cpu_hertz),
             is_far_from_adapter: cpu.and_then(RankCpu::is_far_from_adapter),
             ..Rank::default()
         })

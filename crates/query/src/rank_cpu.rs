@@ -6,6 +6,9 @@ use tokio_postgres::{Client, Row};
 /// Readings come each minute; what is older than this says nothing about now.
 const RECENT_SECONDS: f64 = 150.0;
 
+/// The first reading comes with MPI_Init, when a CPU may still clock up.
+const CLOCK_READINGS_MIN: i32 = 2;
+
 /// A rank's processor. What is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankCpu {
@@ -22,6 +25,8 @@ pub struct RankCpu {
     /// Part of a processor that it used between the two newest readings, a minute; above 1 with several threads. Absent
     /// where these are old.
     pub recent_cpu_share: Option<f64>,
+    /// Mean clock of the CPUs that it ran on, hertz; absent of fewer than two readings.
+    pub cpu_hertz: Option<f64>,
     /// CPUs that it might run on when it connected, as the kernel writes a list.
     pub cpus: Option<String>,
     /// NUMA nodes of these.
@@ -50,7 +55,8 @@ const RANKS: &str = "
         CASE WHEN s.before_time < s.time AND s.time > now() - make_interval(secs => $2)
             THEN ((s.cpu_nanoseconds - s.before_cpu_nanoseconds) / 1e9
                 / extract(epoch FROM s.time - s.before_time))::double precision END,
-        r.cpus, r.numa_nodes, CASE WHEN r.hca_ports = '{}' THEN NULL ELSE r.hca_numa_nodes END
+        r.cpus, r.numa_nodes, CASE WHEN r.hca_ports = '{}' THEN NULL ELSE r.hca_numa_nodes END,
+        CASE WHEN s.cpu_hertz_readings >= $3 THEN s.cpu_hertz_sum / s.cpu_hertz_readings END
     FROM job_rank r
     LEFT JOIN mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
     WHERE r.job_id = $1
@@ -62,7 +68,7 @@ const RANKS: &str = "
 /// The database's.
 pub async fn rank_cpu(client: &Client, job: i32) -> Result<Vec<RankCpu>, Error> {
     let rows = client
-        .query(RANKS, &[&job, &RECENT_SECONDS])
+        .query(RANKS, &[&job, &RECENT_SECONDS, &CLOCK_READINGS_MIN])
         .await
         .map_err(Error::sql("reading what the kernel counted of ranks"))?;
     let rank = |row: &Row| {
@@ -79,6 +85,7 @@ pub async fn rank_cpu(client: &Client, job: i32) -> Result<Vec<RankCpu>, Error> 
             cpus: row.get(6),
             numa_nodes: row.get(7),
             hca_numa_nodes: row.get(8),
+            cpu_hertz: row.get(9),
         }
     };
     Ok(rows.iter().map(rank).collect())

@@ -1,4 +1,4 @@
--- The schema of version 41, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 42, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1537,6 +1537,11 @@ CREATE TABLE mpi_rank_scheduling (
     -- Of the reading before the newest, some 10 s earlier.
     before_time timestamptz,
     before_cpu_nanoseconds bigint,
+    -- Clocks of the CPU that the rank ran on, summed over the readings in which it ran; NULL where the kernel does
+    -- not say.
+    cpu_hertz_sum double precision,
+    -- How many readings that is the sum of.
+    cpu_hertz_readings integer NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, rank, epoch),
     FOREIGN KEY (job_id) REFERENCES job(id)
 ) WITH (fillfactor=50);

@@ -143,6 +143,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 39, name: "hour_rows", sql: include_str!("../migrations/V039__hour_rows.sql") },
     Migration { version: 40, name: "peer_arrays", sql: include_str!("../migrations/V040__peer_arrays.sql") },
     Migration { version: 41, name: "detail", sql: include_str!("../migrations/V041__detail.sql") },
+    Migration { version: 42, name: "rank_clocks", sql: include_str!("../migrations/V042__rank_clocks.sql") },
 ];
 
 /// What a call of [`migrate`] did.

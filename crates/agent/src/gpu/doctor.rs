@@ -316,7 +316,9 @@ fn sheet(node: &str, findings: &[Finding]) -> String {
     let mut text = match (problems.as_slice(), of(Grade::Good).count()) {
         ([], 0) => format!("{node}: nothing is read of GPUs here, and nothing is wrong\n"),
         ([], good) => format!("{node}: nothing is wrong, {good} of {} are read or here\n", findings.len()),
-        (some, _) => format!("{node}: {} of {} are problems: {}\n", some.len(), findings.len(), some.join(", ")),
+        (some, _) => {
+            format!("{node}: {} of {} are problems: {}\n", some.len(), findings.len(), some.join(", "))
+        }
     };
     for Finding { what, source, grade, text: said, remedy } in findings {
         // Writing to a String can't fail.

@@ -19,6 +19,8 @@ fn reading(rank: u32, start: i64, seconds: i64, cpu: u64, wait: Option<u64>) -> 
         cpu_nanoseconds: Some(cpu * 1_000_000),
         runqueue_wait_nanoseconds: wait.map(|wait| wait * 1_000_000),
         involuntary_switches: Some(cpu / 100),
+        // Of rank 0 alone the kernel says the clock.
+        cpu_hertz: (rank == 0).then_some(2_000_000_000 + seconds.unsigned_abs() * 10_000_000),
     }
 }
 
@@ -84,12 +86,14 @@ async fn readings_become_differences() {
         runqueue_wait_seconds: Some(10.0),
         involuntary_switches: Some(70),
         recent_cpu_share: Some(0.2),
+        cpu_hertz: Some(2_100_000_000.0),
         cpus: Some("8-9".into()),
         numa_nodes: Some(vec![1]),
         hca_numa_nodes: Some(vec![0]),
     };
     assert_eq!(ranks[0], one);
     assert_eq!(ranks[0].is_far_from_adapter(), Some(true));
+    assert_eq!((ranks[1].cpu_hertz, ranks[3].cpu_hertz), (None, None), "the kernel does not say it");
     // It uses no adapter.
     assert_eq!((ranks[1].runqueue_wait_seconds, ranks[1].is_far_from_adapter()), (None, None));
     assert_eq!((ranks[1].cpu_seconds, ranks[1].recent_cpu_share), (Some(2.0), Some(0.1)));

@@ -1,5 +1,5 @@
 //! What the kernel counted of ranks: the first reading of each, the newest one and the one before it. Readings of several
-//! batches may be of one rank; one that comes late is none.
+//! batches may be of one rank; one that comes late is none. Of clocks the mean is kept, as a sum and a count.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl SchedulingReadings {
             let row = json!({
                 "job_id": job, "rank": rank, "epoch": to_rfc3339(reading.epoch), "time": to_rfc3339(reading.time),
                 "cpu": reading.cpu_nanoseconds, "wait": reading.runqueue_wait_nanoseconds,
-                "switches": reading.involuntary_switches,
+                "switches": reading.involuntary_switches, "hertz": reading.cpu_hertz,
             });
             self.0.insert((job, rank, reading.epoch, reading.time), row);
         }
@@ -40,14 +40,15 @@ impl SchedulingReadings {
 const UPSERT_READINGS: &str = "
 INSERT INTO mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, first_cpu_nanoseconds,
     first_runqueue_wait_nanoseconds, first_involuntary_switches, time, cpu_nanoseconds, runqueue_wait_nanoseconds,
-    involuntary_switches, before_time, before_cpu_nanoseconds)
+    involuntary_switches, before_time, before_cpu_nanoseconds, cpu_hertz_sum, cpu_hertz_readings)
 SELECT job_id, rank, epoch, times[1], cpus[1], waits[1], switches[1], times[n], cpus[n], waits[n], switches[n],
-    times[n - 1], cpus[n - 1]
+    times[n - 1], cpus[n - 1], hertz, hertz_readings
 FROM (
     SELECT job_id, rank, epoch, array_agg(time ORDER BY time) AS times, array_agg(cpu ORDER BY time) AS cpus,
-        array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n
+        array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n,
+        sum(hertz)::float8 AS hertz, count(hertz)::integer AS hertz_readings
     FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, epoch timestamptz, time timestamptz, cpu bigint,
-        wait bigint, switches bigint)
+        wait bigint, switches bigint, hertz bigint)
     GROUP BY job_id, rank, epoch
 ) s
 ORDER BY job_id, rank, epoch
@@ -56,5 +57,7 @@ ON CONFLICT (job_id, rank, epoch) DO UPDATE SET time = excluded.time, cpu_nanose
     involuntary_switches = excluded.involuntary_switches,
     before_time = coalesce(excluded.before_time, r.time),
     before_cpu_nanoseconds = CASE WHEN excluded.before_time IS NULL THEN r.cpu_nanoseconds
-        ELSE excluded.before_cpu_nanoseconds END
+        ELSE excluded.before_cpu_nanoseconds END,
+    cpu_hertz_sum = coalesce(r.cpu_hertz_sum + excluded.cpu_hertz_sum, excluded.cpu_hertz_sum, r.cpu_hertz_sum),
+    cpu_hertz_readings = r.cpu_hertz_readings + excluded.cpu_hertz_readings
 WHERE r.time < excluded.time";

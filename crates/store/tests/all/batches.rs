@@ -286,6 +286,7 @@ pub fn batch_of_everything() -> Batch {
             cpu_nanoseconds: Some(1_500_000_000),
             runqueue_wait_nanoseconds: Some(7),
             involuntary_switches: None,
+            cpu_hertz: Some(2_400_000_000),
         }],
         job_comms: vec![JobComm {
             time,

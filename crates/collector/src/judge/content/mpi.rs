@@ -144,7 +144,8 @@ impl Checked for MpiRankScheduling {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         name(&self.job_key)?;
         rank(self.rank)?;
-        let counts = [self.cpu_nanoseconds, self.runqueue_wait_nanoseconds, self.involuntary_switches];
+        let counts =
+            [self.cpu_nanoseconds, self.runqueue_wait_nanoseconds, self.involuntary_switches, self.cpu_hertz];
         // Nanoseconds of a thousand threads in a year are within 2^62.
         counts.into_iter().flatten().try_for_each(|count| number(count, i64::MAX.unsigned_abs()))?;
         check.past(self.epoch)?;
