@@ -22,10 +22,12 @@ use tokio_util::sync::CancellationToken;
 /// Name of the agent's own channel and part.
 pub const NAME: &str = "agent";
 
-/// From one set of `self_stats` rows to the next.
+/// From one round to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of metrics between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
+/// Rounds from one report of figures to the next: half a minute, so that two are within the minute after which a daemon is silent.
+const REPORT_ROUNDS: u64 = 3;
 /// Rounds from one report of all figures to the next, between which only those that changed are reported: a minute, so that a
 /// series does not end for those who read it back.
 const ALL_ROUNDS: u64 = 6;
@@ -102,8 +104,12 @@ pub async fn run(
             tracing::warn!(seconds, "the system's clock was set");
         }
         let (now, all) = (own.clock.now(), stopping || round % ALL_ROUNDS == 0);
-        let mut batch = Batch { self_stats: own.refreshed().changes(now, all), ..Batch::default() };
-        batch.self_stats.extend(last.mpi_records(now, all));
+        let metrics = own.refreshed();
+        let mut batch = Batch::default();
+        if all || round % REPORT_ROUNDS == 0 {
+            batch.self_stats = metrics.changes(now, all);
+            batch.self_stats.extend(last.mpi_records(now, all));
+        }
         if !stopping {
             batch.events = own.sources.changes(own.clock.now(), round % NODE_ROUNDS == NODE_ROUNDS - 1);
         }

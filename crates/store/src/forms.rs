@@ -155,8 +155,8 @@ const CONTRIBUTORS: f64 = 4.0;
 const WINDOW_SECONDS: f64 = 10.0;
 
 /// Rows a second of an agent about itself, counted on one without adapters and GPUs: 45 metrics once a minute, and 9 that change
-/// each of the five times between.
-const OWN_ROWS: f64 = 1.5;
+/// half a minute later.
+const OWN_ROWS: f64 = 0.9;
 
 /// Bytes of a sample in the tables of blocks, with rows and index: `benches/minutes.sh` with bursty ports at 1 s
 /// (docs/BENCHMARKS.md).
@@ -324,5 +324,31 @@ mod tests {
             }
         }
         assert!((by_links(657.0, 1437.0, 12.0) - 1047.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_site_of_1428_nodes_is_16_000_rows_a_second() {
+        let site = Site {
+            nodes: 1428,
+            ranks_per_node: 32,
+            ports: 4830,
+            host_ports: 1428,
+            gpus: 640,
+            links_per_gpu: 6,
+            port_seconds: 1.0,
+            ..Site::default()
+        };
+        let rows = |form: &TableForm| (form.rows)(&site);
+        let all: Vec<_> = FORMS.iter().map(|form| (form.table, rows(form))).collect();
+        let (from_senders, made): (Vec<_>, Vec<_>) = FORMS.iter().partition(|form| form.form == Form::Row);
+        let sum = |forms: &[&TableForm]| forms.iter().map(|form| rows(form)).sum::<f64>();
+        let bytes = |form: &&&TableForm| rows(form) * (form.row_bytes)(&site);
+        println!("{:.0} rows a second from senders, {:.0} made of them", sum(&from_senders), sum(&made));
+        // What MPI takes of a rank and day.
+        let mpi: f64 =
+            from_senders.iter().filter(|form| form.table.starts_with("mpi_")).map(|form| bytes(&form)).sum();
+        println!("MPI: {:.2} MB a rank and day", mpi * 86_400.0 / site.ranks() / 1e6);
+        assert!(sum(&from_senders) < 14_000.0 && sum(&from_senders) + sum(&made) < 17_000.0, "{all:?}");
+        assert!(mpi * 86_400.0 / site.ranks() < 8e6);
     }
 }

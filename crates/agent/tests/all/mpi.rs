@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
+use throughline_sample::wire::Batch;
 
 const RANKS: u64 = 4;
 const ROUNDS: u64 = 20;
@@ -152,7 +153,7 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
         .map(|rank| rank.ending.as_str())
         .collect();
     assert_eq!(endings, ["clean"; 4]);
-    assert!(batches.iter().any(|batch| !batch.mpi_peers.is_empty()));
+    check_peers(&batches);
     // What the kernel counted: at the beginning, and more at the end.
     for rank in 0..4 {
         let readings = batches.iter().flat_map(|batch| &batch.mpi_scheduling);
@@ -178,6 +179,27 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
         .position(|batch| !batch.mpi_rank_rows.is_empty() || !batch.mpi_peers.is_empty())
         .unwrap();
     assert!(known < used, "{known} {used}");
+}
+
+/// Of each rank the last record of all peers and those after it are its totals, and each record becomes one row.
+fn check_peers(batches: &[Batch]) {
+    let records = || batches.iter().flat_map(|batch| &batch.mpi_peers);
+    assert!(records().all(|record| record.is_whole.is_some()));
+    assert!(batches.iter().flat_map(|batch| &batch.mpi_traffic).all(|record| record.is_whole.is_some()));
+    for rank in 0..4 {
+        let of_rank: Vec<_> = records().filter(|record| record.rank == rank).collect();
+        let whole = of_rank.iter().rposition(|record| record.is_whole == Some(true)).unwrap();
+        let after = of_rank[whole..].iter().flat_map(|record| &record.cells);
+        let totals: BTreeMap<u32, u64> = after.map(|cell| (cell.peer, cell.bytes)).collect();
+        let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+        for cell in of_rank.iter().flat_map(|record| &record.cells) {
+            let known = most.entry(cell.peer).or_default();
+            *known = cell.bytes.max(*known);
+        }
+        assert_eq!(totals, most);
+        let of_all = (0..4).filter(|peer| *peer != rank).map(|peer| totals[&peer]);
+        assert!(of_all.into_iter().all(|bytes| bytes >= ROUNDS * ALLREDUCE_BYTES), "{totals:?}");
+    }
 }
 
 #[test]
