@@ -70,6 +70,11 @@ impl SelfMetrics {
         self.with(|values| values.entry(Key { source, metric }).or_default().now = value);
     }
 
+    /// Takes a gauge away that is not known any more: absent is not what it was.
+    pub fn unset(&self, source: &'static str, metric: &'static Metric) {
+        self.with(|values| values.remove(&Key { source, metric }));
+    }
+
     /// The value now, `None` if it was never set.
     #[must_use]
     pub fn get(&self, source: &'static str, metric: &'static Metric) -> Option<f64> {

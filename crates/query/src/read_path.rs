@@ -203,8 +203,9 @@ impl Replica {
     }
 
     fn note(&self, observed: Observed) {
-        if let Some(lag) = observed.lag {
-            self.metrics.set(SOURCE, &REPLICA_LAG_SECONDS, lag.as_secs_f64());
+        match observed.lag {
+            Some(lag) => self.metrics.set(SOURCE, &REPLICA_LAG_SECONDS, lag.as_secs_f64()),
+            None => self.metrics.unset(SOURCE, &REPLICA_LAG_SECONDS),
         }
         let (place, reason) = (self.database.place(), observed.reason.clone().unwrap_or_default());
         let before = self.observed.send_replace(observed.clone());
@@ -280,7 +281,9 @@ mod tests {
         judge(true, at(100), 1);
         assert!(path.uses_replica() && path.replica().is_some());
         assert!(at_primary(async { path.replica().is_none() }).await);
+        assert_eq!(replica.metrics.get(SOURCE, &REPLICA_LAG_SECONDS), Some(0.0));
         path.lost("gone");
+        assert_eq!(replica.metrics.get(SOURCE, &REPLICA_LAG_SECONDS), None);
         path.replica_lost().await;
         assert_eq!(path.status().unwrap().fallbacks, 2);
         assert_eq!(replica.metrics.get(SOURCE, &REPLICA_FALLBACKS), Some(2.0));
