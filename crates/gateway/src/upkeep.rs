@@ -4,11 +4,13 @@
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
 
+mod detail;
 mod link_series;
 mod link_shares;
 mod verdicts;
 mod webhook;
 
+pub use detail::Triggers;
 pub use link_series::LinkSeries;
 #[cfg(test)]
 pub(crate) use verdicts::{Known, judge_jobs};
@@ -67,6 +69,8 @@ pub struct Options {
     pub job_silence: Duration,
     /// Groups of hosts, for shares of links.
     pub groups: Groups,
+    /// Detail that is requested without a person.
+    pub detail: Triggers,
     /// Where reports of jobs that have ended are posted.
     pub webhook: Option<Receiver>,
 }
@@ -140,6 +144,7 @@ async fn hold(
     tokio::select! {
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
+        () = detail::run(database, options.detail, metrics) => Ok(()),
         () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
         Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }

@@ -36,6 +36,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
                     SELECT now() - n * interval '10 s', 1, 'epoch', 'mad', 9000 - n * 100 FROM generate_series(1, 60) n";
     client.batch_execute(readings).await.unwrap();
     let options = Options {
+        detail: Default::default(),
         retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(3600),
@@ -98,6 +99,7 @@ async fn a_job_whose_node_died_ends() {
                    VALUES (1, 0, 1, 'n1', 1, 1, '', now() - interval '1 day')";
     client.batch_execute(running).await.unwrap();
     let options = Options {
+        detail: Default::default(),
         retention: Retention::default(),
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(1),

@@ -4,6 +4,7 @@ use crate::time::milliseconds;
 use std::time::SystemTime;
 use throughline_api::detail::{DetailNode, DetailRequest};
 use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
 /// Of what requests are listed.
@@ -22,6 +23,21 @@ pub enum Of {
 pub async fn node(client: &Client, host: &str) -> Result<Option<i32>, Error> {
     let row = client.query_opt("SELECT id FROM node_key WHERE name = $1", &[&host]).await;
     Ok(row.map_err(Error::sql("looking for a node"))?.map(|row| row.get(0)))
+}
+
+/// Whether detail of a job was fetched that is of this time, milliseconds since 1970, from begin to end.
+///
+/// # Errors
+/// The database's.
+pub async fn covers(client: &Client, job: i32, from: i64, to: i64) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM detail_request r WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} \
+         AND r.until >= {to} AND EXISTS (SELECT 1 FROM detail_request_node n WHERE n.request_id = r.id AND n.records > 0))",
+        from = moment(from),
+        to = moment(to),
+    );
+    let row = client.query_one(&sql, &[&job]).await.map_err(Error::sql("looking for detail of a job"))?;
+    Ok(row.get(0))
 }
 
 /// Requests, the newest first; only the one with this number where it is given.

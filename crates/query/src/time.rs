@@ -67,6 +67,9 @@ pub struct Grid {
     pub steps: usize,
 }
 
+/// Steps within a second, milliseconds: ranks report bins of 100 ms.
+const FINE_STEPS_MS: [i64; 3] = [100, 200, 500];
+
 impl Grid {
     /// The shortest steps with which a range has no more than so many.
     #[must_use]
@@ -81,6 +84,20 @@ impl Grid {
         let fitting = STEPS.into_iter().map(of).find(|(_, _, steps)| *steps <= most);
         let (from, step, steps) = fitting.unwrap_or((from, (to - from).max(1), 1));
         Grid { from, step, steps: usize::try_from(steps).unwrap_or(1) }
+    }
+
+    /// As [`Grid::new`], with steps of a tenth of a second and more where these are no more than so many: for a time of which there is
+    /// detail.
+    #[must_use]
+    pub fn fine(from: i64, to: i64, points: usize) -> Grid {
+        let of = |step: i64| {
+            let begin = from.div_euclid(step) * step;
+            let steps =
+                usize::try_from((to - begin + step - 1).div_euclid(step).max(1)).unwrap_or(usize::MAX);
+            Grid { from: begin, step, steps }
+        };
+        let fitting = FINE_STEPS_MS.into_iter().map(of).find(|grid| grid.steps <= points);
+        fitting.unwrap_or_else(|| Grid::new(from, to, points))
     }
 
     /// End of the last step.
@@ -140,6 +157,14 @@ pub async fn now(client: &Client) -> Result<i64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn detail_has_steps_of_a_tenth_of_a_second() {
+        let fine = Grid::fine(1_007, 3_500, 100);
+        assert_eq!(fine, Grid { from: 1_000, step: 100, steps: 25 });
+        assert_eq!(Grid::fine(0, 60_000, 300).step, 200);
+        assert_eq!(Grid::fine(0, 3_600_000, 300), Grid::new(0, 3_600_000, 300));
+    }
 
     #[test]
     fn grids_are_aligned_and_have_no_more_points_than_requested() {

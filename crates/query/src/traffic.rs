@@ -147,7 +147,25 @@ pub struct Only<'a> {
     pub rank: Option<i32>,
 }
 
-/// A job's operations in the steps of a grid, ordered by what they are distinguished by; at most `limit` rows.
+/// SQL for the last value of each cell of each rank before a grid. Where there is detail, that of the last minutes is newer than the
+/// rows that are made anyway.
+fn before_of_ranks(grid: &Grid, is_detailed: bool) -> String {
+    let from = moment(grid.from);
+    if !is_detailed {
+        return format!("SELECT rank AS place, * FROM mpi_op_cells($1, {from})");
+    }
+    let cell = "rank, operation, size_class_bytes, region, algorithm, epoch";
+    format!(
+        "SELECT rank AS place, {cell}, max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed_seconds
+         FROM (SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
+               UNION ALL
+               SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_rows
+               WHERE job_id = $1 AND time > {from} - interval '2 minutes' AND time <= {from}) known
+         GROUP BY {cell}"
+    )
+}
+
+/// A job's operations in the steps of a grid, of each rank where there is detail of that time, ordered by what they are distinguished by; at most `limit` rows.
 ///
 /// # Errors
 /// The database's.
@@ -157,6 +175,7 @@ pub async fn operations(
     grid: &Grid,
     by: By,
     only: Only<'_>,
+    is_detailed: bool,
     limit: i64,
 ) -> Result<Vec<Step>, Error> {
     let key = match by {
@@ -164,13 +183,9 @@ pub async fn operations(
         By::Rank => "NULL::text, rank",
     };
     // Of a rank there are rows less often than of the ranks of a node together.
-    let is_of_ranks = by == By::Rank || only.rank.is_some();
+    let is_of_ranks = is_detailed || by == By::Rank || only.rank.is_some();
     let (rows, place, before) = if is_of_ranks {
-        (
-            "mpi_op_rows",
-            "rank",
-            format!("SELECT rank AS place, * FROM mpi_op_cells($1, {})", moment(grid.from)),
-        )
+        ("mpi_op_rows", "rank", before_of_ranks(grid, is_detailed))
     } else {
         let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
         let before = format!(

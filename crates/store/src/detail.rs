@@ -5,6 +5,7 @@
 
 mod queue;
 mod quota;
+mod trigger;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,7 @@ use crate::Error;
 
 pub use queue::{DetailOrder, DetailQueue};
 pub use quota::{DetailLimits, DetailRefusal};
+pub use trigger::{DetailTrigger, detail_triggers};
 
 /// Key of the lock under which quotas are counted: "thrudetl" in ASCII.
 const LOCK_KEY: i64 = 0x7468_7275_6465_746c;
@@ -28,7 +30,7 @@ pub const LIVE_SECONDS: u64 = 30;
 const LIVE_RESOLUTION: f64 = 1.0;
 
 /// Why detail is requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DetailReason {
     /// Somebody wants to look at it.
     Person,

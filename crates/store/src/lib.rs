@@ -54,8 +54,8 @@ pub use cluster::{
 };
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
-    DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal, DetailSubject, LIVE_SECONDS,
-    NewDetail, lift_job, request_detail,
+    DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal, DetailSubject, DetailTrigger,
+    LIVE_SECONDS, NewDetail, detail_triggers, lift_job, request_detail,
 };
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};

@@ -384,7 +384,8 @@ impl ServerConfig {
     pub fn upkeep_options(&self) -> Result<upkeep::Options, Failure> {
         let (interval, job_silence) = self.upkeep.times()?;
         let retention = self.retention.times()?;
-        Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()?, webhook: None })
+        let (groups, detail) = (self.host_groups()?, self.detail.triggers()?);
+        Ok(upkeep::Options { retention, interval, job_silence, groups, detail, webhook: None })
     }
 
     /// Groups of hosts.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use throughline_daemon::Failure;
+use throughline_gateway::upkeep::Triggers;
 use throughline_store::DetailLimits;
 
 /// Agents' recorders reach back an hour unless configured; nothing keeps a week.
@@ -36,11 +37,18 @@ pub struct DetailConfig {
     pub wait_seconds: u64,
     /// Jobs that are shown live at a time.
     pub live_jobs: u64,
+    /// Whether it is requested of jobs of which a rank ended without MPI_Finalize.
+    pub on_bad_end: bool,
+    /// Whether it is requested of jobs that hang or wait for a slow rank.
+    pub on_verdict: bool,
+    /// How much of them, before their end or now.
+    pub trigger_seconds: u64,
 }
 
 impl Default for DetailConfig {
     fn default() -> Self {
         let usual = DetailLimits::default();
+        let triggers = Triggers::default();
         let ([requests, user_requests], [records, user_records]) = (usual.requests, usual.records);
         Self {
             enabled: usual.is_enabled,
@@ -52,11 +60,27 @@ impl Default for DetailConfig {
             span_seconds: usual.span.as_secs(),
             wait_seconds: usual.wait.as_secs(),
             live_jobs: usual.live_jobs,
+            on_bad_end: triggers.on_bad_end,
+            on_verdict: triggers.on_verdict,
+            trigger_seconds: triggers.last.as_secs(),
         }
     }
 }
 
 impl DetailConfig {
+    /// What is requested without a person.
+    ///
+    /// # Errors
+    /// A number is out of range (64).
+    pub fn triggers(&self) -> Result<Triggers, Failure> {
+        let limits = self.limits()?;
+        if self.trigger_seconds == 0 {
+            return Err(Failure::usage("detail.trigger_seconds = 0: must be at least 1"));
+        }
+        let last = Duration::from_secs(self.trigger_seconds.min(limits.span.as_secs()));
+        Ok(Triggers { limits, on_bad_end: self.on_bad_end, on_verdict: self.on_verdict, last })
+    }
+
     /// The quotas.
     ///
     /// # Errors

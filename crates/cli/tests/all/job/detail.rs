@@ -107,6 +107,13 @@ async fn the_recorders_content_is_fetched_exactly_whatever_becomes_of_the_agent(
     let steps = stack.text(&["export", "last", "-o", "-", "--step", "0.1"]);
     assert!(steps.lines().count() > 100, "{steps}");
 
+    // The page's chart has it, too, in steps of a tenth of a second.
+    let series = operations_over_time(&stack, &key, &outcome);
+    assert_eq!(series["step_seconds"], 0.1, "{series}");
+    let calls = series["series"].as_array().unwrap().iter().flat_map(|one| one["calls"].as_array().unwrap());
+    let busy = calls.filter(|calls| calls.as_i64().unwrap() > 0).count();
+    assert!(busy > 10, "{series}");
+
     // The agent is killed while requests are open: the next one answers them.
     let to = now();
     let asked = stack.json(&["record", "last", "--to", &to, "--json"]);
@@ -162,7 +169,19 @@ async fn the_recorders_content_is_fetched_exactly_whatever_becomes_of_the_agent(
         outcome["nodes"][0]["remark"].as_str().unwrap().contains("does not reach back"),
         "{outcome} {errors}"
     );
+    // A rank that is killed: the server requests what came before by itself.
     end(program);
+    let begin = Instant::now();
+    loop {
+        let listed = stack.json(&["record", &key, "--list", "--json"]);
+        let all = listed["requests"].as_array().unwrap();
+        if let Some(one) = all.iter().find(|one| one["reason"] == "job_end") {
+            assert_eq!(one["requested_by"], "server", "{one}");
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{listed}");
+        std::thread::sleep(Duration::from_millis(500));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,12 +218,26 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     assert_eq!(counted.get("\"requests\""), Some(&"1.0"), "{counted:?}");
 }
 
+/// What the page of a job charts of two seconds in the middle of what was fetched.
+fn operations_over_time(stack: &Stack, key: &str, outcome: &Value) -> Value {
+    let to = outcome["to_ms"].as_i64().unwrap() - 1000;
+    let key = key.replace(':', "%3A").replace('@', "%40").replace('/', "%2F");
+    let path = format!("/api/v1/jobs/{key}/operations?from={}&to={to}", to - 2000);
+    let answer = page(&stack.server, &path);
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
 /// The server's `/metrics`.
 fn metrics(server: &str) -> String {
+    page(server, "/metrics")
+}
+
+/// What the server answers, with its headers.
+fn page(server: &str, path: &str) -> String {
     use std::io::{Read, Write};
     let address = server.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

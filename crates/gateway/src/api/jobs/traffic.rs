@@ -10,6 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use throughline_query::detail;
 use throughline_query::jobs::{Job, ranks};
 use throughline_query::time::{Grid, now};
 use throughline_query::traffic::{self, By, Measure, Only, Pair, Step};
@@ -154,8 +155,10 @@ pub async fn operations(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let (from, to) = span(&request, client, &job).await?;
-            let grid = Grid::new(from, to, points);
-            let steps = traffic::operations(client, job.id, &grid, by.0, only, STEPS_MAX as i64 + 1).await?;
+            let is_detailed = detail::covers(client, job.id, from, to).await?;
+            let grid = if is_detailed { Grid::fine(from, to, points) } else { Grid::new(from, to, points) };
+            let limit = STEPS_MAX as i64 + 1;
+            let steps = traffic::operations(client, job.id, &grid, by.0, only, is_detailed, limit).await?;
             Ok((job, grid, steps))
         })
         .await?;

@@ -35,6 +35,7 @@ export type Threshold = Schemas['Threshold']
 export type Job = Schemas['Job']
 export type JobLanes = Schemas['JobLanes']
 export type JobVerdicts = Schemas['JobVerdicts']
+export type DetailRequests = Schemas['DetailRequests']
 export type Events = Schemas['Events']
 export type JobDetail = Schemas['JobDetail']
 export type Ranks = Schemas['Ranks']
@@ -103,11 +104,20 @@ export const plain = (text: string) => text.replace(DECEPTIVE, '\ufffd')
 
 /** Fetches one answer. */
 export async function fetchJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+  return send<T>('GET', url, signal)
+}
+
+/** Makes a request for detail: the one thing that pages write. */
+export async function postJson<T>(url: string): Promise<T> {
+  return send<T>('POST', url)
+}
+
+async function send<T>(method: 'GET' | 'POST', url: string, signal?: AbortSignal): Promise<T> {
   const limit = AbortSignal.timeout(PATIENCE_MS)
   const secret = token.get()
   const headers: Record<string, string> = { Accept: 'application/json' }
   if (secret !== null) headers.Authorization = `Bearer ${secret}`
-  const response = await fetch(url, { headers, signal: signal ? either(signal, limit) : limit })
+  const response = await fetch(url, { method, headers, signal: signal ? either(signal, limit) : limit })
   if (response.ok) return JSON.parse(plain(await response.text())) as T
   throw await errorOf(response)
 }

@@ -11,6 +11,7 @@ import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
 import { PvarsView } from './pvars.tsx'
+import { RecordButton, useLiveRows } from './record.tsx'
 import { RegionsView } from './regions.tsx'
 import { Timeline } from './timeline.tsx'
 import { VerdictsView } from './verdicts.tsx'
@@ -72,6 +73,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
         </h1>
         <State state={job.state} />
         <span class="spring" />
+        <RecordButton job={job.job_key} />
         <a class="button" href={fabricPath({ job: job.job_key })}>
           Show on the fabric map
         </a>
@@ -104,6 +106,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
 
 function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchParams; preferences: Preferences }) {
   const isLive = data.job.end_ms === null
+  useLiveRows(data.job.job_key, isLive)
   const shared = { job: data.job.job_key, isLive, query, preferences }
   return (
     <>

@@ -1,0 +1,53 @@
+//! Jobs of which detail is requested without a person: those that ended badly, and those of which something is said that the
+//! full resolution shows.
+
+use std::time::SystemTime;
+
+use tokio_postgres::Client;
+
+use super::DetailReason;
+use crate::Error;
+
+/// A job whose detail is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DetailTrigger {
+    /// Its number in the tables.
+    pub job: i32,
+    /// Why.
+    pub reason: DetailReason,
+    /// When it began.
+    pub start: Option<SystemTime>,
+    /// When it ended; `None` while it runs.
+    pub end: Option<SystemTime>,
+}
+
+/// Jobs that ended within a quarter of an hour and of which a rank ended without MPI_Finalize, and those that run and of which
+/// a verdict of these kinds is said now; without those of which it was requested for the same reason, of a job that runs in the
+/// last hour.
+///
+/// # Errors
+/// The database's.
+pub async fn detail_triggers(client: &Client, verdicts: &[&str]) -> Result<Vec<DetailTrigger>, Error> {
+    const SQL: &str = "
+        SELECT j.id, true, j.start_time, j.end_time FROM job j
+        WHERE j.end_time > now() - interval '15 minutes'
+          AND EXISTS (SELECT 1 FROM job_rank r WHERE r.job_id = j.id AND r.ending = 'lost')
+          AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'job_end')
+        UNION ALL
+        SELECT j.id, false, j.start_time, NULL FROM job j
+        WHERE j.end_time IS NULL
+          AND EXISTS (SELECT 1 FROM job_verdict v WHERE v.job_id = j.id AND v.kind = ANY($1)
+                        AND v.last_at > now() - interval '3 minutes')
+          AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'verdict'
+                            AND d.requested_at > now() - interval '1 hour')
+        LIMIT 100";
+    let rows =
+        client.query(SQL, &[&verdicts]).await.map_err(Error::sql("looking for jobs that need detail"))?;
+    let trigger = |row: &tokio_postgres::Row| DetailTrigger {
+        job: row.get(0),
+        reason: if row.get(1) { DetailReason::JobEnd } else { DetailReason::Verdict },
+        start: row.get(2),
+        end: row.get(3),
+    };
+    Ok(rows.iter().map(trigger).collect())
+}
