@@ -46,7 +46,7 @@ SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, j.start_time, 'pmpi', c.
        array_fill(t * 3000000000::bigint, ARRAY[5]), array_fill(10000000::bigint, ARRAY[5]), array_fill(NULL::bigint, ARRAY[5]),
        array_fill(NULL::bigint, ARRAY[5]), array_fill(NULL::bigint, ARRAY[5])
 FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t,
-     (SELECT array_agg(operation) AS operations, array_agg(size) AS sizes, array_agg('') AS none FROM cell) c;
+     (SELECT array_agg(operation) AS operations, array_agg(size) AS sizes, array_agg(''::text) AS none FROM cell) c;
 INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
 SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 'logical', j.start_time, 'pmpi', true,
        (SELECT array_agg(DISTINCT (r + d + $ranks) % $ranks) FROM unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d),

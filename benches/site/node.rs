@@ -136,6 +136,7 @@ impl Node {
         if is_push {
             self.ranks.push(time, now, &mut batch);
         }
+        batch.mpi_sampled_calls.push(self.ranks.sampled(time));
         self.self_stats(time, &mut batch);
         self.sign(&mut batch);
         batch

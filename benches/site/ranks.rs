@@ -127,7 +127,6 @@ impl Ranks {
         if time % INTERVALS.fold == 0 {
             into.mpi_traffic.extend(self.traffic(time, passed));
         }
-        into.mpi_sampled_calls.push(self.sampled(time));
     }
 
     /// Rows that are due.
@@ -218,7 +217,8 @@ impl Ranks {
         })
     }
 
-    fn sampled(&mut self, time: i64) -> MpiSampledCalls {
+    /// Calls that ranks sampled in the second before this time.
+    pub fn sampled(&mut self, time: i64) -> MpiSampledCalls {
         let call = |number: u64| MpiSampledCall {
             call: number,
             ranks: self.count,
