@@ -72,7 +72,7 @@ fill mpi_ops 1000 "time, job_id, rank, operation, size_class_bytes, region, algo
     64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END, CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END,
     CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, 'pmpi', step * 100, c(step, i, 1), step * 0.01, 0.5, step * 0.001,
     c(step, i, 2), step * 0.0007"
-# All cells of a rank in a row, once a minute; and of a node's ranks, a row each.
+# All cells of a rank in a row, once a minute; and of a node's ranks, a row each, and all in one.
 cells="ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast', 'allreduce', 'isend', 'irecv', 'waitall', 'bcast'],
     ARRAY[64, 128, 256, 0, 1024, 2048, 4096, 8192, 0, 32768],
     ARRAY['solve', '', 'solve', '', 'solve', '', 'solve', '', 'solve', ''], ARRAY['ring', '', '', '', '', 'ring', '', '', '', ''],
@@ -86,6 +86,12 @@ fill mpi_node_cells 1000 "time, job_id, node_id, operation, size_class_bytes, re
     most_rank_seconds" "t, i / 100, i / 10, $operation, 64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END,
     CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END, CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, t - INTERVAL '10 seconds', 'pmpi',
     step * 3200, c(step, i, 1), step * 0.32, 0.5, step * 0.032, c(step, i, 2), step * 0.02, 32, 3, 0.3, 17, 0.4"
+fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, operations, size_classes_bytes, regions, algorithms,
+    algorithm_sources, calls, bytes, elapsed_nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes, least_nanoseconds, ranks,
+    least_ranks, least_rank_nanoseconds, most_ranks, most_rank_nanoseconds" "t, i / 10, i, e, t - INTERVAL '10 seconds', 'pmpi', true,
+    $cells, links(step, i, 1, 10), links(step, i, 2, 10), links(step, i, 3, 10), links(step, i, 4, 10), links(step, i, 5, 10),
+    links(step, i, 6, 10), links(step, i, 7, 10), array_fill(32, ARRAY[10]), array_fill(3, ARRAY[10]), links(step, i, 8, 10),
+    array_fill(17, ARRAY[10]), links(step, i, 9, 10)"
 fill mpi_peers 1000 "time, job_id, rank, peer, kind, epoch, source, bytes, messages" "t, i / 160, i / 5, i * 7 % 32, 'logical', e,
     'pmpi', c(step, i, 1), step * 10"
 fill mpi_traffic 1000 "time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages" "t, i / 100,

@@ -16,7 +16,7 @@ pub const SOURCES: [Source; 6] = [
     Source { name: "fabric ports (MADs)", table: "ib_port_counters", child: "fabric" },
     Source { name: "host ports (sysfs)", table: "host_port_counters", child: "agent-0" },
     Source { name: "NVLink (NVML)", table: "nvlink_counters", child: "agent-0" },
-    Source { name: "MPI operations", table: "mpi_node_cells", child: "mpi" },
+    Source { name: "MPI operations", table: "mpi_node_rows", child: "mpi" },
     Source { name: "MPI peers", table: "mpi_rank_peers", child: "mpi" },
     Source { name: "MPI variables (PVARs)", table: "mpi_pvars", child: "mpi" },
 ];

@@ -68,8 +68,11 @@ const SOURCES: &str = "
               FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
         UNION ALL
         SELECT 'mpi', n.name, m.rows, m.newest
-        FROM (SELECT node_id, count(*) AS rows, max(time) AS newest FROM mpi_node_cells
-              WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
+        FROM (SELECT node_id, count(*) AS rows, max(time) AS newest
+              FROM (SELECT node_id, time FROM mpi_node_cells WHERE time > now() - INTERVAL '1 minute'
+                    UNION ALL
+                    SELECT node_id, time FROM mpi_node_rows WHERE time > now() - INTERVAL '1 minute') rows
+              GROUP BY node_id) m
         JOIN node_key n ON n.id = m.node_id
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.

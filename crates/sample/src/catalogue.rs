@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 38] = [
+pub const HYPERTABLES: [&str; 39] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -305,6 +305,7 @@ pub const HYPERTABLES: [&str; 38] = [
     "mpi_sampled_calls",
     "mpi_rank_rows",
     "mpi_node_cells",
+    "mpi_node_rows",
     "mpi_node_traffic",
     "mpi_rank_peers",
     "mpi_trace",

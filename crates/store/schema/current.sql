@@ -1,4 +1,4 @@
--- The schema of version 42, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 43, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1326,6 +1326,47 @@ CREATE TABLE mpi_node_cells (
     PRIMARY KEY (job_id, node_id, operation, size_class_bytes, region, algorithm, epoch, "time")
 );
 SELECT create_hypertable('mpi_node_cells', by_range('time', INTERVAL '01:00:00'));
+
+-- MPI operations of a job summed over its ranks on a node, as mpi_node_cells, with the cells in one row: element n of
+-- each array is of the same cell. The view mpi_op_series has a row for each cell.
+CREATE TABLE mpi_node_rows (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    node_id integer NOT NULL,
+    -- When the node began to count the job: another one after a restart of its agent. What ranks did before is in
+    -- no cell; mpi_rank_rows has it.
+    epoch timestamptz NOT NULL,
+    -- Where the interval began that ends at time.
+    since timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Whether all cells are in it; else only those that grew in the interval. The totals are those of the last such
+    -- row and the rows after it.
+    is_whole boolean NOT NULL,
+    operations text[] NOT NULL,
+    size_classes_bytes bigint[] NOT NULL,
+    regions text[] NOT NULL,
+    algorithms text[] NOT NULL,
+    algorithm_sources text[] NOT NULL,
+    calls bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    longest_nanoseconds bigint[] NOT NULL,
+    wait_nanoseconds bigint[] NOT NULL,
+    received_bytes bigint[] NOT NULL,
+    least_nanoseconds bigint[] NOT NULL,
+    -- Ranks of the node that called it in the interval; 0: the cell did not grow.
+    ranks integer[] NOT NULL,
+    -- Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.
+    least_ranks integer[] NOT NULL,
+    -- Its time in the interval.
+    least_rank_nanoseconds bigint[] NOT NULL,
+    -- Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.
+    most_ranks integer[] NOT NULL,
+    -- Its time in the interval.
+    most_rank_nanoseconds bigint[] NOT NULL,
+    PRIMARY KEY (job_id, node_id, epoch, "time")
+);
+SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '01:00:00'));
 
 -- Traffic between a job's ranks on a node and other ranks by operation, as mpi_traffic, with the peers in one row:
 -- element n of each array is of the same peer. The view mpi_traffic_rows has a row for each peer.
@@ -3444,7 +3485,8 @@ $$;
 COMMENT ON FUNCTION mpi_op_cells IS
     'The last value of each cell and epoch of a job''s operations, up to a time: their sums are the job''s totals as of then.';
 
--- As mpi_traffic_cells: the epoch is part of the key, so that each cell and epoch is one step.
+-- A node has what it counted since an epoch either in mpi_node_cells, from an older agent, or in mpi_node_rows. Of the one each cell
+-- and epoch is one step of the index; of the other each node and epoch, with the rows since the last whole one.
 CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
@@ -3457,6 +3499,47 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_node_op_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_node_rows m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
+                ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        -- When a cell grew last; of one that is in a whole row alone it is not known.
+        SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
+               max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
+               max((line).since) FILTER (WHERE c.ranks > 0),
+               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
+        FROM lines
+        CROSS JOIN LATERAL unnest(
+            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
+            (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
+            c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+        GROUP BY 1, 2, 3, 4, 5, 6
+    $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM mpi_node_cells m
@@ -3483,7 +3566,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION mpi_node_op_cells IS
-    'The last row of each cell and epoch in mpi_node_cells of a job, up to a time: what its nodes have counted by then.';
+    'The last value of each cell and epoch in mpi_node_rows and mpi_node_cells of a job, up to a time: what its nodes have counted by then.';
 
 CREATE OR REPLACE VIEW mpi_op_rows AS
 SELECT time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls, bytes,
@@ -3517,9 +3600,17 @@ FROM mpi_ops
 UNION ALL
 SELECT time, since, job_id, node_id, NULL, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, calls, bytes,
        elapsed_seconds, wait_seconds, received_bytes
-FROM mpi_node_cells;
+FROM mpi_node_cells
+UNION ALL
+SELECT m.time, m.since, m.job_id, m.node_id, NULL, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
+       c.calls, c.bytes, c.elapsed / 1e9::double precision, c.wait / 1e9::double precision, c.received
+FROM mpi_node_rows m
+CROSS JOIN LATERAL unnest(
+    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes, m.elapsed_nanoseconds,
+    m.wait_nanoseconds, m.received_bytes)
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received);
 COMMENT ON VIEW mpi_op_series IS
-    'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
+    'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_rows, or mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
 
 CREATE OR REPLACE VIEW mpi_peer_rows AS
 SELECT time, job_id, rank, peer, kind, epoch, source, bytes, messages
@@ -3648,6 +3739,7 @@ BEGIN
         SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
         GROUP BY 1, 2, 3, 4
     $query$ USING job, span.since, least(span.ending, until);
 END
@@ -3825,6 +3917,7 @@ BEGIN
                max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$

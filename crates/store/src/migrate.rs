@@ -144,6 +144,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 40, name: "peer_arrays", sql: include_str!("../migrations/V040__peer_arrays.sql") },
     Migration { version: 41, name: "detail", sql: include_str!("../migrations/V041__detail.sql") },
     Migration { version: 42, name: "rank_clocks", sql: include_str!("../migrations/V042__rank_clocks.sql") },
+    Migration { version: 43, name: "node_rows", sql: include_str!("../migrations/V043__node_rows.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -1,6 +1,7 @@
 //! Operations of a job summed over its ranks on this node.
 
 use std::collections::HashMap;
+use throughline_mpit_bridge::Wholes;
 use throughline_sample::catalogue::MPI_CALLS;
 use throughline_sample::wire::{MpiNodeCell, MpiNodeCells, MpiOpCell};
 
@@ -92,6 +93,7 @@ pub(super) struct NodeCells {
     source: String,
     numbers: HashMap<Key, CellNumber>,
     cells: Vec<Cell>,
+    wholes: Wholes,
 }
 
 impl NodeCells {
@@ -104,6 +106,7 @@ impl NodeCells {
             source: String::new(),
             numbers: HashMap::new(),
             cells: Vec::new(),
+            wholes: Wholes::default(),
         }
     }
 
@@ -176,10 +179,15 @@ impl NodeCells {
             return None;
         }
         let since = std::mem::replace(&mut self.since, time);
-        let mut cells = Vec::new();
+        let grown = self.cells.iter().filter(|cell| cell.round.ranks > 0).count();
+        if grown == 0 {
+            return None;
+        }
+        let is_whole = self.wholes.is_next(grown, self.cells.len());
+        let mut cells = Vec::with_capacity(if is_whole { self.cells.len() } else { grown });
         for number in 0..self.cells.len() {
             let round = std::mem::take(&mut self.cells[number].round);
-            if round.ranks == 0 {
+            if round.ranks == 0 && !is_whole {
                 continue;
             }
             let sums = self.named(CellNumber::try_from(number).ok()?, &self.cells[number].sums);
@@ -192,8 +200,8 @@ impl NodeCells {
                 most_rank_nanoseconds: round.most.1,
             });
         }
-        let (job_key, source) = (job_key.to_owned(), self.source.clone());
-        (!cells.is_empty()).then_some(MpiNodeCells { time, epoch: self.epoch, job_key, since, source, cells })
+        let (epoch, job_key, source) = (self.epoch, job_key.to_owned(), self.source.clone());
+        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole: Some(is_whole) })
     }
 
     /// The record of an interval that ended with the newest report; `None` where there is none since the last record.

@@ -81,6 +81,27 @@ fn ranks_of_a_node_are_one_row_an_interval_with_the_extremes() {
 }
 
 #[test]
+fn a_record_has_all_cells_or_those_that_grew() {
+    let mut folder = with_ranks(1);
+    let mut records = Vec::new();
+    for interval in 0..4 {
+        // In the first one all of twenty cells grow, then one of them.
+        let calls = u64::try_from(interval).unwrap() + 1;
+        let cells = (0..20).map(|at| {
+            let calls = if at == 0 { calls } else { 1 };
+            MpiOpCell { region: format!("r{at}"), ..cell("send", calls, calls) }
+        });
+        let now = BEGIN + (interval * 10 + 5) * SECOND;
+        take(&mut folder, ops(vec![bin(0, now, cells.collect())]), now);
+        records.append(&mut folder.due(BEGIN + (interval * 10 + 12) * SECOND).mpi_node_cells);
+    }
+    let found: Vec<_> = records.iter().map(|record| (record.is_whole, record.cells.len())).collect();
+    assert_eq!(found, [(Some(true), 20), (Some(false), 1), (Some(false), 1), (Some(true), 20)]);
+    let whole: Vec<_> = records[3].cells.iter().map(|cell| cell.ranks).collect();
+    assert_eq!((whole[0], whole[1..].iter().sum::<u32>()), (1, 0), "one grew");
+}
+
+#[test]
 fn bins_after_the_edge_are_of_the_next_interval() {
     let mut folder = with_ranks(1);
     let edge = BEGIN + 10 * SECOND;

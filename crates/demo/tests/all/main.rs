@@ -58,7 +58,7 @@ fn it_delivers_from_every_source_and_leaves_nothing_behind() {
         "ib_port_counters",
         "host_port_counters",
         "nvlink_counters",
-        "mpi_node_cells",
+        "mpi_node_rows",
         "mpi_rank_peers",
         "mpi_pvars",
     ] {

@@ -1,4 +1,5 @@
--- As mpi_traffic_cells: the epoch is part of the key, so that each cell and epoch is one step.
+-- A node has what it counted since an epoch either in mpi_node_cells, from an older agent, or in mpi_node_rows. Of the one each cell
+-- and epoch is one step of the index; of the other each node and epoch, with the rows since the last whole one.
 CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
@@ -11,6 +12,47 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_node_op_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_node_rows m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
+                ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_node_rows m
+                WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        -- When a cell grew last; of one that is in a whole row alone it is not known.
+        SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
+               max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
+               max((line).since) FILTER (WHERE c.ranks > 0),
+               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
+        FROM lines
+        CROSS JOIN LATERAL unnest(
+            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
+            (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
+            c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+        GROUP BY 1, 2, 3, 4, 5, 6
+    $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM mpi_node_cells m
@@ -37,4 +79,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION mpi_node_op_cells IS
-    'The last row of each cell and epoch in mpi_node_cells of a job, up to a time: what its nodes have counted by then.';
+    'The last value of each cell and epoch in mpi_node_rows and mpi_node_cells of a job, up to a time: what its nodes have counted by then.';

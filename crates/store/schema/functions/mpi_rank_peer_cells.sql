@@ -43,6 +43,7 @@ BEGIN
         SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
         GROUP BY 1, 2, 3, 4
     $query$ USING job, span.since, least(span.ending, until);
 END

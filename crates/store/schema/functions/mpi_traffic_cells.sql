@@ -47,6 +47,7 @@ BEGIN
                max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$

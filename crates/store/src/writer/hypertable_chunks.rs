@@ -161,7 +161,7 @@ macro_rules! timed {
             mpi_ops "mpi_ops", mpi_peers "mpi_peers", mpi_pvars "mpi_pvars", mpi_regions "mpi_regions",
             mpi_regions "mpi_region_paths",
             mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls", mpi_rank_rows "mpi_rank_rows",
-            mpi_node_cells "mpi_node_cells", mpi_traffic "mpi_node_traffic", mpi_peers "mpi_rank_peers",
+            mpi_node_cells "mpi_node_cells", mpi_node_cells "mpi_node_rows", mpi_traffic "mpi_node_traffic", mpi_peers "mpi_rank_peers",
             events "events", coverage "coverage", self_stats "self_stats"
         )
     };

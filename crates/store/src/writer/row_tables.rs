@@ -57,9 +57,10 @@ pub(super) const DETAIL_HOST_PORTS: usize = 26;
 pub(super) const DETAIL_NVLINK: usize = 27;
 pub(super) const DETAIL_PCIE: usize = 28;
 pub(super) const DETAIL_PM: usize = 29;
+pub(super) const MPI_NODE_ROWS: usize = 30;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 30] = [
+pub(super) static TABLES: [TableSpec; 31] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -391,6 +392,37 @@ pub(super) static TABLES: [TableSpec; 30] = [
         name: "detail_gpu_pm",
         before: &["time", "gpu_id", "epoch", "source"],
         metrics: Some(Table::GpuPmCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_node_rows",
+        before: &[
+            "time",
+            "job_id",
+            "node_id",
+            "epoch",
+            "since",
+            "source",
+            "is_whole",
+            "operations",
+            "size_classes_bytes",
+            "regions",
+            "algorithms",
+            "algorithm_sources",
+            "calls",
+            "bytes",
+            "elapsed_nanoseconds",
+            "longest_nanoseconds",
+            "wait_nanoseconds",
+            "received_bytes",
+            "least_nanoseconds",
+            "ranks",
+            "least_ranks",
+            "least_rank_nanoseconds",
+            "most_ranks",
+            "most_rank_nanoseconds",
+        ],
+        metrics: None,
         after: &[],
     },
 ];

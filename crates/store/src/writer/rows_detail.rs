@@ -16,7 +16,7 @@ impl Rows {
             begin(row, bin.time, job, rank);
             row.time(bin.epoch);
             row.text(&bin.source);
-            cell_arrays(row, &bin.cells);
+            cell_arrays(row, bin.cells.iter());
             row.int8(digest(bin));
         }
         for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {

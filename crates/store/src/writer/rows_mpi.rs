@@ -1,11 +1,11 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
+use throughline_sample::wire::{Batch, MpiNodeCell, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
 use super::rows::{
-    MPI_NODE_CELLS, MPI_NODE_TRAFFIC, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_PEERS, MPI_RANK_ROWS,
-    MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
+    MPI_NODE_CELLS, MPI_NODE_ROWS, MPI_NODE_TRAFFIC, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_PEERS,
+    MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
 };
 use crate::copy::RowBuffer;
 
@@ -98,7 +98,7 @@ impl Rows {
             begin(row, all.time, job, rank);
             row.time(all.epoch);
             row.text(&all.source);
-            cell_arrays(row, &all.cells);
+            cell_arrays(row, all.cells.iter());
         }
         Ok(())
     }
@@ -106,6 +106,18 @@ impl Rows {
     fn add_mpi_node_cells(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for all in &batch.mpi_node_cells {
             let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
+            if let Some(is_whole) = all.is_whole {
+                if !all.cells.is_empty() {
+                    let row = &mut self.buffers[MPI_NODE_ROWS];
+                    begin(row, all.time, job, node);
+                    row.time(all.epoch);
+                    row.time(all.since);
+                    row.text(&all.source);
+                    row.boolean(is_whole);
+                    node_arrays(row, &all.cells)?;
+                }
+                continue;
+            }
             for cell in &all.cells {
                 // The collector rejects records without them.
                 let Some(sums) = &cell.sums else { continue };
@@ -241,12 +253,12 @@ fn peer_arrays(row: &mut RowBuffer, cells: &[MpiPeerCell]) -> Result<(), String>
 }
 
 /// All columns of cells, as arrays in step.
-pub(super) fn cell_arrays(row: &mut RowBuffer, cells: &[MpiOpCell]) {
+pub(super) fn cell_arrays<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &'a MpiOpCell> + Clone) {
     let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
-        row.text_array(&cells.iter().map(of).collect::<Vec<_>>());
+        row.text_array(&cells.clone().map(of).collect::<Vec<_>>());
     };
     let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
-        row.int8_array(&cells.iter().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
+        row.int8_array(&cells.clone().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
     };
     texts(row, |cell| &cell.operation);
     numbers(row, |cell| Some(cell.size_class_bytes));
@@ -260,6 +272,25 @@ pub(super) fn cell_arrays(row: &mut RowBuffer, cells: &[MpiOpCell]) {
     numbers(row, |cell| cell.wait_nanoseconds);
     numbers(row, |cell| cell.received_bytes);
     numbers(row, |cell| cell.least_nanoseconds);
+}
+
+/// The same of a node's ranks together, and what the interval brought.
+fn node_arrays(row: &mut RowBuffer, cells: &[MpiNodeCell]) -> Result<(), String> {
+    // The collector rejects records with a cell without sums.
+    let with_sums = cells.iter().filter(|cell| cell.sums.is_some());
+    cell_arrays(row, with_sums.clone().filter_map(|cell| cell.sums.as_ref()));
+    let counts = |of: fn(&MpiNodeCell) -> u32, what| {
+        with_sums.clone().map(|cell| small(of(cell), what)).collect::<Result<Vec<_>, _>>()
+    };
+    let times = |of: fn(&MpiNodeCell) -> u64| {
+        with_sums.clone().map(|cell| Some(stored(of(cell)))).collect::<Vec<_>>()
+    };
+    row.int4_array(&counts(|cell| cell.ranks, "ranks")?);
+    row.int4_array(&counts(|cell| cell.least_rank, "rank")?);
+    row.int8_array(&times(|cell| cell.least_rank_nanoseconds));
+    row.int4_array(&counts(|cell| cell.most_rank, "rank")?);
+    row.int8_array(&times(|cell| cell.most_rank_nanoseconds));
+    Ok(())
 }
 
 /// Columns of the catalogue's metrics of operations.

@@ -243,6 +243,7 @@ pub fn batch_of_everything() -> Batch {
                 most_rank: 5,
                 most_rank_nanoseconds: 750_000_000,
             }],
+            is_whole: None,
         }],
         mpi_sampled_calls: vec![MpiSampledCalls {
             time,

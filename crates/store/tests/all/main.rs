@@ -11,6 +11,7 @@ mod job_totals;
 mod jobs;
 mod link_shares;
 mod minutes;
+mod node_rows;
 mod open_calls;
 mod row_rules;
 mod schema;

@@ -27,6 +27,7 @@ async fn peers_of_one_record_become_one_row() {
     batch.mpi_peers[0].is_whole = Some(true);
     batch.mpi_peers[0].cells.push(MpiPeerCell { peer: 9, bytes: u64::MAX, messages: 0 });
     batch.mpi_traffic[0].is_whole = Some(false);
+    batch.mpi_node_cells[0].is_whole = Some(true);
     writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
     let row =
         client.query_one("SELECT is_whole, peers, bytes, messages FROM mpi_rank_peers", &[]).await.unwrap();
@@ -37,7 +38,12 @@ async fn peers_of_one_record_become_one_row() {
         client.query_one("SELECT is_whole, peers, bytes, kind FROM mpi_node_traffic", &[]).await.unwrap();
     assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<i32>>(1)), (false, vec![3]));
     assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, &str>(3)), (vec![81920], "modelled"));
-    for table in ["mpi_peers", "mpi_traffic"] {
+    let row =
+        client.query_one("SELECT is_whole, operations, ranks, most_rank_nanoseconds FROM mpi_node_rows", &[]);
+    let row = row.await.unwrap();
+    assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<&str>>(1)), (true, vec!["allreduce"]));
+    assert_eq!((row.get::<_, Vec<i32>>(2), row.get::<_, Vec<i64>>(3)), (vec![3], vec![750_000_000]));
+    for table in ["mpi_peers", "mpi_traffic", "mpi_node_cells"] {
         assert_eq!(count(&client, table).await, 0, "{table}");
     }
 }
