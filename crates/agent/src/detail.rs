@@ -79,7 +79,10 @@ impl Details {
         for outcome in ["answered", "refused", "live"] {
             metrics.add(outcome, &DETAIL_REQUESTS, 0);
         }
-        metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, 0);
+        // A node without a recorder has none of its metrics.
+        if matches!(recording, Recording::On(_)) {
+            metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, 0);
+        }
         Self { recording, spool, sender, live, metrics, answered: HashSet::new(), stop }
     }
 
@@ -137,7 +140,9 @@ impl Details {
         }
         let outcome = if end.refusal.is_empty() { "answered" } else { "refused" };
         self.metrics.add(outcome, &DETAIL_REQUESTS, 1);
-        self.metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, answer.records);
+        if answer.records > 0 {
+            self.metrics.add(crate::recorder::NAME, &DETAIL_RECORDS, answer.records);
+        }
         end.records = answer.records;
         tracing::info!(
             request = request.id,
