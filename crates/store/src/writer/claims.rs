@@ -118,12 +118,20 @@ impl Claims {
         batches: &[(&Batch, i32)],
         keys: &Keys,
     ) -> Result<(), Failed> {
-        let jobs = batches.iter().flat_map(|(batch, _)| {
-            let ranks = batch.job_ranks.iter().map(|rank| &rank.job_key);
-            batch.jobs.iter().map(|job| &job.key).chain(ranks)
+        let reported = batches.iter().flat_map(|(batch, _)| {
+            let ranks = batch.job_ranks.iter().map(|rank| rank.job_key.as_str());
+            batch.jobs.iter().map(|job| job.key.as_str()).chain(ranks)
         });
-        let missing: HashSet<i32> =
-            jobs.filter_map(|key| keys.job(key).ok()).filter(|id| !self.owners.contains_key(id)).collect();
+        let reported = reported.filter(|key| keys.job(key).is_ok_and(|id| !self.owners.contains_key(&id)));
+        // A job without the kernel's evidence may have been taken over since, by what another writer or server stored.
+        let weak = batches.iter().flat_map(|(batch, _)| {
+            let of_ranks = ranks(batch).map(|(key, _)| key);
+            let of_nodes = batch.mpi_traffic.iter().map(|traffic| traffic.job_key.as_str());
+            batch.jobs.iter().map(|job| job.key.as_str()).chain(of_ranks).chain(of_nodes)
+        });
+        let is_weak = |id| self.owners.get(&id).is_some_and(|owner| !owner.is_by_kernel);
+        let weak = weak.filter(|key| keys.job(key).is_ok_and(is_weak));
+        let missing: HashSet<i32> = reported.chain(weak).filter_map(|key| keys.job(key).ok()).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -132,7 +140,11 @@ impl Claims {
             "SELECT id, uid, coalesce(evidence, '') = $2 FROM job WHERE id = ANY($1) AND uid IS NOT NULL";
         let rows = client.query(find, &[&missing, &BY_KERNEL]).await.map_err(failed("looking up jobs"))?;
         for row in &rows {
-            self.owners.insert(row.get(0), Owner { uid: row.get(1), is_by_kernel: row.get(2) });
+            let (job, owner) = (row.get(0), Owner { uid: row.get(1), is_by_kernel: row.get(2) });
+            if self.owners.insert(job, owner).is_some_and(|before| before.uid != owner.uid) {
+                self.members.retain(|(of, _)| *of != job);
+                self.ranks.retain(|(of, ..)| *of != job);
+            }
         }
         Ok(())
     }
