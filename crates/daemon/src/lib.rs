@@ -26,6 +26,7 @@ mod screen;
 mod seconds;
 mod secrets;
 mod self_metrics;
+mod sock_diag;
 mod ticker;
 mod token;
 

@@ -1,7 +1,8 @@
 //! Which user of this machine is at the other end of a connection, by the kernel's word.
 //!
 //! A Unix socket has the peer's credentials (SO_PEERCRED, unix(7)). For TCP over loopback both ends lie in the same
-//! kernel, and the peer's socket with its owner stands in `/proc/net/tcp` (proc_pid_net(5)).
+//! kernel, which looks the peer's socket up (sock_diag(7)); where it can't, the socket with its owner stands in `/proc/net/tcp`
+//! (proc_pid_net(5)), which takes milliseconds of a processor to read with a thousand connections.
 
 use crate::Failure;
 use nix::sys::socket::{getsockopt, sockopt};
@@ -78,18 +79,24 @@ pub fn user_of_unix(socket: &impl AsFd) -> Option<u32> {
 }
 
 /// The user at the other end of a TCP connection over loopback, whose own end is `own` and whose other end is `peer`.
-/// `None` for a peer on another machine and for one that has closed its end already. Reads a file as long as the
+/// `None` for a peer on another machine and for one that has closed its end already. May read a file as long as the
 /// machine has connections: not for a thread that polls sockets.
 #[must_use]
 pub fn user_of_loopback(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    user_in(Path::new("/proc/self/net"), own, peer)
-}
-
-fn user_in(folder: &Path, own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
     if !(is_loopback(own) && is_loopback(peer)) {
         return None;
     }
+    match crate::sock_diag::user_of(peer, own) {
+        Ok(user) => user,
+        Err(error) => {
+            tracing::debug!(%error, "sock_diag does not say whose socket it is: /proc/net/tcp is read");
+            user_in(Path::new("/proc/self/net"), own, peer)
+        }
+    }
+}
+
+fn user_in(folder: &Path, own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     // A socket of the IPv6 family serves IPv4, too, and stands in the file of its family.
     let files = [("tcp", false), ("tcp6", true)];
     files.iter().filter(|(_, six)| *six || !peer.ip().to_canonical().is_ipv6()).find_map(|(file, six)| {
