@@ -1,4 +1,4 @@
-//! A server with a private database, and what it takes.
+//! A server with a private database, and the processor time of both.
 #![allow(clippy::cast_precision_loss)] // figures for people
 
 use anyhow::{Context, ensure};

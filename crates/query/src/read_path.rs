@@ -146,9 +146,9 @@ impl ReadPath {
         loop {
             // The primary first: what the replica has then is not older than what is compared.
             let head = primary.position().await;
-            let asked = Instant::now();
+            let requested = Instant::now();
             if let Ok(ReplicationRole::Primary { position }) = head {
-                positions.note(position, asked);
+                positions.note(position, requested);
             }
             let found = standby.position().await;
             replica.note(replica.judge(head.is_ok(), found, &positions, Instant::now()));

@@ -210,7 +210,7 @@ async fn seed(database: &Database) {
     database.connect().await.unwrap().batch_execute(&sql).await.unwrap();
 }
 
-const ASKED: [&str; 7] = [
+const QUERIED: [&str; 7] = [
     BYTES,
     "infiniband_switch_port_unicast_transmit_packets_total",
     "infiniband_switch_port_symbol_error_total",
@@ -232,7 +232,7 @@ async fn every_answer_is_that_of_rows() {
         Range { from, to: from + random.below(2 * 3_600_000) }
     }));
     let mut rows = Vec::new();
-    for name in ASKED {
+    for name in QUERIED {
         for range in &ranges {
             rows.push(answer(&database, name, *range).await);
         }
@@ -245,7 +245,7 @@ async fn every_answer_is_that_of_rows() {
     assert_eq!(count(&client, "block_wanted").await, 0);
     let compare = async |what: &str| {
         let mut expected = rows.iter();
-        for name in ASKED {
+        for name in QUERIED {
             for range in &ranges {
                 assert_eq!(
                     answer(&database, name, *range).await,

@@ -33,8 +33,8 @@ metrics! { ALL, SelfStats:
     924 COMMIT_FAILURES "commit_failures" Counter Count Wraps(63), "Transactions that failed and were tried again: database away, restarted or full.", "counted by the daemon";
     925 CONNECTED_SENDERS "connected_senders" Gauge Count Wraps(63), "Agents and crawlers now connected to the collector.", "counted by the daemon";
     926 REFUSED_ENTRIES "refused_entries" Counter Count Wraps(63), "Entries or streams refused because they broke the protocol.", "counted by the daemon";
-    927 DATABASE_BYTES "database_bytes" Gauge Bytes Wraps(63), "Size of the database on disk.", "asked from PostgreSQL";
-    928 DATABASE_CHUNKS "database_chunks" Gauge Count Wraps(63), "Chunks of all hypertables.", "asked from TimescaleDB";
+    927 DATABASE_BYTES "database_bytes" Gauge Bytes Wraps(63), "Size of the database on disk.", "read from PostgreSQL";
+    928 DATABASE_CHUNKS "database_chunks" Gauge Count Wraps(63), "Chunks of all hypertables.", "read from TimescaleDB";
     929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "reported with each batch";
     931 ROUND_COMMIT_SECONDS "round_commit_seconds" Gauge Seconds Wraps(63), "From the first reading of this part's last delivered round to the acknowledged commit of its rows.", "counted by the daemon";
@@ -45,7 +45,7 @@ metrics! { ALL, SelfStats:
     936 MAD_BUDGET_WAITS "mad_budget_waits" Counter Count Wraps(63), "Times that sending waited for the limit of management datagrams a second, or gave way to the subnet manager.", "counted by the daemon";
     937 REPORTED_TRAPS "reported_traps" Counter Count Wraps(63), "Traps that the subnet manager reported to this crawler.", "counted by the daemon";
     938 SM_CHANGES "sm_changes" Counter Count Wraps(63), "Times that another subnet manager was master, that it began anew, or that it did not answer.", "counted by the daemon";
-    939 SM_UP "sm_up" Gauge Count Wraps(63), "1 while the subnet manager answers, 0 while it does not.", "asked from the subnet administrator";
+    939 SM_UP "sm_up" Gauge Count Wraps(63), "1 while the subnet manager answers, 0 while it does not.", "read from the subnet administrator";
     940 GIVEN_WAY_SECONDS "given_way_seconds" Counter Seconds Wraps(63), "Time for which a look at the topology waited because the subnet manager swept hard.", "counted by the daemon";
     941 TOPOLOGY_FROM_SA "topology_from_sa" Gauge Count Wraps(63), "1 while the topology is reported by the subnet administrator because the nodes do not answer, 0 while the nodes tell it.", "counted by the daemon";
     947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were requested before their time; the reason stands in the place of the source.", "counted by the daemon";
@@ -74,7 +74,7 @@ metrics! { ALL, SelfStats:
     978 RECOVERED_ENDS "recovered_ends" Counter Count Wraps(63), "Ranks whose last totals came from the file that they left, as the agent was away when they ended.", "counted by the daemon";
     980 MINUTES_MADE "rollups_made" Counter Count Wraps(63), "Minutes of time for which rows of one minute were made of readings.", "counted by the daemon";
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Notes of readings that came after their minutes were made, and for which those were made again.", "counted by the daemon";
-    982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "asked from the database";
+    982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "read from the database";
     1220 TRUNCATED_DISCOVERIES "truncated_discoveries" Counter Count Wraps(63), "Discoveries that ended at one of their bounds; the bound's key stands in the place of the source.", "counted by the daemon";
     1221 TOPOLOGY_TRUNCATED "topology_truncated" Gauge Count Wraps(63), "1 while the topology in use is that of a discovery that ended at one of its bounds, 0 while it is whole.", "counted by the daemon";
     1222 RETAINED_TOPOLOGIES "retained_topologies" Counter Count Wraps(63), "Discoveries that did not replace the topology in use, because they failed, were truncated or lost most of the fabric at once; the reason stands in the place of the source.", "counted by the daemon";
@@ -83,13 +83,13 @@ metrics! { ALL, SelfStats:
     1225 UNREAD_GROUPS "unread_multicast_groups" Counter Count Wraps(63), "Readings of multicast groups that brought nothing, and groups that were read without their members or not recorded; the reason stands in the place of the source.", "counted by the daemon";
     984 SHARE_WINDOWS "link_share_windows" Counter Count Wraps(63), "Windows of 10 s for which shares of links were made.", "counted by the daemon";
     985 LATE_SHARE_WINDOWS "late_link_share_windows" Counter Count Wraps(63), "Windows whose shares of links were made again because counters or traffic arrived late.", "counted by the daemon";
-    986 SHARES_LAG_SECONDS "link_share_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window ended for which shares of links were made; less than a minute unless there is much to make up for.", "asked from the database";
+    986 SHARES_LAG_SECONDS "link_share_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window ended for which shares of links were made; less than a minute unless there is much to make up for.", "read from the database";
     987 LEFT_OUT_TRAFFIC "left_out_traffic" Counter Count Wraps(63), "Rows of jobs' traffic that shares of links were made without because more cells grew than are cached.", "counted by the daemon";
     988 LEFT_OUT_LINK_SERIES "left_out_link_series" Counter Count Wraps(63), "Contributors of links that had no room among the series of links in /metrics, a time each window; the table link_shares has them.", "counted by the daemon";
     989 JUDGED_JOBS "judged_jobs" Counter Count Wraps(63), "Verdicts made on jobs, a job each: each minute while it runs, and once after its end.", "counted by the daemon";
     990 SAID_VERDICTS "said_verdicts" Gauge Count Wraps(63), "Jobs that run of which something is said; the kind stands in the place of the source.", "counted by the daemon";
     991 WEBHOOK_REPORTS "webhook_reports" Counter Count Wraps(63), "Reports of jobs that have ended for the address of [report] webhook; in the place of the source what became of them: sent, failed (refused, or not taken within a day).", "counted by the daemon";
-    992 WAITING_REPORTS "webhook_waiting_reports" Gauge Count Wraps(63), "Reports of jobs that have ended and that the address of [report] webhook has not taken yet.", "asked from the database";
+    992 WAITING_REPORTS "webhook_waiting_reports" Gauge Count Wraps(63), "Reports of jobs that have ended and that the address of [report] webhook has not taken yet.", "read from the database";
     983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; made again where readings came late.", "counted by the daemon";
     1100 OVER_QUOTA_USERS "over_quota_users" Gauge Count Wraps(63), "Users whose MPI ranks are over a quota now: read later or thinned.", "counted by the daemon";
     1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota of a user or job held MPI ranks up or left something of theirs out; the quota stands in the place of the source.", "counted by the daemon";
@@ -113,7 +113,7 @@ metrics! { ALL, SelfStats:
     1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
     1180 QUERY_REFUSED_CONNECTIONS "query_refused_connections" Counter Count Wraps(63), "Connections of readers that were refused or closed by the role query; the reason stands in the place of the source: total, peer, handshake, descriptors.", "counted by the daemon";
     1181 QUERY_REFUSED_REQUESTS "query_refused_requests" Counter Count Wraps(63), "Requests of readers that were refused before they were worked on; the reason stands in the place of the source: host, origin, right, token, proxy, busy.", "counted by the daemon";
-    1270 REPLICA_LAG_SECONDS "replica_lag_seconds" Gauge Seconds Wraps(63), "How far the replica that readers use is behind the primary: age of the oldest change that it does not have, to 2 s; absent while that is not known.", "asked from both databases";
+    1270 REPLICA_LAG_SECONDS "replica_lag_seconds" Gauge Seconds Wraps(63), "How far the replica that readers use is behind the primary: age of the oldest change that it does not have, to 2 s; absent while that is not known.", "read from both databases";
     1271 REPLICA_FALLBACKS "replica_fallbacks" Counter Count Wraps(63), "Times that a reader's request went to the primary although a replica is configured, because that is away or too far behind.", "counted by the daemon";
     1260 EXPORTED_SAMPLES "exported_samples" Counter Count Wraps(63), "Samples that a receiver of remote write acknowledged; its name stands in the place of the source.", "counted by the daemon";
     1261 EXPORT_LAG_SECONDS "export_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window ended that was sent whole to a receiver of remote write; less than a minute unless it is away or there is much to make up for.", "counted by the daemon";

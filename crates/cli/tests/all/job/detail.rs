@@ -116,14 +116,14 @@ async fn the_recorders_content_is_fetched_exactly_whatever_becomes_of_the_agent(
 
     // The agent is killed while requests are open: the next one answers them.
     let to = now();
-    let asked = stack.json(&["record", "last", "--to", &to, "--json"]);
+    let requested = stack.json(&["record", "last", "--to", &to, "--json"]);
     stack.kill_agent();
     stack.start_agent();
     let begin = Instant::now();
     loop {
         let listed = stack.json(&["record", "last", "--list", "--json"]);
         let request =
-            listed["requests"].as_array().unwrap().iter().find(|one| one["id"] == asked["id"]).unwrap();
+            listed["requests"].as_array().unwrap().iter().find(|one| one["id"] == requested["id"]).unwrap();
         if request["is_open"] == false {
             assert_eq!(request["nodes"][0]["state"], "done", "{request}");
             break;

@@ -33,7 +33,7 @@ async fn in_sql(client: &Client) -> Vec<String> {
 
 async fn answers(database: &Database) -> Vec<Answers> {
     let mut all = Vec::new();
-    for name in ASKED.into_iter().chain(["infiniband_switch_port_symbol_error_saturated"]) {
+    for name in QUERIED.into_iter().chain(["infiniband_switch_port_symbol_error_saturated"]) {
         for range in [hours(-1, 5), hours(1, 2), Range { from: hours(0, 0).from + 7, to: hours(2, 2).to - 1 }]
         {
             all.push(answer(database, name, range).await);
