@@ -48,7 +48,7 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
     });
     let begin = Instant::now();
     let ranks_push = config.mpi.push_interval_seconds.duration() + RANKS_MARGIN;
-    let statuses = loop {
+    loop {
         let statuses: BTreeMap<_, _> = sources.statuses().into_iter().collect();
         let mut waiting = false;
         for (name, source) in &mut gathered {
@@ -61,10 +61,12 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
             waiting |= !complete && !settled && begin.elapsed() < DEADLINE;
         }
         if !waiting {
-            break statuses;
+            break;
         }
         sleep(LOOK).await;
-    };
+    }
+    // Not those of the last look: the samples came after it.
+    let statuses: BTreeMap<_, _> = sources.statuses().into_iter().collect();
     sources.stop().await;
     for source in gathered.values_mut() {
         source.take();

@@ -236,12 +236,15 @@ impl Readings {
             here.note(&mut gpus);
             (converted.batch.gpus, converted.batch.gpu_link_infos) = (gpus, links);
         }
+        {
+            // Before its records: who has them is to find it running.
+            let mut status = outlet.status();
+            status.state = State::Running;
+            status.detail = None;
+            status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
+        }
         if outlet.send(converted.batch) && repeat {
             self.inventory_reported = Some(Instant::now());
         }
-        let mut status = outlet.status();
-        status.state = State::Running;
-        status.detail = None;
-        status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
     }
 }

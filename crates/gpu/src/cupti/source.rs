@@ -179,10 +179,11 @@ fn hello_from(hello: &CuptiHello, outlet: &Outlet) {
 impl Monitors {
     fn poll(&mut self, poll: &CuptiPoll, outlet: &Outlet) {
         let converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
-        outlet.send(converted.batch);
         let read = poll.gpus.iter().filter(|gpu| gpu.code == 0).count();
         let problem = poll.gpus.iter().find(|gpu| gpu.code != 0);
         let is_busy = poll.gpus.iter().any(|gpu| gpu.code == HARDWARE_BUSY);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        // Before its records: who has them is to find it running.
         let mut status = outlet.status();
         status.state = match read {
             0 if is_busy => State::Busy,
@@ -190,8 +191,9 @@ impl Monitors {
             _ => State::Running,
         };
         status.detail = problem.map(|gpu| format!("GPU {}: {}", gpu.index, gpu.problem));
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         (status.gpus, status.unreadable_gpus) = (count(poll.gpus.len()), count(poll.gpus.len() - read));
         status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
+        drop(status);
+        outlet.send(converted.batch);
     }
 }
