@@ -127,7 +127,8 @@ fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_c
 rows=$((rows * 5))
 fill self_stats 1000 "time, instance, source, name, value" "t, 'node' || i / 40, 'delivery',
     'spool_' || (ARRAY['bytes', 'entries', 'dropped_records', 'errors'])[1 + i % 4] || i % 40, step * 17.5"
-fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds" "t, 'node' || i, 'sysfs', 1, 1, 0, 0.001"
+fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds, rounds, first_time" "t, 'node' || i, 'sysfs', 1, 1, 0,
+    0.001, 30, t - INTERVAL '29 seconds'"
 fill ib_port_minutes 500 "time, port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
     transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
     transmit_wait_bytes_per_second, errors, rate_bytes_per_second, last_time, transmit_data_bytes, receive_data_bytes" "t, i, e, 60,

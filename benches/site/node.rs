@@ -3,15 +3,20 @@
 use super::cluster::Cluster;
 use super::ranks::{Ranks, SECOND};
 use crate::load::{HOST_PORT_METRICS, Load, NVLINK_METRICS, mix, record};
+use std::time::Duration;
+use throughline_agent::rounds::Rounds;
 use throughline_sample::catalogue::{PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES};
 use throughline_sample::wire::{
     Batch, Coverage, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, HostPortSample, LinkValues,
-    NodeInfo, SelfStat,
+    NodeInfo, RowRules, SelfStat,
 };
 
 /// An HDR port and an NVLink 2, one direction.
 const PORT_RATE: u64 = 25_000_000_000;
 const LINK_RATE: u64 = 25_781_250_000;
+
+/// Default interval of an agent's sources.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Metrics of an agent about itself, counted on one: all of them once a minute, and those that change each ten seconds.
 const OWN: u64 = 45;
@@ -38,6 +43,7 @@ pub struct Node {
     pub ranks: Ranks,
     ports: Vec<Load>,
     gpus: Vec<Gpu>,
+    rounds: Rounds,
     order: u64,
 }
 
@@ -62,6 +68,7 @@ impl Node {
             ranks,
             ports,
             gpus: (0..u64::from(gpus)).map(gpu).collect(),
+            rounds: Rounds::default(),
             order: 0,
         }
     }
@@ -133,6 +140,9 @@ impl Node {
         if !self.gpus.is_empty() {
             batch.coverage.push(round("nvml", time, self.gpus.len()));
         }
+        // As the agent's batcher does.
+        batch.coverage.iter_mut().for_each(|round| round.row_rules = Some(RowRules::unthinned(INTERVAL)));
+        self.rounds.take(&mut batch);
         if is_push {
             self.ranks.push(time, now, &mut batch);
         }

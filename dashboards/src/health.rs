@@ -136,8 +136,9 @@ LEFT JOIN covered c ON c.source = u.source AND c.instance = u.instance
 ORDER BY u.value, 4 DESC, 1, 2
 LIMIT 500";
 
-/// The share of the expected readings that each source made.
-const READ: &str = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, sum(read)::float8 / nullif(sum(expected), 0) AS value
+/// The share of the expected readings that each source made. A row stands for several equal rounds.
+const READ: &str = "SELECT $__timeGroupAlias(time, $__interval), source AS metric,
+       sum(read * rounds)::float8 / nullif(sum(expected * rounds), 0) AS value
 FROM coverage
 WHERE $__timeFilter(time)
 GROUP BY 1, 2

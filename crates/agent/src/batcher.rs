@@ -6,6 +6,7 @@ use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
 use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
 use crate::live::LiveJobs;
+use crate::rounds::Rounds;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -152,7 +153,7 @@ impl Batcher {
     pub async fn run(mut self, spool: Spool, batch_interval: Duration, space: TraceSpace) {
         let mut tick = interval(batch_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut gathering = Gathering::default();
+        let (mut gathering, mut rounds) = (Gathering::default(), Rounds::default());
         loop {
             let due = tokio::select! {
                 fragment = self.inputs.next() => match fragment {
@@ -169,14 +170,16 @@ impl Batcher {
                         if let Some(folder) = &mut self.folder {
                             folder.take(&mut fragment, utc_nanoseconds());
                         }
+                        rounds.take(&mut fragment);
                         gathering.add(fragment);
                         gathering.is_large()
                     }
                     None => break,
                 },
                 _ = tick.tick() => {
+                    let now = utc_nanoseconds();
+                    gathering.add(rounds.due(now));
                     if let Some(folder) = &mut self.folder {
-                        let now = utc_nanoseconds();
                         gathering.add(folder.due(now));
                         gathering.add(folder.live(&self.live.now(now)));
                     }
@@ -187,6 +190,7 @@ impl Batcher {
                 self.append(&spool, gathering.take(), space);
             }
         }
+        gathering.add(rounds.finish());
         if let Some(folder) = &mut self.folder {
             gathering.add(folder.finish());
         }

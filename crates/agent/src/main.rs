@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_agent::fold;
+use throughline_agent::{fold, rounds};
 use throughline_daemon::{LogOptions, finish, usage};
 
 /// Name of the program in messages.

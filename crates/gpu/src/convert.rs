@@ -178,7 +178,7 @@ impl Converter {
             failed,
             elapsed_seconds: poll.elapsed_nanoseconds as f64 / 1e9,
             reasons: converted.absent.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
-            row_rules: None,
+            ..wire::Coverage::default()
         });
         self.sign(&mut converted.batch);
         converted

@@ -86,7 +86,7 @@ impl Converter {
             failed,
             elapsed_seconds,
             reasons: converted.absent.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
-            row_rules: None,
+            ..wire::Coverage::default()
         });
         converted
     }

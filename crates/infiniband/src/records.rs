@@ -128,5 +128,6 @@ pub fn coverage(time: i64, coverage: &reading::Coverage, rules: RowRules) -> Cov
         elapsed_seconds: coverage.elapsed.as_secs_f64(),
         reasons: reasons.collect(),
         row_rules: Some(rules),
+        ..Coverage::default()
     }
 }

@@ -12,7 +12,7 @@ const WINDOW_MS: i64 = 120_000;
 const INTERVALS: &str = "
     SELECT instance, source, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds)::float8
     FROM (SELECT instance, source, extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
-          FROM coverage WHERE instance = ANY($1) AND time > FROM_TIME AND time <= TO_TIME) rounds
+          FROM coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) rounds
     WHERE seconds > 0 GROUP BY instance, source ORDER BY instance, source";
 
 const ERRORS: &str = "

@@ -7,6 +7,7 @@ pub mod catalogue;
 mod ident;
 mod kinds;
 mod rate;
+pub mod rounds;
 pub mod row_rules;
 mod time;
 mod values;

@@ -1,4 +1,4 @@
--- The schema of version 43, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 44, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -30,17 +30,27 @@ CREATE TABLE block_wanted (
     PRIMARY KEY ("time", kind, id)
 );
 
--- What each round of a source was to read and what it read: unchanged and unread differ.
+-- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
+-- in a row of which none was missed; the function coverage_rounds has a row for each.
 CREATE TABLE coverage (
+    -- When the last of these rounds was.
     time timestamptz NOT NULL,
     instance text NOT NULL,
     source text NOT NULL,
+    -- What each of these rounds was to read.
     expected bigint NOT NULL,
+    -- What each of them read.
     read bigint NOT NULL,
+    -- What each of them could not read.
     failed bigint NOT NULL,
+    -- How long the slowest of these rounds took.
     elapsed_seconds double precision NOT NULL,
     -- Reasons and counts of what was not read.
     reasons jsonb,
+    -- How many rounds the row stands for: 1 in rows of crawlers and of agents of earlier versions.
+    rounds integer NOT NULL DEFAULT 1,
+    -- When the first of these rounds was; NULL where it is one.
+    first_time timestamptz,
     PRIMARY KEY (source, instance, "time")
 );
 SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'));
@@ -4153,6 +4163,25 @@ FROM coverage
 WHERE time > now() - INTERVAL '1 day'
 ORDER BY source, instance, time DESC;
 COMMENT ON VIEW source_coverage IS 'The newest round of each source within the last day.';
+
+CREATE OR REPLACE FUNCTION coverage_rounds(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, instance text, source text, expected bigint, read bigint, failed bigint,
+    elapsed_seconds double precision, reasons jsonb)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)),
+           c.instance, c.source, c.expected, c.read, c.failed, c.elapsed_seconds, c.reasons
+    FROM coverage c
+    CROSS JOIN LATERAL generate_series(0, c.rounds - 1) n (back)
+    -- A row spans at most a minute: throughline_sample::rounds::SPAN_MAX.
+    WHERE c.time > since AND c.time <= until + INTERVAL '1 minute'
+      AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) > since
+      AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) <= until
+$$;
+COMMENT ON FUNCTION coverage_rounds IS
+    'Each round of each source in a range of time, also where a row of coverage stands for several: these are as far apart as they '
+    'were on average, and each took as long as the slowest.';
 
 CREATE OR REPLACE VIEW rejected_records AS
 SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,

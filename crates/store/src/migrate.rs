@@ -145,6 +145,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 41, name: "detail", sql: include_str!("../migrations/V041__detail.sql") },
     Migration { version: 42, name: "rank_clocks", sql: include_str!("../migrations/V042__rank_clocks.sql") },
     Migration { version: 43, name: "node_rows", sql: include_str!("../migrations/V043__node_rows.sql") },
+    Migration {
+        version: 44,
+        name: "merged_rounds",
+        sql: include_str!("../migrations/V044__merged_rounds.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

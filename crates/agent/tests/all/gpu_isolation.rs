@@ -36,16 +36,18 @@ fn node(more: &str) -> Node {
         .with_adapter("mlx5_0", throughline_sample::Guid(7))
 }
 
-/// Times at which a source delivered, in their order: one for each reading.
+/// Times at which a source delivered, in their order, one for each reading: those of its first GPU.
 fn times(batches: &[Batch], source: &str) -> BTreeSet<i64> {
-    let gpus = batches.iter().flat_map(|batch| &batch.coverage).filter(|round| round.read > 0);
-    let gpus = gpus.map(|round| (round.source.as_str(), round.time));
-    let ports = batches.iter().flat_map(|batch| &batch.host_ports).map(|one| ("sysfs", one.time));
-    gpus.filter(|(of, _)| *of != "sysfs")
-        .chain(ports)
-        .filter(|(of, _)| *of == source)
-        .map(|(_, time)| time)
-        .collect()
+    let links =
+        batches.iter().flat_map(|batch| &batch.gpu_links).map(|one| (&one.source, &one.gpu_uuid, one.time));
+    let sums =
+        batches.iter().flat_map(|batch| &batch.gpu_pm).map(|one| (&one.source, &one.gpu_uuid, one.time));
+    let of_gpus: Vec<_> = links.chain(sums).filter(|(of, ..)| *of == source).collect();
+    let first = of_gpus.iter().map(|(_, uuid, _)| *uuid).min();
+    let gpus = of_gpus.iter().filter(|(_, uuid, _)| Some(*uuid) == first).map(|(.., time)| *time);
+    let ports =
+        batches.iter().flat_map(|batch| &batch.host_ports).filter(|_| source == "sysfs").map(|one| one.time);
+    gpus.chain(ports).collect()
 }
 
 /// Readings of each source so far; one of GPUs has a record of each, and one of what was read.

@@ -232,6 +232,9 @@ impl Checked for Coverage {
         self.reasons.keys().try_for_each(|text| name(text))?;
         // The round is right all the same; its readers assume the usual rules.
         self.row_rules.take_if(|rules| !rules.are_plausible());
+        if !self.is_run_plausible() {
+            return Err(Rejection::Number);
+        }
         check.time(self.time)
     }
 }

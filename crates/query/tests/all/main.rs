@@ -8,4 +8,5 @@ mod job_ports;
 mod lost;
 mod rank_cpu;
 mod rates;
+mod rounds;
 mod sources;

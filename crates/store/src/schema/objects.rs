@@ -141,6 +141,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_links"),
     // Throughline itself.
     view!("source_coverage"),
+    function!("coverage_rounds"),
     view!("rejected_records"),
     function!("minutes_noticed"),
     function!("link_shares_noticed"),

@@ -186,6 +186,11 @@ impl Rows {
                 Ok(text) if !round.reasons.is_empty() => row.jsonb(&text.replace("\\u0000", "\u{fffd}")),
                 _ => row.null(),
             }
+            row.int4(round.rounds().try_into().unwrap_or(i32::MAX));
+            match round.rounds() {
+                2.. => row.time(round.first_time),
+                _ => row.null(),
+            }
         }
         for stat in &batch.self_stats {
             self.add_stat(stat.time, &instance, &stat.source, &stat.name, stat.value);

@@ -324,7 +324,9 @@ pub fn batch_of_everything() -> Batch {
             failed: 3,
             elapsed_seconds: 0.25,
             reasons: [("timeout".to_owned(), 3)].into(),
-            row_rules: None,
+            rounds: 3,
+            first_time: time - 2_000_000_000,
+            ..Coverage::default()
         }],
         self_stats: vec![SelfStat { time, source: source("mad"), name: RECORDS.name.to_owned(), value: 1.0 }],
         nodes: vec![NodeInfo {

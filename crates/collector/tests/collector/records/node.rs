@@ -240,6 +240,8 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         round,
         [
             |r: &mut Coverage, _: &mut Random| r.elapsed_seconds = f64::INFINITY,
+            |r: &mut Coverage, _: &mut Random| r.rounds = 1_000_000,
+            |r: &mut Coverage, _: &mut Random| (r.rounds, r.first_time) = (2, r.time + 1),
             |r: &mut Coverage, x: &mut Random| r.reasons = [(bad_name(x), 1)].into(),
         ]
     );
