@@ -11,6 +11,7 @@ use throughline_sample::wire;
 
 use crate::field;
 use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
+use crate::slowed::Slowed;
 
 /// The name of this source in records.
 pub const SOURCE: &str = "nvml";
@@ -60,6 +61,7 @@ struct GpuMemory {
     /// Sampler and restart that the PCIe sums belong to.
     pcie_origin: (u64, u64),
     up: HashMap<u32, bool>,
+    slowed: Slowed,
 }
 
 /// The epoch of a group of counters and their last values.
@@ -167,6 +169,18 @@ impl Converter {
             memory.source = self.source;
             time = utc(raw.links_monotonic_nanoseconds);
             read += links(gpu, raw, time, memory, &mut converted);
+            for value in &raw.slowed_fields {
+                match memory.slowed.take(value, time) {
+                    Ok(report) => {
+                        read += 1;
+                        let said = report.map(|report| report.event(gpu, time));
+                        converted.batch.events.extend(
+                            said.map(|(kind, severity, text)| event(gpu, time, kind, severity, text)),
+                        );
+                    }
+                    Err(reason) => *converted.absent.entry(reason).or_default() += 1,
+                }
+            }
             read += pcie(gpu, raw, utc(raw.pcie_monotonic_nanoseconds), self.sampler, memory, &mut converted);
         }
         let failed: u64 = converted.absent.values().sum();

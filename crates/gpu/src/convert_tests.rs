@@ -33,6 +33,7 @@ fn poll_at(monotonic: i64, link_fields: Vec<RawField>, pcie_fields: Vec<RawField
         pcie_fields,
         pcie_restarts: 0,
         pcie_by_gpm: false,
+        slowed_fields: Vec::new(),
     };
     Poll { gpus: vec![gpu], elapsed_nanoseconds: 1_500_000, overruns: 0 }
 }

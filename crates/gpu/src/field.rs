@@ -12,6 +12,10 @@ pub const CRC_FLIT_L0: u32 = 32;
 pub const REPLAY_L0: u32 = 46;
 /// Recoveries, links 0 to 5.
 pub const RECOVERY_L0: u32 = 53;
+/// Nanoseconds in which heat kept the clock below that of applications; no scope. `NVML_FI_DEV_PERF_POLICY_THERMAL`.
+pub const SLOWED_BY_HEAT: u32 = 75;
+/// The same for the limit of the board. `NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT`.
+pub const SLOWED_BY_BOARD: u32 = 77;
 /// Flit CRC, links 6 to 11.
 pub const CRC_FLIT_L6: u32 = 96;
 /// Replays, links 6 to 11.

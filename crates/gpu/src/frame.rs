@@ -202,6 +202,9 @@ pub struct GpuPoll {
     /// Whether PCIe was read by GPM.
     #[prost(bool, tag = "6")]
     pub pcie_by_gpm: bool,
+    /// How long causes slowed the GPU down, in those readings in which that was read.
+    #[prost(message, repeated, tag = "7")]
+    pub slowed_fields: Vec<RawField>,
 }
 
 /// One field as NVML answered it.

@@ -28,6 +28,7 @@ mod privileges;
 mod reader;
 mod sampler;
 mod session;
+mod slowed;
 mod source;
 mod status;
 mod supervise;

@@ -284,7 +284,8 @@ unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned number, unsi
 
 #ifndef WITHOUT_FIELDS
 enum family { FAMILY_NONE, FAMILY_KIB, FAMILY_BYTES, FAMILY_ERRORS, FAMILY_NUMBERED, FAMILY_PACKETS, FAMILY_RATIOS, FAMILY_FEC,
-	      FAMILY_LINK, FAMILY_C2C_COUNT, FAMILY_C2C, FAMILY_C2C_ERRORS, FAMILY_PCIE };
+	      FAMILY_LINK, FAMILY_C2C_COUNT, FAMILY_C2C, FAMILY_C2C_ERRORS, FAMILY_PCIE,
+	      FAMILY_SLOWED };
 
 static enum family family_of(unsigned field)
 {
@@ -312,6 +313,8 @@ static enum family family_of(unsigned field)
 		return FAMILY_LINK;
 	if (field == 197 || field == 198)
 		return FAMILY_PCIE;
+	if (field >= 74 && field <= 81)
+		return FAMILY_SLOWED;
 	return FAMILY_NONE;
 }
 
@@ -401,6 +404,10 @@ static unsigned link_field(const struct gpu *gpu, int index, enum family family,
 		return c2c_field(gpu, index, value);
 	if (family == FAMILY_NUMBERED)
 		return gpu->errors == ERRORS_NUMBERED && gpu->ecc ? numbered(gpu, value) : NOT_SUPPORTED;
+	if (family == FAMILY_SLOWED) {
+		large(value, reported(index, value, UINT64_MAX));
+		return value->value.large == UINT64_MAX ? NOT_SUPPORTED : SUCCESS;
+	}
 	if (value->scope >= MAX_LINKS || !gpu->links[value->scope].present)
 		return INVALID_ARGUMENT;
 	const struct link *link = &gpu->links[value->scope];

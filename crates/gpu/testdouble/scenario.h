@@ -28,7 +28,8 @@
  *       replay=N recovery=N crc=N       error counters
  *       bits=N                          counters wrap after so many bits (in their own unit)
  *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
- *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C; 0 unless reported)
+ *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C, 0 unless reported; 74 to 81, link 0:
+ *                                     nanoseconds in which the GPU was slowed down, not supported unless reported)
  *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)

@@ -131,6 +131,7 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     links.put_errors(&mut evidence.ranks, &places);
     nodes::bindings(client, id, &mut evidence.ranks, (from, end)).await?;
     nodes::gpu_links(client, id, &mut evidence.ranks, (from, end)).await?;
+    nodes::slowed_gpus(client, id, &mut evidence.ranks, (from, end)).await?;
     // Operations are of the whole time, and what their bytes take of a part of it.
     let whole_time = evidence.seconds / milliseconds_as_seconds(end - from).max(1.0);
     evidence.ideals = links.ideals(&evidence.ranks, &places, whole_time);

@@ -68,6 +68,8 @@ pub struct Rank {
     pub gpu_link_bytes_per_second: Option<f64>,
     /// Errors of these links in the time that is judged, those of all its GPUs.
     pub gpu_link_errors: Option<u64>,
+    /// The last report in the time that is judged that heat or a limit of its board slows its GPU down.
+    pub gpu_slowed: Option<String>,
     /// Ranks, of other jobs too, that are bound to each of its CPUs, in the mean; one that may run on several CPUs counts as a
     /// part of one on each.
     pub ranks_a_cpu: Option<f64>,

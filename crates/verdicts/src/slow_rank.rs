@@ -232,6 +232,15 @@ fn of_gpus(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
             "See nvidia-smi nvlink -e on that node; reset the GPU, and have it looked at if they come again.",
         ));
     }
+    if let Some(report) = &rank.gpu_slowed
+        && others.iter().all(|other| other.gpu_slowed.is_none())
+    {
+        causes.push((
+            format!("{report}, unlike all others'"),
+            "Look at that GPU's temperature, fans and inlet (nvidia-smi -q -d TEMPERATURE,PERFORMANCE), and leave the node out of the \
+             next run.",
+        ));
+    }
     causes
 }
 

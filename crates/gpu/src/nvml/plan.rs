@@ -34,6 +34,8 @@ pub struct GpuPlan<'l, 's> {
     pub errors: Vec<FieldValue>,
     /// Families of a link's health: further errors, bit error ratios, forward error correction, C2C.
     pub health: Vec<Vec<FieldValue>>,
+    /// Times in which the GPU was slowed down; none where it does not say.
+    pub slowed: Vec<FieldValue>,
     /// Polls so far; the first one reads every family.
     pub turn: u64,
     /// PCIe, transmit and receive.
@@ -61,6 +63,7 @@ impl<'l, 's> GpuPlan<'l, 's> {
             bytes: Vec::new(),
             errors: Vec::new(),
             health: Vec::new(),
+            slowed: Vec::new(),
             turn: 0,
             gpm: None,
             parts: Vec::new(),
@@ -148,6 +151,11 @@ impl<'l, 's> GpuPlan<'l, 's> {
                 read(&self.gpu, family);
                 into.link_fields.extend(family.iter().map(|value| RawField::from(*value)));
             }
+        }
+        into.slowed_fields.clear();
+        if self.turn.is_multiple_of(HEALTH_EVERY) {
+            read(&self.gpu, &mut self.slowed);
+            into.slowed_fields.extend(self.slowed.iter().map(|value| RawField::from(*value)));
         }
         self.turn += 1;
         into.pcie_monotonic_nanoseconds = self.read_pcie(unfolds);

@@ -8,6 +8,7 @@ use crate::code::Code;
 use crate::field::{self, C2C_FIRST_LINK, Family, FieldValue};
 use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Survey};
 use crate::poll::NOT_ANSWERED;
+use crate::slowed::CAUSES;
 
 /// More GPUs than any node has (16 in an HGX-2); a larger count is not believed.
 pub const MAX_GPUS: u32 = 64;
@@ -154,6 +155,7 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
         bytes: first_that_answers(&gpu, byte_families),
         errors: first_that_answers(&gpu, error_families),
         health: health(modern, &links, &c2c),
+        slowed: Some(slowed()).filter(|fields| answers(&gpu, fields) > 0).unwrap_or_default(),
         parts: described.parts.clone(),
         pcie: [request(field::PCIE_TX_BYTES, 0), request(field::PCIE_RX_BYTES, 0)],
         pcie_bytes_per_second: described.pcie_bytes_per_second,
@@ -174,6 +176,11 @@ fn health(modern: bool, links: &[u32], c2c: &[u32]) -> Vec<Vec<FieldValue>> {
     families.extend([family(c2c, &[field::C2C_STATUS]), family(c2c, &[field::C2C_REPLAY])]);
     families.retain(|family| !family.is_empty());
     families
+}
+
+/// The times of what slows a GPU down.
+fn slowed() -> Vec<FieldValue> {
+    CAUSES.iter().map(|(field, _)| request(*field, 0)).collect()
 }
 
 fn request(field: u32, scope: u32) -> FieldValue {

@@ -289,3 +289,17 @@ fn an_old_driver_without_names_and_remote_ends_still_counts() {
     assert!(batch.gpus.iter().all(|gpu| gpu.name.is_empty() && gpu.pci_bus_id.is_empty()));
     assert_eq!(bench.status().state, State::Running);
 }
+
+#[test]
+fn a_gpu_that_heat_slows_down_is_an_event() {
+    let mut bench = Bench::scenario("hgx-h200", "field 3 0 75 1000000\nfield 3 0 77 0\n").start();
+    bench.next_batch();
+    let scenario = std::fs::read_to_string(bench.scenario_path()).unwrap();
+    bench.rewrite(&scenario.replace("75 1000000", "75 2501000000"));
+    let slowed = bench.until(|batch| !batch.events.is_empty());
+    let event = &slowed.events[0];
+    assert_eq!((&*event.kind, &*event.severity), ("gpu.slowed", "warning"));
+    assert_eq!(event.gpu_uuid, bench.gpus()[3].uuid);
+    assert!(event.text.contains("slowed down by heat: 2.50 of"), "{}", event.text);
+    assert!(slowed.coverage[0].reasons.is_empty(), "the fields are read where they answer: {slowed:?}");
+}

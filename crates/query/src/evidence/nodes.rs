@@ -122,6 +122,37 @@ pub(super) async fn gpu_links(
     Ok(())
 }
 
+/// Of each rank the last report that one of its GPUs is slowed down. One from before the range counts where it was not over
+/// before it: agents repeat it each ten minutes.
+const SLOWED: &str = "
+    SELECT DISTINCT ON (r.rank) r.rank, e.text
+    FROM (SELECT DISTINCT rank, unnest(gpu_uuids) AS uuid FROM job_rank WHERE job_id = $1) r
+    JOIN events e ON e.gpu_uuid = r.uuid
+    WHERE e.kind = 'gpu.slowed' AND e.time > SINCE - INTERVAL '11 minutes' AND e.time <= UNTIL
+      AND NOT EXISTS (SELECT FROM events o WHERE o.gpu_uuid = e.gpu_uuid AND o.kind = 'gpu.full_speed'
+                      AND o.time >= e.time AND o.time < SINCE AND o.time > SINCE - INTERVAL '11 minutes')
+    ORDER BY r.rank, e.time DESC";
+
+/// Puts into ranks what slowed their GPUs down.
+///
+/// # Errors
+/// The database's.
+pub(super) async fn slowed_gpus(
+    client: &Client,
+    id: i32,
+    ranks: &mut [Rank],
+    (from, to): (i64, i64),
+) -> Result<(), Error> {
+    let sql = SLOWED.replace("SINCE", &moment(from)).replace("UNTIL", &moment(to));
+    let rows = client.query(&sql, &[&id]).await.map_err(Error::sql("reading what slowed GPUs down"))?;
+    let mut by: HashMap<u32, String> =
+        rows.iter().filter_map(|row| Some((u32::try_from(row.get::<_, i32>(0)).ok()?, row.get(1)))).collect();
+    for rank in ranks {
+        rank.gpu_slowed = by.remove(&rank.rank);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

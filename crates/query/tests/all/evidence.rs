@@ -24,6 +24,10 @@ const ROWS: &str = "
         VALUES (1, 0, 1, 2, 'n1', 1, '', now() - INTERVAL '10 minutes', '3', '{GPU-1}', '{mlx5_0/1}'),
                (1, 1, 1, 2, 'n2', 2, '', now() - INTERVAL '10 minutes', '3', '{GPU-2}', '{mlx5_0/1}'),
                (2, 0, 2, 1, 'n2', 2, '', now() - INTERVAL '9 minutes', '3', NULL, NULL);
+    INSERT INTO events (time, instance, source, kind, severity, text, gpu_uuid)
+        SELECT now() - m * INTERVAL '1 minute', 'n' || g, 'nvml', k, '', 'GPU-' || g || ' ' || k, 'GPU-' || g
+        FROM (VALUES (2, 5, 'gpu.slowed'), (2, 7, 'gpu.slowed'), (1, 14, 'gpu.slowed'), (1, 12, 'gpu.full_speed'),
+                     (2, 4, 'gpu.full_speed'), (1, 3, 'link.down')) e (g, m, k);
     INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
     INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x1'), (1, '0x2'), (1, '0x3');
     INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 1), (2, 1), (3, 1), (3, 2);
@@ -49,6 +53,8 @@ async fn what_differs_on_a_node_is_read() {
     let links: Vec<_> =
         ranks.iter().map(|rank| (rank.gpu_link_bytes_per_second, rank.gpu_link_errors)).collect();
     assert_eq!(links, [(Some(5e10), Some(0)), (Some(2.5e10), Some(700))]);
+    let slowed: Vec<_> = ranks.iter().map(|rank| rank.gpu_slowed.as_deref()).collect();
+    assert_eq!(slowed, [None, Some("GPU-2 gpu.slowed")]);
     let ports: Vec<_> = ranks.iter().map(|rank| (rank.port_bytes_per_second, rank.port_errors)).collect();
     assert_eq!(ports, [(Some(1.25e10), Some(0)), (Some(1.25e10), Some(200))]);
 }

@@ -169,7 +169,7 @@ fn judge_cost(
 }
 
 fn slow_rank(program: &mut Program, run: &Run, rank: u32, expected: &mut Expected, allowed: &mut Allowed) {
-    let cause = program.rng.u32(0..9);
+    let cause = program.rng.u32(0..10);
     let slower = program.work[rank as usize] / program.work[(rank as usize + 1) % program.work.len()];
     let slow = &mut program.evidence.ranks[rank as usize];
     match cause {
@@ -201,6 +201,7 @@ fn slow_rank(program: &mut Program, run: &Run, rank: u32, expected: &mut Expecte
             program.evidence.ranks[rank as usize].ranks_a_cpu = Some(2.0);
             program.evidence.ranks[rank as usize].cpus_shared_with = vec!["4712".into()];
         }
+        9 => slow.gpu_slowed = Some("GPU 0 (GPU-7) is slowed down by heat: 8.10 of 20 s".into()),
         // It has more to do: nothing differs.
         _ => {}
     }
