@@ -27,6 +27,39 @@ CREATE FUNCTION c(step bigint, i bigint, n integer) RETURNS bigint LANGUAGE sql 
 $$ SELECT 1000000000000 + step * (1000000 + i * 7919 % 500000 * n) + (i * 104729 + n * 7 + step * 613) % 100000 $$;
 CREATE FUNCTION links(step bigint, i bigint, n integer, count integer) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
 $$ SELECT array_agg(c(step, i, n + link)) FROM generate_series(1, count) link $$;
+-- Numbers as packed_cells.rs packs them: the width of the largest, a column.
+CREATE FUNCTION width_of(numbers bigint[]) RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT coalesce(max(length(ltrim(n::bit(64)::text, '0'))), 0) FROM unnest(numbers) n $$;
+CREATE FUNCTION column_of(numbers bigint[]) RETURNS bit varying LANGUAGE sql IMMUTABLE AS
+$$ SELECT coalesce(string_agg(right(n::bit(64)::text, width_of(numbers)), '' ORDER BY place), '')::bit varying
+   FROM unnest(numbers) WITH ORDINALITY u (n, place) $$;
+CREATE FUNCTION packed(count integer, first integer, VARIADIC columns bit varying[]) RETURNS bit varying LANGUAGE sql IMMUTABLE AS
+$$ SELECT count::bit(24) || first::bit(32) || string_agg(one::text, '' ORDER BY place)::bit varying
+   FROM unnest(columns) WITH ORDINALITY u (one, place) $$;
+-- What ten cells of a rank, or of so many ranks, have counted in so many seconds: calls and microseconds a second, bytes a call.
+CREATE FUNCTION cells(seconds bigint, i bigint, ranks integer) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
+SELECT packed(10, 100 + (i % 900)::integer, VARIADIC array_agg(width_of(v)::bit(7)::bit varying ORDER BY n)
+    || array_agg(CASE n WHEN 6 THEN B'0010000001' WHEN 7 THEN B'0010000001' WHEN 8 THEN B'1111111111' ELSE B'' END || column_of(v) ORDER BY n))
+FROM (
+    SELECT n, CASE n WHEN 1 THEN ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]::bigint[] WHEN 2 THEN calls WHEN 3 THEN bytes WHEN 4 THEN inside
+        WHEN 5 THEN longest WHEN 6 THEN ARRAY[inside[3] / 3, inside[10] / 3] WHEN 7 THEN ARRAY[bytes[3], bytes[10]] ELSE least END AS v
+    FROM generate_series(1, 8) n, (
+        SELECT array_agg(calls ORDER BY place) AS calls, array_agg(calls * size ORDER BY place) AS bytes,
+            array_agg(calls * microseconds * (800 + i * 7919 % 400) + i * 104729 % 1000 ORDER BY place) AS inside,
+            array_agg(microseconds * 9000 + i % 1000 ORDER BY place) AS longest,
+            array_agg(calls * microseconds * (500 + i * 613 % 200) ORDER BY place) AS least
+        FROM (SELECT place, ranks * seconds * rate + i * 31 % rate AS calls, size, microseconds FROM unnest(
+            ARRAY[400, 900, 900, 220, 40, 12, 4, 25, 6, 300]::bigint[], ARRAY[8, 65536, 65536, 0, 8192, 1024, 0, 32768, 64, 1024]::bigint[],
+            ARRAY[22, 3, 2, 180, 95, 40, 300, 900, 35, 2]::bigint[]) WITH ORDINALITY u (rate, size, microseconds, place)) of_cell) sums) columns
+$$;
+-- What ten seconds brought of ten cells: the ranks with the least and the most time.
+CREATE FUNCTION rounds(step bigint, i bigint) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
+SELECT packed(10, (i % 100 * 32)::integer, VARIADIC array_agg(width_of(v)::bit(7)::bit varying ORDER BY n) || array_agg(column_of(v) ORDER BY n))
+FROM (
+    SELECT n, array_agg(CASE n WHEN 1 THEN 32 WHEN 2 THEN (step + cell * 7) % 32 WHEN 3 THEN cell * 40000000 + (step * 613 + i) % 1000000
+        WHEN 4 THEN (step + cell * 13) % 32 ELSE cell * 60000000 + (step * 617 + i) % 1000000 END ORDER BY cell) AS v
+    FROM generate_series(1, 5) n, generate_series(1, 10) cell GROUP BY n) columns
+$$;
 SQL
 port_columns="transmit_data_bytes, receive_data_bytes, transmit_packets, receive_packets, unicast_transmit_packets,
     unicast_receive_packets, multicast_transmit_packets, multicast_receive_packets, transmit_wait, symbol_error,
@@ -72,26 +105,17 @@ fill mpi_ops 1000 "time, job_id, rank, operation, size_class_bytes, region, algo
     64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END, CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END,
     CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, 'pmpi', step * 100, c(step, i, 1), step * 0.01, 0.5, step * 0.001,
     c(step, i, 2), step * 0.0007"
-# All cells of a rank in a row, once a minute; and of a node's ranks, a row each, and all in one.
-cells="ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast', 'allreduce', 'isend', 'irecv', 'waitall', 'bcast'],
-    ARRAY[64, 128, 256, 0, 1024, 2048, 4096, 8192, 0, 32768],
-    ARRAY['solve', '', 'solve', '', 'solve', '', 'solve', '', 'solve', ''], ARRAY['ring', '', '', '', '', 'ring', '', '', '', ''],
-    ARRAY['forced', '', '', '', '', 'forced', '', '', '', '']"
-fill mpi_rank_rows 500 "time, job_id, rank, epoch, source, operations, size_classes_bytes, regions, algorithms, algorithm_sources, calls,
-    bytes, elapsed_nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes, least_nanoseconds" "t, i / 32, i, e, 'pmpi', $cells,
-    links(step, i, 1, 10), links(step, i, 2, 10), links(step, i, 3, 10), links(step, i, 4, 10), links(step, i, 5, 10),
-    links(step, i, 6, 10), links(step, i, 7, 10)"
+# All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks, a row each, and all in one.
+all=$rows rows=$((rows < 20000 ? rows : 20000))
+fill mpi_rank_rows 500 "time, job_id, rank, epoch, source, cells" "t, i / 32, i, e, 'pmpi', cells(43200 + step * 300, i, 1)"
+fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, cells, rounds" "t, i / 10, i, e, t - INTERVAL '10 seconds',
+    'pmpi', true, cells(43200 + step * 10, i, 32), rounds(step, i)"
+rows=$all
 fill mpi_node_cells 1000 "time, job_id, node_id, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, since, source, calls,
     bytes, elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds, ranks, least_rank, least_rank_seconds, most_rank,
     most_rank_seconds" "t, i / 100, i / 10, $operation, 64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END,
     CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END, CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, t - INTERVAL '10 seconds', 'pmpi',
     step * 3200, c(step, i, 1), step * 0.32, 0.5, step * 0.032, c(step, i, 2), step * 0.02, 32, 3, 0.3, 17, 0.4"
-fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, operations, size_classes_bytes, regions, algorithms,
-    algorithm_sources, calls, bytes, elapsed_nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes, least_nanoseconds, ranks,
-    least_ranks, least_rank_nanoseconds, most_ranks, most_rank_nanoseconds" "t, i / 10, i, e, t - INTERVAL '10 seconds', 'pmpi', true,
-    $cells, links(step, i, 1, 10), links(step, i, 2, 10), links(step, i, 3, 10), links(step, i, 4, 10), links(step, i, 5, 10),
-    links(step, i, 6, 10), links(step, i, 7, 10), array_fill(32, ARRAY[10]), array_fill(3, ARRAY[10]), links(step, i, 8, 10),
-    array_fill(17, ARRAY[10]), links(step, i, 9, 10)"
 fill mpi_peers 1000 "time, job_id, rank, peer, kind, epoch, source, bytes, messages" "t, i / 160, i / 5, i * 7 % 32, 'logical', e,
     'pmpi', c(step, i, 1), step * 10"
 fill mpi_traffic 1000 "time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages" "t, i / 100,
@@ -150,6 +174,6 @@ $psql -tA -F ' ' <<'SQL'
 SELECT c.hypertable_name, round(sum(pg_total_relation_size(p.oid)) / sum(p.reltuples)::numeric, 1)
 FROM timescaledb_information.chunks c
 JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
-WHERE p.reltuples > 10000 AND c.hypertable_name NOT LIKE 'nvlink%'
+WHERE p.reltuples > 5000 AND c.hypertable_name NOT LIKE 'nvlink%'
     AND c.hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic') GROUP BY 1 ORDER BY 1;
 SQL

@@ -1,4 +1,4 @@
--- The schema of version 44, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 45, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1283,6 +1283,21 @@ CREATE TABLE minute_state (
     CHECK (one)
 );
 
+-- The small numbers of cells in mpi_rank_rows and mpi_node_rows: operation, size class, region, algorithm and how it is
+-- known.
+CREATE TABLE mpi_cell_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    operation text NOT NULL,
+    size_class_bytes bigint NOT NULL,
+    region text NOT NULL,
+    algorithm text NOT NULL,
+    algorithm_source text NOT NULL,
+    -- When a row had it last, to within two days. A number is removed once all rows that have it have expired.
+    used_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (operation, size_class_bytes, region, algorithm, algorithm_source)
+);
+
 -- Trace mode: comparisons of the clock of a rank with that of rank 0.
 CREATE TABLE mpi_clock (
     time timestamptz NOT NULL,
@@ -1352,28 +1367,34 @@ CREATE TABLE mpi_node_rows (
     -- Whether all cells are in it; else only those that grew in the interval. The totals are those of the last such
     -- row and the rows after it.
     is_whole boolean NOT NULL,
-    operations text[] NOT NULL,
-    size_classes_bytes bigint[] NOT NULL,
-    regions text[] NOT NULL,
-    algorithms text[] NOT NULL,
-    algorithm_sources text[] NOT NULL,
-    calls bigint[] NOT NULL,
-    bytes bigint[] NOT NULL,
-    elapsed_nanoseconds bigint[] NOT NULL,
-    longest_nanoseconds bigint[] NOT NULL,
-    wait_nanoseconds bigint[] NOT NULL,
-    received_bytes bigint[] NOT NULL,
-    least_nanoseconds bigint[] NOT NULL,
+    operations text[],
+    size_classes_bytes bigint[],
+    regions text[],
+    algorithms text[],
+    algorithm_sources text[],
+    calls bigint[],
+    bytes bigint[],
+    elapsed_nanoseconds bigint[],
+    longest_nanoseconds bigint[],
+    wait_nanoseconds bigint[],
+    received_bytes bigint[],
+    least_nanoseconds bigint[],
     -- Ranks of the node that called it in the interval; 0: the cell did not grow.
-    ranks integer[] NOT NULL,
+    ranks integer[],
     -- Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.
-    least_ranks integer[] NOT NULL,
+    least_ranks integer[],
     -- Its time in the interval.
-    least_rank_nanoseconds bigint[] NOT NULL,
+    least_rank_nanoseconds bigint[],
     -- Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.
-    most_ranks integer[] NOT NULL,
+    most_ranks integer[],
     -- Its time in the interval.
-    most_rank_nanoseconds bigint[] NOT NULL,
+    most_rank_nanoseconds bigint[],
+    -- The sums of its cells, bit-packed as in mpi_rank_rows. NULL in rows of a version before schema 45, which have
+    -- arrays.
+    cells bit varying,
+    -- What the interval brought, bit-packed: mpi_packed_round(rounds, n) has of the nth cell how many ranks called
+    -- it, and which spent the least and the most time in it.
+    rounds bit varying,
     PRIMARY KEY (job_id, node_id, epoch, "time")
 );
 SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '01:00:00'));
@@ -1540,9 +1561,9 @@ CREATE TABLE mpi_rank_peers (
 );
 SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00'));
 
--- All MPI operations of a rank in one row, cumulative since epoch: element n of each array is of the same cell. At most
--- one row a minute unless configured, only where a cell changed, and an exact one when the rank ends. The view
--- mpi_op_rows has a row for each cell.
+-- All MPI operations of a rank in one row, cumulative since epoch. At most one row a minute unless configured, in a
+-- long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row
+-- for each cell.
 CREATE TABLE mpi_rank_rows (
     -- End of the last time bin that is in it.
     time timestamptz NOT NULL,
@@ -1550,18 +1571,21 @@ CREATE TABLE mpi_rank_rows (
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
-    operations text[] NOT NULL,
-    size_classes_bytes bigint[] NOT NULL,
-    regions text[] NOT NULL,
-    algorithms text[] NOT NULL,
-    algorithm_sources text[] NOT NULL,
-    calls bigint[] NOT NULL,
-    bytes bigint[] NOT NULL,
-    elapsed_nanoseconds bigint[] NOT NULL,
-    longest_nanoseconds bigint[] NOT NULL,
-    wait_nanoseconds bigint[] NOT NULL,
-    received_bytes bigint[] NOT NULL,
-    least_nanoseconds bigint[] NOT NULL,
+    operations text[],
+    size_classes_bytes bigint[],
+    regions text[],
+    algorithms text[],
+    algorithm_sources text[],
+    calls bigint[],
+    bytes bigint[],
+    elapsed_nanoseconds bigint[],
+    longest_nanoseconds bigint[],
+    wait_nanoseconds bigint[],
+    received_bytes bigint[],
+    least_nanoseconds bigint[],
+    -- The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key. NULL in
+    -- rows of a version before schema 45, which have arrays: element n of each is of the same cell.
+    cells bit varying,
     PRIMARY KEY (job_id, rank, epoch, "time")
 );
 SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'));
@@ -3400,7 +3424,66 @@ $$;
 COMMENT ON FUNCTION mpi_bin_cells IS
     'The last row of each cell and epoch in mpi_ops of a job, up to a time. mpi_op_cells has these and what ranks send in one row.';
 
--- A row has all cells of a rank: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
+-- The form is that of crates/store/src/writer/packed_cells.rs. Each OFFSET 0 keeps what is inside from being computed again for each
+-- cell; bits are taken out of the table once.
+CREATE OR REPLACE FUNCTION mpi_packed_cells(cells bit varying)
+RETURNS TABLE (
+    number integer, cell_id integer, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
+    wait_nanoseconds bigint, received_bytes bigint, least_nanoseconds bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+AS $$
+    SELECT n, p.first + substring(p.bits, 113 + n * p.w1, p.w1)::integer,
+           substring(p.bits, p.at2 + n * p.w2, p.w2)::bigint, substring(p.bits, p.at3 + n * p.w3, p.w3)::bigint,
+           substring(p.bits, p.at4 + n * p.w4, p.w4)::bigint, substring(p.bits, p.at5 + n * p.w5, p.w5)::bigint,
+           -- A bit for each cell that has it, and the values of those.
+           CASE WHEN get_bit(p.bits, p.at6 - 1 + n) = 1 THEN substring(
+               p.bits, p.at6 + p.count + bit_count(substring(p.bits, p.at6, n))::integer * p.w6, p.w6)::bigint END,
+           CASE WHEN get_bit(p.bits, p.at7 - 1 + n) = 1 THEN substring(
+               p.bits, p.at7 + p.count + bit_count(substring(p.bits, p.at7, n))::integer * p.w7, p.w7)::bigint END,
+           CASE WHEN get_bit(p.bits, p.at8 - 1 + n) = 1 THEN substring(
+               p.bits, p.at8 + p.count + bit_count(substring(p.bits, p.at8, n))::integer * p.w8, p.w8)::bigint END
+    FROM (
+        SELECT *, at7 + count + bit_count(substring(bits, at7, count))::integer * w7 AS at8
+        FROM (
+            SELECT *, at6 + count + bit_count(substring(bits, at6, count))::integer * w6 AS at7
+            FROM (
+                SELECT *, 113 + count * w1 AS at2, 113 + count * (w1 + w2) AS at3, 113 + count * (w1 + w2 + w3) AS at4,
+                       113 + count * (w1 + w2 + w3 + w4) AS at5, 113 + count * (w1 + w2 + w3 + w4 + w5) AS at6
+                FROM (
+                    SELECT bits, substring(bits, 1, 24)::integer AS count, substring(bits, 25, 32)::integer AS first,
+                           substring(bits, 57, 7)::integer AS w1, substring(bits, 64, 7)::integer AS w2,
+                           substring(bits, 71, 7)::integer AS w3, substring(bits, 78, 7)::integer AS w4,
+                           substring(bits, 85, 7)::integer AS w5, substring(bits, 92, 7)::integer AS w6,
+                           substring(bits, 99, 7)::integer AS w7, substring(bits, 106, 7)::integer AS w8
+                    FROM (SELECT cells || B'' AS bits OFFSET 0) whole OFFSET 0) heads OFFSET 0) fixed OFFSET 0) waits OFFSET 0) p
+    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
+$$;
+COMMENT ON FUNCTION mpi_packed_cells IS
+    'The cells of a row of mpi_rank_rows or mpi_node_rows that are bit-packed, a row for each; number: its place among them, from 0. None where the row has arrays.';
+
+-- The form is that of crates/store/src/writer/packed_cells.rs.
+CREATE OR REPLACE FUNCTION mpi_packed_round(rounds bit varying, number integer)
+RETURNS TABLE (
+    ranks integer, least_rank integer, least_rank_nanoseconds bigint, most_rank integer, most_rank_nanoseconds bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+AS $$
+    SELECT substring(p.bits, 92 + number * p.w1, p.w1)::integer,
+           CASE WHEN substring(p.bits, 92 + number * p.w1, p.w1)::integer > 0
+               THEN p.first + substring(p.bits, 92 + p.count * p.w1 + number * p.w2, p.w2)::integer END,
+           substring(p.bits, 92 + p.count * (p.w1 + p.w2) + number * p.w3, p.w3)::bigint,
+           CASE WHEN substring(p.bits, 92 + number * p.w1, p.w1)::integer > 0
+               THEN p.first + substring(p.bits, 92 + p.count * (p.w1 + p.w2 + p.w3) + number * p.w4, p.w4)::integer END,
+           substring(p.bits, 92 + p.count * (p.w1 + p.w2 + p.w3 + p.w4) + number * p.w5, p.w5)::bigint
+    FROM (
+        SELECT bits, substring(bits, 1, 24)::integer AS count, substring(bits, 25, 32)::integer AS first,
+               substring(bits, 57, 7)::integer AS w1, substring(bits, 64, 7)::integer AS w2, substring(bits, 71, 7)::integer AS w3,
+               substring(bits, 78, 7)::integer AS w4, substring(bits, 85, 7)::integer AS w5
+        FROM (SELECT rounds || B'' AS bits OFFSET 0) whole OFFSET 0) p
+$$;
+COMMENT ON FUNCTION mpi_packed_round IS
+    'What an interval brought of a cell of a row of mpi_node_rows, given its rounds and the number of the cell: ranks that called it, 0: none, and those with the least and the most time in it.';
+
+-- A row has all cells of a rank, in arrays or bit-packed: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away.
 CREATE OR REPLACE FUNCTION mpi_rank_row_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
@@ -3439,6 +3522,13 @@ BEGIN
             (line).calls, (line).bytes, (line).elapsed_nanoseconds, (line).longest_nanoseconds, (line).wait_nanoseconds,
             (line).received_bytes, (line).least_nanoseconds)
             c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+        UNION ALL
+        SELECT (line).rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, (line).epoch,
+               p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
+               p.wait_nanoseconds / 1e9::double precision, p.received_bytes, (line).time, p.least_nanoseconds / 1e9::double precision
+        FROM newest
+        CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
+        JOIN mpi_cell_key k ON k.id = p.cell_id
     $query$ USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
@@ -3537,17 +3627,27 @@ BEGIN
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
+        ), cells AS (
+            SELECT line, c.*
+            FROM lines
+            CROSS JOIN LATERAL unnest(
+                (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
+                (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
+                c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+            UNION ALL
+            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds,
+                   p.wait_nanoseconds, p.received_bytes, r.ranks
+            FROM lines
+            CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
+            CROSS JOIN LATERAL mpi_packed_round((line).rounds, p.number) r
+            JOIN mpi_cell_key k ON k.id = p.cell_id
         )
         -- When a cell grew last; of one that is in a whole row alone it is not known.
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
                max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
                max((line).since) FILTER (WHERE c.ranks > 0),
                coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
-        FROM lines
-        CROSS JOIN LATERAL unnest(
-            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
-            (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
-            c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+        FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$
@@ -3592,6 +3692,13 @@ CROSS JOIN LATERAL unnest(
     m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
     c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
 UNION ALL
+SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
+       m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
+       p.wait_nanoseconds / 1e9::double precision, p.received_bytes, p.least_nanoseconds / 1e9::double precision
+FROM mpi_rank_rows m
+CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
+JOIN mpi_cell_key k ON k.id = p.cell_id
+UNION ALL
 SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
        m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
        c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision
@@ -3618,7 +3725,13 @@ FROM mpi_node_rows m
 CROSS JOIN LATERAL unnest(
     m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes, m.elapsed_nanoseconds,
     m.wait_nanoseconds, m.received_bytes)
-    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received);
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received)
+UNION ALL
+SELECT m.time, m.since, m.job_id, m.node_id, NULL, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
+       p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.wait_nanoseconds / 1e9::double precision, p.received_bytes
+FROM mpi_node_rows m
+CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
+JOIN mpi_cell_key k ON k.id = p.cell_id;
 COMMENT ON VIEW mpi_op_series IS
     'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_rows, or mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
 

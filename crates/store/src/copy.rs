@@ -13,6 +13,34 @@ const INT8_OID: u32 = 20;
 const INT4_OID: u32 = 23;
 const TEXT_OID: u32 = 25;
 
+/// A `bit varying` that grows.
+#[derive(Debug, Default)]
+pub(crate) struct BitString {
+    bytes: Vec<u8>,
+    bits: usize,
+}
+
+impl BitString {
+    /// Adds the lowest `width` bits of a number, at most 64.
+    pub fn push(&mut self, value: u64, width: u32) {
+        for at in (0..width).rev() {
+            if self.bits.is_multiple_of(8) {
+                self.bytes.push(0);
+            }
+            if let Some(last) = self.bytes.last_mut() {
+                *last |= u8::from(value >> at & 1 == 1) << (7 - self.bits % 8);
+            }
+            self.bits += 1;
+        }
+    }
+
+    /// How many bits it has.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.bits
+    }
+}
+
 /// Rows of one table.
 pub(crate) struct RowBuffer {
     bytes: BytesMut,
@@ -106,6 +134,13 @@ impl RowBuffer {
         self.bytes.put_slice(value);
     }
 
+    /// A `bit varying`: how many bits, and these.
+    pub fn bits(&mut self, value: &BitString) {
+        self.field(length_of(4 + value.bytes.len()));
+        self.bytes.put_i32(length_of(value.bits));
+        self.bytes.put_slice(&value.bytes);
+    }
+
     pub fn optional_text(&mut self, value: Option<&str>) {
         match value {
             Some(value) => self.text(value),
@@ -197,6 +232,19 @@ mod tests {
         expected.extend("a\u{fffd}b".as_bytes());
         expected.extend([0xff, 0xff]);
         assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn bits_are_filled_up_with_zeros_at_the_end() {
+        let mut bits = BitString::default();
+        bits.push(0b1_0110, 5);
+        bits.push(0xff0f, 4);
+        bits.push(7, 0);
+        assert_eq!((bits.bits, &bits.bytes[..]), (9, &[0b1011_0111, 0b1000_0000][..]));
+        let mut buffer = RowBuffer::new(1);
+        buffer.row();
+        buffer.bits(&bits);
+        assert_eq!(buffer.finish()[19..31], [0, 1, 0, 0, 0, 6, 0, 0, 0, 9, 0b1011_0111, 0b1000_0000]);
     }
 
     #[test]

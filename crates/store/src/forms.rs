@@ -244,10 +244,10 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("mpi_traffic", NONE, |_| 256.0).assuming(NO_OLD_AGENTS),
     readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 2211.0)
         .assuming("a node has one set of samples, of four calls a second"),
-    readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 1434.0).assuming("a rank has 10 cells"),
+    readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 400.0).assuming("a rank has 10 cells"),
     readings("mpi_node_cells", NONE, |_| 302.0)
         .assuming("no agents of versions before its cells were arrays"),
-    readings("mpi_node_rows", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 2099.0)
+    readings("mpi_node_rows", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 570.0)
         .assuming("a node's ranks have the same 10 cells"),
     readings(
         "mpi_node_traffic",

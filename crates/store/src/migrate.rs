@@ -150,6 +150,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "merged_rounds",
         sql: include_str!("../migrations/V044__merged_rounds.sql"),
     },
+    Migration {
+        version: 45,
+        name: "packed_cells",
+        sql: include_str!("../migrations/V045__packed_cells.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -1,6 +1,6 @@
 //! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep. Which of the configured
 //! times holds for a table stands in `forms`.
-//! The edition is found by calling, not by reading a setting.
+//! Numbers of cells go with the rows that had them. The edition is found by calling, not by reading a setting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +23,10 @@ const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Detail on demand is retained for a day unless configured: long enough for whoever requested it, and short because it is a
 /// hundred times what is stored anyway.
 const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a cell's number stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is
+/// noted where the last note is half a day old; and a chunk goes as a whole.
+const CELL_UNUSED_SECONDS: f64 = 3.0 * 24.0 * 3600.0;
 
 /// How long rows are retained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +170,7 @@ pub async fn apply_retention(
         }
         outcome.dropped_chunks += drop_chunks(client, table, keep).await?;
     }
+    remove_unused_cells(client, retention).await?;
     Ok(outcome)
 }
 
@@ -189,6 +194,18 @@ async fn native(client: &Client, table: &str, keep_seconds: f64) -> Result<bool,
         "SELECT add_retention_policy($1::text::regclass, make_interval(secs => $2), if_not_exists => true)";
     client.execute(add, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
     Ok(true)
+}
+
+/// Removes numbers of cells that no row has any more.
+async fn remove_unused_cells(client: &Client, retention: &Retention) -> Result<(), Error> {
+    let retained = retention.of("mpi_rank_rows").max(retention.of("mpi_node_rows"));
+    let sql = "DELETE FROM mpi_cell_key WHERE used_at < now() - make_interval(secs => $1)";
+    let seconds = retained.as_secs_f64() + CELL_UNUSED_SECONDS;
+    client
+        .execute(sql, &[&seconds])
+        .await
+        .map_err(Error::sql("removing numbers of cells that no row has"))?;
+    Ok(())
 }
 
 async fn drop_chunks(client: &Client, table: &str, keep_seconds: f64) -> Result<usize, Error> {

@@ -10,6 +10,7 @@
 //! NOTHING`, and where it still cannot be stored its records are halved in turn (`isolate`). Only a database that is
 //! away, or that refuses for a reason of its own, is an error to the caller, who retains the batches and tries again.
 
+mod cell_keys;
 mod claims;
 mod details;
 mod devices;
@@ -25,6 +26,7 @@ mod late_arrivals;
 mod late_exports;
 mod ledger;
 mod multicast_groups;
+mod packed_cells;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;

@@ -40,17 +40,27 @@ BEGIN
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
+        ), cells AS (
+            SELECT line, c.*
+            FROM lines
+            CROSS JOIN LATERAL unnest(
+                (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
+                (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
+                c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+            UNION ALL
+            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds,
+                   p.wait_nanoseconds, p.received_bytes, r.ranks
+            FROM lines
+            CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
+            CROSS JOIN LATERAL mpi_packed_round((line).rounds, p.number) r
+            JOIN mpi_cell_key k ON k.id = p.cell_id
         )
         -- When a cell grew last; of one that is in a whole row alone it is not known.
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
                max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
                max((line).since) FILTER (WHERE c.ranks > 0),
                coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
-        FROM lines
-        CROSS JOIN LATERAL unnest(
-            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
-            (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
-            c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
+        FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$ USING job, span.since, least(span.ending, until);
     RETURN QUERY EXECUTE $query$

@@ -1,4 +1,4 @@
--- A row has all cells of a rank: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
+-- A row has all cells of a rank, in arrays or bit-packed: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away.
 CREATE OR REPLACE FUNCTION mpi_rank_row_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
@@ -37,6 +37,13 @@ BEGIN
             (line).calls, (line).bytes, (line).elapsed_nanoseconds, (line).longest_nanoseconds, (line).wait_nanoseconds,
             (line).received_bytes, (line).least_nanoseconds)
             c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+        UNION ALL
+        SELECT (line).rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, (line).epoch,
+               p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
+               p.wait_nanoseconds / 1e9::double precision, p.received_bytes, (line).time, p.least_nanoseconds / 1e9::double precision
+        FROM newest
+        CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
+        JOIN mpi_cell_key k ON k.id = p.cell_id
     $query$ USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;

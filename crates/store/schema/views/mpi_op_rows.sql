@@ -12,6 +12,13 @@ CROSS JOIN LATERAL unnest(
     m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
     c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
 UNION ALL
+SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
+       m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
+       p.wait_nanoseconds / 1e9::double precision, p.received_bytes, p.least_nanoseconds / 1e9::double precision
+FROM mpi_rank_rows m
+CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
+JOIN mpi_cell_key k ON k.id = p.cell_id
+UNION ALL
 SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
        m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
        c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision

@@ -114,6 +114,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("link_contributor_minutes"),
     function!("job_span"),
     function!("mpi_bin_cells"),
+    function!("mpi_packed_cells"),
+    function!("mpi_packed_round"),
     function!("mpi_rank_row_cells"),
     function!("mpi_op_newest"),
     function!("mpi_op_cells"),

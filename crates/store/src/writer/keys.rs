@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use throughline_sample::Guid;
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
+use super::cell_keys::{CellKeys, CellName};
 use super::{Failed, failed};
 
 /// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
@@ -31,6 +32,7 @@ pub(super) struct Keys {
     ib_nodes: HashMap<(u64, u64), i32>,
     ib_ports: HashMap<IbPort, i32>,
     host_ports: HashMap<HostPort, (i32, u64)>,
+    cells: CellKeys,
 }
 
 /// Keys of some batches that are not in the cache.
@@ -43,6 +45,7 @@ struct Missing {
     ib_nodes: BTreeSet<(u64, u64)>,
     ib_ports: BTreeSet<IbPort>,
     host_ports: BTreeMap<HostPort, u64>,
+    cells: BTreeSet<CellName>,
 }
 
 impl Keys {
@@ -63,6 +66,11 @@ impl Keys {
 
     pub fn job(&self, key: &str) -> Result<i32, String> {
         self.jobs.get(key).copied().ok_or_else(|| unresolved("job", key))
+    }
+
+    /// The number of what distinguishes a cell from others.
+    pub fn cell(&self, cell: &MpiOpCell) -> Result<i32, String> {
+        self.cells.id(cell)
     }
 
     pub fn ib_node(&self, prefix: u64, guid: u64) -> Result<i32, String> {
@@ -87,6 +95,7 @@ impl Keys {
         if self.len() > CACHED_KEYS {
             *self = Self::default();
         }
+        self.cells.expire();
         let mut missing = Missing::default();
         for batch in batches {
             self.note_missing(batch, &mut missing);
@@ -101,6 +110,7 @@ impl Keys {
         self.resolve_subnets(client, missing.subnets).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
+        self.cells.resolve(client, missing.cells).await?;
         self.resolve_host_ports(client, missing.host_ports).await
     }
 
@@ -111,9 +121,11 @@ impl Keys {
             + self.ib_nodes.len()
             + self.ib_ports.len()
             + self.host_ports.len()
+            + self.cells.len()
     }
 
     fn note_missing(&self, batch: &Batch, missing: &mut Missing) {
+        self.cells.note(batch, &mut missing.cells);
         let prefix = batch.subnet_prefix;
         let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
         for name in batch.nodes.iter().map(|node| &node.name).chain(hosts).chain([&batch.node]) {
@@ -278,14 +290,14 @@ impl Keys {
 }
 
 /// Finding and adding keys of one kind; parameters are arrays in step.
-struct KeySql {
-    find: &'static str,
-    add: &'static str,
+pub(super) struct KeySql {
+    pub find: &'static str,
+    pub add: &'static str,
 }
 
 impl KeySql {
     /// Positions (from 0) and identifiers of all `count` keys.
-    async fn resolve(
+    pub async fn resolve(
         &self,
         client: &Client,
         count: usize,

@@ -1,8 +1,9 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::{Batch, MpiNodeCell, MpiOpCell, MpiPeerCell, MpiSampledCall};
+use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
+use super::packed_cells;
 use super::rows::{
     MPI_NODE_CELLS, MPI_NODE_ROWS, MPI_NODE_TRAFFIC, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_PEERS,
     MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
@@ -98,7 +99,7 @@ impl Rows {
             begin(row, all.time, job, rank);
             row.time(all.epoch);
             row.text(&all.source);
-            cell_arrays(row, all.cells.iter());
+            row.bits(&packed_cells::cells(&numbered(all.cells.iter(), keys)?));
         }
         Ok(())
     }
@@ -114,7 +115,11 @@ impl Rows {
                     row.time(all.since);
                     row.text(&all.source);
                     row.boolean(is_whole);
-                    node_arrays(row, &all.cells)?;
+                    // The collector rejects records with a cell without sums.
+                    let cells: Vec<_> = all.cells.iter().filter(|cell| cell.sums.is_some()).collect();
+                    let sums = cells.iter().filter_map(|cell| cell.sums.as_ref());
+                    row.bits(&packed_cells::cells(&numbered(sums, keys)?));
+                    row.bits(&packed_cells::rounds(&cells));
                 }
                 continue;
             }
@@ -274,23 +279,12 @@ pub(super) fn cell_arrays<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &
     numbers(row, |cell| cell.least_nanoseconds);
 }
 
-/// The same of a node's ranks together, and what the interval brought.
-fn node_arrays(row: &mut RowBuffer, cells: &[MpiNodeCell]) -> Result<(), String> {
-    // The collector rejects records with a cell without sums.
-    let with_sums = cells.iter().filter(|cell| cell.sums.is_some());
-    cell_arrays(row, with_sums.clone().filter_map(|cell| cell.sums.as_ref()));
-    let counts = |of: fn(&MpiNodeCell) -> u32, what| {
-        with_sums.clone().map(|cell| small(of(cell), what)).collect::<Result<Vec<_>, _>>()
-    };
-    let times = |of: fn(&MpiNodeCell) -> u64| {
-        with_sums.clone().map(|cell| Some(stored(of(cell)))).collect::<Vec<_>>()
-    };
-    row.int4_array(&counts(|cell| cell.ranks, "ranks")?);
-    row.int4_array(&counts(|cell| cell.least_rank, "rank")?);
-    row.int8_array(&times(|cell| cell.least_rank_nanoseconds));
-    row.int4_array(&counts(|cell| cell.most_rank, "rank")?);
-    row.int8_array(&times(|cell| cell.most_rank_nanoseconds));
-    Ok(())
+/// Cells with their numbers.
+fn numbered<'a>(
+    cells: impl Iterator<Item = &'a MpiOpCell>,
+    keys: &Keys,
+) -> Result<Vec<(i32, &'a MpiOpCell)>, String> {
+    cells.map(|cell| Ok((keys.cell(cell)?, cell))).collect()
 }
 
 /// Columns of the catalogue's metrics of operations.

@@ -132,6 +132,22 @@ async fn without_a_server_the_message_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn numbers_of_cells_go_when_no_row_may_have_them() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let insert = "INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source, used_at)
+                  SELECT 'send', days, '', '', '', now() - days * INTERVAL '1 day' FROM unnest(ARRAY[1, 9, 11]) days";
+    client.execute(insert, &[]).await.unwrap();
+    let mut retention = Retention::for_all(Duration::from_secs(3600 * 24 * 365));
+    for table in ["mpi_rank_rows", "mpi_node_rows"] {
+        retention.set(table, Duration::from_secs(7 * 24 * 3600)).unwrap();
+    }
+    apply_retention(&client, &retention, None).await.unwrap();
+    let left = client.query("SELECT size_class_bytes FROM mpi_cell_key ORDER BY 1", &[]).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [1, 9]);
+}
+
+#[tokio::test]
 async fn old_chunks_go_whatever_the_edition() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();

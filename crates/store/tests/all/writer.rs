@@ -39,13 +39,39 @@ async fn peers_of_one_record_become_one_row() {
     assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<i32>>(1)), (false, vec![3]));
     assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, &str>(3)), (vec![81920], "modelled"));
     let row =
-        client.query_one("SELECT is_whole, operations, ranks, most_rank_nanoseconds FROM mpi_node_rows", &[]);
+        client.query_one("
+            SELECT is_whole, k.operation, r.ranks, r.most_rank_nanoseconds
+            FROM mpi_node_rows m CROSS JOIN LATERAL mpi_packed_cells(m.cells) p JOIN mpi_cell_key k ON k.id = p.cell_id
+            CROSS JOIN LATERAL mpi_packed_round(m.rounds, p.number) r", &[]);
     let row = row.await.unwrap();
-    assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<&str>>(1)), (true, vec!["allreduce"]));
-    assert_eq!((row.get::<_, Vec<i32>>(2), row.get::<_, Vec<i64>>(3)), (vec![3], vec![750_000_000]));
+    assert_eq!((row.get::<_, bool>(0), row.get::<_, &str>(1)), (true, "allreduce"));
+    assert_eq!((row.get::<_, i32>(2), row.get::<_, i64>(3)), (3, 750_000_000));
     for table in ["mpi_peers", "mpi_traffic", "mpi_node_cells"] {
         assert_eq!(count(&client, table).await, 0, "{table}");
     }
+}
+
+#[tokio::test]
+async fn a_cell_that_is_used_again_is_noted_so_and_keeps_its_number() {
+    let (database, client, mut writer) = fresh().await;
+    let rank_row = || Batch {
+        jobs: batch_of_everything().jobs,
+        mpi_rank_rows: batch_of_everything().mpi_rank_rows,
+        ..Batch::default()
+    };
+    writer.write(&[entry(Uuid::new_v4(), 1, rank_row())]).await.unwrap();
+    let count = "SELECT count(*) FILTER (WHERE used_at > now() - INTERVAL '1 hour'), count(*), max(id) FROM mpi_cell_key";
+    let numbers = |row: tokio_postgres::Row| [0, 1].map(|column| row.get::<_, i64>(column));
+    let before = client.query_one(count, &[]).await.unwrap();
+    let last: i32 = before.get(2);
+    let [used, all] = numbers(before);
+    assert!(all > 0 && used == all);
+    client.execute("UPDATE mpi_cell_key SET used_at = now() - INTERVAL '5 days'", &[]).await.unwrap();
+    // Another writer, as after a start.
+    Writer::new(database).write(&[entry(Uuid::new_v4(), 1, rank_row())]).await.unwrap();
+    let after = client.query_one(count, &[]).await.unwrap();
+    assert_eq!(after.get::<_, i32>(2), last);
+    assert_eq!(numbers(after), [all, all]);
 }
 
 #[tokio::test]

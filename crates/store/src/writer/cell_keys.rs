@@ -1,0 +1,118 @@
+//! Small numbers of cells of MPI operations: a cache of what is committed in `mpi_cell_key`.
+//!
+//! Programs name regions, so unlike other keys these are removed with retention when no row has them any more: whoever looks one up notes
+//! that it is used, and looks it up again after [`CACHED`].
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use throughline_sample::wire::{Batch, MpiOpCell};
+use tokio_postgres::Client;
+
+use super::keys::KeySql;
+use super::rows::stored;
+use super::{Failed, failed};
+
+/// How long a number is used without looking it up.
+const CACHED: Duration = Duration::from_secs(24 * 3600);
+
+/// What distinguishes cells, and how their algorithm is known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct CellName {
+    operation: String,
+    size_class_bytes: i64,
+    region: String,
+    algorithm: String,
+    algorithm_source: String,
+}
+
+impl CellName {
+    fn of(cell: &MpiOpCell) -> Self {
+        // PostgreSQL's text has no NUL byte.
+        let text = |text: &str| text.replace('\0', "\u{fffd}");
+        Self {
+            operation: text(&cell.operation),
+            size_class_bytes: stored(cell.size_class_bytes),
+            region: text(&cell.region),
+            algorithm: text(&cell.algorithm),
+            algorithm_source: text(&cell.algorithm_source),
+        }
+    }
+}
+
+/// Numbers of cells.
+#[derive(Default)]
+pub(super) struct CellKeys {
+    ids: HashMap<CellName, i32>,
+    since: Option<Instant>,
+}
+
+impl CellKeys {
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub fn id(&self, cell: &MpiOpCell) -> Result<i32, String> {
+        let id = self.ids.get(&CellName::of(cell)).copied();
+        id.ok_or_else(|| format!("operation '{}' has no identifier", cell.operation))
+    }
+
+    /// Before cells are noted: numbers that were not looked up for long are looked up again.
+    pub fn expire(&mut self) {
+        if self.since.is_none_or(|since| since.elapsed() >= CACHED) {
+            self.ids.clear();
+            self.since = Some(Instant::now());
+        }
+    }
+
+    /// Notes cells of a batch that have no number here.
+    pub fn note(&self, batch: &Batch, missing: &mut BTreeSet<CellName>) {
+        let of_nodes = batch.mpi_node_cells.iter().filter(|all| all.is_whole.is_some());
+        let of_nodes = of_nodes.flat_map(|all| &all.cells).filter_map(|cell| cell.sums.as_ref());
+        for cell in batch.mpi_rank_rows.iter().flat_map(|all| &all.cells).chain(of_nodes) {
+            let name = CellName::of(cell);
+            if !self.ids.contains_key(&name) {
+                missing.insert(name);
+            }
+        }
+    }
+
+    /// Makes cells known.
+    pub async fn resolve(&mut self, client: &Client, wanted: BTreeSet<CellName>) -> Result<(), Failed> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<CellName> = wanted.into_iter().collect();
+        let texts = |of: fn(&CellName) -> &str| wanted.iter().map(of).collect::<Vec<_>>();
+        let (operations, regions) = (texts(|cell| &cell.operation), texts(|cell| &cell.region));
+        let (algorithms, sources) = (texts(|cell| &cell.algorithm), texts(|cell| &cell.algorithm_source));
+        let sizes: Vec<i64> = wanted.iter().map(|cell| cell.size_class_bytes).collect();
+        // First: what is noted as used is not removed any more.
+        client
+            .execute(NOTE_USED, &[&operations, &sizes, &regions, &algorithms, &sources])
+            .await
+            .map_err(failed("noting cells that are used"))?;
+        let sql = KeySql { find: FIND, add: ADD };
+        let found = sql
+            .resolve(client, wanted.len(), &[&operations, &sizes, &regions, &algorithms, &sources])
+            .await?;
+        let named = found.into_iter().filter_map(|(at, id)| Some((wanted.get(at)?.clone(), id)));
+        self.ids.extend(named.collect::<Vec<_>>());
+        Ok(())
+    }
+}
+
+const FIND: &str = "SELECT w.position, k.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY \
+     AS w(operation, size_class_bytes, region, algorithm, algorithm_source, position) \
+     JOIN mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)";
+
+const ADD: &str = "INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) \
+     SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) ON CONFLICT DO NOTHING";
+
+/// Rows in one order, so that two writers do not wait for each other.
+const NOTE_USED: &str = "
+UPDATE mpi_cell_key SET used_at = now() WHERE id IN (
+    SELECT k.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])
+        AS w(operation, size_class_bytes, region, algorithm, algorithm_source)
+    JOIN mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)
+    WHERE k.used_at < now() - INTERVAL '12 hours' ORDER BY k.id FOR UPDATE OF k)";

@@ -1,0 +1,108 @@
+//! Cells of MPI operations as one string of bits. Pure. The functions `mpi_packed_cells` and `mpi_packed_round` of the schema read
+//! it, each number with one `substring`: so a column's numbers have the width of its largest.
+//!
+//! Cells: how many (24 bits), the least of their numbers in `mpi_cell_key` (32), the widths of eight columns (7 each), and the
+//! columns: numbers less the least, calls, bytes, time inside, longest call; then, of time waited, bytes received and least time, a bit for
+//! each cell that has it, and the values of those.
+//!
+//! Rounds: how many (24 bits), the lowest rank (32), the widths of five columns (7 each), and the columns: ranks that called the cell,
+//! rank with the least time less the lowest, its time, rank with the most, its time.
+
+use throughline_sample::wire::{MpiNodeCell, MpiOpCell};
+
+use super::rows::stored;
+use crate::copy::BitString;
+
+const COUNT_BITS: u32 = 24;
+const FIRST_BITS: u32 = 32;
+const WIDTH_BITS: u32 = 7;
+
+/// Columns that each cell has, without the numbers of cells.
+const PRESENT: [fn(&MpiOpCell) -> u64; 4] =
+    [|cell| cell.calls, |cell| cell.bytes, |cell| cell.elapsed_nanoseconds, |cell| cell.longest_nanoseconds];
+/// Columns that some cells have.
+const OPTIONAL: [fn(&MpiOpCell) -> Option<u64>; 3] =
+    [|cell| cell.wait_nanoseconds, |cell| cell.received_bytes, |cell| cell.least_nanoseconds];
+
+/// Cells with their numbers, in any order; as many as one message may have, far below 2^24.
+pub(super) fn cells(cells: &[(i32, &MpiOpCell)]) -> BitString {
+    let first = cells.iter().map(|(key, _)| *key).min().unwrap_or(0);
+    let mut columns = vec![cells.iter().map(|(key, _)| u64::from(key.abs_diff(first))).collect()];
+    for of in PRESENT {
+        columns.push(cells.iter().map(|(_, cell)| limited(of(cell))).collect());
+    }
+    for of in OPTIONAL {
+        columns.push(cells.iter().filter_map(|(_, cell)| of(cell).map(limited)).collect::<Vec<_>>());
+    }
+    let (mut bits, widths) = header(cells.len(), u64::from(first.unsigned_abs()), &columns);
+    for (at, (column, width)) in columns.iter().zip(widths).enumerate() {
+        if let Some(of) = at.checked_sub(1 + PRESENT.len()).map(|at| OPTIONAL[at]) {
+            cells.iter().for_each(|(_, cell)| bits.push(of(cell).is_some().into(), 1));
+        }
+        column.iter().for_each(|value| bits.push(*value, width));
+    }
+    bits
+}
+
+/// What an interval brought of the same cells, in the same order.
+pub(super) fn rounds(cells: &[&MpiNodeCell]) -> BitString {
+    let grown = cells.iter().filter(|cell| cell.ranks > 0);
+    let first = grown.flat_map(|cell| [cell.least_rank, cell.most_rank]).min().unwrap_or(0);
+    // Of a cell that did not grow there is no rank.
+    let rank = |cell: &MpiNodeCell, rank: u32| if cell.ranks > 0 { u64::from(rank - first) } else { 0 };
+    let column = |of: &dyn Fn(&MpiNodeCell) -> u64| cells.iter().map(|cell| of(cell)).collect::<Vec<_>>();
+    let columns = [
+        column(&|cell| cell.ranks.into()),
+        column(&|cell| rank(cell, cell.least_rank)),
+        column(&|cell| limited(cell.least_rank_nanoseconds)),
+        column(&|cell| rank(cell, cell.most_rank)),
+        column(&|cell| limited(cell.most_rank_nanoseconds)),
+    ];
+    let (mut bits, widths) = header(cells.len(), first.into(), &columns);
+    for (column, width) in columns.iter().zip(widths) {
+        column.iter().for_each(|value| bits.push(*value, width));
+    }
+    bits
+}
+
+/// What a string begins with, and the width of each column.
+fn header(count: usize, first: u64, columns: &[Vec<u64>]) -> (BitString, Vec<u32>) {
+    let widths: Vec<u32> = columns
+        .iter()
+        .map(|column| u64::BITS - column.iter().max().copied().unwrap_or(0).leading_zeros())
+        .collect();
+    let mut bits = BitString::default();
+    bits.push(count as u64, COUNT_BITS);
+    bits.push(first, FIRST_BITS);
+    widths.iter().for_each(|width| bits.push((*width).into(), WIDTH_BITS));
+    (bits, widths)
+}
+
+/// As the store's signed columns hold it.
+fn limited(value: u64) -> u64 {
+    stored(value).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_as_wide_as_its_largest_number() {
+        let one = MpiOpCell { calls: 5, bytes: u64::MAX, elapsed_nanoseconds: 1, ..MpiOpCell::default() };
+        let other = MpiOpCell { wait_nanoseconds: Some(0), received_bytes: Some(3), ..MpiOpCell::default() };
+        let bits = cells(&[(9, &one), (7, &other)]);
+        let widths = 2 + 3 + 63 + 1;
+        // Three columns of presence, and the one number of bytes received.
+        assert_eq!(bits.len(), 24 + 32 + 8 * 7 + 2 * widths + 3 * 2 + 2);
+        assert_eq!(cells(&[]).len(), 24 + 32 + 8 * 7);
+    }
+
+    #[test]
+    fn ranks_of_a_round_are_counted_from_the_lowest() {
+        let cell =
+            |ranks, rank| MpiNodeCell { ranks, least_rank: rank, most_rank: rank, ..MpiNodeCell::default() };
+        let bits = rounds(&[&cell(2, 4000), &cell(1, 4003), &cell(0, 0)]);
+        assert_eq!(bits.len(), 24 + 32 + 5 * 7 + 3 * (2 + 2 + 2));
+    }
+}
