@@ -22,7 +22,7 @@ help:
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
 	@echo "  make sbom        what the binaries and pages are made of, as CycloneDX, in $(RELEASE)"
-	@echo "  make soak        the spool and crash tests and the crawler, longer; an hour of faults (tests/chaos)"
+	@echo "  make soak        the spool and crash tests and the crawler, longer; an hour of faults (tests/chaos); remote write"
 
 deps:
 	@xtask/deps.sh

@@ -26,3 +26,6 @@ benches/mpi-matrix.sh
 
 echo "== traces: clocks with known faults lined up"
 benches/trace.sh
+
+echo "== remote write: receivers away for ten minutes, a vmstorage and serve killed"
+AWAY_SECONDS=600 SECONDS_OF_SAMPLES=1200 benches/remote-write.sh

@@ -7,6 +7,7 @@
 //! * [`expand`]: macros and variables, as Grafana documents them; an unknown `$` is a finding.
 //! * [`check`]: runs every query of every panel, variable and rule, and finds errors, empty answers and
 //!   columns that a panel names and the answer lacks.
+//! * [`compare`]: runs every PromQL expression on two servers with the same samples.
 //! * [`saturated_by_sql`], [`saturated_by_promql`]: which links an alert would fire for.
 //!
 //! It only reads. It must not repair anything, and it knows no schema, only the queries.
@@ -15,6 +16,7 @@ mod alerts;
 mod answers;
 mod bounds;
 mod check;
+mod compare;
 mod dashboard;
 mod expand;
 mod files;
@@ -29,6 +31,7 @@ mod template;
 pub use alerts::{GrafanaRule, Labels, saturated_by_promql, saturated_by_sql};
 pub use answers::Answer;
 pub use check::{Report, Sources, check};
+pub use compare::{Comparison, compare};
 pub use dashboard::{Dashboard, Panel, Target, Variable};
 pub use expand::{Expander, Language, UnknownDollar, Window};
 pub use files::Files;
