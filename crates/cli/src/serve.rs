@@ -255,12 +255,14 @@ async fn serve(
     let health = ServeHealth::new(databases.main.clone(), read, metrics.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
+        let long_range =
+            config.query.promql()?.map(|promql| promql.long_range()).transpose()?.unwrap_or_default();
         let server = query::Server::with_health(
             &metrics,
             databases.read.clone(),
             limits,
             &access,
-            (config.query.thresholds.thresholds()?, config.detail.limits()?),
+            (config.query.thresholds.thresholds()?, config.detail.limits()?, long_range),
             Arc::new(health.clone()),
             vec![Arc::new(series.clone())],
         )?;

@@ -4,6 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use throughline_query::NoConnection;
+use throughline_query::long_range::RangeError;
 use throughline_store::{DetailRefusal, Error};
 
 /// What is wrong, and what to do.
@@ -125,6 +126,22 @@ impl From<Error> for ApiError {
                 message,
                 "`throughline db status` tells whether the private database runs; of an operated one ask its server",
             ),
+        }
+    }
+}
+
+impl From<RangeError> for ApiError {
+    fn from(error: RangeError) -> ApiError {
+        let message = error.to_string();
+        match error {
+            RangeError::Database(error) => error.into(),
+            RangeError::Away { held_from, .. } => {
+                let remedy = format!(
+                    "is that server running, and does query.promql_url in server.toml lead to its Prometheus API? A range from {held_from} on \
+                     is answered without it"
+                );
+                ApiError::new(StatusCode::BAD_GATEWAY, "long_range_absent", message, &remedy)
+            }
         }
     }
 }

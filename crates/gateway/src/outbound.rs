@@ -99,7 +99,7 @@ impl Address {
         let token = self.token_file.as_deref();
         let token = token.map(|path| Token::read(&format!("{section}.token_file"), path)).transpose()?;
         let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
-        let agent = agent(&self.url, self.ca_file.as_deref(), section, limits)?;
+        let agent = agent(&self.url, self.ca_file.as_deref(), &format!("{section}.ca_file"), limits)?;
         let name = origin(&self.url).unwrap_or_default();
         Ok(Receiver { agent, url: self.url.clone(), name, token })
     }
@@ -122,12 +122,7 @@ pub(crate) struct Limits {
 ///
 /// # Errors
 /// As [`tls`].
-pub(crate) fn agent(
-    url: &str,
-    ca_file: Option<&Path>,
-    section: &str,
-    limits: Limits,
-) -> Result<Agent, Failure> {
+pub(crate) fn agent(url: &str, ca_file: Option<&Path>, key: &str, limits: Limits) -> Result<Agent, Failure> {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -137,25 +132,25 @@ pub(crate) fn agent(
         .timeout_connect(Some(limits.connect))
         .timeout_global(Some(limits.request));
     let config = match url.starts_with("https:") {
-        true => config.tls_config(tls(ca_file, section)?),
+        true => config.tls_config(tls(ca_file, key)?),
         false => config,
     };
     Ok(config.build().new_agent())
 }
 
-/// Trusts the certificates of a file, or those of the system. `section` of the configuration has the key `ca_file`.
+/// Trusts the certificates of a file, or those of the system. `key` of the configuration names the file.
 ///
 /// # Errors
 /// The file can't be read or is no list of certificates, or the system has none (64, 69, 77).
-pub(crate) fn tls(ca_file: Option<&Path>, section: &str) -> Result<TlsConfig, Failure> {
+pub(crate) fn tls(ca_file: Option<&Path>, key: &str) -> Result<TlsConfig, Failure> {
     let certificates = match ca_file {
-        Some(file) => certificates_of(file, section)?,
+        Some(file) => certificates_of(file, key)?,
         None => {
             let found = rustls_native_certs::load_native_certs();
             if found.certs.is_empty() {
                 return Err(Failure::unavailable(format!(
                     "this system has no certificates to check a receiver's with: install ca-certificates, or name those \
-                     of your site in {section}.ca_file"
+                     of your site in {key}"
                 )));
             }
             found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
@@ -166,8 +161,8 @@ pub(crate) fn tls(ca_file: Option<&Path>, section: &str) -> Result<TlsConfig, Fa
     Ok(builder.root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
-fn certificates_of(file: &Path, section: &str) -> Result<Vec<Certificate<'static>>, Failure> {
-    let what = || format!("{section}.ca_file = \"{}\"", file.display());
+fn certificates_of(file: &Path, key: &str) -> Result<Vec<Certificate<'static>>, Failure> {
+    let what = || format!("{key} = \"{}\"", file.display());
     let remedy = "name a PEM file of the site's certificate authority";
     let text = std::fs::read(file).map_err(|error| Failure::from_io(what(), &error, remedy))?;
     let items = parse_pem(&text).filter_map(|item| match item {
@@ -225,7 +220,7 @@ impl Receiver {
 }
 
 /// Without the address.
-fn cause(error: &ureq::Error) -> String {
+pub(crate) fn cause(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(error) => error.to_string(),
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),

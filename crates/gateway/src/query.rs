@@ -14,6 +14,7 @@ use axum::Router;
 use axum::routing::post;
 use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfMetrics, http};
 use throughline_query::ReadPath;
+use throughline_query::long_range::LongRange;
 use throughline_store::{Database, DetailLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -33,11 +34,11 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        let site = (Thresholds::default(), DetailLimits::default());
+        let site = (Thresholds::default(), DetailLimits::default(), LongRange::default());
         Self::with_health(metrics, database.into(), limits, access, site, Arc::new(AlwaysHealthy), Vec::new())
     }
 
-    /// As [`Server::new`], with the site's thresholds and quotas of detail on demand, what `/healthz` reports, and `more` series on `/metrics`.
+    /// As [`Server::new`], with the site's thresholds, quotas of detail on demand and server of PromQL for long ranges, what `/healthz` reports, and `more` series on `/metrics`.
     ///
     /// # Errors
     /// As [`Server::new`].
@@ -46,7 +47,7 @@ impl Server {
         path: ReadPath,
         limits: Limits,
         access: &Access,
-        (thresholds, detail): (Thresholds, DetailLimits),
+        (thresholds, detail, long_range): (Thresholds, DetailLimits, LongRange),
         health: Arc<dyn Health>,
         more: Vec<Arc<dyn Expose>>,
     ) -> Result<Server, Failure> {
@@ -56,8 +57,10 @@ impl Server {
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
         let mut expose = more;
         expose.push(Arc::new(metrics.clone()));
-        let api =
-            Api::new(path.clone(), limits).with_thresholds(thresholds).with_detail(detail, metrics.clone());
+        let api = Api::new(path.clone(), limits)
+            .with_thresholds(thresholds)
+            .with_detail(detail, metrics.clone())
+            .with_long_range(long_range);
         let router = router(Arc::new(expose), path, limits, api, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))

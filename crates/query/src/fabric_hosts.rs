@@ -1,7 +1,8 @@
 //! Hosts of which no agent reports anything, as the fabric knows them: adapters whose node description begins with the
 //! host's name, which is what the kernel writes there (`n17 mlx5_0`), and what their ports carry.
 
-use crate::links::{Series, series};
+use crate::links::Series;
+use crate::long_range::{LongRange, RangeError};
 use crate::nodes::Port;
 use crate::rates::Rates;
 use crate::time::{At, Grid};
@@ -53,10 +54,15 @@ pub async fn ports(client: &Client, name: &str, at: At) -> Result<Vec<Port>, Err
 /// What these ports carried by the fabric's counters, for each of them.
 ///
 /// # Errors
-/// The database's.
-pub async fn rates(client: &Client, ports: &[Port], grid: &Grid) -> Result<Vec<Rates>, Error> {
+/// [`RangeError`].
+pub async fn rates(
+    client: &Client,
+    long_range: &LongRange,
+    ports: &[Port],
+    grid: &Grid,
+) -> Result<Vec<Rates>, RangeError> {
     let ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
-    let mut all = series(client, &ids, grid).await?;
+    let mut all = long_range.port_series(client, &ids, grid).await?;
     let rates = |port: &Port| {
         let found: Option<Series> = all.remove(&port.id);
         let nothing = || vec![None; grid.steps];

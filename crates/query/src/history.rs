@@ -26,6 +26,7 @@ pub mod tail;
 pub use cache::BlockCache;
 pub use family::{Family, families};
 pub use samples::{Samples, Thinning};
+pub(crate) use series::of_ids;
 pub use series::{Equal, Series};
 pub use throughline_store::layout::Chunk;
 

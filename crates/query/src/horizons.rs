@@ -79,6 +79,12 @@ impl Horizons {
         self.rows_from[kind.place()].into_iter().chain(packed).min()
     }
 
+    /// From when on there is anything: readings, or minutes where these are enough.
+    pub(crate) fn held_from(&self, kind: Kind, has_minutes: bool) -> Option<i64> {
+        let minutes = self.minutes_from(kind).filter(|_| has_minutes);
+        self.readings_from(kind).into_iter().chain(minutes).min()
+    }
+
     /// From when on and until when readings are packed only; a row there came late.
     pub(crate) fn packed(&self, kind: Kind) -> Option<(i64, i64)> {
         self.packed[kind.place()]

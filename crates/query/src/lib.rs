@@ -11,6 +11,7 @@
 //! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
 //! * [`waits`]: what of the time in MPI was waiting for other ranks.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
+//! * [`long_range`]: ranges that begin before what the database holds, from a server of PromQL.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these. [`clocks`]: how well their times are aligned.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
@@ -38,6 +39,7 @@ pub mod jobs;
 pub mod link_shares;
 pub mod links;
 pub mod load;
+pub mod long_range;
 pub mod multicast;
 pub mod nodes;
 pub mod nvlink_metrics;

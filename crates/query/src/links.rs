@@ -60,6 +60,22 @@ pub struct Series {
     pub speed: Vec<Option<i64>>,
 }
 
+impl Series {
+    /// So many steps of which nothing is known.
+    pub(crate) fn empty(steps: usize) -> Series {
+        let nothing = || vec![None; steps];
+        Series {
+            out: nothing(),
+            out_peak: nothing(),
+            received: nothing(),
+            received_peak: nothing(),
+            waiting: nothing(),
+            errors: nothing(),
+            speed: vec![None; steps],
+        }
+    }
+}
+
 /// A port of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPort {
@@ -141,15 +157,7 @@ pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashM
     let what = "reading what a link carried";
     let of_minutes = steps_of_minutes(client, Kind::IbPorts, grid, true).await?;
     let rest = grid.behind(of_minutes);
-    let empty = || Series {
-        out: vec![None; grid.steps],
-        out_peak: vec![None; grid.steps],
-        received: vec![None; grid.steps],
-        received_peak: vec![None; grid.steps],
-        waiting: vec![None; grid.steps],
-        errors: vec![None; grid.steps],
-        speed: vec![None; grid.steps],
-    };
+    let empty = || Series::empty(grid.steps);
     let mut all: HashMap<i32, Series> = HashMap::new();
     if of_minutes > 0 {
         let query = minutes_query(grid, rest.from);

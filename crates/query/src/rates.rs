@@ -39,7 +39,7 @@ struct Place {
 
 impl Counted {
     /// The kind whose rollups have it.
-    fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<Kind> {
         match self {
             Self::Nvlinks => Some(Kind::Nvlinks),
             Self::Port => Some(Kind::HostPorts),

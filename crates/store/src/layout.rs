@@ -7,4 +7,4 @@ pub use crate::chunks::{
     is_series, number, series_chunks, unpack,
 };
 pub use crate::rollup_kind::Kind;
-pub use crate::sql_parts::{SHARE_WINDOW, errors_of, has_saturation, moment, shown};
+pub use crate::sql_parts::{ERRORS, SHARE_WINDOW, errors_of, has_saturation, moment, shown};

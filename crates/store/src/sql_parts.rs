@@ -25,7 +25,7 @@ pub fn shown(metric: &Metric) -> String {
 }
 
 /// Error counters of a fabric port that are summed as its errors.
-const ERRORS: [&str; 7] = [
+pub const ERRORS: [&str; 7] = [
     "symbol_error",
     "link_error_recovery",
     "link_downed",

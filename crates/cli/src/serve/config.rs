@@ -23,6 +23,7 @@ use throughline_daemon::peer::LocalUsers;
 use throughline_daemon::{Failure, Token};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
+use throughline_gateway::promql::Promql;
 use throughline_gateway::read::Limits;
 use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
@@ -262,6 +263,18 @@ pub struct QueryConfig {
     pub max_connections: usize,
     /// Megabytes of packed hours that stay in memory for the next remote-read; 0 for none.
     pub cache_mb: usize,
+    /// Prometheus' API of what `[export]` sends to: ranges are read there that begin before what the database holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promql_url: Option<String>,
+    /// Certificates that its own is checked with; the system's otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promql_ca_file: Option<PathBuf>,
+    /// File with the token that it wants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promql_token_file: Option<PathBuf>,
+    /// Further headers for it, such as a tenant.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub promql_headers: BTreeMap<String, String>,
     /// From where on links are shown as busy and as full on the pages of nodes.
     pub thresholds: ThresholdsConfig,
 }
@@ -282,6 +295,10 @@ impl Default for QueryConfig {
             max_parallel: limits.parallel,
             max_connections: limits.connections,
             cache_mb: limits.kept_bytes >> 20,
+            promql_url: None,
+            promql_ca_file: None,
+            promql_token_file: None,
+            promql_headers: BTreeMap::new(),
             thresholds: ThresholdsConfig::default(),
         }
     }
@@ -297,6 +314,33 @@ impl QueryConfig {
             hosts: self.hosts.clone(),
             local_users: self.local_users.clone(),
         }
+    }
+
+    /// Where long ranges are read; `None` for the database alone.
+    ///
+    /// # Errors
+    /// A key stands alone, or a value can't be used (64).
+    pub fn promql(&self) -> Result<Option<Promql>, Failure> {
+        let Some(url) = self.promql_url.clone() else {
+            if self.promql_ca_file.is_none()
+                && self.promql_token_file.is_none()
+                && self.promql_headers.is_empty()
+            {
+                return Ok(None);
+            }
+            let why = "it belongs to a server of PromQL, which query.promql_url names, and that is not set";
+            return Err(Failure::usage(format!(
+                "query.promql_ca_file, promql_token_file or promql_headers: {why}"
+            )));
+        };
+        let promql = Promql {
+            url,
+            ca_file: self.promql_ca_file.clone(),
+            token_file: self.promql_token_file.clone(),
+            headers: self.promql_headers.clone(),
+        };
+        promql.check()?;
+        Ok(Some(promql))
     }
 
     /// Bounds of what one request may cost.
@@ -343,6 +387,7 @@ impl ServerConfig {
         }
         self.query.limits()?;
         self.query.thresholds.thresholds()?;
+        self.query.promql()?;
         self.detail.limits()?;
         self.report.check()?;
         self.export.check()?;
@@ -356,6 +401,9 @@ impl ServerConfig {
     /// A file can't be used; the message names the key.
     pub fn check_files(&self, run_dir: Option<&Path>) -> Result<(), Failure> {
         self.database.check_files()?;
+        if let Some(promql) = self.query.promql()? {
+            promql.long_range()?;
+        }
         if self.collect.enabled {
             self.collect.access(run_dir)?;
             if let Some(tls) = &self.collect.tls {

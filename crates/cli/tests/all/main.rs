@@ -7,6 +7,7 @@ mod client;
 mod crash_delivery;
 mod demo;
 mod job;
+mod long_range;
 mod remote_write;
 mod root;
 mod serve;

@@ -16,13 +16,13 @@ use throughline_store::{Content, Database, Entry, ExportTarget, Sender, Writer, 
 const SECOND: i64 = 1_000_000_000;
 
 /// Samples of so many seconds.
-const LENGTH: i64 = 600;
+pub const LENGTH: i64 = 600;
 
 /// On a busy machine; each wait ends as soon as it can.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A process that is killed when the test ends, however it ends.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -69,9 +69,9 @@ pub fn batch(node: &str, time: i64, tick: i64) -> Batch {
 }
 
 /// Writes what a node has each second, as its spool delivers it.
-async fn write(database: &Database, node: u32, begin: i64) {
+pub async fn write(database: &Database, node: u32, begin: i64) {
     let entry = |tick: i64| Entry {
-        spool_id: uuid::Uuid::from_u128(node.into()),
+        spool_id: uuid::Uuid::from_u64_pair(node.into(), begin.cast_unsigned()),
         sequence: tick.cast_unsigned() + 1,
         content: Content::Batch(batch(&format!("n{node}"), (begin + 1 + tick) * SECOND, tick)),
         sender: Sender::default(),
@@ -83,7 +83,7 @@ async fn write(database: &Database, node: u32, begin: i64) {
     }
 }
 
-fn prometheus(folder: &Path, port: u16) -> Running {
+pub fn prometheus(folder: &Path, port: u16) -> Running {
     let program = ensure(Set::Fabric).unwrap().program("prometheus");
     let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let child = Command::new(program)
@@ -100,7 +100,7 @@ fn prometheus(folder: &Path, port: u16) -> Running {
     Running(child)
 }
 
-fn serve(configuration: &Path, database: &Database) -> Running {
+pub fn serve(configuration: &Path, database: &Database) -> Running {
     let folder = database.socket_folder().unwrap();
     let url = format!("host={} user=throughline dbname={}", folder.display(), database.name());
     let child = Command::new(env!("CARGO_BIN_EXE_throughline"))
@@ -116,7 +116,7 @@ fn serve(configuration: &Path, database: &Database) -> Running {
 }
 
 /// Waits until the position is such.
-async fn reached(database: &Database, is_there: impl Fn(&ExportTarget) -> bool) -> ExportTarget {
+pub async fn reached(database: &Database, is_there: impl Fn(&ExportTarget) -> bool) -> ExportTarget {
     let client = database.connect().await.unwrap();
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use throughline_api::lanes::Lane;
 use throughline_query::fabric_hosts;
 use throughline_query::jobs::ranks;
+use throughline_query::long_range::LongRange;
 use throughline_query::nodes::{self, Host};
-use throughline_query::rates::{self, Counted, Rates};
+use throughline_query::rates::{Counted, Rates};
 use throughline_query::time::{At, Grid};
 use tokio_postgres::Client;
 
@@ -111,8 +112,8 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
         .query(async |client| {
             let name = request.path("host");
             match nodes::hosts(client, &[name], At::Latest).await?.pop() {
-                Some(host) => of_hosts(client, &[host], &grid, fold).await,
-                None => of_fabric(client, name, &grid, fold).await,
+                Some(host) => of_hosts(client, &api.long_range, &[host], &grid, fold).await,
+                None => of_fabric(client, &api.long_range, name, &grid, fold).await,
             }
         })
         .await?;
@@ -141,7 +142,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             }
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let hosts = nodes::hosts(client, &names, At::Latest).await?;
-            Ok((of_hosts(client, &hosts, &grid, fold).await?, grid))
+            Ok((of_hosts(client, &api.long_range, &hosts, &grid, fold).await?, grid))
         })
         .await?;
     respond(response, &grid, &request).await
@@ -174,12 +175,13 @@ async fn respond(
 /// Ports of a host without an agent by the fabric's counters, the whole of the sums where one is wanted.
 async fn of_fabric(
     client: &Client,
+    long_range: &LongRange,
     name: &str,
     grid: &Grid,
     fold: Fold,
 ) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
     let ports = ports_of_fabric(client, name, At::Latest).await?;
-    let rates = fabric_hosts::rates(client, &ports, grid).await?;
+    let rates = fabric_hosts::rates(client, long_range, &ports, grid).await?;
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
     for (port, rates) in ports.iter().zip(&rates) {
         let by_port = fold != Fold::Host;
@@ -201,9 +203,10 @@ async fn of_fabric(
 /// NVLinks and ports of hosts in the steps of a grid.
 ///
 /// # Errors
-/// Too many readings or numbers; the database's.
+/// Too many readings or numbers; the database's, or a server of PromQL's.
 pub async fn of_hosts(
     client: &Client,
+    long_range: &LongRange,
     hosts: &[Host],
     grid: &Grid,
     fold: Fold,
@@ -229,9 +232,9 @@ pub async fn of_hosts(
     }
     let gpu_ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
     let links = nodes::gpu_links(client, &gpu_ids, at).await?;
-    let nvlinks = rates::rates(client, Counted::Nvlinks, &gpu_ids, grid).await?;
+    let nvlinks = long_range.rates(client, Counted::Nvlinks, &gpu_ids, grid).await?;
     let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
-    let port_rates = rates::rates(client, Counted::Port, &port_ids, grid).await?;
+    let port_rates = long_range.rates(client, Counted::Port, &port_ids, grid).await?;
     let place = |id: i32| hosts.iter().position(|host| host.id == id).unwrap_or(0);
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
     for link in links.iter().filter(|link| link.is_active) {

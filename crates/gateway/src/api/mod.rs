@@ -32,6 +32,7 @@ use fresh::Fresh;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_daemon::SelfMetrics;
+use throughline_query::long_range::LongRange;
 use throughline_query::{Pool, ReadPath};
 use throughline_sample::catalogue::DETAIL_REFUSALS;
 use throughline_store::{Database, DetailLimits, DetailRefusal};
@@ -61,6 +62,8 @@ pub struct Api {
     live_jobs: Fresh<jobs::Live>,
     thresholds: Thresholds,
     detail: Detail,
+    /// Where ranges are read that begin before what the database holds.
+    long_range: LongRange,
 }
 
 /// What may be requested of agents' recorders. Requests are the only thing that the API writes.
@@ -94,6 +97,7 @@ impl Api {
             live_jobs: Fresh::new(FRESH),
             thresholds: Thresholds::default(),
             detail,
+            long_range: LongRange::default(),
         }
     }
 
@@ -104,6 +108,12 @@ impl Api {
             metrics.add(reason, &DETAIL_REFUSALS, 0);
         }
         Api { detail: Detail { limits, metrics, ..self.detail }, ..self }
+    }
+
+    /// With a server of PromQL for long ranges.
+    #[must_use]
+    pub fn with_long_range(self, long_range: LongRange) -> Api {
+        Api { long_range, ..self }
     }
 
     /// With a site's thresholds.

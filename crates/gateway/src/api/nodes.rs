@@ -154,7 +154,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let name = request.path("host");
             let Some(host) = nodes::hosts(client, &[name], requested_at).await?.pop() else {
                 let ports = ports_of_fabric(client, name, requested_at).await?;
-                let rates = fabric_hosts::rates(client, &ports, &grid).await?;
+                let rates = fabric_hosts::rates(client, &api.long_range, &ports, &grid).await?;
                 let node = without_agent(name, at, seconds, ports, &rates);
                 return Ok(Node { thresholds: api.thresholds.of_node(), ..node });
             };

@@ -15,7 +15,7 @@ use ureq::Agent;
 use ureq::http::{Response, StatusCode, header};
 
 /// Of the configuration.
-pub(super) const SECTION: &str = "export.remote_write";
+pub(super) const CA_FILE: &str = "export.remote_write.ca_file";
 
 /// For a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ impl Receiver {
     /// A file can't be used.
     pub fn new(settings: &RemoteWrite) -> anyhow::Result<Receiver> {
         let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
-        let agent = outbound::agent(&settings.url, settings.ca_file.as_deref(), SECTION, limits)?;
+        let agent = outbound::agent(&settings.url, settings.ca_file.as_deref(), CA_FILE, limits)?;
         if let Some(path) = &settings.token_file {
             Token::read("export.remote_write.token_file", path)?;
         }

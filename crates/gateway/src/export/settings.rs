@@ -114,7 +114,7 @@ impl RemoteWrite {
     /// A file can't be used; the message names the key.
     pub fn check_files(&self) -> Result<(), Failure> {
         if self.url.starts_with("https:") {
-            crate::outbound::tls(self.ca_file.as_deref(), super::receiver::SECTION)?;
+            crate::outbound::tls(self.ca_file.as_deref(), super::receiver::CA_FILE)?;
         }
         if let Some(path) = &self.token_file {
             Token::read("export.remote_write.token_file", path)?;

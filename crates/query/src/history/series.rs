@@ -1,6 +1,6 @@
 //! Which series there are: labels from the inventory, and how their rows are found.
 
-use super::family::{Family, Place};
+use super::family::{Family, Place, families};
 use super::{Range, infos};
 use std::fmt::Write;
 use throughline_store::Error;
@@ -17,7 +17,7 @@ pub struct Equal<'a> {
 }
 
 /// Labels of a series, ordered by name.
-pub(super) type Labels = Vec<(&'static str, String)>;
+pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// When something was valid, in milliseconds; the end is open while it is.
 pub(super) type Validity = Vec<(i64, Option<i64>)>;
@@ -62,6 +62,21 @@ pub(super) async fn find(
     };
     found.sort_by(|a, b| a.labels.cmp(&b.labels));
     Ok(found)
+}
+
+/// Labels of the series of a family whose rows have these ids, with the id and the element of its arrays.
+pub(crate) async fn of_ids(
+    client: &Client,
+    name: &str,
+    ids: &[i32],
+) -> Result<Vec<((i32, i32), Labels)>, Error> {
+    let family = families().iter().find(|family| family.name == name);
+    let Some(keys) = family.and_then(Family::keys) else { return Ok(Vec::new()) };
+    let mut sql = format!("SELECT k.id, {}", keys.element);
+    keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
+    _ = write!(sql, " {} AND k.id = ANY($1)", keys.from);
+    let rows = request(client, &mut sql, keys.labels, &[], &[(&ids, Type::INT4_ARRAY)]).await?;
+    Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), texts(row, keys.labels))).collect())
 }
 
 /// A parameter of a query and its type.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use throughline_api::link_shares::LinkContributor;
 use throughline_query::events::{self, Which};
 use throughline_query::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
+use throughline_query::long_range::LongRange;
 use throughline_query::time::{At, Grid, now};
 use tokio_postgres::Client;
 
@@ -154,7 +155,8 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let topology = api.topology(client, &subnet, at).await?;
             let place = place_of(&topology, &subnet.prefix, &end)?;
             let grid = Grid::new(from, to, points);
-            let mut read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
+            let mut read =
+                read(client, &api.long_range, &topology, subnet.id, place, &grid, (from, to), at).await?;
             // All pairs of ports of all running jobs: not on a thread that polls sockets.
             let (tables, ports) = (std::mem::take(&mut read.tables), std::mem::take(&mut read.job_ports));
             let of = Arc::clone(&topology);
@@ -199,8 +201,10 @@ pub fn parse(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
+#[allow(clippy::too_many_arguments)] // all of a link
 async fn read(
     client: &Client,
+    long_range: &LongRange,
     topology: &Topology,
     subnet: i32,
     place: usize,
@@ -241,7 +245,7 @@ async fn read(
             links::counters(client, ports[0], to).await?,
             links::counters(client, ports[1], to).await?,
         ],
-        series: links::series(client, &ports, grid).await?,
+        series: long_range.port_series(client, &ports, grid).await?,
         events: all_events,
         tables: links::tables(client, subnet, at).await?,
         job_ports: links::job_ports(client, ranks).await?,

@@ -15,7 +15,8 @@ use throughline_api::lanes::{JobLanes, Lane, LaneSeries};
 use throughline_query::clocks::clocks;
 use throughline_query::jobs::{Rank, ranks};
 use throughline_query::link_shares::{self, Sent};
-use throughline_query::links::{self, Series};
+use throughline_query::links::Series;
+use throughline_query::long_range::LongRange;
 use throughline_query::nodes::{self, Host};
 use throughline_query::rates::{self, Counted};
 use throughline_query::time::{At, Grid};
@@ -62,7 +63,7 @@ pub async fn lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
             }
             let left_out = names.len().saturating_sub(HOSTS_MAX) as u64;
             names.truncate(HOSTS_MAX);
-            let lanes = of_nodes(client, &names, &ranks, &grid, wanted).await?;
+            let lanes = of_nodes(client, &api.long_range, &names, &ranks, &grid, wanted).await?;
             let clocks = clocks(client, &names, grid.from, grid.to()).await?;
             Ok(JobLanes { lanes, clocks, left_out, ..on(&grid, job.key) })
         })
@@ -98,6 +99,7 @@ fn used<'a>(
 
 async fn of_nodes(
     client: &Client,
+    long_range: &LongRange,
     names: &[String],
     ranks: &[Rank],
     grid: &Grid,
@@ -125,7 +127,7 @@ async fn of_nodes(
                         .is_none_or(|used| link.port().is_none_or(|port| used.contains(port.as_str())))
             }
         };
-        let (links, _) = of_hosts(client, &hosts, grid, Fold::Gpu).await?;
+        let (links, _) = of_hosts(client, long_range, &hosts, grid, Fold::Gpu).await?;
         lanes.extend(links.into_iter().filter(is_shown).map(LinkResponse::into_lane));
     }
     if matches!(wanted, Wanted::All | Wanted::Pcie) {
@@ -188,7 +190,7 @@ pub async fn link_lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
                 link_shares::of_job(client, job.id, windows.from, windows.to(), limit, &source).await?;
             let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
             let sent = link_shares::sent(client, &ids, &windows, &source).await?;
-            let series = links::series(client, &ids, &grid).await?;
+            let series = api.long_range.port_series(client, &ids, &grid).await?;
             let mut places = link_shares::places(client, &ids).await?;
             let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);
