@@ -135,8 +135,8 @@ fn by_menu() -> String {
 ), counted AS (
   SELECT c.time, 'GPU ' || g.index || ' link ' || lpad(c.link::text, 2, '0') AS link, c.value - lag(c.value) OVER w AS errors
   FROM (SELECT time, gpu_id, link, source, epoch, CASE ${{metric:sqlstring}}{errors} END AS value
-        FROM nvlink_link_counters
-        WHERE $__timeFilter(time) AND {GPUS} AND ${{metric:sqlstring}} LIKE '%errors') c
+        FROM nvlink_link_readings($__timeFrom(), $__timeTo())
+        WHERE {GPUS} AND ${{metric:sqlstring}} LIKE '%errors') c
   JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
   WHERE c.value IS NOT NULL
   WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)

@@ -1,11 +1,13 @@
 //! One metric of GPUs' NVLinks over time: any of the catalogue's. Counters become rates, gauges stay as they were read.
 //!
-//! Read from readings alone: rollups have bytes only ([`crate::rates`]).
+//! Read from readings alone, rows and packed hours: rollups have bytes only ([`crate::rates`]).
+
+mod packed;
 
 use crate::time::{Grid, seconds_between};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
-use throughline_sample::catalogue::{Kind, Metric, Table};
+use throughline_sample::catalogue::{Kind, Metric, Table, gpu_source_rank};
 use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::Client;
@@ -13,6 +15,9 @@ use tokio_postgres::Client;
 /// Two rows farther apart than this, and than three steps, have silence between them. Seconds. Health of links is read in one
 /// poll of ten.
 const SILENCE_SECONDS: f64 = 75.0;
+
+/// Readings of a GPU that say who reads it.
+const NEWEST: usize = 20;
 
 /// The metrics, in the order of the catalogue.
 #[must_use]
@@ -31,6 +36,18 @@ struct Reading {
     values: Vec<Option<i64>>,
 }
 
+/// Readings by the GPU's number in the tables and who read them.
+type BySource = BTreeMap<(i32, String), OfSource>;
+
+/// Of one source.
+#[derive(Default)]
+struct OfSource {
+    /// In each step of the grid the last one that has a value.
+    steps: BTreeMap<i32, Reading>,
+    /// Times of the newest ones that have a value.
+    newest: Vec<SystemTime>,
+}
+
 /// Values of GPUs' links by the GPU's number in the tables and the link's. Costs a step of an index for each GPU and step.
 ///
 /// # Errors
@@ -42,23 +59,31 @@ pub async fn values(
     grid: &Grid,
 ) -> Result<HashMap<(i32, usize), Values>, Error> {
     #[allow(clippy::cast_possible_truncation)] // a constant
-    let oldest = moment(grid.from - (SILENCE_SECONDS * 1e3) as i64);
+    let begin = grid.from - (SILENCE_SECONDS * 1e3) as i64;
+    let mut packed = packed::readings(client, metric, gpus, grid, begin).await?;
+    let oldest = moment(begin);
     let (from, to, column) = (moment(grid.from), moment(grid.to()), metric.name);
     let step = format!("INTERVAL '{} milliseconds'", grid.step);
+    let newest = format!(
+        "SELECT k.id, c.source, c.time FROM unnest($1::integer[]) AS k (id)
+         CROSS JOIN LATERAL (
+             SELECT source, time FROM nvlink_counters c
+             WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.{column} IS NOT NULL
+             ORDER BY c.time DESC LIMIT {NEWEST}) c"
+    );
+    let what = "reading a metric of NVLinks";
+    for row in client.query(&newest, &[&gpus]).await.map_err(Error::sql(what))? {
+        packed.entry((row.get(0), row.get(1))).or_default().newest.push(row.get(2));
+    }
+    let sources = sources(&packed);
     // Counters of two readers are never one series.
     let sql = format!(
         "SELECT k.id, b.step, c.time, c.epoch, c.{column}
-         FROM unnest($1::integer[]) AS k (id)
-         CROSS JOIN LATERAL (
-             SELECT source FROM (
-                 SELECT source FROM nvlink_counters c
-                 WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.{column} IS NOT NULL
-                 ORDER BY c.time DESC LIMIT 20) newest
-             ORDER BY gpu_source_rank(source) LIMIT 1) s
+         FROM unnest($1::integer[], $2::text[]) AS k (id, source)
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
              SELECT c.time, c.epoch, c.{column} FROM nvlink_counters c
-             WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.source = s.source
+             WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.source = k.source
                AND c.{column} IS NOT NULL
                AND c.time > CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
                AND c.time <= {from} + (b.step + 1) * {step}
@@ -66,15 +91,24 @@ pub async fn values(
          ORDER BY k.id, b.step",
         last = grid.steps.saturating_sub(1),
     );
-    let rows = client.query(&sql, &[&gpus]).await.map_err(Error::sql("reading a metric of NVLinks"))?;
-    let mut by_gpu: BTreeMap<i32, Vec<Reading>> = BTreeMap::new();
+    let (ids, names): (Vec<i32>, Vec<String>) = sources.iter().cloned().unzip();
+    let rows = client.query(&sql, &[&ids, &names]).await.map_err(Error::sql(what))?;
+    let mut by_gpu: BTreeMap<i32, BTreeMap<i32, Reading>> = BTreeMap::new();
+    for key in sources {
+        by_gpu.insert(key.0, packed.remove(&key).unwrap_or_default().steps);
+    }
     for row in &rows {
         let values = row.get::<_, Option<Vec<Option<i64>>>>(4).unwrap_or_default();
         let reading = Reading { step: row.get(1), time: row.get(2), epoch: row.get(3), values };
-        by_gpu.entry(row.get(0)).or_default().push(reading);
+        let steps = by_gpu.entry(row.get(0)).or_default();
+        // A row in a packed hour came late.
+        if steps.get(&reading.step).is_none_or(|known| known.time < reading.time) {
+            steps.insert(reading.step, reading);
+        }
     }
     let mut all = HashMap::new();
     for (gpu, readings) in by_gpu {
+        let readings: Vec<Reading> = readings.into_values().collect();
         let links = readings.iter().map(|reading| reading.values.len()).max().unwrap_or(0);
         for link in 0..links {
             let values = match metric.kind {
@@ -87,6 +121,21 @@ pub async fn values(
         }
     }
     Ok(all)
+}
+
+/// Of each GPU who is believed: of those that made the newest readings the first.
+fn sources(known: &BySource) -> Vec<(i32, String)> {
+    let mut all: BTreeMap<i32, Vec<(SystemTime, &String)>> = BTreeMap::new();
+    for ((gpu, source), of_source) in known {
+        all.entry(*gpu).or_default().extend(of_source.newest.iter().map(|time| (*time, source)));
+    }
+    let chosen = |(gpu, mut newest): (i32, Vec<(SystemTime, &String)>)| {
+        newest.sort_unstable_by(|one, other| other.cmp(one));
+        newest.truncate(NEWEST);
+        let first = newest.into_iter().min_by_key(|(_, source)| gpu_source_rank(source))?;
+        Some((gpu, first.1.clone()))
+    };
+    all.into_iter().filter_map(chosen).collect()
 }
 
 fn of(reading: &Reading, link: usize) -> Option<i64> {

@@ -1,4 +1,4 @@
--- The schema of version 45, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 46, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -2108,11 +2108,12 @@ DECLARE
     base bigint;
     runs integer;
     head integer;
-    width integer;
-    written bigint;
+    firsts integer[] := '{}';
+    widths integer[] := '{}';
+    starts integer[] := '{}';
+    counts integer[] := '{}';
     packed bit varying;
-    at integer := 1;
-    n integer := 1;
+    n integer := 0;
     bits integer := 0;
 BEGIN
     place := place + 4;
@@ -2126,9 +2127,14 @@ BEGIN
     base := ('x' || encode(substr(samples, place + 10, 8), 'hex'))::bit(64)::bigint;
     runs := ('x' || encode(substr(samples, place + 18, 4), 'hex'))::bit(32)::integer;
     place := place + 21;
-    FOR run IN 0 .. runs - 1 LOOP
-        head := (get_byte(samples, place + 2 * run) << 8) | get_byte(samples, place + 2 * run + 1);
-        bits := bits + (head >> 9) * ((head & 511) + 1);
+    FOR run IN 1 .. runs LOOP
+        head := (get_byte(samples, place + 2 * run - 2) << 8) | get_byte(samples, place + 2 * run - 1);
+        firsts[run] := n;
+        widths[run] := head >> 9;
+        starts[run] := bits;
+        counts[run] := (head & 511) + 1;
+        n := n + counts[run];
+        bits := bits + widths[run] * counts[run];
     END LOOP;
     IF bits = 0 THEN
         -- It stands still or grows evenly.
@@ -2137,33 +2143,17 @@ BEGIN
         RETURN;
     END IF;
     packed := ('x' || encode(substr(samples, place + 2 * runs + 1, (bits + 7) / 8), 'hex'))::bit varying;
-    integers[1] := value;
-    FOR run IN 0 .. runs - 1 LOOP
-        head := (get_byte(samples, place + 2 * run) << 8) | get_byte(samples, place + 2 * run + 1);
-        width := head >> 9;
-        IF width = 0 THEN
-            FOR one IN 0 .. head & 511 LOOP
-                value := value + base;
-                n := n + 1;
-                integers[n] := value;
-            END LOOP;
-        ELSIF is_signed THEN
-            FOR one IN 0 .. head & 511 LOOP
-                written := substring(packed, at, width)::bigint;
-                value := value + (base + ((((written >> 1) & 9223372036854775807) # -(written & 1)) << zeros));
-                n := n + 1;
-                integers[n] := value;
-                at := at + width;
-            END LOOP;
-        ELSE
-            FOR one IN 0 .. head & 511 LOOP
-                value := value + (base + (substring(packed, at, width)::bigint << zeros));
-                n := n + 1;
-                integers[n] := value;
-                at := at + width;
-            END LOOP;
-        END IF;
-    END LOOP;
+    -- One statement: a loop takes several times as long.
+    integers := value || ARRAY(
+        SELECT (value + sum(base + CASE
+                    WHEN w.written IS NULL THEN 0
+                    WHEN is_signed THEN (((w.written >> 1) & 9223372036854775807) # -(w.written & 1)) << zeros
+                    ELSE w.written << zeros END) OVER (ORDER BY r.first + i.step ROWS UNBOUNDED PRECEDING))::bigint
+        FROM unnest(firsts, widths, starts, counts) AS r (first, width, start, count)
+        CROSS JOIN LATERAL generate_series(0, r.count - 1) AS i (step)
+        CROSS JOIN LATERAL (SELECT CASE WHEN r.width > 0
+            THEN substring(packed, r.start + i.step * r.width + 1, r.width)::bigint END AS written) w
+        ORDER BY r.first + i.step);
     place := place + 2 * runs + (bits + 7) / 8;
 END
 $$;
@@ -2268,6 +2258,64 @@ AS $$
                   offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)])
 $$;
 COMMENT ON FUNCTION packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
+
+CREATE OR REPLACE FUNCTION packed_place(metrics integer[], elements integer[], series integer, link integer)
+RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    -- Series of a metric lie one behind the other. Where the only link is the first one, none has a number.
+    SELECT CASE
+        WHEN elements IS NULL THEN CASE WHEN link = 0 THEN array_position(metrics, series) END
+        WHEN metrics[array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))] = series
+        THEN array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))
+    END
+$$;
+COMMENT ON FUNCTION packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
+
+CREATE OR REPLACE FUNCTION packed_link(
+    samples bytea, metrics integer[], elements integer[], offsets integer[], series integer, link integer)
+RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    -- Inlined, as packed_part.
+    SELECT substr(samples, offsets[packed_place(metrics, elements, series, link)] + 1,
+                  offsets[packed_place(metrics, elements, series, link) + 1]
+                      - offsets[packed_place(metrics, elements, series, link)])
+$$;
+COMMENT ON FUNCTION packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
+
+CREATE OR REPLACE FUNCTION packed_link_rows(
+    samples bytea, metrics integer[], elements integer[], offsets integer[], link integer, readings integer)
+RETURNS boolean[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 30000
+AS $$
+-- The form is that of crates/store/src/chunks/series.rs.
+DECLARE
+    part bytea;
+    numbers bigint[];
+    has_values boolean[] := '{}';
+BEGIN
+    FOR n IN 1 .. cardinality(metrics) LOOP
+        CONTINUE WHEN metrics[n] < 0 OR coalesce(elements[n], 0) <> link;
+        part := substr(samples, offsets[n] + 1, offsets[n + 1] - offsets[n]);
+        IF get_byte(part, 0) = 3 AND get_byte(part, 5) = 1 THEN
+            -- The first ones have a value, so many.
+            numbers := ARRAY(SELECT generate_series(0, ('x' || encode(substr(part, 7, 4), 'hex'))::bit(32)::integer - 1));
+        ELSE
+            numbers := (packed_stream(part, CASE get_byte(part, 0) WHEN 3 THEN 6 ELSE 5 END)).integers;
+        END IF;
+        IF cardinality(numbers) = readings THEN
+            RETURN NULL;
+        END IF;
+        FOR place IN 1 .. cardinality(numbers) LOOP
+            has_values[numbers[place]::integer + 1] := true;
+        END LOOP;
+    END LOOP;
+    RETURN has_values;
+END
+$$;
+COMMENT ON FUNCTION packed_link_rows IS
+    'Which readings of a packed hour have anything of a link, by their number, from 1: true, else NULL; NULL in place of the array where all have.';
 
 CREATE OR REPLACE FUNCTION ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
@@ -2920,6 +2968,176 @@ COMMENT ON FUNCTION host_port_readings IS
     'Readings of hosts'' own adapter ports from since to until, as host_port_counters has them: rows, and hours that are packed only. Condition '
     'host_port_id, so that no others are unpacked.';
 
+CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, epoch timestamptz, source text,
+    transmit_bytes bigint[],
+    receive_bytes bigint[],
+    replay_errors bigint[],
+    recovery_errors bigint[],
+    crc_errors bigint[],
+    speed_bytes_per_second bigint[],
+    up bigint[],
+    malformed_packet_errors bigint[],
+    buffer_overrun_errors bigint[],
+    receive_errors bigint[],
+    remote_errors bigint[],
+    general_errors bigint[],
+    link_integrity_errors bigint[],
+    transmit_discards bigint[],
+    recovery_failures bigint[],
+    effective_errors bigint[],
+    symbol_errors bigint[],
+    effective_ber_per_1e18 bigint[],
+    symbol_ber_per_1e18 bigint[],
+    fec_corrected_blocks bigint[],
+    fec_most_symbols bigint[])
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.epoch, c.source,
+        c.transmit_bytes,
+        c.receive_bytes,
+        c.replay_errors,
+        c.recovery_errors,
+        c.crc_errors,
+        c.speed_bytes_per_second,
+        c.up,
+        c.malformed_packet_errors,
+        c.buffer_overrun_errors,
+        c.receive_errors,
+        c.remote_errors,
+        c.general_errors,
+        c.link_integrity_errors,
+        c.transmit_discards,
+        c.recovery_failures,
+        c.effective_errors,
+        c.symbol_errors,
+        c.effective_ber_per_1e18,
+        c.symbol_ber_per_1e18,
+        c.fec_corrected_blocks,
+        c.fec_most_symbols
+    FROM nvlink_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[v.number]), h.gpu_id, packed_time(h.epochs[v.number]), h.source,
+        v.transmit_bytes,
+        v.receive_bytes,
+        v.replay_errors,
+        v.recovery_errors,
+        v.crc_errors,
+        v.speed_bytes_per_second,
+        v.up,
+        v.malformed_packet_errors,
+        v.buffer_overrun_errors,
+        v.receive_errors,
+        v.remote_errors,
+        v.general_errors,
+        v.link_integrity_errors,
+        v.transmit_discards,
+        v.recovery_failures,
+        v.effective_errors,
+        v.symbol_errors,
+        v.effective_ber_per_1e18,
+        v.symbol_ber_per_1e18,
+        v.fec_corrected_blocks,
+        v.fec_most_symbols
+    FROM (
+        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM nvlink_blocks m, packed_state s
+        WHERE s.readings = 'nvlink_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+    ) h
+    CROSS JOIN LATERAL (
+        SELECT
+            e.number,
+            CASE WHEN count(e.transmit_bytes) > 0 THEN array_agg(e.transmit_bytes ORDER BY e.link) END AS transmit_bytes,
+            CASE WHEN count(e.receive_bytes) > 0 THEN array_agg(e.receive_bytes ORDER BY e.link) END AS receive_bytes,
+            CASE WHEN count(e.replay_errors) > 0 THEN array_agg(e.replay_errors ORDER BY e.link) END AS replay_errors,
+            CASE WHEN count(e.recovery_errors) > 0 THEN array_agg(e.recovery_errors ORDER BY e.link) END AS recovery_errors,
+            CASE WHEN count(e.crc_errors) > 0 THEN array_agg(e.crc_errors ORDER BY e.link) END AS crc_errors,
+            CASE WHEN count(e.speed_bytes_per_second) > 0 THEN array_agg(e.speed_bytes_per_second ORDER BY e.link) END AS speed_bytes_per_second,
+            CASE WHEN count(e.up) > 0 THEN array_agg(e.up ORDER BY e.link) END AS up,
+            CASE WHEN count(e.malformed_packet_errors) > 0 THEN array_agg(e.malformed_packet_errors ORDER BY e.link) END AS malformed_packet_errors,
+            CASE WHEN count(e.buffer_overrun_errors) > 0 THEN array_agg(e.buffer_overrun_errors ORDER BY e.link) END AS buffer_overrun_errors,
+            CASE WHEN count(e.receive_errors) > 0 THEN array_agg(e.receive_errors ORDER BY e.link) END AS receive_errors,
+            CASE WHEN count(e.remote_errors) > 0 THEN array_agg(e.remote_errors ORDER BY e.link) END AS remote_errors,
+            CASE WHEN count(e.general_errors) > 0 THEN array_agg(e.general_errors ORDER BY e.link) END AS general_errors,
+            CASE WHEN count(e.link_integrity_errors) > 0 THEN array_agg(e.link_integrity_errors ORDER BY e.link) END AS link_integrity_errors,
+            CASE WHEN count(e.transmit_discards) > 0 THEN array_agg(e.transmit_discards ORDER BY e.link) END AS transmit_discards,
+            CASE WHEN count(e.recovery_failures) > 0 THEN array_agg(e.recovery_failures ORDER BY e.link) END AS recovery_failures,
+            CASE WHEN count(e.effective_errors) > 0 THEN array_agg(e.effective_errors ORDER BY e.link) END AS effective_errors,
+            CASE WHEN count(e.symbol_errors) > 0 THEN array_agg(e.symbol_errors ORDER BY e.link) END AS symbol_errors,
+            CASE WHEN count(e.effective_ber_per_1e18) > 0 THEN array_agg(e.effective_ber_per_1e18 ORDER BY e.link) END AS effective_ber_per_1e18,
+            CASE WHEN count(e.symbol_ber_per_1e18) > 0 THEN array_agg(e.symbol_ber_per_1e18 ORDER BY e.link) END AS symbol_ber_per_1e18,
+            CASE WHEN count(e.fec_corrected_blocks) > 0 THEN array_agg(e.fec_corrected_blocks ORDER BY e.link) END AS fec_corrected_blocks,
+            CASE WHEN count(e.fec_most_symbols) > 0 THEN array_agg(e.fec_most_symbols ORDER BY e.link) END AS fec_most_symbols
+        FROM (
+            -- On its own, or whole series are sorted.
+            SELECT
+                r.number, l.link,
+                l.transmit_bytes[r.number] AS transmit_bytes,
+                l.receive_bytes[r.number] AS receive_bytes,
+                l.replay_errors[r.number] AS replay_errors,
+                l.recovery_errors[r.number] AS recovery_errors,
+                l.crc_errors[r.number] AS crc_errors,
+                l.speed_bytes_per_second[r.number] AS speed_bytes_per_second,
+                l.up[r.number] AS up,
+                l.malformed_packet_errors[r.number] AS malformed_packet_errors,
+                l.buffer_overrun_errors[r.number] AS buffer_overrun_errors,
+                l.receive_errors[r.number] AS receive_errors,
+                l.remote_errors[r.number] AS remote_errors,
+                l.general_errors[r.number] AS general_errors,
+                l.link_integrity_errors[r.number] AS link_integrity_errors,
+                l.transmit_discards[r.number] AS transmit_discards,
+                l.recovery_failures[r.number] AS recovery_failures,
+                l.effective_errors[r.number] AS effective_errors,
+                l.symbol_errors[r.number] AS symbol_errors,
+                l.effective_ber_per_1e18[r.number] AS effective_ber_per_1e18,
+                l.symbol_ber_per_1e18[r.number] AS symbol_ber_per_1e18,
+                l.fec_corrected_blocks[r.number] AS fec_corrected_blocks,
+                l.fec_most_symbols[r.number] AS fec_most_symbols
+            FROM (
+            SELECT e.link,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
+            FROM generate_series(0, coalesce((SELECT max(u.link) FROM unnest(h.elements) AS u (link)), 0)) AS e (link)
+            GROUP BY e.link
+        ) l
+            CROSS JOIN generate_series(1, cardinality(h.times)) AS r (number)
+            WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+            OFFSET 0
+        ) e
+        GROUP BY e.number
+    ) v
+$$;
+COMMENT ON FUNCTION nvlink_readings IS
+    'Readings of NVLinks from since to until, as nvlink_counters has them: rows, and hours that are packed only, whose arrays '
+    'may end with more NULLs. Condition gpu_id, so that no others are unpacked.';
+
 CREATE OR REPLACE VIEW ib_port_named AS
 SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
@@ -3132,6 +3350,126 @@ WHERE num_nonnulls(u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recover
                    u.fec_corrected_blocks, u.fec_most_symbols) > 0;
 COMMENT ON VIEW nvlink_link_counters IS 'NVLink counters, one row per link that was read.';
 
+CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, link integer, epoch timestamptz, source text,
+    transmit_bytes bigint,
+    receive_bytes bigint,
+    replay_errors bigint,
+    recovery_errors bigint,
+    crc_errors bigint,
+    speed_bytes_per_second bigint,
+    up bigint,
+    malformed_packet_errors bigint,
+    buffer_overrun_errors bigint,
+    receive_errors bigint,
+    remote_errors bigint,
+    general_errors bigint,
+    link_integrity_errors bigint,
+    transmit_discards bigint,
+    recovery_failures bigint,
+    effective_errors bigint,
+    symbol_errors bigint,
+    effective_ber_per_1e18 bigint,
+    symbol_ber_per_1e18 bigint,
+    fec_corrected_blocks bigint,
+    fec_most_symbols bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.gpu, c.link, c.epoch, c.source,
+        c.transmit_bytes,
+        c.receive_bytes,
+        c.replay_errors,
+        c.recovery_errors,
+        c.crc_errors,
+        c.speed_bytes_per_second,
+        c.up,
+        c.malformed_packet_errors,
+        c.buffer_overrun_errors,
+        c.receive_errors,
+        c.remote_errors,
+        c.general_errors,
+        c.link_integrity_errors,
+        c.transmit_discards,
+        c.recovery_failures,
+        c.effective_errors,
+        c.symbol_errors,
+        c.effective_ber_per_1e18,
+        c.symbol_ber_per_1e18,
+        c.fec_corrected_blocks,
+        c.fec_most_symbols
+    FROM nvlink_link_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, packed_time(h.epochs[r.number]), h.source,
+        l.transmit_bytes[r.number],
+        l.receive_bytes[r.number],
+        l.replay_errors[r.number],
+        l.recovery_errors[r.number],
+        l.crc_errors[r.number],
+        l.speed_bytes_per_second[r.number],
+        l.up[r.number],
+        l.malformed_packet_errors[r.number],
+        l.buffer_overrun_errors[r.number],
+        l.receive_errors[r.number],
+        l.remote_errors[r.number],
+        l.general_errors[r.number],
+        l.link_integrity_errors[r.number],
+        l.transmit_discards[r.number],
+        l.recovery_failures[r.number],
+        l.effective_errors[r.number],
+        l.symbol_errors[r.number],
+        l.effective_ber_per_1e18[r.number],
+        l.symbol_ber_per_1e18[r.number],
+        l.fec_corrected_blocks[r.number],
+        l.fec_most_symbols[r.number]
+    FROM (
+        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM nvlink_blocks m, packed_state s
+        WHERE s.readings = 'nvlink_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+    ) h
+    JOIN gpu_key g ON g.id = h.gpu_id
+    CROSS JOIN LATERAL (
+            SELECT e.link,
+            packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
+            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
+            FROM generate_series(0, coalesce((SELECT max(u.link) FROM unnest(h.elements) AS u (link)), 0)) AS e (link)
+            GROUP BY e.link
+        ) l
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE (l.has_values IS NULL OR l.has_values[r.number])
+      AND packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION nvlink_link_readings IS
+    'Readings of each NVLink from since to until, as nvlink_link_counters has them: rows, and hours that are packed only. '
+    'Condition gpu_id, so that no others are unpacked.';
+
 CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
@@ -3148,7 +3486,7 @@ AS $$
                min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
                    OVER l AS counts,
                min(gpu_source_rank(c.source)) OVER l AS tells
-        FROM nvlink_link_counters c
+        FROM nvlink_link_readings(since, until) c
         WHERE c.time > since AND c.time <= until
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
@@ -4365,7 +4703,7 @@ FROM (SELECT a.*,
              min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
                  OVER s AS counts,
              min(gpu_source_rank(a.source)) OVER s AS tells
-      FROM nvlink_link_counters a
+      FROM nvlink_link_readings('-infinity', 'infinity') a
       WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
 LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
 LEFT JOIN node_key n ON n.id = g.node_id

@@ -21,8 +21,8 @@ pub use encode::number;
 pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
-pub(crate) use series::{EPOCHS, SATURATED, SOURCES};
-pub use series::{Series, TIMES, beside, is_series, series_chunks, unpack};
+pub use series::{EPOCHS, Series, TIMES, beside, is_series, series_chunks, unpack};
+pub(crate) use series::{SATURATED, SOURCES};
 pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

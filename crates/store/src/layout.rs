@@ -3,7 +3,7 @@
 
 pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int4, milliseconds, time};
 pub use crate::chunks::{
-    BLOCK, Chunk, FILL_EVERY, HOUR, MADE, Series, TIMES, beside, chunks, chunks_of, is_gap, is_long,
+    BLOCK, Chunk, EPOCHS, FILL_EVERY, HOUR, MADE, Series, TIMES, beside, chunks, chunks_of, is_gap, is_long,
     is_series, number, series_chunks, unpack,
 };
 pub use crate::rollup_kind::Kind;

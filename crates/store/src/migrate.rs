@@ -155,6 +155,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "packed_cells",
         sql: include_str!("../migrations/V045__packed_cells.sql"),
     },
+    Migration {
+        version: 46,
+        name: "nvlink_hours",
+        sql: include_str!("../migrations/V046__nvlink_hours.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -68,7 +68,7 @@ impl Retention {
         Self { detail: keep, ..self }
     }
 
-    /// For how long readings of ports are rows; older ones are packed only.
+    /// For how long readings of ports and NVLinks are rows; older ones are packed only.
     #[must_use]
     pub fn with_rows(self, keep: Duration) -> Self {
         Self { rows: Some(keep), ..self }
@@ -76,7 +76,7 @@ impl Retention {
 
     /// For how long readings are rows, if that is not for as long as they are retained.
     pub(crate) fn rows(&self, kind: Kind) -> Option<Duration> {
-        self.rows.filter(|rows| kind.readings_between().is_some() && *rows < self.of(kind.readings()))
+        self.rows.filter(|rows| *rows < self.of(kind.readings()))
     }
 
     /// How long rollups are retained, unless a table has its own time.

@@ -54,13 +54,21 @@ impl Kind {
         }
     }
 
-    /// The function of the schema that returns readings, rows and packed ones, from a time to a time; `None` where rows stay
-    /// for as long as blocks.
-    pub const fn readings_between(self) -> Option<&'static str> {
+    /// The function of the schema that returns readings, rows and packed ones, from a time to a time.
+    pub const fn readings_between(self) -> &'static str {
         match self {
-            Kind::IbPorts => Some("ib_port_readings"),
-            Kind::HostPorts => Some("host_port_readings"),
-            Kind::Nvlinks => None,
+            Kind::IbPorts => "ib_port_readings",
+            Kind::HostPorts => "host_port_readings",
+            Kind::Nvlinks => "nvlink_readings",
+        }
+    }
+
+    /// What names one of its readings, in both tables and of what [`Kind::readings_between`] returns.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "port_id, time",
+            Kind::HostPorts => "host_port_id, time",
+            Kind::Nvlinks => "gpu_id, time, source",
         }
     }
 

@@ -74,21 +74,27 @@ fn count(cpus: usize) -> f64 {
     cpus as f64
 }
 
+/// Where the first and last readings of a job's links are looked for: of a long job whose hours are packed, two are unpacked.
+const ENDS: &str = "INTERVAL '10 minutes'";
+
 /// Of each rank and GPU: the speed of its active links together, and their errors from the first reading of the range to the last.
-const LINKS: &str = "
-    SELECT r.rank, l.speed, n.errors - o.errors
-    FROM (SELECT DISTINCT r.rank, k.id FROM job_rank r CROSS JOIN unnest(r.gpu_uuids) u (uuid)
-          JOIN gpu_key k ON k.uuid = u.uuid WHERE r.job_id = $1) r
-    LEFT JOIN LATERAL (
-        SELECT CASE WHEN count(*) > 0 THEN coalesce(sum(speed_bytes_per_second) FILTER (WHERE active), 0)::float8 END AS speed
-        FROM gpu_link WHERE gpu_id = r.id AND valid_to IS NULL) l ON true
-    LEFT JOIN LATERAL (
-        SELECT c.source, c.epoch, ERRORS AS errors FROM nvlink_counters c
-        WHERE c.gpu_id = r.id AND c.time >= FROM AND c.time <= UNTIL ORDER BY c.time DESC, gpu_source_rank(c.source) LIMIT 1) n ON true
-    LEFT JOIN LATERAL (
-        SELECT ERRORS AS errors FROM nvlink_counters c
-        WHERE c.gpu_id = r.id AND c.time >= FROM AND c.time <= UNTIL AND c.source = n.source AND c.epoch = n.epoch
-        ORDER BY c.time LIMIT 1) o ON true";
+fn links(from: i64, to: i64) -> String {
+    let (from, to) = (moment(from), moment(to));
+    format!(
+        "SELECT r.rank, l.speed, n.errors - coalesce(o.errors, CASE WHEN n.epoch > {from} THEN 0 END)
+         FROM (SELECT DISTINCT r.rank, k.id FROM job_rank r CROSS JOIN unnest(r.gpu_uuids) u (uuid)
+               JOIN gpu_key k ON k.uuid = u.uuid WHERE r.job_id = $1) r
+         LEFT JOIN LATERAL (
+             SELECT CASE WHEN count(*) > 0 THEN coalesce(sum(speed_bytes_per_second) FILTER (WHERE active), 0)::float8 END AS speed
+             FROM gpu_link WHERE gpu_id = r.id AND valid_to IS NULL) l ON true
+         LEFT JOIN LATERAL (
+             SELECT c.source, c.epoch, {ERRORS} AS errors FROM nvlink_readings(greatest({from}, {to} - {ENDS}), {to}) c
+             WHERE c.gpu_id = r.id ORDER BY c.time DESC, gpu_source_rank(c.source) LIMIT 1) n ON true
+         LEFT JOIN LATERAL (
+             SELECT {ERRORS} AS errors FROM nvlink_readings({from}, least({from} + {ENDS}, {to})) c
+             WHERE c.gpu_id = r.id AND c.source = n.source AND c.epoch = n.epoch ORDER BY c.time LIMIT 1) o ON true"
+    )
+}
 
 /// Errors that cost a link time: what was sent again, and times in which it had to recover.
 const ERRORS: &str = "(SELECT sum(v)::bigint FROM unnest(c.replay_errors || c.recovery_errors || c.crc_errors || c.receive_errors) v)";
@@ -103,8 +109,7 @@ pub(super) async fn gpu_links(
     ranks: &mut [Rank],
     (from, to): (i64, i64),
 ) -> Result<(), Error> {
-    let sql = LINKS.replace("ERRORS", ERRORS).replace("FROM AND", &format!("{} AND", moment(from)));
-    let sql = sql.replace("UNTIL", &moment(to));
+    let sql = links(from, to);
     let rows = client.query(&sql, &[&id]).await.map_err(Error::sql("reading the GPU links of ranks"))?;
     let mut by: HashMap<u32, (Option<f64>, Option<i64>)> = HashMap::new();
     for row in &rows {

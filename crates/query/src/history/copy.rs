@@ -350,9 +350,10 @@ fn source(request: &HistoryQuery<'_>, table: Table) -> String {
             .packed(*kind)
             .is_some_and(|(from, until)| request.range.from < until && request.range.to >= from)
     };
-    match Kind::of(table).filter(is_packed).and_then(Kind::readings_between) {
-        Some(function) => format!(
-            "{function}(to_timestamp({}), to_timestamp({}))",
+    match Kind::of(table).filter(is_packed) {
+        Some(kind) => format!(
+            "{}(to_timestamp({}), to_timestamp({}))",
+            kind.readings_between(),
             seconds(request.range.from),
             seconds(request.range.to + 1)
         ),

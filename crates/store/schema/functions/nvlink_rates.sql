@@ -14,7 +14,7 @@ AS $$
                min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
                    OVER l AS counts,
                min(gpu_source_rank(c.source)) OVER l AS tells
-        FROM nvlink_link_counters c
+        FROM nvlink_link_readings(since, until) c
         WHERE c.time > since AND c.time <= until
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (

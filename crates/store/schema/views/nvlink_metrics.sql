@@ -13,7 +13,7 @@ FROM (SELECT a.*,
              min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
                  OVER s AS counts,
              min(gpu_source_rank(a.source)) OVER s AS tells
-      FROM nvlink_link_counters a
+      FROM nvlink_link_readings('-infinity', 'infinity') a
       WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
 LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
 LEFT JOIN node_key n ON n.id = g.node_id

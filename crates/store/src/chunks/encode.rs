@@ -100,14 +100,14 @@ async fn collect(
     begin: SystemTime,
     ids: &[i32],
 ) -> Result<&'static str, Error> {
-    let Some(function) = kind.readings_between() else { return Ok(kind.readings()) };
-    let (id, since, until) = (kind.id(), seconds(begin), seconds(begin + BLOCK));
+    let (function, id, key) = (kind.readings_between(), kind.id(), kind.key());
+    let (since, until) = (seconds(begin), seconds(begin + BLOCK));
     let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let statements = format!(
         "DROP TABLE IF EXISTS {COLLECTED};
          CREATE TEMPORARY TABLE {COLLECTED} ON COMMIT DROP AS
-             SELECT DISTINCT ON ({id}, time) * FROM {function}(to_timestamp({since}), to_timestamp({until}))
-             WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time < to_timestamp({until}) ORDER BY {id}, time;
+             SELECT DISTINCT ON ({key}) * FROM {function}(to_timestamp({since}), to_timestamp({until}))
+             WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time < to_timestamp({until}) ORDER BY {key};
          CREATE INDEX ON {COLLECTED} ({id}, time);
          DELETE FROM {} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time >= to_timestamp({since})
              AND time < to_timestamp({until})",

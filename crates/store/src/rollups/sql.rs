@@ -35,11 +35,11 @@ pub(super) fn making(
     gap: Duration,
     packed_until: Option<SystemTime>,
 ) -> String {
-    let readings =
-        match kind.readings_between().filter(|_| packed_until.is_some_and(|packed| since - gap < packed)) {
-            Some(function) => format!("{function}({}, {})", literal(since - gap), literal(until + gap)),
-            None => kind.readings().to_owned(),
-        };
+    let readings = if packed_until.is_some_and(|packed| since - gap < packed) {
+        format!("{}({}, {})", kind.readings_between(), literal(since - gap), literal(until + gap))
+    } else {
+        kind.readings().to_owned()
+    };
     let time = format!(
         "c.time > {} AND c.time <= {} AND c.time > a.since - make_interval(secs => a.gap)
          AND c.time <= a.until + make_interval(secs => a.gap)",
@@ -78,7 +78,7 @@ pub(super) fn making(
                 speed: "NULL::bigint",
             },
         ),
-        Kind::Nvlinks => nvlinks(&time),
+        Kind::Nvlinks => nvlinks(&readings, &time),
     }
 }
 
@@ -207,7 +207,7 @@ fn ports(kind: Kind, readings: &str, time: &str, columns: &Columns<'_>) -> Strin
 
 /// Counters of a GPU's links: a row has arrays. Links are separated first, then put back into arrays, in which a link
 /// without anything is NULL.
-fn nvlinks(time: &str) -> String {
+fn nvlinks(readings: &str, time: &str) -> String {
     let [mean_out, peak_out, busy_out] = summary("out");
     let [mean_in, peak_in, busy_in] = summary("received");
     let array = |column: &str| format!("array_agg(s.{column} ORDER BY l.link)");
@@ -234,7 +234,7 @@ fn nvlinks(time: &str) -> String {
                              SELECT c.time, c.epoch, c.source, u.link, u.transmit, u.receive,
                                     coalesce(u.speed, k.speed_bytes_per_second) AS speed, lag(c.time) OVER near AS time_0,
                                     lag(u.transmit) OVER near AS transmit_0, lag(u.receive) OVER near AS receive_0
-                             FROM nvlink_counters c
+                             FROM {readings} c
                              CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second)
                                  WITH ORDINALITY AS u (transmit, receive, speed, link)
                              LEFT JOIN LATERAL (SELECT l.speed_bytes_per_second FROM gpu_link l

@@ -87,8 +87,12 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("packed_texts"),
     function!("packed_beside"),
     function!("packed_part"),
+    function!("packed_place"),
+    function!("packed_link"),
+    function!("packed_link_rows"),
     made!(ib_port_readings),
     made!(host_port_readings),
+    made!(nvlink_readings),
     // The fabric.
     view!("ib_port_named"),
     view!("ib_link_named"),
@@ -101,6 +105,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     // GPUs.
     function!("gpu_source_rank"),
     view!("nvlink_link_counters"),
+    made!(nvlink_link_readings),
     function!("nvlink_rates"),
     view!("nvlink_link_minutes"),
     function!("gpu_pcie_rates"),

@@ -1,5 +1,5 @@
-//! Functions that return the readings of ports, rows and packed hours alike. They name each metric of a table several times,
-//! so they are made from the catalogue: a new counter is in them.
+//! Functions that return readings, rows and packed hours alike. They name each metric of a table several times, so they are
+//! made from the catalogue: a new counter is in them.
 
 use throughline_sample::catalogue::Metric;
 
@@ -95,5 +95,134 @@ COMMENT ON FUNCTION {function} IS
         packed_saturated = when_saturates(", h.saturated[r.number]::text[]"),
         packed = lines(&value),
         series = series.trim_end_matches(",\n"),
+    )
+}
+
+/// Of GPUs' NVLinks, with arrays as rows have them.
+pub(crate) fn nvlink_readings() -> String {
+    let columns = |line: &dyn Fn(&str) -> String| of_nvlinks(&|metric| line(metric.name));
+    format!(
+        r#"CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, epoch timestamptz, source text{declared})
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.epoch, c.source{of_rows}
+    FROM nvlink_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[v.number]), h.gpu_id, packed_time(h.epochs[v.number]), h.source{of_arrays}
+    FROM {hours}
+    CROSS JOIN LATERAL (
+        SELECT
+            e.number{arrays}
+        FROM (
+            -- On its own, or whole series are sorted.
+            SELECT
+                r.number, l.link{elements}
+            FROM {links}
+            CROSS JOIN generate_series(1, cardinality(h.times)) AS r (number)
+            WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+            OFFSET 0
+        ) e
+        GROUP BY e.number
+    ) v
+$$;
+COMMENT ON FUNCTION nvlink_readings IS
+    'Readings of NVLinks from since to until, as nvlink_counters has them: rows, and hours that are packed only, whose arrays '
+    'may end with more NULLs. Condition gpu_id, so that no others are unpacked.';
+"#,
+        declared = columns(&|name| format!(",\n    {name} bigint[]")),
+        of_rows = columns(&|name| format!(",\n        c.{name}")),
+        of_arrays = columns(&|name| format!(",\n        v.{name}")),
+        arrays = columns(&|name| format!(
+            ",\n            CASE WHEN count(e.{name}) > 0 THEN array_agg(e.{name} ORDER BY e.link) END AS {name}"
+        )),
+        elements = columns(&|name| format!(",\n                l.{name}[r.number] AS {name}")),
+        hours = nvlink_hours(),
+        links = links_of_hour(""),
+    )
+}
+
+/// Of each NVLink, as the view `nvlink_link_counters` has them.
+pub(crate) fn nvlink_link_readings() -> String {
+    let columns = |line: &dyn Fn(&str) -> String| of_nvlinks(&|metric| line(metric.name));
+    format!(
+        r#"CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, link integer, epoch timestamptz, source text{declared})
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.gpu, c.link, c.epoch, c.source{of_rows}
+    FROM nvlink_link_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, packed_time(h.epochs[r.number]), h.source{of_links}
+    FROM {hours}
+    JOIN gpu_key g ON g.id = h.gpu_id
+    CROSS JOIN LATERAL {links}
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE (l.has_values IS NULL OR l.has_values[r.number])
+      AND packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION nvlink_link_readings IS
+    'Readings of each NVLink from since to until, as nvlink_link_counters has them: rows, and hours that are packed only. '
+    'Condition gpu_id, so that no others are unpacked.';
+"#,
+        declared = columns(&|name| format!(",\n    {name} bigint")),
+        of_rows = columns(&|name| format!(",\n        c.{name}")),
+        of_links = columns(&|name| format!(",\n        l.{name}[r.number]")),
+        hours = nvlink_hours(),
+        links = links_of_hour(
+            ",\n            packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values"
+        ),
+    )
+}
+
+fn of_nvlinks(line: &dyn Fn(&Metric) -> String) -> String {
+    Kind::Nvlinks.catalogue().metrics().iter().map(|metric| line(metric)).collect()
+}
+
+/// Packed hours of a GPU by one source, with what all its links have in common. Grouped by the key of the table, so that times are
+/// unpacked once, and a condition on the GPU reaches the table.
+fn nvlink_hours() -> String {
+    let part =
+        |series: i32| format!("packed_integers(packed_part(m.samples, m.metrics, m.offsets, {series}))");
+    format!(
+        "(
+        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
+               {} AS times,
+               {} AS epochs
+        FROM {} m, packed_state s
+        WHERE s.readings = '{}' AND m.metric = {HOUR} AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+    ) h",
+        part(TIMES),
+        part(EPOCHS),
+        Kind::Nvlinks.blocks(),
+        Kind::Nvlinks.readings(),
+    )
+}
+
+/// The links of such an hour, each with its series. Grouped, so that each series is unpacked once, and one that the query does not
+/// use is neither read nor unpacked.
+fn links_of_hour(more: &str) -> String {
+    let series = of_nvlinks(&|metric| {
+        format!(
+            ",\n            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, {}, e.link)) AS {}",
+            metric.id, metric.name
+        )
+    });
+    format!(
+        "(
+            SELECT e.link{more}{series}
+            FROM generate_series(0, coalesce((SELECT max(u.link) FROM unnest(h.elements) AS u (link)), 0)) AS e (link)
+            GROUP BY e.link
+        ) l"
     )
 }

@@ -1,6 +1,9 @@
 //! Hours that are packed only: every answer, of remote-read and of SQL, is that of rows, whatever comes late.
 
 use super::*;
+use std::collections::BTreeSet;
+use throughline_query::nvlink_metrics;
+use throughline_query::time::Grid;
 use throughline_store::move_hours;
 
 /// Everything older is packed only.
@@ -14,19 +17,36 @@ async fn hours_moved(database: &Database) -> u64 {
 /// What the functions of the schema return.
 async fn in_sql(client: &Client) -> Vec<String> {
     let mut all = Vec::new();
-    for (function, from, order) in [
-        ("ib_port_readings", BEGIN, "port_id, time"),
-        ("ib_port_rates", BEGIN + 1800, "port_id, time"),
-        ("host_port_readings", BEGIN + 100, "host_port_id, time"),
-        ("host_port_rates", BEGIN, "host_port_id, time"),
+    let between = |from: i64| format!("(to_timestamp({from}), to_timestamp({BEGIN} + 10000)) r");
+    // Arrays may end with other NULLs.
+    let arrays =
+        "(r.time, r.gpu_id, r.epoch, r.source, r.transmit_bytes[1:3], r.up[1:2], r.replay_errors[1:3])";
+    for (what, from, order) in [
+        ("r", format!("ib_port_readings{}", between(BEGIN)), "port_id, time"),
+        ("r", format!("ib_port_rates{}", between(BEGIN + 1800)), "port_id, time"),
+        ("r", format!("host_port_readings{}", between(BEGIN + 100)), "host_port_id, time"),
+        ("r", format!("host_port_rates{}", between(BEGIN)), "host_port_id, time"),
+        (arrays, format!("nvlink_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
+        ("r", format!("nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
+        ("r", format!("nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
+        ("r", "nvlink_metrics r".to_owned(), "id"),
     ] {
-        let query = format!(
-            "SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY {order}), '') \
-             FROM {function}(to_timestamp({from}), to_timestamp({BEGIN} + 10000)) r"
-        );
+        let query =
+            format!("SELECT coalesce(string_agg({what}::text, E'\\n' ORDER BY {order}), '') FROM {from}");
         let text: String = client.query_one(&query, &[]).await.unwrap().get(0);
-        assert!(text.lines().count() > 100, "{function}");
+        assert!(text.lines().count() > 100, "{from}");
         all.push(text);
+    }
+    for name in ["transmit_bytes", "replay_errors", "up"] {
+        let metric = nvlink_metrics::metrics().iter().find(|metric| metric.name == name).unwrap();
+        let grid = Grid { from: (BEGIN + 300) * 1000, step: 15_000, steps: 600 };
+        let values = nvlink_metrics::values(client, metric, &[1, 2], &grid).await.unwrap();
+        assert!(values.len() >= 2 && values.values().flatten().flatten().count() > 100, "{name}");
+        let lines = values.iter().flat_map(|(link, values)| {
+            let steps = values.iter().enumerate().filter(|(_, value)| value.is_some());
+            steps.map(move |(step, value)| format!("{name} {link:?} {step:05} {value:?}"))
+        });
+        all.push(lines.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n"));
     }
     all
 }
@@ -69,7 +89,11 @@ async fn seeded() -> Database {
          UPDATE ib_port_counters SET symbol_error = NULL, saturated = '{{symbol_error,link_downed}}', source = 'mad2'
          WHERE port_id % 5 = 0 AND time > to_timestamp({BEGIN} + 4000);
          INSERT INTO host_port_counters (time, epoch, host_port_id, source, symbol_error)
-         SELECT to_timestamp({BEGIN} + 3600), 'epoch', 1, 'sysfs', 5 ON CONFLICT DO NOTHING"
+         SELECT to_timestamp({BEGIN} + 3600), 'epoch', 1, 'sysfs', 5 ON CONFLICT DO NOTHING;
+         UPDATE nvlink_counters SET epoch = to_timestamp({BEGIN} + 2000) WHERE gpu_id = 2 AND time > to_timestamp({BEGIN} + 2000);
+         UPDATE nvlink_counters SET replay_errors = '{{1,NULL,2}}' WHERE extract(second FROM time)::integer % 10 = 3;
+         UPDATE nvlink_counters SET transmit_bytes = NULL WHERE extract(second FROM time)::integer % 7 = 2;
+         UPDATE nvlink_counters SET up = NULL WHERE gpu_id = 2 AND extract(second FROM time)::integer % 4 = 2"
     );
     client.batch_execute(&more).await.unwrap();
     database
@@ -84,9 +108,8 @@ async fn hours_without_rows_have_the_answers_of_rows() {
     minutes_made(&database).await;
     assert_eq!(hours_moved(&database).await, 0, "nothing is packed yet");
     blocks_made(&database).await.unwrap();
-    assert_eq!(hours_moved(&database).await, 8, "three hours and what is after, of two kinds");
-    assert_eq!(count(&client, "ib_port_counters").await + count(&client, "host_port_counters").await, 0);
-    assert!(count(&client, "nvlink_counters").await > 0, "rows stay");
+    assert_eq!(hours_moved(&database).await, 12, "three hours and what is after, of three kinds");
+    assert_eq!(rows_of_all(&client).await, 0);
     assert_same(&answers(&database).await, &expected.0);
     for (is, was) in in_sql(&client).await.iter().zip(&expected.1) {
         let differs = is.lines().zip(was.lines()).find(|(is, was)| is != was);
@@ -95,12 +118,19 @@ async fn hours_without_rows_have_the_answers_of_rows() {
     assert_eq!(hours_moved(&database).await, 0);
 }
 
-/// Rows of ten minutes of some ports are set aside, and come when all else is packed.
+async fn rows_of_all(client: &Client) -> i64 {
+    let ports = count(client, "ib_port_counters").await + count(client, "host_port_counters").await;
+    ports + count(client, "nvlink_counters").await
+}
+
+/// Rows of ten minutes of some ports and of a GPU are set aside, and come when all else is packed.
 async fn with_late_rows(database: &Database) {
     let late = format!("time > to_timestamp({BEGIN} + 5000) AND time < to_timestamp({BEGIN} + 5600)");
     let set_aside = format!(
         "CREATE TABLE late AS SELECT * FROM ib_port_counters WHERE port_id <= 20 AND {late};
-         DELETE FROM ib_port_counters WHERE port_id <= 20 AND {late}"
+         DELETE FROM ib_port_counters WHERE port_id <= 20 AND {late};
+         CREATE TABLE late_links AS SELECT * FROM nvlink_counters WHERE gpu_id = 1 AND {late};
+         DELETE FROM nvlink_counters WHERE gpu_id = 1 AND {late}"
     );
     database.connect().await.unwrap().batch_execute(&set_aside).await.unwrap();
     minutes_made(database).await;
@@ -110,10 +140,14 @@ async fn with_late_rows(database: &Database) {
 /// They come as the writer stores them: with notes.
 const ARRIVE: &str = "INSERT INTO ib_port_counters SELECT * FROM late;
     INSERT INTO minute_late (kind, id, since, until)
-    SELECT 'ib_port_minutes', port_id, min(time), max(time) FROM late GROUP BY port_id";
+    SELECT 'ib_port_minutes', port_id, min(time), max(time) FROM late GROUP BY port_id;
+    INSERT INTO nvlink_counters SELECT * FROM late_links;
+    INSERT INTO minute_late (kind, id, since, until)
+    SELECT 'nvlink_minutes', gpu_id, min(time), max(time) FROM late_links GROUP BY gpu_id";
 
-async fn minutes_of_ports(client: &Client) -> String {
-    let minutes = "SELECT string_agg(m::text, E'\n' ORDER BY time, port_id, epoch) FROM ib_port_minutes m";
+async fn minutes_of_all(client: &Client) -> String {
+    let minutes = "SELECT (SELECT string_agg(m::text, E'\n' ORDER BY time, port_id, epoch) FROM ib_port_minutes m) || E'\n'
+        || (SELECT string_agg(m::text, E'\n' ORDER BY time, gpu_id, source, epoch) FROM nvlink_minutes m)";
     client.query_one(minutes, &[]).await.unwrap().get(0)
 }
 
@@ -123,16 +157,16 @@ async fn what_comes_late_is_read_at_once_and_packed_with_the_rest() {
     let client = database.connect().await.unwrap();
     let expected = (answers(&database).await, in_sql(&client).await);
     with_late_rows(&database).await;
-    assert_eq!(hours_moved(&database).await, 8);
+    assert_eq!(hours_moved(&database).await, 12);
     client.batch_execute(ARRIVE).await.unwrap();
-    assert!(count(&client, "ib_port_counters").await > 100);
+    assert!(count(&client, "ib_port_counters").await > 100 && count(&client, "nvlink_counters").await > 0);
     assert_same(&answers(&database).await, &expected.0);
     assert!(in_sql(&client).await == expected.1, "with notes");
     minutes_made(&database).await;
     assert_eq!(count(&client, "minute_late").await, 0);
     assert_same(&answers(&database).await, &expected.0);
     blocks_made(&database).await.unwrap();
-    assert_eq!(count(&client, "ib_port_counters").await, 0, "they are packed");
+    assert_eq!(rows_of_all(&client).await, 0, "they are packed");
     assert_same(&answers(&database).await, &expected.0);
     assert!(in_sql(&client).await == expected.1, "packed");
 
@@ -142,5 +176,5 @@ async fn what_comes_late_is_read_at_once_and_packed_with_the_rest() {
     let of_rows = rows.connect().await.unwrap();
     of_rows.batch_execute(ARRIVE).await.unwrap();
     minutes_made(&rows).await;
-    assert!(minutes_of_ports(&client).await == minutes_of_ports(&of_rows).await);
+    assert!(minutes_of_all(&client).await == minutes_of_all(&of_rows).await);
 }
