@@ -10,8 +10,8 @@ use throughline_sample::wire::{
     MpiSampledCalls,
 };
 
-/// Default intervals of the agent: `[mpi] fold_seconds` and `rank_seconds`.
-const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND };
+/// Default intervals of the agent: `[mpi] fold_seconds`, `rank_seconds` and `rank_later_seconds`.
+const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND };
 /// In nanoseconds.
 pub const SECOND: i64 = 1_000_000_000;
 

@@ -298,8 +298,11 @@ pub struct Mpi {
     pub push_interval_seconds: Seconds,
     /// How often operations and traffic have rows, summed over a job's ranks on the node.
     pub fold_seconds: Seconds,
-    /// How often each rank has a row of its own; it has an exact one when it ends.
+    /// How often each rank has a row of its own, in its first ten minutes and while somebody looks at its job; it has an exact one
+    /// when it ends.
     pub rank_seconds: Seconds,
+    /// How often a rank that has run for longer has one.
+    pub rank_later_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
     /// Peers in rows of traffic by operation, of all jobs in a second; more come at longer intervals.
@@ -344,6 +347,7 @@ impl Default for Mpi {
             push_interval_seconds: Seconds::from_millis(1000),
             fold_seconds: Seconds::from_millis(10_000),
             rank_seconds: Seconds::from_millis(60_000),
+            rank_later_seconds: Seconds::from_millis(300_000),
             peer_bytes_min: 0,
             traffic_cells_per_second: 200,
             wire: false,
@@ -362,7 +366,11 @@ impl Mpi {
     pub fn intervals(&self) -> Intervals {
         // Intervals are at most an hour: they fit.
         let nanoseconds = |of: Seconds| i64::try_from(of.duration().as_nanos()).unwrap_or(i64::MAX);
-        Intervals { fold: nanoseconds(self.fold_seconds), rank: nanoseconds(self.rank_seconds) }
+        Intervals {
+            fold: nanoseconds(self.fold_seconds),
+            rank: nanoseconds(self.rank_seconds),
+            later: nanoseconds(self.rank_later_seconds),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Folding of what MPI ranks report, so that a site's rows fit a database: of all ranks of a job on the node the sums of their
-//! operations each interval (`MpiNodeCells`), and of each rank all its cells in one row a minute and exactly at its end. Reports
-//! are cumulative: what is left out between two rows is in the next one.
+//! operations each interval (`MpiNodeCells`), and of each rank all its cells in one row a minute, later one in five minutes, and exactly
+//! at its end. Reports are cumulative: what is left out between two rows is in the next one.
 //!
 //! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
 //! here passes as it came, a row for each report, and so does what ranks report that were not announced: nothing is lost.
@@ -19,6 +19,8 @@ use throughline_sample::wire::{Batch, JobRank, MpiRankBin};
 const GRACE_NANOSECONDS: i64 = 1_500_000_000;
 /// A rank that began so much before it was known here was counting for an earlier agent, or for none.
 const LATE_NANOSECONDS: i64 = 5_000_000_000;
+/// A rank that has run for so long has rows less often: what it did in a minute is a small part of its totals.
+const LONG_RUN_NANOSECONDS: i64 = 600 * 1_000_000_000;
 /// Most ranks that are folded: several jobs of one rank per hardware thread on a large node.
 const RANKS_MAX: usize = 8192;
 /// Most cells of all ranks, of 200 bytes each: 512 ranks of 256 cells.
@@ -36,8 +38,10 @@ const PEERS_MAX: usize = 131_072;
 pub struct Intervals {
     /// From one row of a cell of a node's ranks to the next, nanoseconds.
     pub fold: i64,
-    /// From one row of a rank to the next, nanoseconds.
+    /// From one row of a rank to the next in its first ten minutes and while somebody looks at its job, nanoseconds.
     pub rank: i64,
+    /// From one row of a rank to the next later on, nanoseconds.
+    pub later: i64,
 }
 
 /// What ranks have reported and no row has yet.
@@ -64,13 +68,16 @@ struct JobHere {
     count: usize,
     /// When rows of its ranks are due, within the interval of ranks: jobs take turns.
     phase: i64,
+    /// Somebody has looked at it since the interval before.
+    is_live: bool,
 }
 
 impl Folder {
     /// Without anything.
     pub fn new(intervals: Intervals) -> Self {
         let fold = intervals.fold.max(1);
-        let intervals = Intervals { fold, rank: intervals.rank.max(fold) };
+        let rank = intervals.rank.max(fold);
+        let intervals = Intervals { fold, rank, later: intervals.later.max(rank) };
         Self {
             intervals,
             edge: None,
@@ -176,12 +183,13 @@ impl Folder {
         if self.ranks >= RANKS_MAX {
             return;
         }
-        let rank_interval = self.intervals.rank;
+        let longest = self.intervals.later;
         let job = self.jobs.entry(job_key.to_owned()).or_insert_with(|| JobHere {
             cells: NodeCells::new(now),
             ranks: HashMap::new(),
             count: 0,
-            phase: phase(job_key, rank_interval),
+            phase: phase(job_key, longest),
+            is_live: false,
         });
         let ranks = &mut self.ranks;
         job.ranks.entry(id).or_insert_with(|| {
@@ -236,7 +244,7 @@ impl Folder {
         let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
         self.waiting = self.waiting.saturating_sub(rank.waiting());
         self.peers -= rank.peers_held();
-        rank.rows(job_key, id, &job.cells, into);
+        rank.rows((job_key, id, &job.cells), into);
         rank.end();
         if job.ranks.values().all(RankHere::has_ended)
             && let Some(mut job) = self.jobs.remove(job_key)
@@ -271,11 +279,13 @@ impl Folder {
         batch
     }
 
-    /// Rows of jobs that somebody looks at, as of what their ranks reported last, whatever the interval.
+    /// Rows of jobs that somebody looks at, as of what their ranks reported last, whatever the interval. Their ranks have rows as often as
+    /// young ones until the next interval ends.
     pub fn live(&mut self, jobs: &[String]) -> Batch {
         let mut batch = Batch::default();
         for key in jobs {
             if let Some(job) = self.jobs.get_mut(key) {
+                job.is_live = true;
                 job.fold();
                 batch.mpi_node_cells.extend(job.cells.newest_record(key));
             }
@@ -284,16 +294,17 @@ impl Folder {
     }
 
     fn close(&mut self, edge: i64, into: &mut Batch) {
-        let interval = self.intervals.rank;
+        let intervals = self.intervals;
         for (key, job) in &mut self.jobs {
             job.fold();
             into.mpi_node_cells.extend(job.cells.record(key, edge));
-            for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| rank.is_due(edge)) {
-                self.waiting = self.waiting.saturating_sub(rank.waiting());
-                let held = rank.peers_held();
-                rank.rows(key, *id, &job.cells, into);
+            let is_live = std::mem::take(&mut job.is_live);
+            for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| !rank.has_ended()) {
+                let (waiting, held) = (rank.waiting(), rank.peers_held());
+                rank.due_rows(edge, is_live, (key, *id, &job.cells), into);
+                self.waiting = (self.waiting + rank.waiting()).saturating_sub(waiting);
                 self.peers -= held - rank.peers_held();
-                rank.sent(edge, interval, job.phase);
+                rank.plan(edge, id.1, &intervals, job.phase);
             }
             let gone: Vec<_> = job.ranks.extract_if(|_, rank| rank.has_ended()).collect();
             let cells: usize = gone.iter().map(|(_, rank)| rank.cells()).sum();
@@ -313,7 +324,7 @@ impl Folder {
             job.fold();
             batch.mpi_node_cells.extend(job.cells.last_record(&key));
             for (id, rank) in &mut job.ranks {
-                rank.rows(&key, *id, &job.cells, &mut batch);
+                rank.rows((&key, *id, &job.cells), &mut batch);
             }
         }
         *self = Self::new(self.intervals);

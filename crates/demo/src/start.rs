@@ -319,7 +319,7 @@ impl Node {
         let text = format!(
             "node = \"{name}\"\nrun_dir = {run_dir}\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n\
              [delivery]\ncollector = {collect}\n\n[nvml]\nlibrary = {nvml}\n\n[sysfs]\nroot = {root}\n\n\
-             [mpi]\nfold_seconds = 1.0\nrank_seconds = 1.0\n",
+             [mpi]\nfold_seconds = 1.0\nrank_seconds = 1.0\nrank_later_seconds = 1.0\n",
             run_dir = quoted(&folder),
             nvml = quoted(&programs.nvml),
             root = quoted(sysfs.root()),

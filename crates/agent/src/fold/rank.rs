@@ -2,6 +2,7 @@
 
 use super::node::{CellNumber, Figures, NodeCells};
 use super::peers::Peers;
+use super::{Intervals, LONG_RUN_NANOSECONDS};
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{
     Batch, MpiOpCell, MpiPathCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions,
@@ -10,8 +11,8 @@ use throughline_sample::wire::{
 
 /// All that a rank reports at once comes within this time; its next report comes a second later.
 const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
-/// Cells that a rank has a row of in each interval of ranks. With more, rows come at as many times the interval: a rank's rows
-/// have some 100 bytes a cell, and so at most 10 MB a day.
+/// Cells that a rank has a row of in each short interval of ranks. With more, rows come at as many times the interval: a rank's
+/// rows have some 25 bytes a cell, and so at most 3 MB a day.
 const CELLS_OF_ROW: usize = 64;
 /// Peers in a row that count as one of these cells: they have some 20 bytes.
 const PEERS_OF_CELL: usize = 5;
@@ -23,12 +24,25 @@ pub(super) const VARIABLE: usize = 8;
 /// Variables of a rank of which the value in the last row is known; others have a row whether they changed or not.
 const SENT_VARIABLES_MAX: usize = 64;
 
+/// Whose rows are made: its job, rank and epoch, and the cells of its job here.
+pub(super) type Whose<'a> = (&'a str, (u32, i64), &'a NodeCells);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     now: Figures,
     /// As of the node's last sums.
     folded: Figures,
     is_touched: bool,
+}
+
+/// What was made of a rank at the end of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Made {
+    All,
+    /// Variables and readings of the process.
+    Values,
+    #[default]
+    Nothing,
 }
 
 /// One rank of a job.
@@ -42,8 +56,11 @@ pub(super) struct RankHere {
     time: i64,
     /// Of its last row.
     sent_time: i64,
-    /// From when on its next row is due.
+    /// From when on its next row is due, and from when on while somebody looks at its job.
     due: i64,
+    due_soon: i64,
+    /// At the end of the last interval.
+    made: Made,
     has_changed: bool,
     source: String,
     cells: HashMap<CellNumber, Cell>,
@@ -176,20 +193,46 @@ impl RankHere {
         Ok(0)
     }
 
-    pub fn is_due(&self, edge: i64) -> bool {
-        edge >= self.due && !self.has_ended
+    /// Adds what is due at the end of an interval.
+    pub fn due_rows(&mut self, edge: i64, is_live: bool, whose: Whose<'_>, into: &mut Batch) {
+        let is_soon = edge >= self.due_soon;
+        self.made = match is_soon {
+            true if is_live || edge >= self.due => Made::All,
+            true => Made::Values,
+            false => Made::Nothing,
+        };
+        match self.made {
+            Made::All => self.rows(whose, into),
+            Made::Values => self.values(into),
+            Made::Nothing => {}
+        }
     }
 
-    /// Its rows were made at the end of an interval; the next ones are due later.
-    pub fn sent(&mut self, edge: i64, interval: i64, phase: i64) {
+    /// Says when the next ones are due, after [`Self::due_rows`].
+    pub fn plan(&mut self, edge: i64, start: i64, intervals: &Intervals, phase: i64) {
+        let after = |interval: i64, times: i64| {
+            let begun = (edge - phase).div_euclid(interval).saturating_mul(interval).saturating_add(phase);
+            begun.saturating_add(interval.saturating_mul(times))
+        };
         let cells = self.cells.len().max(self.sent_peers / PEERS_OF_CELL).max(1);
-        let intervals = i64::try_from(cells.div_ceil(CELLS_OF_ROW)).unwrap_or(i64::MAX);
-        let begun = (edge - phase).div_euclid(interval).saturating_mul(interval).saturating_add(phase);
-        self.due = begun.saturating_add(interval.saturating_mul(intervals));
+        let times = i64::try_from(cells.div_ceil(CELLS_OF_ROW)).unwrap_or(i64::MAX);
+        if self.made != Made::Nothing {
+            self.due_soon = after(intervals.rank, times);
+        }
+        if self.made == Made::All {
+            let is_long = edge.saturating_sub(start) >= LONG_RUN_NANOSECONDS;
+            self.due = if is_long { self.due_soon.max(after(intervals.later, 1)) } else { self.due_soon };
+        }
     }
 
     /// Adds its row, and what waits for it.
-    pub fn rows(&mut self, job_key: &str, (rank, epoch): (u32, i64), of_node: &NodeCells, into: &mut Batch) {
+    pub fn rows(&mut self, whose: Whose<'_>, into: &mut Batch) {
+        self.sums(whose, into);
+        self.values(into);
+    }
+
+    /// What is cumulative.
+    fn sums(&mut self, (job_key, (rank, epoch), of_node): Whose<'_>, into: &mut Batch) {
         if std::mem::take(&mut self.has_changed) {
             // Stored in microseconds, and a key.
             self.sent_time = self.time.max(self.sent_time + 1000);
@@ -223,6 +266,10 @@ impl RankHere {
                 paths: std::mem::take(&mut self.paths).into_values().collect(),
             });
         }
+    }
+
+    /// What is not, and is worth knowing now.
+    fn values(&mut self, into: &mut Batch) {
         for (of, sample) in std::mem::take(&mut self.variables) {
             if self.sent_variables.get(&of) == Some(&sample.value) {
                 continue;

@@ -7,7 +7,7 @@ use throughline_sample::wire::{
 const SECOND: i64 = 1_000_000_000;
 /// A whole multiple of both intervals.
 const BEGIN: i64 = 60_000 * SECOND;
-const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND };
+const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND };
 
 fn cell(operation: &str, calls: u64, elapsed: u64) -> MpiOpCell {
     MpiOpCell {
@@ -161,6 +161,55 @@ fn rows_of_a_rank_come_once_a_minute_in_its_jobs_turn() {
     assert_eq!(times[0], 10, "soon after it began");
     assert!((6..=7).contains(&times.len()), "{times:?}");
     assert!(times[1..].windows(2).all(|pair| pair[1] - pair[0] == 60), "{times:?}");
+}
+
+/// When a rank that reports each second has rows until then, in seconds, while somebody looks at it in some of them; and how often it
+/// has readings of its process.
+fn rows_of_a_long_run(until: i64, is_watched: impl Fn(i64) -> bool) -> (Vec<i64>, usize) {
+    let mut folder = with_ranks(1);
+    let (mut times, mut readings) = (Vec::new(), 0);
+    for second in 1..=until {
+        let now = BEGIN + second * SECOND;
+        let calls = u64::try_from(second).unwrap();
+        let reading =
+            MpiRankScheduling { time: now, epoch: BEGIN, job_key: "job".into(), ..Default::default() };
+        let fragment = Batch {
+            mpi_ops: vec![bin(0, now, vec![cell("send", calls, calls)])],
+            mpi_scheduling: vec![reading],
+            ..Batch::default()
+        };
+        take(&mut folder, fragment, now);
+        let due = folder.due(now);
+        times.extend(due.mpi_rank_rows.iter().map(|row| (row.time - BEGIN) / SECOND));
+        readings += due.mpi_scheduling.len();
+        if is_watched(second) {
+            folder.live(&["job".to_owned()]);
+        }
+    }
+    // Its end, between two rows.
+    let now = BEGIN + until * SECOND + 1;
+    let end = take(&mut folder, ranks([0], now), now);
+    assert_eq!(calls(&end.mpi_rank_rows[0]), [("send", u64::try_from(until).unwrap())], "exact at its end");
+    (times, readings)
+}
+
+#[test]
+fn a_rank_that_runs_for_long_has_rows_less_often_and_an_exact_one_at_its_end() {
+    let (times, readings) = rows_of_a_long_run(3633, |_| false);
+    let (young, old): (Vec<i64>, Vec<i64>) = times.iter().partition(|time| **time < 600);
+    assert!((9..=11).contains(&young.len()), "{young:?}");
+    assert!((9..=11).contains(&old.len()), "{old:?}");
+    assert!(old[1..].windows(2).all(|pair| pair[1] - pair[0] == 300), "{old:?}");
+    assert!((59..=62).contains(&readings), "{readings} readings of the process: each minute as ever");
+}
+
+#[test]
+fn while_somebody_looks_rows_come_each_minute() {
+    let (times, _) = rows_of_a_long_run(3633, |second| (1800..2400).contains(&second));
+    let watched = times.iter().filter(|time| (1800..2400).contains(*time)).count();
+    assert!((9..=11).contains(&watched), "{times:?}");
+    let after: Vec<i64> = times.iter().copied().filter(|time| *time > 2460).collect();
+    assert!(after.windows(2).all(|pair| pair[1] - pair[0] == 300), "{after:?}");
 }
 
 #[test]
