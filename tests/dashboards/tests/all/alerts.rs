@@ -66,7 +66,7 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 type Expected = (&'static str, &'static str, &'static str);
 
 /// The alerts of each rule when everything is driven.
-const EXPECTED: [(&str, &[Expected]); 24] = [
+const EXPECTED: [(&str, &[Expected]); 26] = [
     (
         "throughline-link-saturated",
         &[
@@ -191,6 +191,11 @@ const EXPECTED: [(&str, &[Expected]); 24] = [
     ("throughline-database-full", &[]),
     ("throughline-database-away", &[]),
     ("throughline-shares-behind", &[]),
+    ("throughline-replica-behind", &[("n0 query", "The replica that readers of n0 use is 25s behind", BOTH)]),
+    (
+        "throughline-replica-unused",
+        &[("n0 query", "Readers of n0 use the primary: 29 requests in five minutes", BOTH)],
+    ),
 ];
 
 #[tokio::test]
