@@ -2,7 +2,7 @@
 
 use super::{SECOND, Seed, TICK_SECONDS, TICKS, node, tick_time};
 use throughline_sample::catalogue::{self as c, Metric};
-use throughline_sample::wire::{Batch, Event, Job, JobRank, NodeInfo, SelfStat, Values};
+use throughline_sample::wire::{Batch, Event, Job, JobRank, NodeInfo, Values};
 
 /// A job over the spine: on n0 of leaf 1 and n5 of leaf 2.
 pub const TRUNK_JOB: &str = "slurm:4712";
@@ -89,16 +89,6 @@ fn daemons(batch: &mut Batch, end: i64) {
         node == "n1" && source == "nvml" && name == c::SOURCE_UP.name && tick_of(end, time) >= TROUBLE
     };
     batch.self_stats.retain(|stat| !is_silent(&stat.source, &stat.name, stat.time));
-    // The server of this node has a replica that falls behind.
-    let times = batch.gpu_links.iter().map(|sample| sample.time).max().filter(|_| node == "n0");
-    for time in times.into_iter().filter(|time| tick_of(end, *time) >= TROUBLE) {
-        for (metric, value) in
-            [(&c::REPLICA_LAG_SECONDS, 25.0), (&c::REPLICA_FALLBACKS, (tick_of(end, time) - TROUBLE) as f64)]
-        {
-            let (source, name) = (String::from("query"), metric.name.to_owned());
-            batch.self_stats.push(SelfStat { time, source, name, value });
-        }
-    }
     for stat in batch.self_stats.iter_mut().filter(|_| node == "n0") {
         let tick = tick_of(end, stat.time);
         if stat.source == "mpi" && stat.name == c::SOURCE_UP.name && tick >= TROUBLE {
@@ -106,6 +96,13 @@ fn daemons(batch: &mut Batch, end: i64) {
         }
         if stat.source == "spool" && stat.name == c::DROPPED_RECORDS.name && tick >= LATE_TROUBLE {
             stat.value = 7.0;
+        }
+        // The replica of the server there falls behind.
+        if stat.name == c::REPLICA_LAG_SECONDS.name && tick >= TROUBLE {
+            stat.value = 25.0;
+        }
+        if stat.name == c::REPLICA_FALLBACKS.name {
+            stat.value = (tick - TROUBLE).max(0) as f64;
         }
         // Its batches of another name are refused.
         if stat.source == "quarantine" && tick >= TROUBLE {

@@ -130,6 +130,13 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
     batch.self_stats.push(records);
     let (source, name) = (String::from("quarantine"), c::SPOOL_ENTRIES.name.to_owned());
     batch.self_stats.push(SelfStat { time, source, name, value: 0.0 });
+    if node == 0 {
+        // A server runs there, and has a replica.
+        for (metric, value) in [(&c::REPLICA_LAG_SECONDS, 0.5), (&c::REPLICA_FALLBACKS, 0.0)] {
+            let (source, name) = (String::from("query"), metric.name.to_owned());
+            batch.self_stats.push(SelfStat { time, source, name, value });
+        }
+    }
     batch
 }
 
