@@ -147,13 +147,10 @@ pub struct Only<'a> {
     pub rank: Option<i32>,
 }
 
-/// SQL for the last value of each cell of each rank before a grid. Where there is detail, that of the last minutes is newer than the
-/// rows that are made anyway.
-fn before_of_ranks(grid: &Grid, is_detailed: bool) -> String {
+/// SQL for the last value of each cell of each rank before a grid with detail: that of the last minutes is newer than the rows that are
+/// made anyway.
+fn before_detail(grid: &Grid) -> String {
     let from = moment(grid.from);
-    if !is_detailed {
-        return format!("SELECT rank AS place, * FROM mpi_op_cells($1, {from})");
-    }
     let cell = "rank, operation, size_class_bytes, region, algorithm, epoch";
     format!(
         "SELECT rank AS place, {cell}, max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed_seconds
@@ -183,9 +180,11 @@ pub async fn operations(
         By::Rank => "NULL::text, rank",
     };
     // Of a rank there are rows less often than of the ranks of a node together.
-    let is_of_ranks = is_detailed || by == By::Rank || only.rank.is_some();
-    let (rows, place, before) = if is_of_ranks {
-        ("mpi_op_rows", "rank", before_of_ranks(grid, is_detailed))
+    if !is_detailed && (by == By::Rank || only.rank.is_some()) {
+        return read(client, &of_ranks(grid, key), job, only, limit).await;
+    }
+    let (rows, place, before) = if is_detailed {
+        ("mpi_op_rows", "rank", before_detail(grid))
     } else {
         let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
         let before = format!(
@@ -220,8 +219,70 @@ pub async fn operations(
         from = moment(grid.from),
         to = moment(grid.to()),
     );
+    read(client, &sql, job, only, limit).await
+}
+
+/// Longest time before a row of a rank in which it did what the row has more than that before: `[mpi] rank_later_seconds` of agent.toml
+/// unless it was changed. Where the rank was idle, the row before is older.
+const FOLDED_SECONDS_MAX: u32 = 300;
+
+/// SQL for operations of ranks in the steps of a grid. What a row has more than that before is spread evenly over the time between them,
+/// in whole calls and bytes that add up to it: rows of a rank come each five minutes in a long run, and steps may be much shorter.
+fn of_ranks(grid: &Grid, key: &str) -> String {
+    const CELL: &str = "rank, operation, size_class_bytes, region, algorithm, epoch";
+    let (from, to, step) = (moment(grid.from), moment(grid.to()), grid.step);
+    let edge = |steps: &str| format!("(extract(epoch FROM {from}) + ({steps}) * {step} / 1000.0)::float8");
+    // The part of a stretch that lies before an edge.
+    let part =
+        |steps: &str| format!("least(greatest(({} - since) / nullif(until - since, 0), 0), 1)", edge(steps));
+    let whole = |column: &str| {
+        format!(
+            "CASE WHEN is_folded THEN round({column} * {later}) - round({column} * {before}) ELSE {column} END",
+            later = part("s + 1"),
+            before = part("s")
+        )
+    };
+    format!(
+        "WITH counted AS (
+             SELECT {CELL}, time, is_folded, calls, bytes, elapsed_seconds AS elapsed FROM mpi_op_rows
+             WHERE job_id = $1 AND time > {from} AND time <= {to} + interval '{FOLDED_SECONDS_MAX} seconds'
+               AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
+             UNION ALL
+             SELECT {CELL}, last_time, false, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
+             WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
+         ), grown AS (
+             SELECT rank, operation, time, is_folded,
+                    greatest(coalesce(lag(time) OVER cell, epoch), time - interval '{FOLDED_SECONDS_MAX} seconds') AS since,
+                    calls - coalesce(lag(calls) OVER cell, 0) AS calls, bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
+                    elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
+             FROM counted WINDOW cell AS (PARTITION BY {CELL} ORDER BY time, is_folded)
+         ), stretches AS (
+             SELECT {key}, is_folded, extract(epoch FROM since)::float8 AS since, extract(epoch FROM time)::float8 AS until,
+                    {step_of} AS last, sum(calls)::float8 AS calls, sum(bytes)::float8 AS bytes, sum(elapsed) AS elapsed
+             FROM grown WHERE time > {from} GROUP BY 1, 2, 3, since, time
+         ), spread AS (
+             SELECT operation, rank, s AS step, {calls} AS calls, {bytes} AS bytes,
+                    CASE WHEN is_folded THEN elapsed * ({later} - {before}) ELSE elapsed END AS elapsed
+             FROM (SELECT *, CASE WHEN is_folded AND until > since
+                              THEN greatest(floor((since - {begin}) * 1000 / {step}), 0)::integer ELSE last END AS first
+                   FROM stretches) stretches (operation, rank, is_folded, since, until, last, calls, bytes, elapsed, first)
+             CROSS JOIN LATERAL generate_series(first, least(last, {steps} - 1)) s
+         )
+         SELECT operation, rank, step, stored_total(sum(calls)::numeric), stored_total(sum(bytes)::numeric), sum(elapsed)::float8
+         FROM spread GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
+        step_of = grid.step_of("time"),
+        begin = edge("0"),
+        calls = whole("calls"),
+        bytes = whole("bytes"),
+        later = part("s + 1"),
+        before = part("s"),
+        steps = grid.steps,
+    )
+}
+
+async fn read(client: &Client, sql: &str, job: i32, only: Only<'_>, limit: i64) -> Result<Vec<Step>, Error> {
     let parameters: [&(dyn ToSql + Sync); 4] = [&job, &only.operation, &only.rank, &limit];
-    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
+    let rows = client.query(sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
     let step = |row: &tokio_postgres::Row| Step {
         operation: row.get(0),
         rank: row.get(1),
