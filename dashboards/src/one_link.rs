@@ -6,7 +6,7 @@ use crate::fabric::error_table;
 use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to, to_job_of_row};
 use crate::overview::event_panel;
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show};
-use crate::ranges::port_rates;
+use crate::ranges::few_port_rates;
 use crate::site::Site;
 use crate::sql::{PORT, errors_over_time, events, job_range, mean};
 
@@ -115,7 +115,7 @@ fn of_port(columns: &[(&str, &str)]) -> String {
     // Packets are not in rows of minutes.
     let rates = match columns.contains("packets") {
         true => format!("(SELECT * FROM ib_port_rates($__timeFrom(), $__timeTo()) WHERE port_id = {PORT})"),
-        false => port_rates(&format!("port_id = {PORT}")),
+        false => few_port_rates(&format!("port_id = {PORT}")),
     };
     format!(
         "SELECT $__timeGroupAlias(time, $__interval){columns}
@@ -133,7 +133,7 @@ FROM {} rates
 GROUP BY 1, 2
 ORDER BY 1, 2",
         mean("transmit_wait_ratio"),
-        port_rates(&format!("port_id = {}", both_ends())),
+        few_port_rates(&format!("port_id = {}", both_ends())),
     );
     dashboard
         .panel(

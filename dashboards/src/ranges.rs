@@ -15,8 +15,32 @@ fn short() -> String {
     format!("$__timeTo()::timestamptz - $__timeFrom()::timestamptz <= {LONG}")
 }
 
+/// Whether minutes answer: the range is long, or begins where readings are packed only, which takes long to unpack where there are many
+/// things. Known before any row is read.
+fn from_minutes(readings: &str) -> String {
+    format!(
+        "($__timeTo()::timestamptz - $__timeFrom()::timestamptz > {LONG} OR EXISTS (
+      SELECT FROM packed_state WHERE readings = '{readings}' AND packed_from < packed_until AND packed_until > $__timeFrom()))"
+    )
+}
+
+/// Whether readings answer.
+fn from_readings(readings: &str) -> String {
+    format!("NOT {}", from_minutes(readings))
+}
+
 /// Fabric ports: the columns of `ib_port_rates` but packets and ticks, and the highest utilisation within a row.
 pub fn port_rates(condition: &str) -> String {
+    let table = "ib_port_counters";
+    port_rates_between(condition, &from_readings(table), &from_minutes(table))
+}
+
+/// The same of one port or two, in full resolution where the range is short.
+pub fn few_port_rates(condition: &str) -> String {
+    port_rates_between(condition, &short(), &long())
+}
+
+fn port_rates_between(condition: &str, readings: &str, minutes: &str) -> String {
     let names = "time, port_id, guid, port, description, node_type, link_name";
     let rates =
         "transmit_bytes_per_second, receive_bytes_per_second, transmit_utilisation, receive_utilisation";
@@ -25,14 +49,12 @@ pub fn port_rates(condition: &str) -> String {
     SELECT {names}, interval_seconds, {rates}, transmit_utilisation AS peak_utilisation, transmit_wait_ratio,
            rate_bytes_per_second
     FROM ib_port_rates($__timeFrom(), $__timeTo())
-    WHERE {} AND {condition}
+    WHERE {readings} AND {condition}
     UNION ALL
     SELECT {names}, seconds::float8, {rates}, transmit_peak_utilisation, transmit_wait_ratio, rate_bytes_per_second
     FROM ib_port_minutes_named
-    WHERE {} AND $__timeFilter(time) AND {condition}
-  )",
-        short(),
-        long(),
+    WHERE {minutes} AND $__timeFilter(time) AND {condition}
+  )"
     )
 }
 
@@ -51,8 +73,8 @@ pub fn host_rates(condition: &str) -> String {
     FROM host_port_minutes_named
     WHERE {} AND $__timeFilter(time) AND {condition}
   )",
-        short(),
-        long(),
+        from_readings("host_port_counters"),
+        from_minutes("host_port_counters"),
     )
 }
 
@@ -108,8 +130,8 @@ pub fn nvlink_rates(condition: &str) -> String {
     LEFT JOIN node_key n ON n.id = g.node_id
     WHERE m.rank = m.best
   )",
-        short(),
-        long(),
+        from_readings("nvlink_counters"),
+        from_minutes("nvlink_counters"),
     )
 }
 
@@ -157,7 +179,7 @@ pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
   ORDER BY sum(c.bytes / nullif(c.speed, 0)) DESC NULLS LAST, c.port_id
   LIMIT {count}
 )",
-        short(),
-        long(),
+        from_readings("ib_port_counters"),
+        from_minutes("ib_port_counters"),
     )
 }

@@ -1,7 +1,7 @@
 //! Which time is in which tables: readings, rollups and chunks each reach back and on differently.
 
 use throughline_store::Error;
-use throughline_store::layout::Kind;
+use throughline_store::layout::{Kind, moment};
 use tokio_postgres::Client;
 
 /// Which time is in which tables; milliseconds since 1970.
@@ -88,6 +88,14 @@ impl Horizons {
     /// From when on and until when readings are packed only; a row there came late.
     pub(crate) fn packed(&self, kind: Kind) -> Option<(i64, i64)> {
         self.packed[kind.place()]
+    }
+
+    /// What has all readings of a kind from a time to a time: its table, or the function that unpacks hours, too.
+    pub(crate) fn source(&self, kind: Kind, from: i64, to: i64) -> String {
+        match self.packed(kind).is_some_and(|(first, end)| from < end && to >= first) {
+            true => format!("{}({}, {})", kind.readings_between(), moment(from), moment(to)),
+            false => kind.readings().to_owned(),
+        }
     }
 
     /// Until when there are minutes only: readings are gone, if there were any.

@@ -1,11 +1,12 @@
 //! Multicast groups as the subnet administrator reported them, with members; and the multicast packets that ports counted,
 //! as pairs of readings one inside the other, so that two ports can be held against each other.
 
+use crate::Horizons;
 use crate::time::At;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::layout::{Kind, moment};
 use tokio_postgres::{Client, Row};
 
 /// How far before the window readings are looked for, seconds: as for the load.
@@ -148,15 +149,17 @@ pub async fn around(
     at: i64,
     is_latest: bool,
 ) -> Result<HashMap<i32, Count>, Error> {
-    let oldest = moment(begin - LOOK_BACK_SECONDS * 1000);
-    let (begin, end) = (moment(begin), moment(at + if is_latest { AHEAD_MS } else { 0 }));
+    let (oldest, end) = (begin - LOOK_BACK_SECONDS * 1000, at + if is_latest { AHEAD_MS } else { 0 });
+    let (readings, with) = source(client, "$1", oldest, end).await?;
+    let (oldest, begin, end) = (moment(oldest), moment(begin), moment(end));
     let same = "c.epoch = l.epoch AND c.time < l.time";
-    let last = reading("l", &format!("c.time > {oldest} AND c.time <= {end}"), "DESC");
-    let before = reading("b", &format!("c.time > {oldest} AND c.time <= {begin} AND {same}"), "DESC");
-    let after = reading("f", &format!("c.time > {begin} AND c.time <= {end} AND {same}"), "ASC");
+    let reading = |name: &str, condition: String, order: &str| reading(readings, name, &condition, order);
+    let last = reading("l", format!("c.time > {oldest} AND c.time <= {end}"), "DESC");
+    let before = reading("b", format!("c.time > {oldest} AND c.time <= {begin} AND {same}"), "DESC");
+    let after = reading("f", format!("c.time > {begin} AND c.time <= {end} AND {same}"), "ASC");
     let since = |column: &str| format!("CASE WHEN b.time IS NOT NULL THEN b.{column} ELSE f.{column} END");
     let sql = format!(
-        "SELECT p.id, coalesce(b.time, f.time), l.time,
+        "{with} SELECT p.id, coalesce(b.time, f.time), l.time,
                 {sent}, {received}
          FROM unnest($1::integer[]) AS p (id) {last} {before} {after}
          WHERE l.time IS NOT NULL AND coalesce(b.time, f.time) IS NOT NULL",
@@ -177,6 +180,7 @@ pub async fn inside(client: &Client, ranges: &[(i32, i64, i64)]) -> Result<Vec<O
     let ports: Vec<i32> = ranges.iter().map(|range| range.0).collect();
     let earliest = ranges.iter().map(|range| range.1).min().unwrap_or_default();
     let latest = ranges.iter().map(|range| range.2).max().unwrap_or_default();
+    let (readings, with) = source(client, "$1", earliest, latest).await?;
     // The constants let the planner leave out chunks.
     let within = format!("c.time >= {} AND c.time <= {}", moment(earliest), moment(latest));
     let time = |milliseconds: i64| {
@@ -184,11 +188,16 @@ pub async fn inside(client: &Client, ranges: &[(i32, i64, i64)]) -> Result<Vec<O
     };
     let (from, to): (Vec<SystemTime>, Vec<SystemTime>) =
         ranges.iter().map(|(_, from, to)| (time(*from), time(*to))).unzip();
-    let last = reading("l", &format!("{within} AND c.time >= p.from_time AND c.time <= p.to_time"), "DESC");
+    let last = reading(
+        readings,
+        "l",
+        &format!("{within} AND c.time >= p.from_time AND c.time <= p.to_time"),
+        "DESC",
+    );
     let same = "c.time < l.time AND c.epoch = l.epoch";
-    let first = reading("f", &format!("{within} AND c.time >= p.from_time AND {same}"), "ASC");
+    let first = reading(readings, "f", &format!("{within} AND c.time >= p.from_time AND {same}"), "ASC");
     let sql = format!(
-        "SELECT p.place::integer, f.time, l.time, {sent}, {received}
+        "{with} SELECT p.place::integer, f.time, l.time, {sent}, {received}
          FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY
               AS p (id, from_time, to_time, place) {last} {first}
          WHERE l.time IS NOT NULL AND f.time IS NOT NULL",
@@ -209,11 +218,27 @@ pub async fn inside(client: &Client, ranges: &[(i32, i64, i64)]) -> Result<Vec<O
     Ok(counts)
 }
 
+/// Where readings of ports are, which a parameter has, and what to begin the statement with. Of hours that are packed only they are
+/// unpacked once.
+async fn source(client: &Client, ports: &str, from: i64, to: i64) -> Result<(&'static str, String), Error> {
+    let source = Horizons::read(client).await?.source(Kind::IbPorts, from, to);
+    if source == Kind::IbPorts.readings() {
+        return Ok((Kind::IbPorts.readings(), String::new()));
+    }
+    let with = format!(
+        "WITH unpacked AS MATERIALIZED (
+             SELECT port_id, time, epoch, multicast_transmit_packets, multicast_receive_packets FROM {source}
+             WHERE port_id = ANY ({ports}::integer[])
+               AND (multicast_transmit_packets IS NOT NULL OR multicast_receive_packets IS NOT NULL))"
+    );
+    Ok(("unpacked", with))
+}
+
 /// A reading of the port `p.id` that has multicast packets.
-fn reading(name: &str, condition: &str, order: &str) -> String {
+fn reading(readings: &str, name: &str, condition: &str, order: &str) -> String {
     format!(
         "LEFT JOIN LATERAL (
-             SELECT c.time, c.epoch, c.multicast_transmit_packets, c.multicast_receive_packets FROM ib_port_counters c
+             SELECT c.time, c.epoch, c.multicast_transmit_packets, c.multicast_receive_packets FROM {readings} c
              WHERE c.port_id = p.id AND {condition}
                AND (c.multicast_transmit_packets IS NOT NULL OR c.multicast_receive_packets IS NOT NULL)
              ORDER BY c.time {order} LIMIT 1) {name} ON true "

@@ -1,10 +1,11 @@
 //! Hosts: what is in them and what runs there.
 
+use crate::Horizons;
 use crate::time::{At, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::layout::{Kind, moment};
 use tokio_postgres::{Client, Row};
 
 /// A host in a list.
@@ -261,10 +262,11 @@ const PCIE_LOOK_BACK_MS: i64 = 900_000;
 /// # Errors
 /// The database's.
 pub async fn pcie(client: &Client, ports: &[i32], at: i64) -> Result<HashMap<i32, i64>, Error> {
+    let readings = Horizons::read(client).await?.source(Kind::HostPorts, at - PCIE_LOOK_BACK_MS, at);
     let sql = format!(
         "SELECT p.id, c.pcie_bytes_per_second FROM unnest($1::integer[]) AS p (id)
          CROSS JOIN LATERAL (
-             SELECT c.pcie_bytes_per_second FROM host_port_counters c
+             SELECT c.pcie_bytes_per_second FROM {readings} c
              WHERE c.host_port_id = p.id AND c.time > {} AND c.time <= {} AND c.pcie_bytes_per_second IS NOT NULL
              ORDER BY c.time DESC LIMIT 1) c",
         moment(at - PCIE_LOOK_BACK_MS),

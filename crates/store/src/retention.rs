@@ -20,6 +20,10 @@ const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// Readings of ports and NVLinks are rows for so long unless configured: live views and alerts look back an hour at most, and
+/// dashboards read ranges of up to six hours from readings.
+const DEFAULT_ROWS: Duration = Duration::from_secs(6 * 3600);
+
 /// Detail on demand is retained for a day unless configured: long enough for whoever requested it, and short because it is a
 /// hundred times what is stored anyway.
 const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
@@ -44,14 +48,14 @@ impl Default for Retention {
             default: DEFAULT_RAW,
             minutes: DEFAULT_MINUTES,
             detail: DEFAULT_DETAIL,
-            rows: None,
+            rows: Some(DEFAULT_ROWS),
             tables: BTreeMap::new(),
         }
     }
 }
 
 impl Retention {
-    /// The same time for all tables.
+    /// The same time for all tables; readings are rows for as long.
     pub fn for_all(keep: Duration) -> Self {
         Self { default: keep, minutes: keep, detail: keep, rows: None, tables: BTreeMap::new() }
     }
@@ -77,6 +81,11 @@ impl Retention {
     /// For how long readings are rows, if that is not for as long as they are retained.
     pub(crate) fn rows(&self, kind: Kind) -> Option<Duration> {
         self.rows.filter(|rows| *rows < self.of(kind.readings()))
+    }
+
+    /// For how long readings of ports and NVLinks are rows where they are retained longer; `None` for as long as they are.
+    pub fn rows_at_most(&self) -> Option<Duration> {
+        self.rows
     }
 
     /// How long rollups are retained, unless a table has its own time.

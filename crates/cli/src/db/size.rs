@@ -328,7 +328,10 @@ mod tests {
         let ports =
             document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_counters").unwrap();
         assert!((ports["rows_per_second"].as_f64().unwrap() - 4830.0).abs() < 1e-9);
-        assert_eq!(ports["retention_seconds"], 7 * 86_400);
+        assert_eq!(ports["retention_seconds"], 6 * 3600, "rows");
+        let blocks =
+            document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_blocks").unwrap();
+        assert_eq!(blocks["retention_seconds"], 7 * 86_400);
         let sum: u64 =
             document["tables"].as_array().unwrap().iter().map(|t| t["bytes"].as_u64().unwrap()).sum();
         assert!(document["bytes"].as_u64().unwrap().abs_diff(sum) <= 30);
@@ -393,7 +396,7 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("ib_port_counters")).unwrap();
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>()[1..],
-            ["2", "30.0", "MB", "29.3", "MB", "300", "293", "7", "d"]
+            ["2", "30.0", "MB", "29.3", "MB", "300", "293", "6", "h"]
         );
         let document = compared_json(&compared);
         assert_eq!(

@@ -344,19 +344,8 @@ fn saturated(metric: &Metric) -> String {
 
 /// What has all readings of a table in the range of a request: the table, or a function where some are packed only.
 fn source(request: &HistoryQuery<'_>, table: Table) -> String {
-    let is_packed = |kind: &Kind| {
-        request
-            .horizons
-            .packed(*kind)
-            .is_some_and(|(from, until)| request.range.from < until && request.range.to >= from)
-    };
-    match Kind::of(table).filter(is_packed) {
-        Some(kind) => format!(
-            "{}(to_timestamp({}), to_timestamp({}))",
-            kind.readings_between(),
-            seconds(request.range.from),
-            seconds(request.range.to + 1)
-        ),
+    match Kind::of(table) {
+        Some(kind) => request.horizons.source(kind, request.range.from, request.range.to + 1),
         None => table.name().to_owned(),
     }
 }

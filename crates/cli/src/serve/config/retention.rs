@@ -65,7 +65,7 @@ pub struct RetentionConfig {
     pub minutes_seconds: u64,
     /// For detail on demand.
     pub detail_seconds: u64,
-    /// For how long readings of ports are rows before they are packed only; 0 for as long as they are kept.
+    /// For how long readings of ports and NVLinks are rows before they are packed only; 0 for as long as they are kept.
     pub rows_seconds: u64,
     /// By hypertable, in seconds.
     pub table_seconds: BTreeMap<String, u64>,
@@ -78,7 +78,7 @@ impl Default for RetentionConfig {
             default_seconds: usual.of("").as_secs(),
             minutes_seconds: usual.minutes().as_secs(),
             detail_seconds: usual.of("detail_mpi_ops").as_secs(),
-            rows_seconds: 0,
+            rows_seconds: usual.rows_at_most().map_or(0, |rows| rows.as_secs()),
             table_seconds: BTreeMap::new(),
         }
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use throughline_query::nvlink_metrics;
 use throughline_query::time::Grid;
+use throughline_query::{multicast, nodes, nvlink_metrics};
 use throughline_store::move_hours;
 
 /// Everything older is packed only.
@@ -48,6 +48,15 @@ async fn in_sql(client: &Client) -> Vec<String> {
         });
         all.push(lines.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n"));
     }
+    let ports: Vec<i32> = (1..=30).collect();
+    let (begin, at) = ((BEGIN + 4000) * 1000, (BEGIN + 4300) * 1000);
+    let around = multicast::around(client, &ports, begin, at, false).await.unwrap();
+    let ranges: Vec<_> = ports.iter().map(|port| (*port, begin - 600_000, at)).collect();
+    let inside = multicast::inside(client, &ranges).await.unwrap();
+    assert!(around.len() > 10 && inside.iter().flatten().count() > 10, "{around:?} {inside:?}");
+    let pcie = nodes::pcie(client, &[1], at).await.unwrap();
+    assert_eq!(pcie.len(), 1);
+    all.push(format!("{:?}\n{inside:?}\n{pcie:?}", around.into_iter().collect::<BTreeMap<_, _>>()));
     all
 }
 
@@ -90,6 +99,8 @@ async fn seeded() -> Database {
          WHERE port_id % 5 = 0 AND time > to_timestamp({BEGIN} + 4000);
          INSERT INTO host_port_counters (time, epoch, host_port_id, source, symbol_error)
          SELECT to_timestamp({BEGIN} + 3600), 'epoch', 1, 'sysfs', 5 ON CONFLICT DO NOTHING;
+         UPDATE ib_port_counters SET multicast_transmit_packets = transmit_packets / 9, multicast_receive_packets = port_id;
+         UPDATE host_port_counters SET pcie_bytes_per_second = 63015384615;
          UPDATE nvlink_counters SET epoch = to_timestamp({BEGIN} + 2000) WHERE gpu_id = 2 AND time > to_timestamp({BEGIN} + 2000);
          UPDATE nvlink_counters SET replay_errors = '{{1,NULL,2}}' WHERE extract(second FROM time)::integer % 10 = 3;
          UPDATE nvlink_counters SET transmit_bytes = NULL WHERE extract(second FROM time)::integer % 7 = 2;
