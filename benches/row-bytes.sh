@@ -60,6 +60,19 @@ FROM (
         WHEN 4 THEN (step + cell * 13) % 32 ELSE cell * 60000000 + (step * 617 + i) % 1000000 END ORDER BY cell) AS v
     FROM generate_series(1, 5) n, generate_series(1, 10) cell GROUP BY n) columns
 $$;
+-- Forty calls of some milliseconds, of a node's 32 ranks.
+CREATE FUNCTION sampled(step bigint, i bigint) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
+SELECT 40::bit(24) || string_agg((width_of(v)::bit(7) || first::bit(64))::text, '' ORDER BY n)::bit varying
+    || string_agg(column_of(v)::text, '' ORDER BY n)::bit varying
+FROM (
+    SELECT n, min(v) AS first, array_agg(v - least ORDER BY call) AS v
+    FROM (
+        SELECT n, call, v, min(v) OVER (PARTITION BY n) AS least
+        FROM generate_series(1, 40) call, generate_series(1, 6) n, LATERAL (SELECT CASE n WHEN 1 THEN step * 4000 + call * 64
+            WHEN 2 THEN 32 WHEN 3 THEN 32 * (20000000 + (step * 613 + call * 7919 + i * 104729) % 9000000)
+            WHEN 4 THEN 9000000 + (step * 617 + call * 6151 + i) % 3000000 WHEN 5 THEN (step + call * 13) % 32 ELSE 6 END AS v) one) all_calls
+    GROUP BY n) columns
+$$;
 SQL
 port_columns="transmit_data_bytes, receive_data_bytes, transmit_packets, receive_packets, unicast_transmit_packets,
     unicast_receive_packets, multicast_transmit_packets, multicast_receive_packets, transmit_wait, symbol_error,
@@ -144,10 +157,8 @@ fill mpi_pvars 500 "time, job_id, rank, name, element, source, variable_class, v
     'unexpected_recvq_length', i % 5, 'mpi_t', 'level', step * 0.5"
 # Four calls a second, ten seconds in a row.
 rows=$((rows / 5))
-fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_class_bytes, cell, group_size, members, calls, ranks,
-    elapsed_nanoseconds, least_nanoseconds, least_ranks, levels" "t, i / 50, i, 1234567890123456789, 'allreduce', 1024,
-    987654321987654321, 128, '0-127', links(step, i, 1, 40), array_fill(32::bigint, ARRAY[40]), links(step, i, 2, 40),
-    links(step, i, 3, 40), array_fill(17::bigint, ARRAY[40]), array_fill(3::bigint, ARRAY[40])"
+fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_class_bytes, cell, group_size, members, packed" "t, i / 50, i,
+    1234567890123456789, 'allreduce', 1024, 987654321987654321, 128, '0-127', sampled(step, i)"
 rows=$((rows * 5))
 fill self_stats 1000 "time, instance, source, name, value" "t, 'node' || i / 40, 'delivery',
     'spool_' || (ARRAY['bytes', 'entries', 'dropped_records', 'errors'])[1 + i % 4] || i % 40, step * 17.5"

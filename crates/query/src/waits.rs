@@ -10,8 +10,8 @@ use futures::TryStreamExt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use throughline_api::waits as api;
-use throughline_store::Error;
 use throughline_store::layout::moment;
+use throughline_store::{Error, SampledCall, SampledCalls};
 use throughline_waits::{
     Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,
 };
@@ -163,10 +163,12 @@ async fn samples(
             ..NodeSample::default()
         };
         members.entry(one.group).or_insert_with(|| row.get(6));
-        let columns: Vec<Vec<i64>> = (7..13).map(|column| row.get(column)).collect();
-        let length = columns.iter().map(Vec::len).min().unwrap_or_default();
-        all.extend((0..length).map(|at| {
-            let figure = |column: usize| columns[column][at];
+        let figures = match row.get::<_, Option<SampledCalls>>(13) {
+            Some(packed) => packed.0,
+            None => of_arrays(&row),
+        };
+        all.extend(figures.into_iter().map(|figures: SampledCall| {
+            let figure = |column: usize| figures[column];
             #[allow(clippy::cast_possible_truncation)] // at most 40
             let level = figure(5).clamp(0, 40) as i32;
             NodeSample {
@@ -183,11 +185,19 @@ async fn samples(
     Ok((all, members))
 }
 
+/// Calls of a row as an earlier version wrote it.
+fn of_arrays(row: &Row) -> Vec<SampledCall> {
+    let columns: [Vec<i64>; 6] =
+        std::array::from_fn(|at| row.get::<_, Option<Vec<i64>>>(7 + at).unwrap_or_default());
+    let length = columns.iter().map(Vec::len).min().unwrap_or_default();
+    (0..length).map(|call| std::array::from_fn(|at| columns[at][call])).collect()
+}
+
 /// All seconds of a short job; of a long one windows of it, and how many each stands for. Records are made at whole seconds, by all
 /// nodes at once.
 async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
     const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
-                           m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels";
+                           m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels, m.packed";
     let at = now(client).await?;
     let from = job.start.unwrap_or(job.first_seen).div_euclid(1000) * 1000;
     let to = job.end.map_or(at, |end| end.min(at)) + 2000;

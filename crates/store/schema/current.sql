@@ -1,4 +1,4 @@
--- The schema of version 46, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 47, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1696,17 +1696,20 @@ CREATE TABLE mpi_sampled_calls (
     -- World ranks of the members, for people: FIRST-LAST:DISTANCE, the first runs of many.
     members text NOT NULL,
     -- Running number of each call among those of the row's members, operation, size class and cell.
-    calls bigint[] NOT NULL,
+    calls bigint[],
     -- Of each call: the node's ranks that sampled it.
-    ranks bigint[] NOT NULL,
+    ranks bigint[],
     -- Of each call: time in it, summed over these ranks.
-    elapsed_nanoseconds bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[],
     -- Of each call: time of the rank with the least.
-    least_nanoseconds bigint[] NOT NULL,
+    least_nanoseconds bigint[],
     -- Of each call: that rank, in MPI_COMM_WORLD.
-    least_ranks bigint[] NOT NULL,
+    least_ranks bigint[],
     -- Of each call: it stands for 2^level calls.
-    levels bigint[] NOT NULL,
+    levels bigint[],
+    -- The calls, bit-packed: mpi_packed_calls(packed) has a row for each. NULL in rows of an earlier version, which
+    -- have arrays: element n of each is of the same call.
+    packed bit varying,
     PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell)
 );
 SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '01:00:00'));
@@ -3820,6 +3823,29 @@ AS $$
 $$;
 COMMENT ON FUNCTION mpi_packed_round IS
     'What an interval brought of a cell of a row of mpi_node_rows, given its rounds and the number of the cell: ranks that called it, 0: none, and those with the least and the most time in it.';
+
+-- The form is that of crates/store/src/sampled_calls.rs; as in mpi_packed_cells.
+CREATE OR REPLACE FUNCTION mpi_packed_calls(packed bit varying)
+RETURNS TABLE (
+    call bigint, ranks bigint, elapsed_nanoseconds bigint, least_nanoseconds bigint, least_rank bigint, level bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 40
+AS $$
+    SELECT p.first[1] + substring(p.bits, 451 + n * p.w[1], p.w[1])::bigint,
+           p.first[2] + substring(p.bits, 451 + p.count * p.w[1] + n * p.w[2], p.w[2])::bigint,
+           p.first[3] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2]) + n * p.w[3], p.w[3])::bigint,
+           p.first[4] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3]) + n * p.w[4], p.w[4])::bigint,
+           p.first[5] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3] + p.w[4]) + n * p.w[5], p.w[5])::bigint,
+           p.first[6] + substring(
+               p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3] + p.w[4] + p.w[5]) + n * p.w[6], p.w[6])::bigint
+    FROM (
+        SELECT bits, substring(bits, 1, 24)::integer AS count,
+               ARRAY(SELECT substring(bits, 25 + 71 * c, 7)::integer FROM generate_series(0, 5) c ORDER BY c) AS w,
+               ARRAY(SELECT substring(bits, 32 + 71 * c, 64)::bigint FROM generate_series(0, 5) c ORDER BY c) AS first
+        FROM (SELECT packed || B'' AS bits OFFSET 0) whole OFFSET 0) p
+    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
+$$;
+COMMENT ON FUNCTION mpi_packed_calls IS
+    'The calls of a row of mpi_sampled_calls that are bit-packed, a row for each. None where the row has arrays.';
 
 -- A row has all cells of a rank, in arrays or bit-packed: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away.

@@ -34,6 +34,12 @@ impl BitString {
         }
     }
 
+    /// Adds what the database has of it: how many bits, and these.
+    pub fn put(&self, bytes: &mut BytesMut) {
+        bytes.put_i32(length_of(self.bits));
+        bytes.put_slice(&self.bytes);
+    }
+
     /// How many bits it has.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -134,11 +140,10 @@ impl RowBuffer {
         self.bytes.put_slice(value);
     }
 
-    /// A `bit varying`: how many bits, and these.
+    /// A `bit varying`.
     pub fn bits(&mut self, value: &BitString) {
         self.field(length_of(4 + value.bytes.len()));
-        self.bytes.put_i32(length_of(value.bits));
-        self.bytes.put_slice(&value.bytes);
+        value.put(&mut self.bytes);
     }
 
     pub fn optional_text(&mut self, value: Option<&str>) {

@@ -242,7 +242,7 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("mpi_regions", NONE, |_| 186.0).assuming("programs without annotations"),
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
     readings("mpi_traffic", NONE, |_| 256.0).assuming(NO_OLD_AGENTS),
-    readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 2211.0)
+    readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 640.0)
         .assuming("a node has one set of samples, of four calls a second"),
     readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 400.0)
         .assuming("a rank has 10 cells and runs for hours"),

@@ -37,6 +37,7 @@ mod report_posts;
 mod retention;
 mod rollup_kind;
 mod rollups;
+mod sampled_calls;
 mod schema;
 mod session;
 mod size;
@@ -72,6 +73,7 @@ pub use report_posts::{
 };
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use rollups::{RollupsMade, make_rollups};
+pub use sampled_calls::{SampledCall, SampledCalls};
 pub use schema::schema_text;
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{

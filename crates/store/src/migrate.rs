@@ -160,6 +160,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "nvlink_hours",
         sql: include_str!("../migrations/V046__nvlink_hours.sql"),
     },
+    Migration {
+        version: 47,
+        name: "packed_calls",
+        sql: include_str!("../migrations/V047__packed_calls.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

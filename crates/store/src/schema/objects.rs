@@ -121,6 +121,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("mpi_bin_cells"),
     function!("mpi_packed_cells"),
     function!("mpi_packed_round"),
+    function!("mpi_packed_calls"),
     function!("mpi_rank_row_cells"),
     function!("mpi_op_newest"),
     function!("mpi_op_cells"),

@@ -236,16 +236,7 @@ pub(super) static TABLES: [TableSpec; 31] = [
         name: "mpi_sampled_calls",
         before: &["time", "job_id", "node_id", "comm_group", "operation", "size_class_bytes", "cell"],
         metrics: None,
-        after: &[
-            "group_size",
-            "members",
-            "calls",
-            "ranks",
-            "elapsed_nanoseconds",
-            "least_nanoseconds",
-            "least_ranks",
-            "levels",
-        ],
+        after: &["group_size", "members", "packed"],
     },
     TableSpec {
         name: "mpi_region_paths",

@@ -9,6 +9,7 @@ use super::rows::{
     MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
 };
 use crate::copy::RowBuffer;
+use crate::sampled_calls::{self, SampledCall};
 
 /// What rows of a rank, or of a job on a node, begin with.
 pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
@@ -228,18 +229,17 @@ impl Rows {
             row.int8(sampled.cell);
             row.int4(size);
             row.text(&sampled.members);
-            let figures: [fn(&MpiSampledCall) -> u64; 6] = [
-                |call| call.call,
-                |call| call.ranks.into(),
-                |call| call.elapsed_nanoseconds,
-                |call| call.least_nanoseconds,
-                |call| call.least_rank.into(),
-                |call| call.level.into(),
-            ];
-            for figure in figures {
-                let all: Vec<_> = sampled.calls.iter().map(|call| Some(stored(figure(call)))).collect();
-                row.int8_array(&all);
-            }
+            let call = |call: &MpiSampledCall| -> SampledCall {
+                [
+                    stored(call.call),
+                    call.ranks.into(),
+                    stored(call.elapsed_nanoseconds),
+                    stored(call.least_nanoseconds),
+                    call.least_rank.into(),
+                    call.level.into(),
+                ]
+            };
+            row.bits(&sampled_calls::pack(&sampled.calls.iter().map(call).collect::<Vec<_>>()));
         }
         Ok(())
     }

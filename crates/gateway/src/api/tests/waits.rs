@@ -54,12 +54,23 @@ fn together(batches: Vec<Batch>) -> Vec<Batch> {
 
 #[tokio::test]
 async fn a_slow_rank_is_what_others_wait_for() {
-    check_slow_rank(1).await;
-    check_slow_rank(10).await;
+    check_slow_rank(1, false).await;
+    check_slow_rank(10, false).await;
+    check_slow_rank(10, true).await;
 }
 
-/// With records of so many seconds.
-async fn check_slow_rank(seconds: i64) {
+/// Sampled calls in the form that they had before they were bits.
+const AS_ARRAYS: &str = "
+    UPDATE mpi_sampled_calls m SET calls = a.calls, ranks = a.ranks, elapsed_nanoseconds = a.elapsed, least_nanoseconds = a.least,
+        least_ranks = a.least_ranks, levels = a.levels, packed = NULL
+    FROM (SELECT r.node_id, r.time, array_agg(p.call) AS calls, array_agg(p.ranks) AS ranks,
+              array_agg(p.elapsed_nanoseconds) AS elapsed, array_agg(p.least_nanoseconds) AS least,
+              array_agg(p.least_rank) AS least_ranks, array_agg(p.level) AS levels
+          FROM mpi_sampled_calls r CROSS JOIN LATERAL mpi_packed_calls(r.packed) p GROUP BY r.node_id, r.time) a
+    WHERE (m.node_id, m.time) = (a.node_id, a.time)";
+
+/// With records of so many seconds, or with such of an earlier version.
+async fn check_slow_rank(seconds: i64, are_arrays: bool) {
     let database = seed::fabric().await;
     let run = Run { number: 7, user: "ada", start: 10, end: Some(80), hosts: vec!["n2", "n10"] };
     // Ranks 0 to 2 spend 100 ms in each call, rank 3 spends 1 ms.
@@ -78,6 +89,10 @@ async fn check_slow_rank(seconds: i64) {
     }
     batches.extend(if seconds == 1 { samples } else { together(samples) });
     seed::write(&database, 3, batches).await;
+    if are_arrays {
+        let changed = database.connect().await.unwrap().execute(AS_ARRAYS, &[]).await.unwrap();
+        assert_eq!(changed, 2 * CALLS / seconds.unsigned_abs());
+    }
     let router = api_on(database);
     let waits = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
     let near = |value: &Value, expected: f64| {
