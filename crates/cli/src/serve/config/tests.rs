@@ -51,6 +51,10 @@ fn the_example_names_every_key_with_its_default() {
             token_file: None,
             proxy: None,
             thresholds: ThresholdsConfig::default(),
+            promql_url: None,
+            promql_ca_file: None,
+            promql_token_file: None,
+            promql_headers: BTreeMap::new(),
             ..all.query.clone()
         },
         export: ExportConfig::default(),
@@ -64,6 +68,8 @@ fn the_example_names_every_key_with_its_default() {
     assert!(all.database.direct_url.is_some() && all.database.read_url.is_some());
     assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
     assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
+    assert!(all.query.promql_url.is_some() && all.query.promql_ca_file.is_some());
+    assert!(all.query.promql_token_file.is_some() && all.query.promql_headers.len() == 1);
     let shown = all.query.thresholds.thresholds().unwrap();
     let usual = ThresholdsConfig::default().thresholds().unwrap();
     assert_eq!(
