@@ -160,8 +160,20 @@ rows=$((rows / 5))
 fill mpi_sampled_calls 500 "time, job_id, node_id, comm_group, operation, size_class_bytes, cell, group_size, members, packed" "t, i / 50, i,
     1234567890123456789, 'allreduce', 1024, 987654321987654321, 128, '0-127', sampled(step, i)"
 rows=$((rows * 5))
-fill self_stats 1000 "time, instance, source, name, value" "t, 'node' || i / 40, 'delivery',
-    'spool_' || (ARRAY['bytes', 'entries', 'dropped_records', 'errors'])[1 + i % 4] || i % 40, step * 17.5"
+# Self-metrics of a daemon: those that changed, and all with the totals of MPI.
+for count in 9 75; do
+    all=$rows rows=$((rows < 60000 ? rows : 60000))
+    $psql -q -c "TRUNCATE self_stat_rows"
+    fill self_stat_rows 500 "time, instance, sources, names, readings" "t, 'node' || i,
+        (SELECT array_agg((ARRAY['delivery', 'spool', 'mpi', 'allreduce', 'sysfs', 'recorder'])[1 + n % 6] ORDER BY n)
+         FROM generate_series(1, $count) n),
+        (SELECT array_agg((ARRAY['delivered_entries', 'dropped_records', 'rejected_records', 'mpi_elapsed_seconds', 'records',
+         'source_up'])[1 + n % 6] ORDER BY n) FROM generate_series(1, $count) n),
+        (SELECT array_agg(step * 17.5 + n) FROM generate_series(1, $count) n)"
+    rows=$all
+    $psql -qtA -c "SELECT 'self_stat_rows of $count values', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
+        / (SELECT count(*) FROM self_stat_rows), 1) FROM timescaledb_information.chunks WHERE hypertable_name = 'self_stat_rows'" -F ' '
+done
 fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds, rounds, first_time" "t, 'node' || i, 'sysfs', 1, 1, 0,
     0.001, 30, t - INTERVAL '29 seconds'"
 fill ib_port_minutes 500 "time, port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
@@ -186,5 +198,5 @@ SELECT c.hypertable_name, round(sum(pg_total_relation_size(p.oid)) / sum(p.reltu
 FROM timescaledb_information.chunks c
 JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
 WHERE p.reltuples > 5000 AND c.hypertable_name NOT LIKE 'nvlink%'
-    AND c.hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic') GROUP BY 1 ORDER BY 1;
+    AND c.hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic', 'self_stat_rows') GROUP BY 1 ORDER BY 1;
 SQL

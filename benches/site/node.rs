@@ -1,11 +1,14 @@
 //! One node: its inventory, and what its agent sends each second.
 
 use super::cluster::Cluster;
-use super::ranks::{Ranks, SECOND};
+use super::ranks::{Ranks, SAMPLED, SECOND};
 use crate::load::{HOST_PORT_METRICS, Load, NVLINK_METRICS, mix, record};
 use std::time::Duration;
 use throughline_agent::rounds::Rounds;
-use throughline_sample::catalogue::{PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES};
+use throughline_sample::catalogue::{
+    MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LEAST_SECONDS, MPI_RECEIVED_BYTES, MPI_WAIT_SECONDS,
+    Metric, PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES,
+};
 use throughline_sample::wire::{
     Batch, Coverage, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, HostPortSample, LinkValues,
     NodeInfo, RowRules, SelfStat,
@@ -18,9 +21,20 @@ const LINK_RATE: u64 = 25_781_250_000;
 /// Default interval of an agent's sources.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Metrics of an agent about itself, counted on one: all of them once a minute, and those that change each ten seconds.
+/// Metrics of an agent about itself, counted on one: all of them once a minute, and those that change half a minute later.
 const OWN: u64 = 45;
 const OWN_CHANGING: u64 = 9;
+
+/// And those of its totals of MPI, which change all the time: of each operation.
+const MPI_TOTALS: [&Metric; 6] = [
+    &MPI_CALLS,
+    &MPI_BYTES,
+    &MPI_ELAPSED_SECONDS,
+    &MPI_WAIT_SECONDS,
+    &MPI_RECEIVED_BYTES,
+    &MPI_LEAST_SECONDS,
+];
+const MPI_OPERATIONS: [&str; 5] = ["allreduce", "isend", "irecv", "waitall", "bcast"];
 
 /// Node GUIDs of adapters.
 pub fn adapter_guid(node: u64, adapter: u32) -> u64 {
@@ -146,7 +160,9 @@ impl Node {
         if is_push {
             self.ranks.push(time, now, &mut batch);
         }
-        batch.mpi_sampled_calls.push(self.ranks.sampled(time));
+        if ((time / SECOND).unsigned_abs() + self.number).is_multiple_of(SAMPLED) {
+            batch.mpi_sampled_calls.push(self.ranks.sampled(time));
+        }
         self.self_stats(time, &mut batch);
         self.sign(&mut batch);
         batch
@@ -168,15 +184,25 @@ impl Node {
         let second = (time / SECOND).unsigned_abs() + self.number;
         let count = match second {
             second if second.is_multiple_of(60) => OWN,
-            second if second.is_multiple_of(10) => OWN_CHANGING,
-            _ => 0,
+            second if second.is_multiple_of(30) => OWN_CHANGING,
+            _ => return,
         };
+        // A clock that a time daemon keeps.
+        batch.clock_error_nanoseconds = Some(20_000);
         batch.self_stats.extend((0..count).map(|number| SelfStat {
             time,
             source: ["delivery", "spool", "mpi", "sysfs"][usize::try_from(number % 4).unwrap_or(0)].into(),
             name: format!("records_{number}"),
             value: (second * (number + 1)) as f64,
         }));
+        for operation in MPI_OPERATIONS {
+            batch.self_stats.extend(MPI_TOTALS.map(|metric| SelfStat {
+                time,
+                source: operation.into(),
+                name: metric.figure_name(),
+                value: (second * 1000) as f64,
+            }));
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use throughline_sample::wire::{
 
 /// Default intervals of the agent: `[mpi] fold_seconds`, `rank_seconds` and `rank_later_seconds`.
 const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND };
+/// Seconds from one report of sampled calls to the next.
+pub const SAMPLED: u64 = 10;
 /// In nanoseconds.
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -217,7 +219,7 @@ impl Ranks {
         })
     }
 
-    /// Calls that ranks sampled in the second before this time.
+    /// Calls that ranks sampled in the [`SAMPLED`] seconds before this time, four in each.
     pub fn sampled(&mut self, time: i64) -> MpiSampledCalls {
         let call = |number: u64| MpiSampledCall {
             call: number,
@@ -227,8 +229,8 @@ impl Ranks {
             least_rank: self.first + u32::try_from(mix(number) % u64::from(self.count)).unwrap_or(0),
             level: 6,
         };
-        let calls = (self.samples..self.samples + 4).map(call).collect();
-        self.samples += 4;
+        let calls = (self.samples..self.samples + 4 * SAMPLED).map(call).collect();
+        self.samples += 4 * SAMPLED;
         MpiSampledCalls {
             time,
             job_key: self.job_key.clone(),

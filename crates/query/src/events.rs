@@ -139,27 +139,19 @@ const SOURCES: &str = "
             SELECT source, instance FROM coverage c
             WHERE (c.source, c.instance) > (p.source, p.instance) AND c.time > now() - INTERVAL '1 day'
             ORDER BY c.source, c.instance LIMIT 1) n
-    ), reported (source, instance) AS (
-        (SELECT source, instance FROM self_stats
-         WHERE name = 'source_up' AND time > now() - INTERVAL '2 minutes' ORDER BY source, instance LIMIT 1)
-        UNION ALL SELECT n.source, n.instance FROM reported p CROSS JOIN LATERAL (
-            SELECT source, instance FROM self_stats s
-            WHERE s.name = 'source_up' AND (s.source, s.instance) > (p.source, p.instance)
-              AND s.time > now() - INTERVAL '2 minutes'
-            ORDER BY s.source, s.instance LIMIT 1) n
+    ), reported (source, instance, value) AS (
+        SELECT DISTINCT ON (source, instance) source, instance, value FROM self_stats
+        WHERE name = 'source_up' AND time > now() - INTERVAL '2 minutes'
+        ORDER BY source, instance, time DESC
     )
     SELECT a.source, a.instance, c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
            c.failed
-    FROM (SELECT * FROM rounds UNION SELECT * FROM reported) a
+    FROM (SELECT * FROM rounds UNION SELECT source, instance FROM reported) a
     LEFT JOIN LATERAL (
         SELECT time, expected, read, failed FROM coverage c
         WHERE c.source = a.source AND c.instance = a.instance AND c.time > now() - INTERVAL '1 day'
         ORDER BY c.time DESC LIMIT 1) c ON true
-    LEFT JOIN LATERAL (
-        SELECT value FROM self_stats s
-        WHERE s.name = 'source_up' AND s.source = a.source AND s.instance = a.instance
-          AND s.time > now() - INTERVAL '2 minutes'
-        ORDER BY s.time DESC LIMIT 1) u ON true
+    LEFT JOIN reported u ON u.source = a.source AND u.instance = a.instance
     ORDER BY a.source, a.instance";
 
 /// All sources that reported anything within a day.

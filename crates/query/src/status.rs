@@ -83,12 +83,8 @@ const SOURCES: &str = "
             SELECT time AS newest FROM coverage
             WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
             ORDER BY time DESC LIMIT 1) c ON true
-        LEFT JOIN LATERAL (
-            SELECT time AS reported FROM self_stats
-            WHERE name = 'source_up' AND source = s.source AND instance = o.origin
-              AND time > now() - INTERVAL '1 day'
-            ORDER BY time DESC LIMIT 1) f ON true
-        WHERE c.newest IS NOT NULL OR f.reported IS NOT NULL
+        LEFT JOIN LATERAL self_stat_newest('source_up', s.source, o.origin, now() - INTERVAL '1 day') f ON true
+        WHERE c.newest IS NOT NULL OR f.time IS NOT NULL
     ) all_rows
     GROUP BY source, origin";
 
@@ -105,11 +101,7 @@ const DELIVERY: &str = "
     SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
     FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM subnet) o
     CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
-    CROSS JOIN LATERAL (
-        SELECT value, time FROM self_stats
-        WHERE name = m.name AND source = m.source AND instance = o.instance
-          AND time > now() - INTERVAL '1 day'
-        ORDER BY time DESC LIMIT 1) s";
+    CROSS JOIN LATERAL self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
 
 /// Why sources do not deliver, as each one reported last; daemons repeat it each hour.
 const REASONS: &str = "

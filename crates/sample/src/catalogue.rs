@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 39] = [
+pub const HYPERTABLES: [&str; 40] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -312,7 +312,8 @@ pub const HYPERTABLES: [&str; 39] = [
     "mpi_clock",
     "events",
     "coverage",
-    "self_stats",
+    "self_stat_values",
+    "self_stat_rows",
     "ib_port_minutes",
     "host_port_minutes",
     "nvlink_minutes",

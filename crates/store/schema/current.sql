@@ -1,4 +1,4 @@
--- The schema of version 47, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 48, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -2013,8 +2013,30 @@ CREATE TABLE schema_objects (
     CHECK ((kind = ANY (ARRAY['function'::text, 'view'::text])))
 );
 
--- Figures about Throughline itself; the names are those of the catalogue.
-CREATE TABLE self_stats (
+-- Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view
+-- self_stats has a row for each value.
+CREATE TABLE self_stat_rows (
+    time timestamptz NOT NULL,
+    instance text NOT NULL,
+    sources text[] NOT NULL,
+    -- As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.
+    names text[] NOT NULL,
+    readings double precision[] NOT NULL
+);
+CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
+SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
+
+-- Which values self_stat_rows has or had of which daemon.
+CREATE TABLE self_stat_series (
+    name text NOT NULL,
+    source text NOT NULL,
+    instance text NOT NULL,
+    PRIMARY KEY (name, source, instance)
+);
+
+-- Figures about Throughline itself, a row for each value: those that earlier versions stored. The view self_stats has
+-- them with self_stat_rows.
+CREATE TABLE self_stat_values (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     source text NOT NULL,
@@ -2022,7 +2044,7 @@ CREATE TABLE self_stats (
     value double precision NOT NULL,
     PRIMARY KEY (name, source, instance, "time")
 );
-SELECT create_hypertable('self_stats', by_range('time', INTERVAL '1 day'));
+SELECT create_hypertable('self_stat_values', by_range('time', INTERVAL '1 day'));
 
 -- InfiniBand subnets by their prefix.
 CREATE TABLE subnet (
@@ -4659,6 +4681,42 @@ $$;
 COMMENT ON FUNCTION coverage_rounds IS
     'Each round of each source in a range of time, also where a row of coverage stands for several: these are as far apart as they '
     'were on average, and each took as long as the slowest.';
+
+CREATE OR REPLACE VIEW self_stats AS
+SELECT time, instance, source, name, value
+FROM self_stat_values
+UNION ALL
+SELECT r.time, r.instance, v.source, v.name, v.value
+FROM self_stat_rows r
+CROSS JOIN LATERAL unnest(r.sources, r.names, r.readings) v (source, name, value);
+COMMENT ON VIEW self_stats IS
+    'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
+
+CREATE OR REPLACE FUNCTION self_stat_newest(
+    of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE ("time" timestamptz, value double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT n.time, n.value
+    FROM (
+        (SELECT v.time, v.value FROM self_stat_values v
+         WHERE v.name = of_name AND v.source = of_source AND v.instance = of_instance AND v.time > since AND v.time <= until
+         ORDER BY v.time DESC LIMIT 1)
+        UNION ALL
+        -- Most daemons do not have most series: that is one step, and not a look into each row.
+        SELECT x.time, x.value
+        FROM self_stat_series s
+        CROSS JOIN LATERAL (
+            SELECT r.time, e.value
+            FROM self_stat_rows r
+            CROSS JOIN LATERAL unnest(r.sources, r.names, r.readings) e (source, name, value)
+            WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
+            ORDER BY r.time DESC LIMIT 1) x
+        WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance) n
+    ORDER BY n.time DESC LIMIT 1
+$$;
+COMMENT ON FUNCTION self_stat_newest IS
+    'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';
 
 CREATE OR REPLACE VIEW rejected_records AS
 SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,

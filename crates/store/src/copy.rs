@@ -12,6 +12,7 @@ const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 const INT8_OID: u32 = 20;
 const INT4_OID: u32 = 23;
 const TEXT_OID: u32 = 25;
+const FLOAT8_OID: u32 = 701;
 
 /// A `bit varying` that grows.
 #[derive(Debug, Default)]
@@ -179,6 +180,14 @@ impl RowBuffer {
                 }
                 None => self.bytes.put_i32(-1),
             }
+        }
+    }
+
+    pub fn float8_array(&mut self, values: &[f64]) {
+        self.array_header(FLOAT8_OID, values.len(), 12 * values.len());
+        for value in values {
+            self.bytes.put_i32(8);
+            self.bytes.put_f64(*value);
         }
     }
 

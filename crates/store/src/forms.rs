@@ -159,9 +159,14 @@ const WINDOW_SECONDS: f64 = 10.0;
 /// Seconds from one row of rounds of a source to the next, while nothing changes: throughline-agent's `rounds`.
 const ROUNDS_SECONDS: f64 = 30.0;
 
-/// Rows a second of an agent about itself, counted on one without adapters and GPUs: 45 metrics once a minute, and 9 that change
-/// half a minute later.
-const OWN_ROWS: f64 = 0.9;
+/// Seconds from one row of an agent about itself to the next: all of its metrics, or half a minute later those that changed.
+const OWN_SECONDS: f64 = 30.0;
+
+/// Values in such a row on average, of those of an agent without adapters and GPUs, of which 45 and 9 were counted.
+const OWN_VALUES: f64 = 27.0;
+
+/// And of the totals of MPI: six of each of five operations.
+const MPI_TOTALS: f64 = 30.0;
 
 /// Bytes of a sample in the tables of blocks, with rows and index: `benches/minutes.sh` with bursty ports at 1 s
 /// (docs/BENCHMARKS.md).
@@ -181,6 +186,11 @@ const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
 /// Bytes of a row of peers, of which those of 4 and of 128 were measured.
 const fn by_peers(with_4: f64, with_128: f64, peers: f64) -> f64 {
     with_4 + (with_128 - with_4) / 124.0 * (peers - 4.0)
+}
+
+/// Bytes of a row of self-metrics, of which those of 9 and of 75 values were measured.
+const fn by_values(with_9: f64, with_75: f64, values: f64) -> f64 {
+    with_9 + (with_75 - with_9) / 66.0 * (values - 9.0)
 }
 
 /// Peers in a row of traffic of a node's ranks.
@@ -268,9 +278,18 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     )
     .chunks_of(24)
     .assuming("one source of a node and one fabric, of which all can be read"),
-    readings("self_stats", |s| s.nodes() * OWN_ROWS, |_| 171.0)
-        .chunks_of(24)
-        .assuming("45 metrics of an agent about itself, of which 9 change"),
+    TableForm {
+        keep: Keep::With("self_stat_rows"),
+        ..readings("self_stat_values", NONE, |_| 171.0)
+            .chunks_of(24)
+            .assuming("rows of earlier versions only")
+    },
+    readings(
+        "self_stat_rows",
+        |s| s.nodes() / OWN_SECONDS,
+        |s| by_values(522.0, 2088.0, OWN_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
+    )
+    .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations"),
     readings("ib_port_minutes", |s| s.ports() / 60.0, |_| 195.0).minutes(),
     readings("host_port_minutes", |s| s.host_ports() / 60.0, |_| 186.0).minutes(),
     readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),

@@ -165,6 +165,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "packed_calls",
         sql: include_str!("../migrations/V047__packed_calls.sql"),
     },
+    Migration {
+        version: 48,
+        name: "self_stat_rows",
+        sql: include_str!("../migrations/V048__self_stat_rows.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -98,6 +98,8 @@ impl Retention {
     /// # Errors
     /// The table is no hypertable of ours; the message lists those that are.
     pub fn set(&mut self, table: &str, keep: Duration) -> Result<(), String> {
+        // Its name while it had a row for each value.
+        let table = if table == "self_stats" { "self_stat_rows" } else { table };
         if !HYPERTABLES.contains(&table) {
             return Err(format!(
                 "unknown table '{table}': retention can be set for {}",
@@ -111,7 +113,7 @@ impl Retention {
     /// For how long all readings are rows: those of some tables longer.
     pub fn readings(&self) -> Duration {
         let tables = Kind::ALL.map(|kind| self.rows(kind).unwrap_or_else(|| self.of(kind.readings())));
-        tables.into_iter().chain([self.of("self_stats")]).min().unwrap_or(self.default)
+        tables.into_iter().chain([self.of("self_stat_rows")]).min().unwrap_or(self.default)
     }
 
     /// How long a table's rows are retained.

@@ -36,6 +36,7 @@ mod rows;
 mod rows_detail;
 mod rows_mpi;
 mod rows_trace;
+mod stat_series;
 mod statements;
 mod switch_routing;
 mod work;
@@ -59,6 +60,7 @@ use keys::Keys;
 use ledger::{Ledger, Place};
 use row_rules::KnownRules;
 use rows::{Rows, TABLES, now_nanoseconds};
+use stat_series::KnownSeries;
 use work::{ReportLimit, Work};
 
 /// How long one call may take before its connection is given up. A batch takes milliseconds; a server that needs a
@@ -97,6 +99,7 @@ struct Session {
     claims: Claims,
     chunks: Chunks,
     row_rules: KnownRules,
+    stat_series: KnownSeries,
     statements: statements::Statements,
     statement_limit: Duration,
     /// Limits of time hold in a session, and behind a pooler in each transaction only.
@@ -227,6 +230,7 @@ impl Session {
             claims: Claims::default(),
             chunks: Chunks::default(),
             row_rules: KnownRules::default(),
+            stat_series: KnownSeries::default(),
             statements: statements::Statements::default(),
             deferred: HashSet::new(),
             statement_limit,
@@ -307,7 +311,9 @@ impl Session {
         self.claims.load(&self.client, entries, &self.keys).await?;
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
-        let Self { client, keys, claims, chunks, row_rules, statements, deferred, reports, .. } = self;
+        let Self {
+            client, keys, claims, chunks, row_rules, stat_series, statements, deferred, reports, ..
+        } = self;
         let (is_pooled, statement_limit) = (&self.is_pooled, &self.statement_limit);
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
@@ -392,6 +398,8 @@ impl Session {
             work.written.iter().map(Cow::as_ref).filter(|batch| batch.detail.is_none()).collect();
         let new_rules = row_rules.changed(&written);
         new_rules.write(&transaction).await?;
+        let new_series = stat_series.changed(&written);
+        new_series.write(&transaction).await?;
         // Last, behind every wait for other writers: upkeep waits for whoever got so far.
         late_arrivals::note(&transaction, &written, keys, row_rules).await?;
         ledger.write(&transaction).await?;
@@ -399,6 +407,7 @@ impl Session {
         claims.committed();
         chunks.committed(work.chunks);
         row_rules.committed(new_rules);
+        stat_series.committed(new_series);
         reports.committed(due);
         Ok(work.outcome)
     }

@@ -3,7 +3,8 @@
 use throughline_sample::catalogue::HYPERTABLES;
 
 /// Views of hypertables that have every row.
-const UNBOUNDED: [&str; 9] = [
+const UNBOUNDED: [&str; 10] = [
+    "self_stats",
     "ib_port_minutes_named",
     "host_port_minutes_named",
     "nvlink_link_minutes",

@@ -43,7 +43,7 @@ async fn attack_07_regexes_are_bounded_and_others_are_answered() {
     let database = testing::database().await;
     let writer = database.connect().await.unwrap();
     // Values that an expression takes long to be held against.
-    let metrics = "INSERT INTO self_stats (time, instance, source, name, value) \
+    let metrics = "INSERT INTO self_stat_values (time, instance, source, name, value) \
                    SELECT now(), 'n' || n, repeat('ab', 100) || n, 'records', n FROM generate_series(1, 2000) n";
     writer.execute(metrics, &[]).await.unwrap();
     let site = Arc::new(Site::new(database, Default::default(), Access::default()).await);

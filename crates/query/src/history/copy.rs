@@ -372,19 +372,24 @@ fn column(keys: &Keys, (table, source): (Table, &str), expression: &str, range: 
 
 fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     let mut places = HashMap::with_capacity(round.len());
-    let mut values = String::new();
+    let (mut values, mut instances) = (String::new(), BTreeSet::new());
     for (place, series) in round.iter().enumerate() {
         if let Known::Figures { instance, source } = &series.known {
+            instances.insert(quoted(instance));
             // A round has fewer than 2^31 series.
             places.insert((place as i32, 0), place);
             let comma = if values.is_empty() { "" } else { "," };
             _ = write!(values, "{comma}({place},{},{})", quoted(instance), quoted(source));
         }
     }
+    let instances: Vec<String> = instances.into_iter().collect();
+    // Rows of arrays are found by their instance: a join alone would read those of all.
     let sql = format!(
         "SELECT v.place::integer, time, value FROM (VALUES {values}) AS v (place, instance, source) \
-         JOIN self_stats s ON s.instance = v.instance AND s.source = v.source WHERE name = {} AND {}",
+         JOIN self_stats s ON s.instance = v.instance AND s.source = v.source \
+         WHERE name = {} AND s.instance = ANY (ARRAY[{}]::text[]) AND {}",
         quoted(name),
+        instances.join(","),
         time_range(range),
     );
     let query = Query { sql, is_array: false, is_float: true, has_sources: false, has_beginnings: false };

@@ -9,4 +9,5 @@ mod lost;
 mod rank_cpu;
 mod rates;
 mod rounds;
+mod self_stats;
 mod sources;

@@ -150,6 +150,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     // Throughline itself.
     view!("source_coverage"),
     function!("coverage_rounds"),
+    view!("self_stats"),
+    function!("self_stat_newest"),
     view!("rejected_records"),
     function!("minutes_noticed"),
     function!("link_shares_noticed"),

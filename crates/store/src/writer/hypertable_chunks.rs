@@ -135,7 +135,7 @@ fn late_batch(entry: &Entry, now: i64) -> Option<&Batch> {
 
 /// Length of a table's chunks: hours for readings, days for what a process reports of itself.
 fn length(table: &'static str) -> i64 {
-    if matches!(table, "events" | "coverage" | "self_stats") { DAY } else { HOUR }
+    if matches!(table, "events" | "coverage") { DAY } else { HOUR }
 }
 
 fn slot(table: &'static str, time: i64) -> Slot {
@@ -162,7 +162,7 @@ macro_rules! timed {
             mpi_regions "mpi_region_paths",
             mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls", mpi_rank_rows "mpi_rank_rows",
             mpi_node_cells "mpi_node_cells", mpi_node_cells "mpi_node_rows", mpi_traffic "mpi_node_traffic", mpi_peers "mpi_rank_peers",
-            events "events", coverage "coverage", self_stats "self_stats"
+            events "events", coverage "coverage", self_stats "self_stat_rows"
         )
     };
 }

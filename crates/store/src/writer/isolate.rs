@@ -10,7 +10,7 @@ use tokio_postgres::Transaction;
 use super::keys::Keys;
 use super::ledger::{Ledger, Place};
 use super::quarantine::RejectedRows;
-use super::rows::{Rows, newest_time};
+use super::rows::Rows;
 use super::statements::Statements;
 use super::{Content, Entry, Failed, Rejected, Session, TOO_SLOW, Way, WriteOutcome};
 use super::{failed, fence, inventory, late_arrivals, write_rows};
@@ -84,8 +84,8 @@ fn halves(mut batch: Batch) -> (Batch, Batch) {
     }
     throughline_sample::record_kinds!(split);
     _ = left;
-    // The clock's error stands beside times.
-    if newest_time(&batch).is_none() {
+    // The clock's error stands beside what a process reports of itself.
+    if batch.self_stats.is_empty() {
         second.clock_error_nanoseconds = batch.clock_error_nanoseconds.take();
     }
     (batch, second)
@@ -232,7 +232,8 @@ mod tests {
         };
         let (first, second) = halves(batch.clone());
         assert_eq!((count(&first), count(&second)), (2, 2));
-        assert_eq!((second.node.as_str(), second.clock_error_nanoseconds), ("n", None));
+        assert_eq!((second.node.as_str(), first.clock_error_nanoseconds), ("n", None));
+        assert_eq!(second.clock_error_nanoseconds, Some(1));
         assert_eq!(joined(vec![first, second]), batch);
     }
 

@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 
 use super::keys::Keys;
 use super::late_arrivals::time;
-use super::rows::{instance_of, newest_time};
+use super::rows::instance_of;
 use super::{Failed, failed};
 use crate::export::MILLISECOND;
 
@@ -100,10 +100,6 @@ fn collect(batch: &Batch, keys: &Keys, noticed: i64, notes: &mut Notes) -> Resul
     let instance = || Ok(instance_of(batch));
     for one in &batch.self_stats {
         note(Table::SelfStats, &instance, one.time)?;
-    }
-    // The clock's error is a figure, too.
-    if let (Some(_), Some(newest)) = (batch.clock_error_nanoseconds, newest_time(batch)) {
-        note(Table::SelfStats, &instance, newest)?;
     }
     Ok(())
 }

@@ -153,8 +153,8 @@ pub(super) static TABLES: [TableSpec; 31] = [
         after: &[],
     },
     TableSpec {
-        name: "self_stats",
-        before: &["time", "instance", "source", "name", "value"],
+        name: "self_stat_rows",
+        before: &["time", "instance", "sources", "names", "readings"],
         metrics: None,
         after: &[],
     },

@@ -1,5 +1,6 @@
 //! Records to rows of the hypertables. Pure: no connection, no SQL beyond names of tables and columns.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::Guid;
@@ -192,14 +193,7 @@ impl Rows {
                 _ => row.null(),
             }
         }
-        for stat in &batch.self_stats {
-            self.add_stat(stat.time, &instance, &stat.source, &stat.name, stat.value);
-        }
-        // The clock's error stands beside the times that it concerns.
-        if let (Some(error), Some(time)) = (batch.clock_error_nanoseconds, newest_time(batch)) {
-            let value = error as f64 / 1e9;
-            self.add_stat(time, &instance, "clock", catalogue::CLOCK_ERROR_SECONDS.name, value);
-        }
+        self.add_stats(&instance, batch);
     }
 
     /// Adds one event that this process reports.
@@ -222,16 +216,30 @@ impl Rows {
         row.optional_text(some(&event.after));
     }
 
-    fn add_stat(&mut self, time: i64, instance: &str, source: &str, name: &str, value: f64) {
-        let row = &mut self.buffers[SELF_STATS];
-        row.row();
-        row.time(time);
-        row.text(instance);
-        row.text(source);
-        row.text(name);
-        row.float8(value);
+    /// Adds what a process reports of itself, a row for each time.
+    fn add_stats(&mut self, instance: &str, batch: &Batch) {
+        let mut times: BTreeMap<i64, BTreeMap<(&str, &str), f64>> = BTreeMap::new();
+        for stat in &batch.self_stats {
+            times.entry(stat.time).or_default().insert((&stat.source, &stat.name), stat.value);
+        }
+        // With them, and not with each batch: it hardly changes from one second to the next.
+        if let (Some(error), Some(mut last)) = (batch.clock_error_nanoseconds, times.last_entry()) {
+            last.get_mut().insert((CLOCK, catalogue::CLOCK_ERROR_SECONDS.name), error as f64 / 1e9);
+        }
+        for (time, stats) in times {
+            let row = &mut self.buffers[SELF_STATS];
+            row.row();
+            row.time(time);
+            row.text(instance);
+            row.text_array(&stats.keys().map(|(source, _)| *source).collect::<Vec<_>>());
+            row.text_array(&stats.keys().map(|(_, name)| *name).collect::<Vec<_>>());
+            row.float8_array(&stats.into_values().collect::<Vec<_>>());
+        }
     }
 }
+
+/// The part of a daemon whose metric the error of its clock is.
+pub(super) const CLOCK: &str = "clock";
 
 /// Who reports: the node's name, or a crawler's subnet prefix.
 pub(super) fn instance_of(batch: &Batch) -> String {

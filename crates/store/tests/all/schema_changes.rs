@@ -38,6 +38,9 @@ INSERT INTO ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_s
 VALUES ('2026-11-20 12:00:00+00', 1, '2026-11-20', 60, 500, 10, 1000, 2);
 INSERT INTO events (time, instance, source, kind, severity, text)
 VALUES ('2026-11-20 12:00:00+00', 'n1', 'gpu', 'source.down', 'error', 'GPU 1''s driver');
+INSERT INTO self_stats (time, instance, source, name, value)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', 'spool', name, n
+FROM generate_series(1, 3) n, unnest(ARRAY['records', 'spool_bytes']) name;
 INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
 VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);
 INSERT INTO batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');

@@ -4,7 +4,7 @@ use super::seed::{self, SPEED, START_MS, SUBNET, at, values};
 use super::*;
 use serde_json::json;
 use throughline_sample::catalogue::{PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES};
-use throughline_sample::wire::{Batch, Coverage, GpuPcieSample};
+use throughline_sample::wire::{Batch, Coverage, GpuPcieSample, SelfStat};
 
 /// PCIe of both GPUs of n2, of which the job uses the first, and rounds of its agent.
 fn pcie() -> Vec<Batch> {
@@ -23,6 +23,12 @@ fn pcie() -> Vec<Batch> {
         node: "n2".into(),
         gpu_pcie: vec![sample(second, "GPU-a"), sample(second, "GPU-b")],
         coverage: vec![round(second)],
+        self_stats: vec![SelfStat {
+            time: at(second),
+            source: "nvml".into(),
+            name: "records".into(),
+            value: 1.0,
+        }],
         clock_error_nanoseconds: Some(40_000 * (1 + second)),
         ..Batch::default()
     };
