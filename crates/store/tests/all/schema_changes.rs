@@ -362,3 +362,18 @@ async fn a_reader_in_a_transaction_is_waited_for() {
     transaction.commit().await.unwrap();
     assert!(starting.await.unwrap().unwrap().objects > 30);
 }
+
+#[tokio::test]
+async fn hours_of_nvlinks_in_an_earlier_form_keep_their_rows() {
+    let (database, client) = of_version(45).await;
+    let packed = "UPDATE packed_state SET packed_from = '2026-11-20 00:00Z', packed_until = '2026-11-20 00:00Z';
+        INSERT INTO nvlink_blocks (time, gpu_id, metric, source, element) VALUES
+            ('2026-11-20 03:00Z', 1, 0, '', 0), ('2026-11-20 03:00Z', 1, -2, 'nvml', 0), ('2026-11-20 04:00Z', 1, 0, '', 0),
+            ('2026-11-20 04:00Z', 1, -6, 'nvml', 0)";
+    client.batch_execute(packed).await.unwrap();
+    migrate(&database).await.unwrap();
+    let begins = "SELECT string_agg(to_char(packed_from AT TIME ZONE 'UTC', 'HH24'), ' ' ORDER BY readings) FROM packed_state
+        WHERE packed_from = packed_until";
+    let row = client.query_one(begins, &[]).await.unwrap();
+    assert_eq!(row.get::<_, &str>(0), "00 00 04", "of hosts, of the fabric, of NVLinks");
+}
