@@ -3,7 +3,7 @@
 
 use crate::receiver::{Receiver, Series};
 use anyhow::Context;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_benches::load::{HOST_PORT_METRICS, NVLINK_METRICS, PORT_METRICS};
 use throughline_benches::psql::Psql;
 use throughline_sample::catalogue::{Metric, PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES, Table};
@@ -40,7 +40,16 @@ pub struct Stored {
     pub most: u64,
     /// Times at which copies differ in their value.
     pub conflicts: u64,
+    /// Exports of copies that had other times than the one for readers, and were requested again.
+    pub mixed: u64,
 }
+
+/// VictoriaMetrics' export of blocks as they are stored at times puts one of a series under the labels of another, while its export for
+/// readers has all in their places: it is requested again so many times.
+const RAW_TRIES: u32 = 5;
+
+/// Conflicts that are printed.
+const PRINTED: u64 = 5;
 
 /// A name with the rows that it is made of.
 struct Family {
@@ -148,17 +157,40 @@ pub fn stored(receiver: &Receiver, span: (i64, i64)) -> anyhow::Result<Stored> {
     let mut all = Stored::default();
     for name in receiver.names(span)? {
         let of = |series: &Series| series.values().map(|samples| samples.len() as u64).sum::<u64>();
-        all.read += of(&receiver.samples(&name, span, false)?);
-        let raw = receiver.samples(&name, span, true)?;
+        let read = receiver.samples(&name, span, false)?;
+        all.read += of(&read);
+        let mut raw = receiver.samples(&name, span, true)?;
+        for _ in 0..RAW_TRIES {
+            if has_same_times(&read, &raw) {
+                break;
+            }
+            all.mixed += 1;
+            raw = receiver.samples(&name, span, true)?;
+        }
         all.copies += of(&raw);
-        for mut samples in raw.into_values() {
+        for (labels, mut samples) in raw {
             samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
             for copies in samples.chunk_by(|a, b| a.0 == b.0) {
                 all.most = all.most.max(copies.len() as u64);
                 let (first, last) = (copies.first(), copies.last());
-                all.conflicts += u64::from(first.map(|one| one.1) != last.map(|one| one.1));
+                if first.map(|one| one.1) == last.map(|one| one.1) {
+                    continue;
+                }
+                all.conflicts += 1;
+                if all.conflicts <= PRINTED {
+                    println!("{}: one time with several values: {name} {labels:?} {copies:?}", receiver.name);
+                }
             }
         }
     }
     Ok(all)
+}
+
+/// Whether each series has the same times in both, once or more often.
+fn has_same_times(read: &Series, raw: &Series) -> bool {
+    let times = |samples: &Vec<(i64, f64)>| samples.iter().map(|one| one.0).collect::<BTreeSet<i64>>();
+    read.len() == raw.len()
+        && read
+            .iter()
+            .all(|(labels, samples)| raw.get(labels).is_some_and(|raw| times(raw) == times(samples)))
 }

@@ -408,6 +408,12 @@ fn report(own: &Own, receivers: &[Receiver], (begin, end): (i64, i64)) -> anyhow
             stored.most,
             stored.conflicts
         );
+        if stored.mixed > 0 {
+            println!(
+                "{}: {} exports of copies had blocks of other series and were requested again",
+                receiver.name, stored.mixed
+            );
+        }
         is_exact &= counts.expected > 0 && counts.is_exact() && refused == 0.0 && stored.conflicts == 0;
         is_exact &= (acknowledged - stored.read as f64).abs() < 0.5;
     }
