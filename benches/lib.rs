@@ -3,5 +3,6 @@
 
 pub mod load;
 pub mod psql;
+pub mod ranks;
 pub mod server;
 pub mod site;

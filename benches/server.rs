@@ -13,7 +13,8 @@ pub struct Server {
     folder: PathBuf,
     /// Where it takes batches.
     pub collect: SocketAddr,
-    query: SocketAddr,
+    /// Where it answers.
+    pub query: SocketAddr,
 }
 
 impl Server {

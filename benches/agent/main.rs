@@ -5,19 +5,16 @@
 //! peers each second. No MPI is needed, and no collector: what is spooled is what a collector would get.
 #![allow(clippy::cast_precision_loss)] // figures for people
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Parser;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use throughline_mpit_bridge::frame::{MAGIC, VERSION};
+use throughline_benches::ranks::{BINS, Load, Rank, connect_all, push};
+use throughline_benches::site::now;
 
-/// Bins in a push of a second.
-const BINS: u64 = 10;
 /// Goal: share of one processor. A node has one for each few hundred of its ranks to spare, not more.
 const PROCESSOR_GOAL: f64 = 0.05;
 /// Goal: resident memory, bytes.
@@ -43,16 +40,23 @@ struct Options {
     seconds: u32,
 }
 
+impl Options {
+    fn load(&self) -> Load {
+        Load { ranks: self.ranks, cells: self.cells, peers: self.peers }
+    }
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     let folder = tempfile::tempdir()?;
     let agent = Agent::start(&options, folder.path())?;
-    let mut ranks = connect_all(&options, &folder.path().join("run/mpi.sock"))?;
+    let load = options.load();
+    let mut ranks: Vec<Rank> = connect_all(load, &folder.path().join("run/mpi.sock"), now()?)?;
     agent.until("throughline_connected_ranks{source=\"mpi\"}", f64::from(options.ranks))?;
     let mut round = 0;
-    push(&options, &mut ranks, &mut round, 3)?; // the first pushes find empty tables
+    push(load, &mut ranks, &mut round, 3)?; // the first pushes find empty tables
     let (before, begin) = (agent.figures()?, Instant::now());
-    push(&options, &mut ranks, &mut round, options.seconds)?;
+    push(load, &mut ranks, &mut round, options.seconds)?;
     let (after, elapsed) = (agent.figures()?, begin.elapsed().as_secs_f64());
     // What the agent counts as one record: a bin, and the peers of a push.
     let records = f64::from(options.ranks) * round as f64 * (BINS + 1) as f64;
@@ -195,113 +199,4 @@ fn value(line: &str) -> f64 {
 
 fn figure(metrics: &str, name: &str) -> f64 {
     metrics.lines().find(|line| line.starts_with(name)).map_or(0.0, value)
-}
-
-fn now(clock: nix::time::ClockId) -> anyhow::Result<i64> {
-    let time = nix::time::clock_gettime(clock)?;
-    Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
-}
-
-/// A rank: its connection and the number of its next frame.
-struct Rank(OwnedFd, u32);
-
-impl Rank {
-    fn send(&mut self, kind: u16, body: &[u8]) -> anyhow::Result<()> {
-        let mut frame = Vec::with_capacity(32 + body.len());
-        frame.extend(MAGIC.to_le_bytes());
-        frame.extend(VERSION.to_le_bytes());
-        frame.extend(kind.to_le_bytes());
-        frame.extend(u32::try_from(32 + body.len())?.to_le_bytes());
-        frame.extend(self.1.to_le_bytes());
-        frame.extend(now(nix::time::ClockId::CLOCK_MONOTONIC)?.to_le_bytes());
-        frame.extend(now(nix::time::ClockId::CLOCK_REALTIME)?.to_le_bytes());
-        frame.extend(body);
-        self.1 += 1;
-        // As a shim does: it never waits.
-        let sent = send(self.0.as_raw_fd(), &frame, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
-        sent.context("the agent does not keep up")?;
-        Ok(())
-    }
-}
-
-fn connect_all(options: &Options, path: &std::path::Path) -> anyhow::Result<Vec<Rank>> {
-    let address = UnixAddr::new(path)?;
-    let epoch = now(nix::time::ClockId::CLOCK_REALTIME)?;
-    let mut ranks = Vec::new();
-    for number in 0..options.ranks {
-        let connection = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
-        connect(connection.as_raw_fd(), &address)?;
-        let mut rank = Rank(connection, 0);
-        let mut body = Vec::new();
-        let launcher = b"bench".as_slice();
-        // Ranks of one process are told apart by their epoch.
-        let epoch = (epoch + i64::from(number)).to_le_bytes();
-        for (tag, data) in [
-            (2_u16, number.to_le_bytes().as_slice()),
-            (3, &options.ranks.to_le_bytes()),
-            (4, &epoch),
-            (9, launcher),
-        ] {
-            body.extend(tag.to_le_bytes());
-            body.extend(u16::try_from(data.len())?.to_le_bytes());
-            body.extend(data);
-        }
-        rank.send(1, &body)?;
-        ranks.push(rank);
-    }
-    Ok(ranks)
-}
-
-/// Each rank pushes once a second, at a moment of its own.
-fn push(options: &Options, ranks: &mut [Rank], round: &mut u64, seconds: u32) -> anyhow::Result<()> {
-    let begin = Instant::now();
-    for second in 0..seconds {
-        *round += 1;
-        let count = ranks.len();
-        for (index, rank) in ranks.iter_mut().enumerate() {
-            let due = f64::from(second) + index as f64 / count as f64;
-            std::thread::sleep(Duration::from_secs_f64(due).saturating_sub(begin.elapsed()));
-            rank.send(3, &bins(options.cells, *round)?)?;
-            rank.send(4, &peers(options.peers, options.ranks, *round)?)?;
-        }
-    }
-    std::thread::sleep(Duration::from_secs(u64::from(seconds)).saturating_sub(begin.elapsed()));
-    if begin.elapsed() > Duration::from_secs(u64::from(seconds) + 1) {
-        bail!("this program itself does not keep up: the machine is busy");
-    }
-    Ok(())
-}
-
-/// Cells spread over the bins of a second: operations and sizes as a program's main loop has them.
-fn bins(cells: u64, round: u64) -> anyhow::Result<Vec<u8>> {
-    let end = now(nix::time::ClockId::CLOCK_MONOTONIC)?;
-    let mut body = Vec::new();
-    for bin in 0..BINS {
-        let of_bin: Vec<u64> = (0..cells).filter(|cell| cell % BINS == bin).collect();
-        body.extend((end - i64::try_from(BINS - bin)? * 100_000_000).to_le_bytes());
-        body.extend(u32::try_from(of_bin.len())?.to_le_bytes());
-        body.extend(0_u32.to_le_bytes());
-        for cell in of_bin {
-            // Four operations (numbers of shim/operations.h), and sizes from 64 bytes on.
-            body.extend((1 + u16::try_from(cell % 4)? * 8).to_le_bytes());
-            body.extend((7 + u16::try_from(cell / 4 % 12)?).to_le_bytes());
-            body.extend([0; 12]);
-            body.extend(
-                [round * 100, round * 819_200, round * 1_000_000, 50_000, 0, 0]
-                    .map(u64::to_le_bytes)
-                    .concat(),
-            );
-        }
-    }
-    Ok(body)
-}
-
-fn peers(peers: u32, ranks: u32, round: u64) -> anyhow::Result<Vec<u8>> {
-    let mut body = now(nix::time::ClockId::CLOCK_MONOTONIC)?.to_le_bytes().to_vec();
-    for peer in 0..peers {
-        body.extend((peer * 7 % ranks).to_le_bytes());
-        body.extend(0_u32.to_le_bytes());
-        body.extend([round * 1_000_000, round * 100].map(u64::to_le_bytes).concat());
-    }
-    Ok(body)
 }

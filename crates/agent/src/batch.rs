@@ -131,11 +131,6 @@ impl Gathering {
         traces!(keep);
     }
 
-    /// Encoded bytes of what was gathered.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Whether the batch should not wait for its time.
     pub fn is_large(&self) -> bool {
         self.bytes >= EARLY_BYTES

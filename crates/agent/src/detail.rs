@@ -7,7 +7,7 @@
 
 mod thin;
 
-use crate::batch::{Gathering, records};
+use crate::batch::{Gathering, PART_RECORDS_MAX, records};
 use crate::batcher::Sender;
 use crate::live::LiveJobs;
 use crate::recorder::Recording;
@@ -28,14 +28,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests that wait for the one that is being answered; the collector sends what finds no place with the next stream.
 pub const WAITING_MAX: usize = 32;
-/// Encoded records of one entry: above this it goes to the spool.
-const PART_BYTES: usize = 256 << 10;
-/// Entries of an answer that are in the spool and not acknowledged: half a second of a collector that takes 4 MB a second.
-const OUTSTANDING_BYTES: usize = 2 << 20;
+/// Encoded records of one entry: seven seconds of 32 busy ranks, of which the database makes a row for each rank. An entry may
+/// have twice as many.
+const PART_BYTES: usize = 1 << 20;
+/// Entries of an answer that are in the spool and not acknowledged: enough for a transaction of the collector and what arrives
+/// meanwhile. What is measured waits behind them, a fifth of a second where it takes 20 MB a second.
+const OUTSTANDING_BYTES: usize = 4 << 20;
 /// Pause where that is reached.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Ranks report the last second up to so much after its end: a request up to now is answered then.
+/// Ranks report the last second up to so much after its end: the end of a request up to now is read then.
 const REPORT_NANOSECONDS: i64 = 1_500_000_000;
+/// What is older than this has been reported even by a node that is late: it is sent while the rest is waited for.
+const SETTLED_NANOSECONDS: i64 = 5_000_000_000;
 /// Requests of which it is known that they were answered; more are not open at once (`[detail]` of server.toml).
 const ANSWERED_MAX: usize = 4096;
 /// The stream of such entries in the spool: no combination of kinds that sources send.
@@ -117,7 +121,8 @@ impl Details {
             stop: &self.stop,
             part: DetailPart { request: request.id, attempt: now_ns().unsigned_abs(), end: None },
             expires: request.expires,
-            gathering: Gathering::default(),
+            encoded: Vec::new(),
+            encoded_records: 0,
             outstanding: VecDeque::new(),
             outstanding_bytes: 0,
             records: 0,
@@ -166,24 +171,35 @@ fn send(
     answer: &mut Answer<'_>,
     end: &mut DetailEnd,
 ) -> Result<(), Ended> {
-    answer.wait_for_reports(request.to)?;
-    let job = Some(request.job_key.clone()).filter(|key| !key.is_empty());
-    let kinds = if job.is_some() { OF_JOBS } else { OF_NODES };
-    let filter = Filter { job_key: job, device: None, kinds: kinds.to_vec() };
-    let found = recorder.records(request.from..request.to, filter);
-    end.recorded_from = recorder.stats().oldest_ns.unwrap_or(0);
     let mut thinner = Thinner::new(request.resolution);
-    for batch in found {
-        match batch {
-            Ok(batch) => answer.add(thinner.take(batch), request.records_max)?,
-            Err(error) => {
-                tracing::warn!(request = request.id, %error, "detail on demand goes on behind it");
-                end.damaged += 1;
+    let settled = request.to.min(now_ns().saturating_sub(SETTLED_NANOSECONDS)).max(request.from);
+    for times in [request.from..settled, settled..request.to] {
+        if times.is_empty() {
+            continue;
+        }
+        answer.wait_for_reports(times.end)?;
+        let found = recorder.records(times, filter(request));
+        if end.recorded_from == 0 {
+            end.recorded_from = recorder.stats().oldest_ns.unwrap_or(0);
+        }
+        for batch in found {
+            match batch {
+                Ok(batch) => answer.add(thinner.take(batch), request.records_max)?,
+                Err(error) => {
+                    tracing::warn!(request = request.id, %error, "detail on demand goes on behind it");
+                    end.damaged += 1;
+                }
             }
         }
     }
     answer.add(thinner.finish(), request.records_max)?;
     answer.send()
+}
+
+fn filter(request: &DetailRequest) -> Filter {
+    let job_key = Some(request.job_key.clone()).filter(|key| !key.is_empty());
+    let kinds = if job_key.is_some() { OF_JOBS } else { OF_NODES };
+    Filter { job_key, device: None, kinds: kinds.to_vec() }
 }
 
 /// An answer on its way into the spool.
@@ -193,7 +209,9 @@ struct Answer<'a> {
     stop: &'a CancellationToken,
     part: DetailPart,
     expires: i64,
-    gathering: Gathering,
+    /// The next entry: its records encoded, as batches one behind the other, which are one batch.
+    encoded: Vec<u8>,
+    encoded_records: usize,
     /// Sequences and bytes of entries that are not acknowledged.
     outstanding: VecDeque<(u64, usize)>,
     outstanding_bytes: usize,
@@ -225,8 +243,22 @@ impl Answer<'_> {
     }
 
     fn add(&mut self, batch: Batch, records_max: u64) -> Result<(), Ended> {
-        self.records += records(&batch) as u64;
-        self.gathering.add(batch);
+        let (count, length) = (records(&batch), batch.encoded_len());
+        self.records += count as u64;
+        if self.encoded.len() + length > PART_BYTES || self.encoded_records + count > PART_RECORDS_MAX {
+            self.send()?;
+        }
+        if length <= PART_BYTES && count <= PART_RECORDS_MAX {
+            self.encode(&batch, count);
+        } else {
+            // Hundreds of ranks in one block.
+            let mut parts = Gathering::default();
+            parts.add(batch);
+            for ready in parts.take().ready {
+                self.encode(&ready.batch, records(&ready.batch));
+                self.send()?;
+            }
+        }
         if self.records > records_max {
             self.send()?;
             let text = format!(
@@ -234,36 +266,43 @@ impl Answer<'_> {
             );
             return Err(Ended::Refused("limit", text));
         }
-        if self.gathering.bytes() >= PART_BYTES { self.send() } else { Ok(()) }
+        Ok(())
+    }
+
+    fn encode(&mut self, batch: &Batch, count: usize) {
+        self.encoded.extend(batch.encode_to_vec());
+        self.encoded_records += count;
     }
 
     /// Puts into the spool what was gathered, as it is emptied.
     fn send(&mut self) -> Result<(), Ended> {
-        for ready in self.gathering.take().ready {
-            loop {
-                let acked = self.spool.acked();
-                while let Some((_, bytes)) =
-                    self.outstanding.front().filter(|(sequence, _)| *sequence <= acked)
-                {
-                    self.outstanding_bytes -= bytes;
-                    self.outstanding.pop_front();
-                }
-                if self.outstanding_bytes < OUTSTANDING_BYTES {
-                    break;
-                }
-                self.pause()?;
-            }
-            self.append(ready.batch, Class::Cumulative(STREAM));
+        if self.encoded.is_empty() {
+            return Ok(());
         }
+        loop {
+            let acked = self.spool.acked();
+            while let Some((_, bytes)) = self.outstanding.front().filter(|(sequence, _)| *sequence <= acked) {
+                self.outstanding_bytes -= bytes;
+                self.outstanding.pop_front();
+            }
+            if self.outstanding_bytes < OUTSTANDING_BYTES {
+                break;
+            }
+            self.pause()?;
+        }
+        self.append(Class::Cumulative(STREAM));
         Ok(())
     }
 
-    fn append(&mut self, mut batch: Batch, class: Class) {
+    fn append(&mut self, class: Class) {
+        let mut batch = Batch::default();
         self.sender.sign(&mut batch);
         // It belongs to what was measured just now.
         batch.clock_error_nanoseconds = None;
         batch.detail = Some(self.part.clone());
-        let payload = batch.encode_to_vec();
+        let mut payload = batch.encode_to_vec();
+        payload.append(&mut self.encoded);
+        self.encoded_records = 0;
         let bytes = payload.len();
         match self.spool.append(payload, class) {
             Ok(sequence) => {
@@ -277,7 +316,7 @@ impl Answer<'_> {
 
     fn finish(mut self, end: DetailEnd) {
         self.part.end = Some(end);
-        self.append(Batch::default(), Class::Precious);
+        self.append(Class::Precious);
     }
 }
 

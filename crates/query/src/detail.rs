@@ -14,6 +14,14 @@ pub enum Of {
     Job(i32),
     /// A node's ports and GPUs.
     Node(i32),
+    /// Whatever alerts named.
+    Alerts,
+}
+
+/// A condition on `mpi_op_rows` by which only rows are read that can have something after `from` and up to `to`, milliseconds
+/// since 1970: those of detail have up to a minute of a rank.
+pub(crate) fn stored(from: i64, to: i64) -> String {
+    format!("stored_time > {} AND stored_time <= {} + interval '1 minute'", moment(from), moment(to))
 }
 
 /// The node with this name.
@@ -55,6 +63,7 @@ pub async fn requests(
             SELECT r.* FROM detail_request r
             WHERE ($3::bigint IS NULL OR r.id = $3)
               AND (($1::integer IS NOT NULL AND r.job_id = $1)
+                OR ($1::integer IS NULL AND $2::integer IS NULL AND r.reason = 'alert')
                 OR ($1::integer IS NULL AND r.job_id IS NULL AND EXISTS (
                         SELECT 1 FROM detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
             ORDER BY r.id DESC LIMIT $4
@@ -66,6 +75,7 @@ pub async fn requests(
     let (job, node) = match of {
         Of::Job(job) => (Some(job), None),
         Of::Node(node) => (None, Some(node)),
+        Of::Alerts => (None, None),
     };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = client.query(SQL, &[&job, &node, &id, &limit]).await;

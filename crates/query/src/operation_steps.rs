@@ -7,6 +7,9 @@ use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
+/// Where there is detail, so much of it before a grid has each cell that was called: rows that are made anyway come once a minute.
+const BEFORE_MS: i64 = 120_000;
+
 /// Steps of a rank in the steps of a grid; at most `limit` rows, of whole steps: what follows is behind `next_ms`.
 ///
 /// # Errors
@@ -24,10 +27,14 @@ pub async fn steps(
     let sql = format!(
         "WITH packed AS MATERIALIZED (
              SELECT * FROM mpi_rank_row_cells($1, {from}, $2)
+         ), detailed AS MATERIALIZED (
+             SELECT DISTINCT ON ({CELL}) {CELL}, {BEFORE}, m.time FROM mpi_op_rows m
+             WHERE job_id = $1 AND rank = $2 AND time > {from} - interval '2 minutes' AND time <= {from} AND {before}
+             ORDER BY {CELL}, m.time DESC
          ), counted AS (
              SELECT {CELL}, {step} AS step, max(algorithm_source) AS algorithm_source, max(calls) AS calls, max(bytes) AS bytes,
                     max(elapsed_seconds) AS elapsed, max(wait_seconds) AS wait, max(received_bytes) AS received
-             FROM mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} GROUP BY {CELL}, step
+             FROM mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} AND {within} GROUP BY {CELL}, step
          ), before AS (
              SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, -1 AS step, m.algorithm_source, m.calls, m.bytes,
                     m.elapsed_seconds AS elapsed, m.wait_seconds AS wait, m.received_bytes AS received
@@ -42,7 +49,11 @@ pub async fn steps(
                      UNION ALL
                      SELECT {BEFORE}, m.last_time FROM packed m
                      WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
-                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch) both_forms
+                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch
+                     UNION ALL
+                     SELECT {BEFORE}, m.time FROM detailed m
+                     WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
+                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch) all_forms
                  ORDER BY time DESC LIMIT 1) m
          ), steps AS (
              SELECT {CELL}, step, algorithm_source, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
@@ -57,6 +68,8 @@ pub async fn steps(
         step = grid.step_of("time"),
         from = moment(grid.from),
         to = moment(grid.to()),
+        within = crate::detail::stored(grid.from, grid.to()),
+        before = crate::detail::stored(grid.from - BEFORE_MS, grid.from),
     );
     let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let rows = client.query(&sql, &[&job, &rank, &most]).await;

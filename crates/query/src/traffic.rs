@@ -157,8 +157,9 @@ fn before_detail(grid: &Grid) -> String {
          FROM (SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
                UNION ALL
                SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_rows
-               WHERE job_id = $1 AND time > {from} - interval '2 minutes' AND time <= {from}) known
-         GROUP BY {cell}"
+               WHERE job_id = $1 AND time > {from} - interval '2 minutes' AND time <= {from} AND {stored}) known
+         GROUP BY {cell}",
+        stored = crate::detail::stored(grid.from - 120_000, grid.from),
     )
 }
 
@@ -199,7 +200,7 @@ pub async fn operations(
         "WITH cells AS (
              SELECT {place} AS place, rank, operation, size_class_bytes, region, algorithm, epoch, {step} AS step,
                     max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed
-             FROM {rows} WHERE job_id = $1 AND time > {from} AND time <= {to}
+             FROM {rows} WHERE job_id = $1 AND time > {from} AND time <= {to} AND {within}
                AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
              GROUP BY place, rank, operation, size_class_bytes, region, algorithm, epoch, step
              UNION ALL
@@ -218,6 +219,7 @@ pub async fn operations(
         step = grid.step_of("time"),
         from = moment(grid.from),
         to = moment(grid.to()),
+        within = if is_detailed { crate::detail::stored(grid.from, grid.to()) } else { "true".to_owned() },
     );
     read(client, &sql, job, only, limit).await
 }

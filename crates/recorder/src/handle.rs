@@ -28,10 +28,14 @@ struct Owner {
     thread: Option<JoinHandle<()>>,
 }
 
+/// UTC nanoseconds.
+type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
+
 struct Shared {
     queue: Mutex<Queue>,
     work: Condvar,
     ring: Mutex<Ring>,
+    clock: Clock,
 }
 
 /// What waits for the next write.
@@ -67,10 +71,31 @@ impl Recorder {
     /// # Errors
     /// A bound out of range, or a storage that can't be read.
     pub fn with_storage(storage: Arc<dyn Storage>, config: Config, background: bool) -> Result<Self, Error> {
+        Self::begin(storage, config, background, Box::new(now_ns))
+    }
+
+    /// One that is given the time (UTC nanoseconds), and writes only by [`Recorder::flush`]: for benches, which fill an hour's ring
+    /// in a moment.
+    ///
+    /// # Errors
+    /// A bound out of range, or a storage that can't be read.
+    pub fn with_clock(
+        storage: Arc<dyn Storage>,
+        config: Config,
+        clock: impl Fn() -> i64 + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Self::begin(storage, config, false, Box::new(clock))
+    }
+
+    fn begin(
+        storage: Arc<dyn Storage>,
+        config: Config,
+        background: bool,
+        clock: Clock,
+    ) -> Result<Self, Error> {
         config.check()?;
-        let ring = Ring::open(storage.clone(), config)?;
-        let shared =
-            Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), ring: Mutex::new(ring) });
+        let ring = Mutex::new(Ring::open(storage.clone(), config)?);
+        let shared = Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), ring, clock });
         let thread = if background {
             let shared = shared.clone();
             let spawned = std::thread::Builder::new().name("recorder".into()).spawn(move || run(&shared));
@@ -94,9 +119,9 @@ impl Recorder {
     }
 
     fn take(&self, batch: &Batch, count: u64) {
-        let (first, last) = span(batch, now_ns());
-        let length = batch.encoded_len();
         let shared = &self.owner.shared;
+        let (first, last) = span(batch, (shared.clock)());
+        let length = batch.encoded_len();
         let wake = {
             let mut queue = lock(&shared.queue);
             let before = queue.frame.bytes.len();
@@ -166,7 +191,7 @@ impl Shared {
         let mut ring = lock(&self.ring);
         let frame = std::mem::take(&mut lock(&self.queue).frame);
         if !frame.bytes.is_empty() {
-            ring.append(&frame, now_ns());
+            ring.append(&frame, (self.clock)());
             // Its buffer serves again, unless an unusual second made it large.
             let Frame { mut bytes, .. } = frame;
             let mut queue = lock(&self.queue);

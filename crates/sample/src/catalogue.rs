@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 40] = [
+pub const HYPERTABLES: [&str; 41] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -323,6 +323,7 @@ pub const HYPERTABLES: [&str; 40] = [
     "link_shares",
     "link_share_minutes",
     "detail_mpi_ops",
+    "detail_mpi_bins",
     "detail_mpi_peers",
     "detail_mpi_regions",
     "detail_mpi_pvars",

@@ -1,4 +1,4 @@
--- The schema of version 48, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 49, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -146,8 +146,43 @@ CREATE TABLE detail_host_ports (
 );
 SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '01:00:00'));
 
--- MPI operations of a rank as of the end of one bin of 100 ms, on demand: the cells that changed in it, cumulative
--- since epoch, as mpi_rank_rows has all of them. The view mpi_op_rows has a row for each cell.
+-- MPI operations of a rank in bins of 100 ms, on demand: some seconds in a row, at most a minute, with the cells that
+-- changed in each bin, cumulative since epoch. operations to algorithm_sources name the cells that there are; element n
+-- of the arrays from bins on is of the same bin and cell. The view mpi_op_rows has a row for each.
+CREATE TABLE detail_mpi_bins (
+    -- End of the last bin.
+    time timestamptz NOT NULL,
+    -- End of the first bin.
+    since timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- The node that answered. A later answer to a request that has all of this takes its place.
+    node_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    request_id bigint NOT NULL,
+    attempt bigint NOT NULL,
+    operations text[] NOT NULL,
+    size_classes_bytes bigint[] NOT NULL,
+    regions text[] NOT NULL,
+    algorithms text[] NOT NULL,
+    algorithm_sources text[] NOT NULL,
+    -- End of the bin: microseconds after since.
+    bins integer[] NOT NULL,
+    -- Which cell: its place in operations and so on, from 1.
+    cells integer[] NOT NULL,
+    calls bigint[] NOT NULL,
+    bytes bigint[] NOT NULL,
+    elapsed_nanoseconds bigint[] NOT NULL,
+    longest_nanoseconds bigint[] NOT NULL,
+    wait_nanoseconds bigint[] NOT NULL,
+    received_bytes bigint[] NOT NULL,
+    least_nanoseconds bigint[] NOT NULL
+);
+CREATE INDEX detail_mpi_bins_by_rank ON detail_mpi_bins (job_id, rank, "time");
+SELECT create_hypertable('detail_mpi_bins', by_range('time', INTERVAL '01:00:00'));
+
+-- As detail_mpi_bins, in the form of releases before it: a row each 100 ms. It gets no more rows.
 CREATE TABLE detail_mpi_ops (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -4066,12 +4101,14 @@ COMMENT ON FUNCTION mpi_node_op_cells IS
 
 CREATE OR REPLACE VIEW mpi_op_rows AS
 SELECT time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls, bytes,
-       elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds, false AS is_folded
+       elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds, false AS is_folded,
+       time AS stored_time
 FROM mpi_ops
 UNION ALL
 SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
        m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
-       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, true
+       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, true,
+       m.time
 FROM mpi_rank_rows m
 CROSS JOIN LATERAL unnest(
     m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
@@ -4080,21 +4117,36 @@ CROSS JOIN LATERAL unnest(
 UNION ALL
 SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
-       p.wait_nanoseconds / 1e9::double precision, p.received_bytes, p.least_nanoseconds / 1e9::double precision, true
+       p.wait_nanoseconds / 1e9::double precision, p.received_bytes, p.least_nanoseconds / 1e9::double precision, true,
+       m.time
 FROM mpi_rank_rows m
 CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
 JOIN mpi_cell_key k ON k.id = p.cell_id
 UNION ALL
 SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
        m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
-       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false
+       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
+       m.time
 FROM detail_mpi_ops m
 CROSS JOIN LATERAL unnest(
     m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
     m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
-    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least);
+    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
+UNION ALL
+SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
+       d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
+       c.longest / 1e9::double precision, c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
+       m.time
+FROM detail_mpi_bins m
+CROSS JOIN LATERAL unnest(
+    m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
+    m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
+JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
+    WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
 COMMENT ON VIEW mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_ops, those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
+COMMENT ON COLUMN mpi_op_rows.stored_time IS
+    'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';
 
 CREATE OR REPLACE VIEW mpi_op_series AS
 SELECT time, NULL::timestamptz AS since, job_id, NULL::integer AS node_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch,

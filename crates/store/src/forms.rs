@@ -321,6 +321,7 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         .minutes()
         .assuming("4 contributors on each port"),
     readings("detail_mpi_ops", NONE, |_| 0.0).on_demand(),
+    readings("detail_mpi_bins", NONE, |_| 0.0).on_demand(),
     readings("detail_mpi_peers", NONE, |_| 0.0).on_demand(),
     readings("detail_mpi_regions", NONE, |_| 0.0).on_demand(),
     readings("detail_mpi_pvars", NONE, |_| 0.0).on_demand(),

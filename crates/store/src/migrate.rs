@@ -170,6 +170,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "self_stat_rows",
         sql: include_str!("../migrations/V048__self_stat_rows.sql"),
     },
+    Migration { version: 49, name: "detail_bins", sql: include_str!("../migrations/V049__detail_bins.sql") },
 ];
 
 /// What a call of [`migrate`] did.

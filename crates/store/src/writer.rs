@@ -356,9 +356,9 @@ impl Session {
                     work.outcome.fenced += 1;
                 }
                 Content::Batch(batch) if batch.detail.is_some() => {
-                    let (less, rejected) = details.admit(batch, keys);
+                    let (admitted, rejected) = details.admit(batch, keys);
                     work.reject(entry, &rejected);
-                    work.add(entry, Cow::Owned(less), claims, keys);
+                    work.add(entry, admitted, claims, keys);
                     work.written.last().into_iter().for_each(|written| details.note(written, keys));
                 }
                 Content::Batch(batch) => match chunks.admit(entry, batch, now, &mut work.chunks) {
@@ -461,7 +461,7 @@ async fn write_rows(
     for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
         if buffer.rows() > 0 {
             written += match way {
-                Way::Direct if !table.is_detail() => statements.copy(transaction, table, buffer).await?,
+                Way::Direct if !table.may_be_there() => statements.copy(transaction, table, buffer).await?,
                 Way::Direct | Way::Staged => statements.copy_staged(transaction, table, buffer).await?,
             };
         }

@@ -3,12 +3,14 @@
 //! A sender's word that records were requested is held against the table of requests: what nobody requested is rejected. Rows
 //! of detail have tables of their own and are there once, however often they were requested.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::{Batch, DetailEnd};
 use tokio_postgres::Transaction;
+use tokio_postgres::types::ToSql;
 
 use super::keys::Keys;
 use super::{Content, Entry, Failed, Rejected, failed};
@@ -21,7 +23,10 @@ type Key = (i64, i32);
 
 /// A request that is open on a node.
 struct Open {
+    job: Option<i32>,
     job_key: Option<String>,
+    /// All records were requested.
+    is_full: bool,
     since: i64,
     until: i64,
     records_max: i64,
@@ -72,7 +77,8 @@ impl Details {
             return Ok(Self::default());
         }
         let (requests, nodes): (Vec<i64>, Vec<i32>) = named.into_iter().unzip();
-        let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records \
+        let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records, r.job_id, \
+                        r.resolution_seconds = 0 \
                      FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
                      LEFT JOIN job j ON j.id = r.job_id \
                      WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::integer[])) \
@@ -82,7 +88,9 @@ impl Details {
         let rows = rows.map_err(failed("looking for requests for detail"))?;
         let open = |row: &tokio_postgres::Row| {
             let open = Open {
+                job: row.get(8),
                 job_key: row.get(2),
+                is_full: row.get(9),
                 since: nanoseconds(row.get(3)),
                 until: nanoseconds(row.get(4)),
                 records_max: row.get(5),
@@ -96,8 +104,11 @@ impl Details {
     }
 
     /// Leaves of a batch what was requested of its sender.
-    pub fn admit(&mut self, batch: &Batch, keys: &Keys) -> (Batch, Vec<Rejected>) {
-        let open = key(batch, keys).and_then(|key| self.0.get_mut(&key));
+    pub fn admit<'a>(&self, batch: &'a Batch, keys: &Keys) -> (Cow<'a, Batch>, Vec<Rejected>) {
+        let open = key(batch, keys).and_then(|key| self.0.get(&key));
+        if open.is_some_and(|open| open.takes_all(batch)) {
+            return (Cow::Borrowed(batch), Vec::new());
+        }
         let sender = Batch {
             node: batch.node.clone(),
             boot_id: batch.boot_id.clone(),
@@ -108,7 +119,7 @@ impl Details {
         let (mut left, mut rejected) = (sender, Vec::new());
         let mut over = false;
         if let Some(open) = &open {
-            over = open.records.saturating_add(count(batch)) > open.records_max.saturating_mul(2);
+            over = open.is_over(batch);
             let is_within = |time: i64| !over && (open.since..open.until).contains(&time);
             macro_rules! of_job {
                 ($($kind:ident),+) => {
@@ -137,7 +148,7 @@ impl Details {
             };
         }
         throughline_sample::record_kinds!(note);
-        (left, rejected)
+        (Cow::Owned(left), rejected)
     }
 
     /// A batch that is left of an admitted one is about to be written.
@@ -157,7 +168,8 @@ impl Details {
     pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
         for ((request, node), open) in self.0 {
             let Some(attempt) = open.attempt else { continue };
-            let (state, since, end) = (open.state(), open.since, open.end.unwrap_or_default());
+            let (state, since) = (open.state(), open.since);
+            let end = open.end.clone().unwrap_or_default();
             let refusal = Some(cut(&end.refusal)).filter(|text| !text.is_empty());
             let expected = i64::try_from(end.records).unwrap_or(i64::MAX);
             let remark = match cut(&end.text) {
@@ -203,6 +215,18 @@ impl Details {
                 )
                 .await
                 .map_err(failed("noting what came of a request for detail"))?;
+            if let Some(job) = open.job.filter(|_| state != "receiving") {
+                // What came of an attempt that was cut off, and before of this time: all of it came again.
+                let delete = "DELETE FROM detail_mpi_bins WHERE job_id = $1 AND node_id = $2 \
+                              AND (request_id, attempt) <> ($3, $4) \
+                              AND (request_id = $3 OR ($5 AND since >= to_timestamp($6::bigint / 1e9) \
+                                                       AND time < to_timestamp($7::bigint / 1e9)))";
+                let is_all = open.is_full && state == "done";
+                let values: [&(dyn ToSql + Sync); 7] =
+                    [&job, &node, &request, &attempt, &is_all, &open.since, &open.until];
+                let deleted = transaction.execute(delete, &values).await;
+                deleted.map_err(failed("removing what came before of a request for detail"))?;
+            }
         }
         Ok(())
     }
@@ -212,6 +236,37 @@ impl Details {
 const GONE: i64 = 2_000_000_000;
 
 impl Open {
+    fn is_over(&self, batch: &Batch) -> bool {
+        self.records.saturating_add(count(batch)) > self.records_max.saturating_mul(2)
+    }
+
+    /// Whether all of a batch was requested, which is the rule.
+    fn takes_all(&self, batch: &Batch) -> bool {
+        let mut requested = 0_i64;
+        let is_within = |time: i64| (self.since..self.until).contains(&time);
+        macro_rules! of_job {
+            ($($kind:ident),+) => {
+                $(requested += i64::try_from(batch.$kind.iter().filter(|record| {
+                    is_within(record.time) && self.job_key.as_ref() == Some(&record.job_key)
+                }).count()).unwrap_or(0);)+
+            };
+        }
+        of_jobs!(of_job);
+        macro_rules! of_node {
+            ($($kind:ident),+) => {
+                $(requested += i64::try_from(batch.$kind.iter().filter(|record| {
+                    is_within(record.time) && self.job_key.is_none()
+                }).count()).unwrap_or(0);)+
+            };
+        }
+        of_nodes!(of_node);
+        macro_rules! all {
+            ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
+        }
+        let all = throughline_sample::record_kinds!(all);
+        i64::try_from(all).is_ok_and(|all| all == requested) && !self.is_over(batch)
+    }
+
     /// Whether the recorder had lost, or never had, what is at the begin of the time that was requested.
     fn is_gone(end: &DetailEnd, since: i64) -> bool {
         end.recorded_from == 0 || end.recorded_from > since.saturating_add(GONE)

@@ -11,9 +11,10 @@ pub(super) struct TableSpec {
 }
 
 impl TableSpec {
-    /// Whether its rows were requested, and may be there from an earlier request.
-    pub fn is_detail(&self) -> bool {
-        self.name.starts_with("detail_")
+    /// Whether its rows were requested, and may be there from an earlier request. Those of operations hold many records each, and
+    /// are removed when a later answer has all that they have.
+    pub fn may_be_there(&self) -> bool {
+        self.name.starts_with("detail_") && self.name != "detail_mpi_bins"
     }
 
     /// All columns, for COPY.
@@ -49,7 +50,7 @@ pub(super) const MPI_RANK_ROWS: usize = 18;
 pub(super) const MPI_NODE_CELLS: usize = 19;
 pub(super) const MPI_NODE_TRAFFIC: usize = 20;
 pub(super) const MPI_RANK_PEERS: usize = 21;
-pub(super) const DETAIL_MPI_OPS: usize = 22;
+pub(super) const DETAIL_MPI_BINS: usize = 22;
 pub(super) const DETAIL_MPI_PEERS: usize = 23;
 pub(super) const DETAIL_MPI_REGIONS: usize = 24;
 pub(super) const DETAIL_MPI_PVARS: usize = 25;
@@ -297,18 +298,24 @@ pub(super) static TABLES: [TableSpec; 31] = [
         after: &[],
     },
     TableSpec {
-        name: "detail_mpi_ops",
+        name: "detail_mpi_bins",
         before: &[
             "time",
             "job_id",
             "rank",
             "epoch",
             "source",
+            "since",
+            "node_id",
+            "request_id",
+            "attempt",
             "operations",
             "size_classes_bytes",
             "regions",
             "algorithms",
             "algorithm_sources",
+            "bins",
+            "cells",
             "calls",
             "bytes",
             "elapsed_nanoseconds",
@@ -316,7 +323,6 @@ pub(super) static TABLES: [TableSpec; 31] = [
             "wait_nanoseconds",
             "received_bytes",
             "least_nanoseconds",
-            "digest",
         ],
         metrics: None,
         after: &[],

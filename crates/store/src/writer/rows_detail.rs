@@ -1,24 +1,19 @@
-//! Records of detail on demand to rows: a record is a row, with its cells as arrays.
+//! Records of detail on demand to rows. A record is a row with its cells as arrays; those of operations, of which there are most,
+//! are some seconds of a rank in a row.
 
+use std::collections::{BTreeMap, HashMap};
 use throughline_sample::Message;
-use throughline_sample::wire::{Batch, MpiRegionCell};
+use throughline_sample::wire::{Batch, MpiOpCell, MpiRankBin, MpiRegionCell};
 
 use super::keys::{Keys, small};
-use super::rows::{DETAIL_MPI_OPS, DETAIL_MPI_PEERS, DETAIL_MPI_PVARS, DETAIL_MPI_REGIONS, Rows, stored};
-use super::rows_mpi::{begin, cell_arrays};
+use super::rows::{DETAIL_MPI_BINS, DETAIL_MPI_PEERS, DETAIL_MPI_PVARS, DETAIL_MPI_REGIONS, Rows, stored};
+use super::rows_mpi::{begin, cell_figures, cell_names};
+use crate::copy::RowBuffer;
 
 impl Rows {
     /// Adds a batch's records of MPI ranks that were requested.
     pub(super) fn add_detail_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for bin in batch.mpi_ops.iter().filter(|bin| !bin.cells.is_empty()) {
-            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
-            let row = &mut self.buffers[DETAIL_MPI_OPS];
-            begin(row, bin.time, job, rank);
-            row.time(bin.epoch);
-            row.text(&bin.source);
-            cell_arrays(row, bin.cells.iter());
-            row.int8(digest(bin));
-        }
+        self.add_detail_ops(batch, keys)?;
         for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
             let row = &mut self.buffers[DETAIL_MPI_PEERS];
@@ -65,6 +60,76 @@ impl Rows {
         }
         Ok(())
     }
+}
+
+/// Longest time of the bins in a row, microseconds: whoever looks for a time finds the row by its last bin not much later.
+const ROW_MICROSECONDS: i64 = 60_000_000;
+
+/// Bins of one rank, in the order of their times: the bins of a row.
+#[derive(Default)]
+struct RankBins<'a>(Vec<(i64, &'a MpiRankBin)>);
+
+impl<'a> RankBins<'a> {
+    /// As many rows as it takes.
+    fn rows(&self) -> impl Iterator<Item = &[(i64, &'a MpiRankBin)]> {
+        self.0.chunk_by(|(one, _), (next, _)| {
+            one.div_euclid(ROW_MICROSECONDS) == next.div_euclid(ROW_MICROSECONDS)
+        })
+    }
+}
+
+impl Rows {
+    fn add_detail_ops(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        let Some(part) = &batch.detail else { return Ok(()) };
+        let node = keys.node(&batch.node)?;
+        let request = i64::try_from(part.request).map_err(|_| "a request without a number".to_owned())?;
+        let mut ranks: BTreeMap<_, RankBins<'_>> = BTreeMap::new();
+        for bin in batch.mpi_ops.iter().filter(|bin| !bin.cells.is_empty()) {
+            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
+            let bins = ranks.entry((job, rank, bin.epoch, bin.source.as_str())).or_default();
+            bins.0.push((bin.time.div_euclid(1000), bin));
+        }
+        for ((job, rank, epoch, source), mut bins) in ranks {
+            bins.0.sort_by_key(|(time, _)| *time);
+            for bins in bins.rows() {
+                let (Some((since, _)), Some((last, _))) = (bins.first(), bins.last()) else { continue };
+                let row = &mut self.buffers[DETAIL_MPI_BINS];
+                begin(row, last * 1000, job, rank);
+                row.time(epoch);
+                row.text(source);
+                row.time(since * 1000);
+                row.int4(node);
+                row.int8(request);
+                row.int8(part.attempt.cast_signed());
+                cells_of(row, bins, *since)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns of cells: each once with what tells it apart, then of each bin its cells by their places there.
+fn cells_of(row: &mut RowBuffer, bins: &[(i64, &MpiRankBin)], since: i64) -> Result<(), String> {
+    let all = || bins.iter().flat_map(|(time, bin)| bin.cells.iter().map(move |cell| (time, cell)));
+    let mut places = HashMap::new();
+    let mut names: Vec<&MpiOpCell> = Vec::new();
+    let (mut times, mut cells) = (Vec::new(), Vec::new());
+    for (time, cell) in all() {
+        let key =
+            (&cell.operation, cell.size_class_bytes, &cell.region, &cell.algorithm, &cell.algorithm_source);
+        let place = *places.entry(key).or_insert_with(|| {
+            names.push(cell);
+            names.len()
+        });
+        let within = |number: i64| i32::try_from(number).map_err(|_| "too many cells in a part".to_owned());
+        times.push(within(time - since)?);
+        cells.push(within(i64::try_from(place).unwrap_or(i64::MAX))?);
+    }
+    cell_names(row, names.iter().copied());
+    row.int4_array(&times);
+    row.int4_array(&cells);
+    cell_figures(row, all().map(|(_, cell)| cell));
+    Ok(())
 }
 
 /// FNV-1a of a record as it is encoded: the same in every version, as the wire schema's fields keep their numbers.

@@ -257,19 +257,23 @@ fn peer_arrays(row: &mut RowBuffer, cells: &[MpiPeerCell]) -> Result<(), String>
     Ok(())
 }
 
-/// All columns of cells, as arrays in step.
-pub(super) fn cell_arrays<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &'a MpiOpCell> + Clone) {
+/// What tells cells apart, as arrays in step.
+pub(super) fn cell_names<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &'a MpiOpCell> + Clone) {
     let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
         row.text_array(&cells.clone().map(of).collect::<Vec<_>>());
     };
-    let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
-        row.int8_array(&cells.clone().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
-    };
     texts(row, |cell| &cell.operation);
-    numbers(row, |cell| Some(cell.size_class_bytes));
+    row.int8_array(&cells.clone().map(|cell| Some(stored(cell.size_class_bytes))).collect::<Vec<_>>());
     texts(row, |cell| &cell.region);
     texts(row, |cell| &cell.algorithm);
     texts(row, |cell| &cell.algorithm_source);
+}
+
+/// What is counted of cells, as arrays in step.
+pub(super) fn cell_figures<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &'a MpiOpCell> + Clone) {
+    let numbers = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> Option<u64>| {
+        row.int8_array(&cells.clone().map(|cell| of(cell).map(stored)).collect::<Vec<_>>());
+    };
     numbers(row, |cell| Some(cell.calls));
     numbers(row, |cell| Some(cell.bytes));
     numbers(row, |cell| Some(cell.elapsed_nanoseconds));
