@@ -29,8 +29,8 @@ pub struct DetailRequest {
     pub id: i64,
     /// When it was made.
     pub requested_ms: i64,
-    /// By whom: `local:UID`, `proxy:USER`, `address:IP`, `server`.
-    pub requested_by: String,
+    /// By whom: `local:UID`, `proxy:USER`, `address:IP`, `server`. Null where it was another reader, unless an administrator reads.
+    pub requested_by: Option<String>,
     /// Why: person, live, job_end, verdict, alert.
     pub reason: String,
     /// Records from then.
@@ -47,6 +47,19 @@ pub struct DetailRequest {
     pub records: i64,
     /// By name.
     pub nodes: Vec<DetailNode>,
+}
+
+/// `POST /alerts`: what became of the alerts that fire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlertsTaken {
+    /// Requests that were made.
+    pub requested: Vec<DetailRequested>,
+    /// Why others were not, by quotas.
+    pub refused: Vec<String>,
+    /// What alerts name of which it was requested in the last ten minutes.
+    pub repeated: u64,
+    /// Alerts that name no job, node or link that is known.
+    pub unknown: u64,
 }
 
 /// What became of a request on a node.

@@ -262,7 +262,7 @@ async fn serve(
             databases.read.clone(),
             limits,
             &access,
-            (config.query.thresholds.thresholds()?, config.detail.limits()?, long_range),
+            (config.query.thresholds.thresholds()?, config.detail.triggers()?, long_range),
             Arc::new(health.clone()),
             vec![Arc::new(series.clone())],
         )?;

@@ -10,12 +10,13 @@ use crate::tls::ServerTls;
 use crate::{headers, listen, pages};
 use std::sync::Arc;
 
+use crate::upkeep::Triggers;
 use axum::Router;
 use axum::routing::post;
 use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfMetrics, http};
 use throughline_query::ReadPath;
 use throughline_query::long_range::LongRange;
-use throughline_store::{Database, DetailLimits};
+use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +35,7 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        let site = (Thresholds::default(), DetailLimits::default(), LongRange::default());
+        let site = (Thresholds::default(), Triggers::default(), LongRange::default());
         Self::with_health(metrics, database.into(), limits, access, site, Arc::new(AlwaysHealthy), Vec::new())
     }
 
@@ -47,7 +48,7 @@ impl Server {
         path: ReadPath,
         limits: Limits,
         access: &Access,
-        (thresholds, detail, long_range): (Thresholds, DetailLimits, LongRange),
+        (thresholds, detail, long_range): (Thresholds, Triggers, LongRange),
         health: Arc<dyn Health>,
         more: Vec<Arc<dyn Expose>>,
     ) -> Result<Server, Failure> {

@@ -3,6 +3,7 @@
 //!
 //! Requests stand in the database, so that any server takes one and whichever collector has the agent sends it.
 
+mod alert;
 mod queue;
 mod quota;
 mod trigger;
@@ -13,6 +14,7 @@ use tokio_postgres::{Client, Transaction};
 
 use crate::Error;
 
+pub use alert::{AlertLabels, AlertSubject, alert_subjects};
 pub use queue::{DetailOrder, DetailQueue};
 pub use quota::{DetailLimits, DetailRefusal};
 pub use trigger::{DetailTrigger, detail_triggers};

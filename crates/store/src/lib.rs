@@ -55,8 +55,9 @@ pub use cluster::{
 };
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
-    DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal, DetailSubject, DetailTrigger,
-    LIVE_SECONDS, NewDetail, detail_triggers, lift_job, request_detail,
+    AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal,
+    DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers, lift_job,
+    request_detail,
 };
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};

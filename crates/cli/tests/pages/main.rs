@@ -3,6 +3,7 @@
 //! comes back when they ask for it. Needs `make pages`, as the server's pages do.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod detail;
 mod multicast;
 mod seed;
 

@@ -1,6 +1,7 @@
 //! A small site that goes on: four leaf switches under two spines, sixteen hosts, GPUs on the first one, jobs, and what
 //! all of it did from ten minutes ago until now.
 
+use crate::detail::Answers;
 use crate::multicast;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::*;
@@ -343,6 +344,7 @@ fn now() -> i64 {
 /// The site, and the writer that goes on with it.
 pub struct Site {
     writers: [(u128, Writer, u64); 2],
+    answers: Answers,
     start: i64,
     began: i64,
 }
@@ -352,8 +354,12 @@ impl Site {
     pub async fn seed(database: &Database) -> Site {
         let start = now();
         let writer = |spool| (spool, Writer::new(database.clone()), 0);
-        let mut site =
-            Site { writers: [writer(1), writer(2)], start, began: start - HISTORY_SECONDS * SECOND };
+        let mut site = Site {
+            writers: [writer(1), writer(2)],
+            answers: Answers::new(database),
+            start,
+            began: start - HISTORY_SECONDS * SECOND,
+        };
         site.write(0, discovery(site.began - SECOND)).await.unwrap();
         site.write(0, multicast::fabric(site.began - SECOND)).await.unwrap();
         site.write(1, hosts(site.began - SECOND)).await.unwrap();
@@ -374,6 +380,9 @@ impl Site {
 
     /// Writes what happened until now; an error where the database is away.
     pub async fn go_on(&mut self) -> Result<(), String> {
+        for answer in self.answers.due().await {
+            self.write(1, answer).await?;
+        }
         self.tick(now()).await
     }
 

@@ -191,7 +191,7 @@ fn list(listed: &DetailRequests) -> String {
             one.nodes.len().to_string(),
             thousands(one.records.unsigned_abs()),
             state(one),
-            one.requested_by.clone(),
+            one.requested_by.clone().unwrap_or_else(|| "another reader".to_owned()),
             moment(one.from_ms),
             moment(one.to_ms),
         ]);

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use std::sync::Arc;
-use throughline_api::detail::{DetailRequested, DetailRequests};
+use throughline_api::detail::{DetailRequest, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
 use throughline_query::detail::{self, Of};
 use throughline_query::jobs::Job;
@@ -30,6 +30,9 @@ const RESOLUTION_MS_MAX: u32 = 60_000;
 /// What ranks report after their end still is the job's.
 const AFTER_END_MS: i64 = 2000;
 
+/// Who requests without a person.
+const SERVER: &str = "server";
+
 /// `GET /jobs/{job}/detail`.
 pub async fn of_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let (id, limit) = (number(&request)?, request.limit()?);
@@ -40,7 +43,19 @@ pub async fn of_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
         Ok(detail::requests(client, Of::Job(job.id), id, limit).await?)
     }))
     .await?;
+    let requests = visible(requests, &request);
     answer::json(&DetailRequests { requests }, &request.headers)
+}
+
+/// Requests as their reader may see them: who made them are they themselves, the server, or for administrators everybody.
+pub fn visible(mut requests: Vec<DetailRequest>, request: &ApiRequest) -> Vec<DetailRequest> {
+    if !request.is_administrator() {
+        let user = request.user();
+        for one in &mut requests {
+            one.requested_by = one.requested_by.take().filter(|by| *by == user || by == SERVER);
+        }
+    }
+    requests
 }
 
 /// `GET /nodes/{host}/detail`.
@@ -52,6 +67,7 @@ pub async fn of_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
         Ok(detail::requests(client, Of::Node(node), id, limit).await?)
     }))
     .await?;
+    let requests = visible(requests, &request);
     answer::json(&DetailRequests { requests }, &request.headers)
 }
 
@@ -130,8 +146,8 @@ async fn make(
 ) -> Result<Response, ApiError> {
     let (requested_by, reason) = (request.user(), DetailReason::Person);
     let new = NewDetail { requested_by, reason, subject, from, to, resolution };
-    let limits = api.detail.limits;
-    let id = write(api, async |client| request_detail(client, &new, &limits).await).await?;
+    let limits = api.detail.triggers.limits;
+    let id = counted(api, async |client| request_detail(client, &new, &limits).await).await?;
     accepted(request, &DetailRequested { id, from_ms: from, to_ms: to, live_seconds: None })
 }
 
@@ -141,8 +157,8 @@ async fn live(api: &Api, request: &ApiRequest, job: &Job) -> Result<Response, Ap
         let message = "the job has ended";
         return Err(ApiError::parameter("live", message, "request what was recorded: leave `live` out"));
     }
-    let (user, limits) = (request.user(), api.detail.limits);
-    let id = write(api, async |client| lift_job(client, job.id, &user, &limits).await).await?;
+    let (user, limits) = (request.user(), api.detail.triggers.limits);
+    let id = counted(api, async |client| lift_job(client, job.id, &user, &limits).await).await?;
     #[allow(clippy::cast_possible_wrap)] // Half a minute.
     let to_ms = request.now + LIVE_SECONDS as i64 * 1000;
     let live_seconds = Some(LIVE_SECONDS);
@@ -155,20 +171,27 @@ fn accepted(request: &ApiRequest, made: &DetailRequested) -> Result<Response, Ap
     Ok(response)
 }
 
-/// Writes a request with a connection of its own; what is refused is counted.
-async fn write(
+/// Writes a request; what is refused is counted.
+async fn counted(
     api: &Api,
     work: impl AsyncFnOnce(&mut Client) -> Result<Result<i64, DetailRefusal>, Error>,
 ) -> Result<i64, ApiError> {
+    write(api, work).await?.map_err(|refusal| {
+        api.detail.metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
+        refusal.into()
+    })
+}
+
+/// Writes a request with a connection of its own.
+pub async fn write(
+    api: &Api,
+    work: impl AsyncFnOnce(&mut Client) -> Result<Result<i64, DetailRefusal>, Error>,
+) -> Result<Result<i64, DetailRefusal>, ApiError> {
     let all = async {
         let _place = api.detail.parallel.acquire().await;
         let mut client = api.detail.database.connect().await?;
         work(&mut client).await
     };
     let done = tokio::time::timeout(api.limits.answer_within(), all).await;
-    let made = done.map_err(|_| ApiError::too_slow(api.limits.time.as_secs()))??;
-    made.map_err(|refusal| {
-        api.detail.metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
-        refusal.into()
-    })
+    Ok(done.map_err(|_| ApiError::too_slow(api.limits.time.as_secs()))??)
 }

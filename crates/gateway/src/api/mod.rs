@@ -5,6 +5,7 @@
 //! read once a second for all of them ([`fresh`]).
 
 mod again;
+mod alerts;
 mod answer;
 mod detail_requests;
 mod events;
@@ -24,6 +25,7 @@ pub use crate::api_error::ApiError;
 
 use crate::read::Limits;
 use crate::thresholds::Thresholds;
+use crate::upkeep::Triggers;
 use axum::Router;
 use axum::http::{Uri, header};
 use axum::response::IntoResponse;
@@ -35,7 +37,7 @@ use throughline_daemon::SelfMetrics;
 use throughline_query::long_range::LongRange;
 use throughline_query::{Pool, ReadPath};
 use throughline_sample::catalogue::DETAIL_REFUSALS;
-use throughline_store::{Database, DetailLimits, DetailRefusal};
+use throughline_store::{Database, DetailRefusal};
 use tokio::sync::Semaphore;
 use tokio_postgres::Client;
 
@@ -70,7 +72,8 @@ pub struct Api {
 #[derive(Debug)]
 struct Detail {
     database: Database,
-    limits: DetailLimits,
+    /// The quotas, and what is requested for alerts.
+    triggers: Triggers,
     metrics: SelfMetrics,
     /// Requests that are being written.
     parallel: Semaphore,
@@ -84,7 +87,7 @@ impl Api {
         let place = path.primary().place().to_owned();
         let detail = Detail {
             database: path.primary().clone(),
-            limits: DetailLimits::default(),
+            triggers: Triggers::default(),
             metrics: SelfMetrics::default(),
             parallel: Semaphore::new(WRITES_MAX),
         };
@@ -103,11 +106,11 @@ impl Api {
 
     /// With a site's quotas of detail on demand; what is refused is counted.
     #[must_use]
-    pub fn with_detail(self, limits: DetailLimits, metrics: SelfMetrics) -> Api {
+    pub fn with_detail(self, triggers: Triggers, metrics: SelfMetrics) -> Api {
         for reason in DetailRefusal::REASONS {
             metrics.add(reason, &DETAIL_REFUSALS, 0);
         }
-        Api { detail: Detail { limits, metrics, ..self.detail }, ..self }
+        Api { detail: Detail { triggers, metrics, ..self.detail }, ..self }
     }
 
     /// With a server of PromQL for long ranges.
@@ -201,6 +204,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
         .route("/jobs/{job}/detail", get(detail_requests::of_job).post(detail_requests::request_job))
         .route("/nodes/{host}/detail", get(detail_requests::of_node).post(detail_requests::request_node))
+        .route("/alerts", get(alerts::list).post(alerts::take))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || ApiError::method())
         .layer(again)

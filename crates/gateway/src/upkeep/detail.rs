@@ -36,6 +36,8 @@ pub struct Triggers {
     pub on_bad_end: bool,
     /// Of jobs that hang or wait for a slow rank.
     pub on_verdict: bool,
+    /// Of what alerts name that are posted to the API.
+    pub on_alert: bool,
     /// How much before the end, or before now.
     pub last: Duration,
 }
@@ -43,7 +45,7 @@ pub struct Triggers {
 impl Default for Triggers {
     fn default() -> Self {
         let limits = DetailLimits::default();
-        Self { limits, on_bad_end: true, on_verdict: true, last: Duration::from_secs(300) }
+        Self { limits, on_bad_end: true, on_verdict: true, on_alert: true, last: Duration::from_secs(300) }
     }
 }
 

@@ -60,6 +60,26 @@ describe('a job', () => {
     await close()
   })
 
+  it('has its last minutes fetched from the nodes, which charts show in steps of a tenth of a second', async () => {
+    const { page, errors, close } = await tab(browser, JOB_PATH)
+    // While somebody looks at a job that runs, its rows are made each second.
+    await until('rows each second are requested', async () => {
+      const answer = await page.request.get(`${SITE}/api/v1/jobs/${encodeURIComponent('slurm:41.0@1000')}/detail`)
+      const { requests } = (await answer.json()) as { requests: { reason: string }[] }
+      return requests.some((request) => request.reason === 'live')
+    })
+    await page.getByRole('button', { name: 'Record last 10 min' }).click()
+    const recorded = page.getByTestId('recorded')
+    await until('it has arrived', async () => /^[1-9].* records$/.test(await recorded.innerText()))
+    expect(await page.getByRole('button', { name: 'Record last 10 min' }).isEnabled()).toBe(true)
+    const end = Date.now() - 60_000
+    const times = new URLSearchParams({ from: new Date(end - 10_000).toISOString(), to: new Date(end).toISOString() })
+    await page.goto(`${SITE}${JOB_PATH}?${times}`)
+    await page.getByText('steps of 0.1 s').waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+
   it('shows who sends to whom, by ranks and by nodes, to the keys too', async () => {
     const { page, errors, close } = await tab(browser, JOB_PATH)
     const matrix = page.getByTestId('matrix')

@@ -41,6 +41,8 @@ pub struct DetailConfig {
     pub on_bad_end: bool,
     /// Whether it is requested of jobs that hang or wait for a slow rank.
     pub on_verdict: bool,
+    /// Whether it is requested of the job, node or link of an alert that is posted to `/api/v1/alerts`.
+    pub on_alert: bool,
     /// How much of them, before their end or now.
     pub trigger_seconds: u64,
 }
@@ -62,6 +64,7 @@ impl Default for DetailConfig {
             live_jobs: usual.live_jobs,
             on_bad_end: triggers.on_bad_end,
             on_verdict: triggers.on_verdict,
+            on_alert: triggers.on_alert,
             trigger_seconds: triggers.last.as_secs(),
         }
     }
@@ -78,7 +81,8 @@ impl DetailConfig {
             return Err(Failure::usage("detail.trigger_seconds = 0: must be at least 1"));
         }
         let last = Duration::from_secs(self.trigger_seconds.min(limits.span.as_secs()));
-        Ok(Triggers { limits, on_bad_end: self.on_bad_end, on_verdict: self.on_verdict, last })
+        let (on_bad_end, on_verdict, on_alert) = (self.on_bad_end, self.on_verdict, self.on_alert);
+        Ok(Triggers { limits, on_bad_end, on_verdict, on_alert, last })
     }
 
     /// The quotas.

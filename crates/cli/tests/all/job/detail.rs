@@ -46,9 +46,17 @@ impl Stack {
         tokio::spawn(connection);
         let query = "SELECT coalesce(sum(cardinality(calls)), 0)::bigint, coalesce(sum((SELECT sum(c) FROM unnest(calls) c)), 0)::bigint, \
                      coalesce(sum((SELECT sum(b) FROM unnest(bytes) b)), 0)::bigint \
-                     FROM detail_mpi_ops WHERE time < $1::text::timestamptz";
+                     FROM detail_mpi_bins WHERE time < $1::text::timestamptz";
         let row = client.query_one(query, &[&to]).await.unwrap();
         (row.get(0), row.get(1), row.get(2))
+    }
+
+    /// Rows of a node that are of a second or two.
+    async fn short_rows(&self) -> i64 {
+        let (client, connection) = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let query = "SELECT count(*) FROM mpi_node_rows WHERE time - since <= INTERVAL '2 seconds'";
+        client.query_one(query, &[]).await.unwrap().get(0)
     }
 
     /// Requests and waits; the outcome, however it is.
@@ -218,13 +226,53 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     assert_eq!(counted.get("\"requests\""), Some(&"1.0"), "{counted:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_looked_at_has_rows_each_second_until_nobody_does() {
+    let stack = Stack::start().await;
+    let (program, key) = running_job(&stack);
+    let before = stack.short_rows().await;
+    let begin = Instant::now();
+    // As the page does while it is open.
+    while stack.short_rows().await < before + 5 {
+        let answer = post(&stack.server, &format!("/api/v1/jobs/{}/detail?live=1", escaped(&key)));
+        assert!(answer.starts_with("HTTP/1.1 202") && answer.contains("\"live_seconds\":30"), "{answer}");
+        assert!(begin.elapsed() < PATIENCE, "{} rows", stack.short_rows().await - before);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    // Renewed, it is one request, which ends by itself.
+    let live = || {
+        let listed = stack.json(&["record", &key, "--list", "--json"]);
+        let all = listed["requests"].as_array().unwrap().clone();
+        all.into_iter().filter(|one| one["reason"] == "live").collect::<Vec<_>>()
+    };
+    assert_eq!(live().len(), 1);
+    while live()[0]["is_open"] != false {
+        assert!(begin.elapsed() < 2 * PATIENCE);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    end(program);
+    let refused = loop {
+        let answer = post(&stack.server, &format!("/api/v1/jobs/{}/detail?live=1", escaped(&key)));
+        if !answer.starts_with("HTTP/1.1 202") {
+            break answer;
+        }
+        assert!(begin.elapsed() < 3 * PATIENCE, "{answer}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    assert!(refused.contains("the job has ended"), "{refused}");
+}
+
 /// What the page of a job charts of two seconds in the middle of what was fetched.
 fn operations_over_time(stack: &Stack, key: &str, outcome: &Value) -> Value {
     let to = outcome["to_ms"].as_i64().unwrap() - 1000;
-    let key = key.replace(':', "%3A").replace('@', "%40").replace('/', "%2F");
-    let path = format!("/api/v1/jobs/{key}/operations?from={}&to={to}", to - 2000);
+    let path = format!("/api/v1/jobs/{}/operations?from={}&to={to}", escaped(key), to - 2000);
     let answer = page(&stack.server, &path);
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// A job's key in an address.
+fn escaped(key: &str) -> String {
+    key.replace(':', "%3A").replace('@', "%40").replace('/', "%2F")
 }
 
 /// The server's `/metrics`.
@@ -234,10 +282,22 @@ fn metrics(server: &str) -> String {
 
 /// What the server answers, with its headers.
 fn page(server: &str, path: &str) -> String {
+    send(server, "GET", path)
+}
+
+fn post(server: &str, path: &str) -> String {
+    send(server, "POST", path)
+}
+
+fn send(server: &str, method: &str, path: &str) -> String {
     use std::io::{Read, Write};
     let address = server.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

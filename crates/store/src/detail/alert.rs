@@ -1,0 +1,70 @@
+//! What an alert names of which there is detail: a job, a node, or the jobs that have the most bytes on a link.
+
+use std::time::SystemTime;
+
+use tokio_postgres::Client;
+
+use super::DetailSubject;
+use crate::Error;
+
+/// Jobs of a link: those with the most bytes on it.
+const JOBS_OF_LINK: i64 = 4;
+
+/// Labels of an alert. What is left out names nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertLabels {
+    /// A job's key.
+    pub job_key: Option<String>,
+    /// A node with an agent.
+    pub node: Option<String>,
+    /// GUID of the node of a link's end, and its port.
+    pub link: Option<(String, i32)>,
+}
+
+/// Something that an alert names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertSubject {
+    /// What detail is of.
+    pub subject: DetailSubject,
+    /// A job's key, or a node's name.
+    pub name: String,
+    /// When the job began.
+    pub start: Option<SystemTime>,
+    /// When it ended.
+    pub end: Option<SystemTime>,
+    /// An alert had it requested less than ten minutes ago: notifications are repeated.
+    pub is_known: bool,
+}
+
+/// What these labels name.
+///
+/// # Errors
+/// The database's.
+pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec<AlertSubject>, Error> {
+    const SQL: &str = "
+        WITH link_job AS (
+            SELECT s.job_id FROM link_shares s JOIN ib_port_key p ON p.id = s.port_id JOIN ib_node_key n ON n.id = p.ib_node_id
+            WHERE n.guid = $3 AND p.port = $4 AND s.job_id IS NOT NULL AND s.time > now() - interval '5 minutes'
+            GROUP BY s.job_id ORDER BY sum(s.bytes) DESC LIMIT $5
+        )
+        SELECT j.id, NULL::integer, j.key, j.start_time, j.end_time,
+               EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
+                         AND d.requested_at > now() - interval '10 minutes')
+        FROM job j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
+        UNION ALL
+        SELECT NULL, k.id, k.name, NULL, NULL,
+               EXISTS (SELECT 1 FROM detail_request d JOIN detail_request_node n ON n.request_id = d.id
+                       WHERE d.job_id IS NULL AND d.reason = 'alert' AND d.requested_at > now() - interval '10 minutes'
+                         AND n.node_id = k.id)
+        FROM node_key k WHERE k.name = $2";
+    let (guid, port) = labels.link.as_ref().map(|(guid, port)| (guid.as_str(), *port)).unzip();
+    let rows = client.query(SQL, &[&labels.job_key, &labels.node, &guid, &port, &JOBS_OF_LINK]).await;
+    let rows = rows.map_err(Error::sql("looking for what an alert names"))?;
+    let subject = |row: &tokio_postgres::Row| {
+        let (job, node): (Option<i32>, Option<i32>) = (row.get(0), row.get(1));
+        let subject = job.map(DetailSubject::Job).or(node.map(DetailSubject::Node))?;
+        let (name, start, end, is_known) = (row.get(2), row.get(3), row.get(4), row.get(5));
+        Some(AlertSubject { subject, name, start, end, is_known })
+    };
+    Ok(rows.iter().filter_map(subject).collect())
+}
