@@ -172,6 +172,8 @@ fn send(
     end: &mut DetailEnd,
 ) -> Result<(), Ended> {
     let mut thinner = Thinner::new(request.resolution);
+    // A segment may be read for both parts.
+    let mut damaged = HashSet::new();
     let settled = request.to.min(now_ns().saturating_sub(SETTLED_NANOSECONDS)).max(request.from);
     for times in [request.from..settled, settled..request.to] {
         if times.is_empty() {
@@ -187,7 +189,8 @@ fn send(
                 Ok(batch) => answer.add(thinner.take(batch), request.records_max)?,
                 Err(error) => {
                     tracing::warn!(request = request.id, %error, "detail on demand goes on behind it");
-                    end.damaged += 1;
+                    damaged.insert(error.to_string());
+                    end.damaged = damaged.len() as u64;
                 }
             }
         }
