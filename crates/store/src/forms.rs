@@ -36,6 +36,8 @@ pub enum Keep {
     Readings,
     /// `retention.minutes_seconds`.
     Minutes,
+    /// A day, or `retention.default_seconds` where that is less: minutes are made of them, which stay.
+    Windows,
     /// `retention.detail_seconds`.
     Detail,
     /// As the rows of another table, without which these are not used.
@@ -313,6 +315,7 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     .blocks_of("nvlink_counters"),
     TableForm {
         form: Form::Rollup,
+        keep: Keep::Windows,
         ..readings("link_shares", |s| s.ports() * CONTRIBUTORS / WINDOW_SECONDS, |_| 182.0)
             .chunks_of(6)
             .assuming("4 contributors on each port")

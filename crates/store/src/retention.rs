@@ -28,6 +28,10 @@ const DEFAULT_ROWS: Duration = Duration::from_secs(6 * 3600);
 /// hundred times what is stored anyway.
 const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
 
+/// Windows of link shares are retained for a day unless configured: at a large site a week of them is as much as all else of that week,
+/// and minutes with the peaks of windows are there for longer.
+const DEFAULT_WINDOWS: Duration = Duration::from_secs(24 * 3600);
+
 /// How long a cell's number stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is
 /// noted where the last note is half a day old; and a chunk goes as a whole.
 const CELL_UNUSED_SECONDS: f64 = 3.0 * 24.0 * 3600.0;
@@ -123,6 +127,7 @@ impl Retention {
         }
         match TableForm::of(table).map(|form| form.keep) {
             Some(Keep::Minutes) => self.minutes,
+            Some(Keep::Windows) => self.default.min(DEFAULT_WINDOWS),
             Some(Keep::Detail) => self.detail,
             Some(Keep::With(other)) => self.of(other),
             Some(Keep::Readings) | None => self.default,
@@ -241,6 +246,7 @@ mod tests {
         assert_eq!(longer.of("nvlink_minutes"), Duration::from_secs(90));
         assert_eq!(longer.of("link_share_minutes"), Duration::from_secs(90));
         assert_eq!(longer.of("link_shares"), Duration::from_secs(60));
+        assert_eq!(Retention::default().of("link_shares"), DEFAULT_WINDOWS);
         retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
         assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
