@@ -11,7 +11,8 @@ const BIN: i64 = 100_000_000;
 /// What has answered.
 pub struct Answers {
     queue: DetailQueue,
-    done: BTreeSet<i64>,
+    /// Requests and nodes.
+    done: BTreeSet<(i64, String)>,
 }
 
 impl Answers {
@@ -23,7 +24,9 @@ impl Answers {
     pub async fn due(&mut self) -> Vec<Batch> {
         // Without a database there is nothing to answer, either.
         let open = self.queue.open().await.unwrap_or_default();
-        let new = open.into_iter().filter(|order| !order.is_live && self.done.insert(order.id));
+        let new = open
+            .into_iter()
+            .filter(|order| !order.is_live && self.done.insert((order.id, order.node.clone())));
         new.flat_map(|order| answer(&order)).collect()
     }
 }
