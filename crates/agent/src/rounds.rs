@@ -1,5 +1,4 @@
-//! Equal rounds of a source become one record: the first one after a change at once, those that follow half a minute at a time. The
-//! first two of all are records of their own.
+//! Equal rounds of a source become one record: the first one after a change at once, those that follow half a minute at a time.
 //!
 //! What waits here is lost with the agent, so that a record never stands for a round that was not made. Pure: the present time
 //! comes from the caller.
@@ -21,8 +20,6 @@ struct Run {
     sent: i64,
     /// What was not sent yet.
     waiting: Option<Coverage>,
-    /// Whether two rounds in a row were sent as they came: who reads them soon after the start knows how far apart they are.
-    has_pair: bool,
 }
 
 /// What the sources' rounds were.
@@ -53,7 +50,7 @@ impl Rounds {
         let interval = interval_seconds(&round);
         let Some(run) = self.runs.get_mut(&round.source) else {
             due.push(round.clone());
-            let run = Run { sent: round.time, last: round.clone(), waiting: None, has_pair: false };
+            let run = Run { sent: round.time, last: round.clone(), waiting: None };
             self.runs.insert(round.source, run);
             return;
         };
@@ -64,11 +61,6 @@ impl Rounds {
             return;
         }
         run.last = round.clone();
-        if !std::mem::replace(&mut run.has_pair, true) {
-            run.sent = round.time;
-            due.push(round);
-            return;
-        }
         match &mut run.waiting {
             Some(waiting) => waiting.extend(&round),
             None => run.waiting = Some(round),
@@ -148,16 +140,16 @@ mod tests {
     fn a_steady_source_has_two_records_a_minute() {
         let mut rounds = Rounds::default();
         let of = (0..=120).map(|second| round("sysfs", second * 1000, 1, 4));
-        let expected = [(1, 0, 0), (1, 1, 1), (30, 2, 31), (30, 32, 61), (30, 62, 91)];
+        let expected = [(1, 0, 0), (30, 1, 30), (30, 31, 60), (30, 61, 90), (30, 91, 120)];
         assert_eq!(records(&mut rounds, of), expected);
-        assert_eq!(rounds.finish().coverage[0].rounds(), 29);
+        assert!(rounds.finish().coverage.is_empty());
         // Ten rounds a second, of which there are as many in a record, and one that is slower than a record.
         let fast = (0..=600).map(|tenth| round("nvml", tenth * 100, 1, 4));
         let mut fast: Vec<Coverage> = fast.collect();
         fast.iter_mut().for_each(|one| one.row_rules = Some(RowRules::unthinned(Duration::from_millis(100))));
         assert_eq!(
             records(&mut Rounds::default(), fast).iter().map(|run| run.0).collect::<Vec<_>>(),
-            [1, 1, 300]
+            [1, 300, 300]
         );
         let slow = (0..4).map(|number| round("nvml", number * 20_000, 20, 4));
         assert_eq!(records(&mut Rounds::default(), slow), [(1, 0, 0), (1, 20, 20), (1, 40, 40), (1, 60, 60)]);
@@ -168,10 +160,7 @@ mod tests {
         let mut rounds = Rounds::default();
         let reads = [4, 4, 4, 3, 3, 4, 4];
         let of = (0..).zip(reads).map(|(second, read)| round("sysfs", second * 1000, 1, read));
-        assert_eq!(
-            records(&mut rounds, of),
-            [(1, 0, 0), (1, 1, 1), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 5, 5)]
-        );
+        assert_eq!(records(&mut rounds, of), [(1, 0, 0), (2, 1, 2), (1, 3, 3), (1, 4, 4), (1, 5, 5)]);
         assert_eq!(rounds.finish().coverage[0].time, 6 * SECOND);
     }
 
@@ -179,7 +168,7 @@ mod tests {
     fn a_missed_round_is_in_no_record() {
         let mut rounds = Rounds::default();
         let of = [0, 1, 2, 3, 10, 11].map(|second| round("sysfs", second * 1000, 1, 4));
-        assert_eq!(records(&mut rounds, of), [(1, 0, 0), (1, 1, 1), (2, 2, 3), (1, 10, 10)]);
+        assert_eq!(records(&mut rounds, of), [(1, 0, 0), (3, 1, 3), (1, 10, 10)]);
         assert!(rounds.due(12 * SECOND).coverage.is_empty());
         // It stalls: what it read is known soon, and once.
         let due = rounds.due(15 * SECOND).coverage;

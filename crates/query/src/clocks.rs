@@ -9,11 +9,20 @@ use tokio_postgres::{Client, Row};
 /// How much of the end of a range is looked at, milliseconds: a source's rounds are seconds apart, and its rules rarely change.
 const WINDOW_MS: i64 = 120_000;
 
+/// A source that writes a row for each reading reports its interval as the time in which a thing has at least one; of a crawler that
+/// leaves rows out, and of others, it is the usual distance of rounds.
 const INTERVALS: &str = "
-    SELECT instance, source, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds)::float8
-    FROM (SELECT instance, source, extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
-          FROM coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) rounds
-    WHERE seconds > 0 GROUP BY instance, source ORDER BY instance, source";
+    SELECT instance, source, seconds FROM (
+        SELECT c.instance, c.source, coalesce(
+            (SELECT max(r.heartbeat_seconds) FROM row_rules r
+             WHERE r.instance = c.instance AND r.source = c.source AND r.source <> 'mad'
+               AND r.valid_from <= TO_TIME AND (r.valid_to IS NULL OR r.valid_to > FROM_TIME)),
+            percentile_cont(0.5) WITHIN GROUP (ORDER BY c.seconds) FILTER (WHERE c.seconds > 0))::float8 AS seconds
+        FROM (SELECT instance, source,
+                     extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
+              FROM coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) c
+        GROUP BY c.instance, c.source) i
+    WHERE seconds IS NOT NULL ORDER BY instance, source";
 
 const ERRORS: &str = "
     SELECT instance, max(value) FROM self_stats
