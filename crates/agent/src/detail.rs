@@ -20,7 +20,7 @@ use throughline_delivery::wire::DetailRequest;
 use throughline_recorder::{Filter, Kind, Recorder};
 use throughline_sample::Message;
 use throughline_sample::catalogue::{DETAIL_RECORDS, DETAIL_REQUESTS};
-use throughline_sample::wire::{Batch, DetailEnd, DetailPart};
+use throughline_sample::wire::{Batch, DetailEnd, DetailPart, Values};
 use throughline_spool::{Class, Spool};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -31,6 +31,11 @@ pub const WAITING_MAX: usize = 32;
 /// Encoded records of one entry: seven seconds of 32 busy ranks, of which the database makes a row for each rank. An entry may
 /// have twice as many.
 const PART_BYTES: usize = 1 << 20;
+/// Messages and numbers in lists of one entry: the collector decodes at most twice as many. A reading of a GPU with 18 links has some
+/// hundred of them.
+const PART_ELEMENTS: usize = 1 << 17;
+/// Readings of GPUs' links that are added to an entry at a time: those of 36 links have half as many elements.
+const LINK_READINGS_MAX: usize = 32;
 /// Entries of an answer that are in the spool and not acknowledged: enough for a transaction of the collector and what arrives
 /// meanwhile. What is measured waits behind them, a fifth of a second where it takes 20 MB a second.
 const OUTSTANDING_BYTES: usize = 4 << 20;
@@ -123,6 +128,7 @@ impl Details {
             expires: request.expires,
             encoded: Vec::new(),
             encoded_records: 0,
+            encoded_elements: 0,
             outstanding: VecDeque::new(),
             outstanding_bytes: 0,
             records: 0,
@@ -215,6 +221,7 @@ struct Answer<'a> {
     /// The next entry: its records encoded, as batches one behind the other, which are one batch.
     encoded: Vec<u8>,
     encoded_records: usize,
+    encoded_elements: usize,
     /// Sequences and bytes of entries that are not acknowledged.
     outstanding: VecDeque<(u64, usize)>,
     outstanding_bytes: usize,
@@ -245,10 +252,19 @@ impl Answer<'_> {
         Ok(())
     }
 
-    fn add(&mut self, batch: Batch, records_max: u64) -> Result<(), Ended> {
+    fn add(&mut self, mut batch: Batch, records_max: u64) -> Result<(), Ended> {
+        if batch.gpu_links.len() > LINK_READINGS_MAX {
+            let readings = std::mem::take(&mut batch.gpu_links);
+            for some in readings.chunks(LINK_READINGS_MAX) {
+                self.add(Batch { gpu_links: some.to_vec(), ..Batch::default() }, records_max)?;
+            }
+        }
         let (count, length) = (records(&batch), batch.encoded_len());
         self.records += count as u64;
-        if self.encoded.len() + length > PART_BYTES || self.encoded_records + count > PART_RECORDS_MAX {
+        if self.encoded.len() + length > PART_BYTES
+            || self.encoded_records + count > PART_RECORDS_MAX
+            || self.encoded_elements + elements(&batch) > PART_ELEMENTS
+        {
             self.send()?;
         }
         if length <= PART_BYTES && count <= PART_RECORDS_MAX {
@@ -275,6 +291,7 @@ impl Answer<'_> {
     fn encode(&mut self, batch: &Batch, count: usize) {
         self.encoded.extend(batch.encode_to_vec());
         self.encoded_records += count;
+        self.encoded_elements += elements(batch);
     }
 
     /// Puts into the spool what was gathered, as it is emptied.
@@ -305,7 +322,7 @@ impl Answer<'_> {
         batch.detail = Some(self.part.clone());
         let mut payload = batch.encode_to_vec();
         payload.append(&mut self.encoded);
-        self.encoded_records = 0;
+        (self.encoded_records, self.encoded_elements) = (0, 0);
         let bytes = payload.len();
         match self.spool.append(payload, class) {
             Ok(sequence) => {
@@ -321,6 +338,19 @@ impl Answer<'_> {
         self.part.end = Some(end);
         self.append(Class::Precious);
     }
+}
+
+/// What the collector counts as elements of a batch: messages, and numbers in lists.
+fn elements(batch: &Batch) -> usize {
+    let values =
+        |values: Option<&Values>| values.map_or(0, |values| 1 + values.metric.len() + values.value.len());
+    let links =
+        batch.gpu_links.iter().flat_map(|gpu| &gpu.links).map(|link| 1 + values(link.values.as_ref()));
+    let ports = batch.host_ports.iter().map(|port| values(port.values.as_ref()));
+    let pcie = batch.gpu_pcie.iter().map(|gpu| values(gpu.values.as_ref()));
+    let monitors = batch.gpu_pm.iter().map(|gpu| values(gpu.values.as_ref()));
+    let cells = batch.mpi_ops.iter().map(|bin| bin.cells.len());
+    records(batch) + links.chain(ports).chain(pcie).chain(monitors).chain(cells).sum::<usize>()
 }
 
 /// This node's clock, by which records have their times.

@@ -1,7 +1,7 @@
 //! Answers from a recorder in memory.
 
 use super::*;
-use throughline_sample::wire::{MpiOpCell, MpiRankBin};
+use throughline_sample::wire::{GpuLinksSample, LinkValues, MpiOpCell, MpiRankBin, Values};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -111,4 +111,30 @@ async fn no_more_waits_in_the_spool_than_it_may_and_an_expired_request_is_given_
     assert_eq!(end.refusal, "expired");
     let bytes: usize = parts.iter().map(Message::encoded_len).sum();
     assert!((OUTSTANDING_BYTES..2 * OUTSTANDING_BYTES).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
+async fn entries_of_many_links_have_no_more_elements_than_the_collector_takes() {
+    let recorder = Recorder::in_memory(throughline_recorder::Config::default()).unwrap();
+    let begin = now_ns() - 150 * SECOND;
+    let link = |link| LinkValues {
+        link,
+        values: Some(Values { metric: (201..221).collect(), value: vec![u64::from(link); 20] }),
+    };
+    for (second, gpu) in (0..100).flat_map(|second| (0..8).map(move |gpu| (second, gpu))) {
+        let (time, gpu_uuid) = (begin + second * SECOND, format!("GPU-{gpu}"));
+        let sample = GpuLinksSample {
+            time,
+            gpu_uuid,
+            links: (0..18).map(link).collect(),
+            ..GpuLinksSample::default()
+        };
+        recorder.append(&mut Batch { gpu_links: vec![sample], ..Batch::default() });
+    }
+    let mut setup = setup(Recording::On(recorder));
+    setup.details.take(&DetailRequest { job_key: String::new(), ..request(3) });
+    let (batches, end) = sent(&setup.spool);
+    assert_eq!((end.records, batches.iter().map(|batch| batch.gpu_links.len()).sum::<usize>()), (800, 800));
+    // 800 readings of 18 links with 40 numbers each are 607,200 elements.
+    assert!(batches.len() >= 5 && batches.iter().all(|batch| elements(batch) <= PART_ELEMENTS));
 }
