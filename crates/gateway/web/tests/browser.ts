@@ -52,7 +52,7 @@ export async function tab(browser: Browser, path: string, options: { width?: num
 
 /** Waits for something that is not an element's state. */
 export async function until<T>(what: string, look: () => Promise<T | undefined | false>): Promise<T> {
-  const end = Date.now() + 30_000
+  const end = Date.now() + 60_000
   for (;;) {
     const found = await look()
     if (found !== undefined && found !== false) return found

@@ -9,7 +9,7 @@ export default defineConfig({
     reporters: ['default', './build/skipped.ts'],
     // One server and one browser: what goes away in one test would be away in another.
     fileParallelism: false,
-    testTimeout: 90_000,
+    testTimeout: 180_000,
     hookTimeout: 90_000,
   },
 })
