@@ -61,7 +61,7 @@ pub fn connect_all(load: Load, path: &Path, epoch: i64) -> anyhow::Result<Vec<Ra
         let mut rank = Rank(connection, 0);
         let mut body = Vec::new();
         let launcher = b"bench".as_slice();
-        // Ranks of one process are told apart by their epoch.
+        // Ranks of one process differ in their epoch.
         let epoch = (epoch + i64::from(number)).to_le_bytes();
         for (tag, data) in [
             (2_u16, number.to_le_bytes().as_slice()),

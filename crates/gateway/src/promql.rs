@@ -1,4 +1,4 @@
-//! The server of PromQL that is asked for long ranges (`[query] promql_url`): Prometheus, VictoriaMetrics, Mimir. Range queries
+//! The server of PromQL that long ranges are read from (`[query] promql_url`): Prometheus, VictoriaMetrics, Mimir. Range queries
 //! over HTTP, each on a thread of its own, with limits of time and size; nothing is cached here.
 
 use crate::outbound::{self, Limits};

@@ -70,7 +70,7 @@ impl Server {
     /// Serves until `stop` is cancelled.
     ///
     /// # Errors
-    /// None for now: what goes wrong with a connection ends that one.
+    /// Never: what goes wrong with a connection ends that one.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
         self.0.run(listener, stop).await;
         Ok(())

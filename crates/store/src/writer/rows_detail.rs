@@ -108,7 +108,7 @@ impl Rows {
     }
 }
 
-/// The columns of cells: each once with what tells it apart, then of each bin its cells by their places there.
+/// The columns of cells: each once with what it is of, then of each bin its cells by their places there.
 fn cells_of(row: &mut RowBuffer, bins: &[(i64, &MpiRankBin)], since: i64) -> Result<(), String> {
     let all = || bins.iter().flat_map(|(time, bin)| bin.cells.iter().map(move |cell| (time, cell)));
     let mut places = HashMap::new();

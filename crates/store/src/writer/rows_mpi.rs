@@ -257,7 +257,7 @@ fn peer_arrays(row: &mut RowBuffer, cells: &[MpiPeerCell]) -> Result<(), String>
     Ok(())
 }
 
-/// What tells cells apart, as arrays in step.
+/// What cells are of, as arrays in step.
 pub(super) fn cell_names<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = &'a MpiOpCell> + Clone) {
     let texts = |row: &mut RowBuffer, of: fn(&MpiOpCell) -> &str| {
         row.text_array(&cells.clone().map(of).collect::<Vec<_>>());
