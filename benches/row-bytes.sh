@@ -1,8 +1,9 @@
 #!/bin/sh
 # Bytes that a row of each table takes on disk, with its indexes and TOAST: rows as a site sends them (in the order of time,
-# each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. The
-# figures stand in crates/store/src/forms.rs. ROWS of each table (300000). Needs target/release/throughline, or the program in
-# THROUGHLINE.
+# each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. Where that
+# is the full edition (programs in THROUGHLINE_PG_BIN), a second figure is of the same rows as columns, and a third how many rows a second
+# became columns. The figures stand in crates/store/src/forms.rs. ROWS of each table (300000). Needs target/release/throughline, or the
+# program in THROUGHLINE.
 set -eu
 cd "$(dirname "$0")/.."
 throughline=${THROUGHLINE:-target/release/throughline}
@@ -20,6 +21,27 @@ FROM (SELECT date_trunc('hour', now()) - INTERVAL '2 hours' + step * (3600.0 * $
              step, i, now() - INTERVAL '3 days' AS e
       FROM generate_series(0, $rows / $2 - 1) step, generate_series(1, $2) i ORDER BY step, i) s;
 SQL
+}
+# How each table is held as columns, from where the server has it; empty on the Apache edition.
+columnstores=''
+case $($psql -qtA -c "SHOW timescaledb.license") in
+timescale) columnstores=$(sed -n 's/^ *columns("\([a-z_]*\)", "\([a-z_]*\)", "\([a-z_, ]*\)"),$/\1|\2|\3/p' crates/store/src/columnstore.rs) ;;
+esac
+
+# size TABLE [OF]: bytes of a row of the table, and as columns.
+size() {
+    of=$(echo "$columnstores" | sed -n "s/^$1|//p")
+    bytes="SELECT round(sum(s.total_bytes) / (SELECT count(*) FROM $1), 1) FROM chunks_detailed_size('$1') s"
+    line="$1${2:+ of $2} $($psql -qtA -c "SET client_min_messages = error" -c "VACUUM ANALYZE $1" -c "$bytes")"
+    if [ -n "$of" ]; then
+        $psql -q -c "SET client_min_messages = error" -c "ALTER TABLE $1 SET (timescaledb.compress,
+            timescaledb.compress_segmentby = '${of%%|*}', timescaledb.compress_orderby = '${of#*|}')"
+        begun=$(date +%s%N)
+        $psql -q -c "SET client_min_messages = error" -c "SELECT compress_chunk(c) FROM show_chunks('$1') c" >/dev/null
+        took=$((($(date +%s%N) - begun) / 1000000 + 1))
+        line="$line $($psql -qtA -c "$bytes") $(($($psql -qtA -c "SELECT count(*) FROM $1") * 1000 / took))"
+    fi
+    echo "$line"
 }
 $psql -q -v ON_ERROR_STOP=1 <<'SQL'
 -- A counter that grows by some MB a step, differently for each thing and column.
@@ -101,10 +123,8 @@ for count in 6 18; do
         links(step, i, 1, $count)::real[], links(step, i, 2, $count)::real[], links(step, i, 3, $count)::real[],
         links(step, i, 4, $count)::real[], array_fill(0.1::real, ARRAY[$count]), array_fill(0.1::real, ARRAY[$count]),
         array_fill(26562500000, ARRAY[$count]), t, links(step, i, 1, $count), links(step, i, 20, $count)"
-    for table in nvlink_counters nvlink_minutes; do
-        $psql -qtA -c "SELECT '$table of $count links', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
-            / (SELECT count(*) FROM $table), 1) FROM timescaledb_information.chunks WHERE hypertable_name = '$table'" -F ' '
-    done
+    size nvlink_counters "$count links"
+    size nvlink_minutes "$count links"
 done
 fill gpu_pcie_counters 200 "time, gpu_id, epoch, source, transmit_bytes, receive_bytes" "t, i, e, 'nvml', c(step, i, 1), c(step, i, 2)"
 fill gpu_pm_counters 200 "time, gpu_id, epoch, source, nvlink_transmit_bytes, nvlink_receive_bytes, pcie_read_bytes,
@@ -144,10 +164,8 @@ for count in 4 128; do
         i / 10, i, 'alltoall', 'modelled', 'transmit', e, t - INTERVAL '10 seconds', 'pmpi', true, $peers, links(step, i, 1, $count),
         links(step, i, 2, $count)"
     rows=$all
-    for table in mpi_rank_peers mpi_node_traffic; do
-        $psql -qtA -c "SELECT '$table of $count peers', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
-            / (SELECT count(*) FROM $table), 1) FROM timescaledb_information.chunks WHERE hypertable_name = '$table'" -F ' '
-    done
+    size mpi_rank_peers "$count peers"
+    size mpi_node_traffic "$count peers"
 done
 fill mpi_regions 500 "time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
     i / 100, i / 5, 'solve' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
@@ -171,8 +189,7 @@ for count in 9 75; do
          'source_up'])[1 + n % 6] ORDER BY n) FROM generate_series(1, $count) n),
         (SELECT array_agg(step * 17.5 + n) FROM generate_series(1, $count) n)"
     rows=$all
-    $psql -qtA -c "SELECT 'self_stat_rows of $count values', round(sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))
-        / (SELECT count(*) FROM self_stat_rows), 1) FROM timescaledb_information.chunks WHERE hypertable_name = 'self_stat_rows'" -F ' '
+    size self_stat_rows "$count values"
 done
 fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds, rounds, first_time" "t, 'node' || i, 'sysfs', 1, 1, 0,
     0.001, 30, t - INTERVAL '29 seconds'"
@@ -192,11 +209,7 @@ for table in link_shares link_share_minutes; do
         "t, i / 4, $who, CASE WHEN i % 4 > 0 THEN i END, CASE WHEN i % 4 > 0 THEN $operation END, c(step, i, 1), c(step, i, 2), c(step, i, 3),
         'modelled', false, c(step, i, 4)$more_values"
 done
-$psql -q -c "SET client_min_messages = error" -c "VACUUM ANALYZE"
-$psql -tA -F ' ' <<'SQL'
-SELECT c.hypertable_name, round(sum(pg_total_relation_size(p.oid)) / sum(p.reltuples)::numeric, 1)
-FROM timescaledb_information.chunks c
-JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
-WHERE p.reltuples > 5000 AND c.hypertable_name NOT LIKE 'nvlink%'
-    AND c.hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic', 'self_stat_rows') GROUP BY 1 ORDER BY 1;
-SQL
+for table in $($psql -qtA -c "SELECT DISTINCT hypertable_name FROM timescaledb_information.chunks WHERE hypertable_name NOT LIKE 'nvlink%'
+    AND hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic', 'self_stat_rows') ORDER BY 1"); do
+    size "$table"
+done

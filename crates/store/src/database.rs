@@ -33,6 +33,10 @@ const FULL_BYTES: u64 = 32 << 20;
 
 /// Settings of a session at its beginning: PgBouncer from 1.20 on takes the first and gives it to whichever session serves.
 const TIME_ZONE: &str = "-c timezone=UTC";
+
+/// Late rows and minutes that are made again may meet a chunk of the columnstore: what they touch of it becomes rows, however much that
+/// is. The limit of TimescaleDB (100,000 rows in a transaction) is for statements that touch more than they are meant to.
+pub(crate) const NO_DECOMPRESSION_LIMIT: &str = "timescaledb.max_tuples_decompressed_per_dml_transaction=0";
 const READS_ONLY: &str = "-c timezone=UTC -c default_transaction_read_only=on";
 
 /// The disk of a private cluster.
@@ -138,10 +142,11 @@ impl Database {
     }
 
     fn with_session_settings(mut self) -> Self {
+        let writes = format!("{TIME_ZONE} -c {NO_DECOMPRESSION_LIMIT}");
         for (config, options) in [
-            (&mut self.writer, TIME_ZONE),
+            // A pooler refuses settings that it does not know; behind one each transaction says what it needs.
+            (&mut self.writer, if self.is_pooled { TIME_ZONE } else { &writes }),
             // The role already may not write; this also holds for an operated server's single user.
-            // A pooler refuses settings that it does not know; behind one each transaction says that it only reads.
             (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
             let options = match config.get_options() {

@@ -5,7 +5,7 @@
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
-//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
+//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; [`columnstore_of`]: some become columns before.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
@@ -21,6 +21,7 @@ mod binary;
 mod chunks;
 mod cluster;
 mod columns;
+mod columnstore;
 mod copy;
 mod database;
 mod detail;
@@ -53,6 +54,7 @@ pub use cluster::{
     ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark, Started,
     review_settings,
 };
+pub use columnstore::{COLUMNSTORES, Columnstore, columnstore_of};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal,

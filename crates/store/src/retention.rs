@@ -1,5 +1,5 @@
 //! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep. Which of the configured
-//! times holds for a table stands in `forms`.
+//! times holds for a table stands in `forms`. Where policies are, so is a columnstore (`columnstore`).
 //! Numbers of cells go with the rows that had them. The edition is found by calling, not by reading a setting.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
+use crate::columnstore;
 use crate::forms::{Keep, TableForm};
 use crate::rollup_kind::Kind;
 use throughline_sample::catalogue::HYPERTABLES;
@@ -76,7 +77,8 @@ impl Retention {
         Self { detail: keep, ..self }
     }
 
-    /// For how long readings of ports and NVLinks are rows; older ones are packed only.
+    /// For how long readings of ports and NVLinks are rows; older ones are packed only, and old chunks of other tables become columns
+    /// on the full edition.
     #[must_use]
     pub fn with_rows(self, keep: Duration) -> Self {
         Self { rows: Some(keep), ..self }
@@ -185,6 +187,9 @@ pub async fn apply_retention(
             }
         }
         outcome.dropped_chunks += drop_chunks(client, table, keep).await?;
+    }
+    if outcome.way == RetentionWay::Native {
+        outcome.changed_policies += columnstore::apply(client, retention).await?;
     }
     remove_unused_cells(client, retention).await?;
     Ok(outcome)

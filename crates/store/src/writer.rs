@@ -49,6 +49,7 @@ use throughline_sample::wire::Batch;
 use tokio_postgres::{CancelToken, Client, Transaction};
 use uuid::Uuid;
 
+use crate::database::NO_DECOMPRESSION_LIMIT;
 use crate::{Database, Error};
 
 use claims::Claims;
@@ -318,7 +319,8 @@ impl Session {
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         if *is_pooled {
-            let settings = limits("SET LOCAL", *statement_limit);
+            let settings =
+                format!("{}; SET LOCAL {NO_DECOMPRESSION_LIMIT}", limits("SET LOCAL", *statement_limit));
             transaction.batch_execute(&settings).await.map_err(failed("limiting the time of statements"))?;
         }
         let mut ledger = Ledger::lock(&transaction, entries).await?;

@@ -16,6 +16,9 @@ const SHARED_BUFFERS_MEGABYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 /// A query over a day of 1 h chunks of several tables locks each of them and its index.
 const LOCKS_PER_TRANSACTION: u32 = 512;
 
+/// TimescaleDB's own 16 and 3 that start them, and PostgreSQL's 8 for parallel queries.
+const WORKERS: u32 = 27;
+
 /// The log between two checkpoints, at most: of a site's 10,000 rows a second it holds a checkpoint's 15 minutes.
 pub(crate) const WAL_MEGABYTES: u64 = 8192;
 
@@ -99,6 +102,11 @@ pub(super) fn settings(machine: &Machine) -> Vec<Setting> {
             "max_locks_per_transaction",
             LOCKS_PER_TRANSACTION.to_string(),
             "a query over a day locks each chunk and its index",
+        ),
+        setting(
+            "max_worker_processes",
+            WORKERS.to_string(),
+            "policies of TimescaleDB's full edition take one each while they run, beside parallel queries",
         ),
         setting(
             "work_mem",

@@ -15,11 +15,12 @@ fn literal(time: SystemTime) -> String {
     moment(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Removes the rows of these minutes.
+/// Removes the rows of these minutes. Things are named twice: of a chunk of the columnstore only the batches of things and times that
+/// are constants become rows.
 pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> String {
     format!(
         "DELETE FROM {table} m USING unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
-         WHERE m.{id} = a.id AND m.time >= a.since AND m.time < a.until AND m.time >= {since} AND m.time < {until}",
+         WHERE m.{id} = a.id AND m.{id} = ANY ($1) AND m.time >= a.since AND m.time < a.until AND m.time >= {since} AND m.time < {until}",
         table = kind.table(),
         id = kind.id(),
         since = literal(since),

@@ -27,16 +27,16 @@ pub struct ObservedTable {
 /// # Errors
 /// The database is away or refuses.
 pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Error> {
-    // A chunk that was never analysed has -1 rows; one with few rows has more pages of indexes than of rows.
-    let query = "SELECT c.hypertable_name::text, count(*), sum(s.bytes)::bigint, \
-                     (sum(s.bytes) FILTER (WHERE p.reltuples >= 1000) \
-                         / sum(p.reltuples) FILTER (WHERE p.reltuples >= 1000))::double precision, \
+    // Functions of TimescaleDB count columns, too. A chunk that was never analysed has no rows; one with few rows has more pages of
+    // indexes than of rows.
+    let query = "SELECT h.hypertable_name::text, count(*), sum(s.total_bytes)::bigint, \
+                     (sum(s.total_bytes) FILTER (WHERE r.rows >= 1000) / sum(r.rows) FILTER (WHERE r.rows >= 1000))::double precision, \
                      greatest(min(c.range_start), (SELECT min(applied_at) FROM schema_migrations)) \
-                 FROM timescaledb_information.chunks c \
-                 JOIN pg_namespace n ON n.nspname = c.chunk_schema \
-                 JOIN pg_class p ON p.relnamespace = n.oid AND p.relname = c.chunk_name \
-                 CROSS JOIN LATERAL (SELECT pg_total_relation_size(p.oid) AS bytes) s \
-                 WHERE c.hypertable_schema = 'public' GROUP BY 1 ORDER BY 1";
+                 FROM timescaledb_information.hypertables h \
+                 CROSS JOIN LATERAL chunks_detailed_size(format('%I.%I', h.hypertable_schema, h.hypertable_name)::regclass) s \
+                 JOIN timescaledb_information.chunks c ON c.chunk_schema = s.chunk_schema AND c.chunk_name = s.chunk_name \
+                 CROSS JOIN LATERAL approximate_row_count(format('%I.%I', c.chunk_schema, c.chunk_name)::regclass) r (rows) \
+                 WHERE h.hypertable_schema = 'public' GROUP BY 1 ORDER BY 1";
     let rows = client.query(query, &[]).await.map_err(Error::sql("measuring the tables"))?;
     let table = |row: &tokio_postgres::Row| ObservedTable {
         table: row.get(0),

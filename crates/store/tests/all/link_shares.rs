@@ -489,6 +489,7 @@ async fn check_late(mut site: Site) {
     assert!(made.windows >= 3 && made.late == 0, "{made:?}");
     let before = site.rows(LEAF[0], 4, 40.0).await;
     assert!(!before.contains_key("job bob isend"), "{before:#?}");
+    crate::columnstore::to_columns(&site.client).await;
     for second in 1..=60_u32 {
         let messages = u64::from(second) * BOB / MESSAGE_COUNTED;
         let batch = site.traffic(1, f64::from(second), messages);

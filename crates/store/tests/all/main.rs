@@ -4,6 +4,7 @@
 mod batches;
 mod cluster;
 mod columns;
+mod columnstore;
 mod details;
 mod gpu_rates;
 mod inventory;

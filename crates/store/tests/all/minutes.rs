@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::batches::{PREFIX, SECOND, START, SWITCH, entry, port_sample};
+use crate::columnstore::to_columns;
 use throughline_sample::catalogue::{
     LINK_DOWNED, RECEIVE_DATA_BYTES, STORED_BITS, SYMBOL_ERROR, TRANSMIT_DATA_BYTES, TRANSMIT_WAIT,
     TRANSMIT_WAIT_TICK_BYTES,
@@ -361,6 +362,7 @@ async fn what_comes_late_is_made_again_and_only_that() {
     assert_eq!(seconds(&client, 2).await, [60.0; 7]);
     client.batch_execute("UPDATE ib_port_minutes SET errors = 77 WHERE seconds > 0").await.unwrap();
 
+    to_columns(&client).await;
     write(batch(2, (185..360).step_by(5))).await;
     assert_eq!(notes(&client).await, 1, "one thing, one time: one note");
     let made = all_made(&database).await;

@@ -148,6 +148,7 @@ async fn minutes_are_sums_of_windows_and_late_ones_are_made_again() {
     assert!((MINUTE..=MINUTE * 3).contains(&(until - since)), "{since} {until}");
     assert!(bytes(&before, " alltoall") > 0 && bytes(&before, " isend") == 0, "{before:#?}");
     assert!(before.values().any(|minute| minute.7 == 6), "{before:#?}");
+    crate::columnstore::to_columns(&site.client).await;
     for second in 1..=140_u32 {
         let messages = u64::from(second) * BOB / MESSAGE_COUNTED;
         let batch = site.traffic(1, f64::from(second), messages);
