@@ -31,6 +31,8 @@ pub const WAITING_MAX: usize = 32;
 /// Encoded records of one entry: seven seconds of 32 busy ranks, of which the database makes a row for each rank. An entry may
 /// have twice as many.
 const PART_BYTES: usize = 1 << 20;
+/// What is added to an entry beside its records: who sends it, and of which request it is.
+const SIGNATURE_BYTES: usize = 4096;
 /// Messages and numbers in lists of one entry: the collector decodes at most twice as many. A reading of a GPU with 18 links has some
 /// hundred of them.
 const PART_ELEMENTS: usize = 1 << 17;
@@ -289,6 +291,9 @@ impl Answer<'_> {
     }
 
     fn encode(&mut self, batch: &Batch, count: usize) {
+        if self.encoded.is_empty() {
+            self.encoded.reserve(PART_BYTES + SIGNATURE_BYTES);
+        }
         self.encoded.extend(batch.encode_to_vec());
         self.encoded_records += count;
         self.encoded_elements += elements(batch);
@@ -320,8 +325,9 @@ impl Answer<'_> {
         // It belongs to what was measured just now.
         batch.clock_error_nanoseconds = None;
         batch.detail = Some(self.part.clone());
-        let mut payload = batch.encode_to_vec();
-        payload.append(&mut self.encoded);
+        // What is encoded one behind the other is one batch.
+        let mut payload = std::mem::take(&mut self.encoded);
+        payload.extend(batch.encode_to_vec());
         (self.encoded_records, self.encoded_elements) = (0, 0);
         let bytes = payload.len();
         match self.spool.append(payload, class) {

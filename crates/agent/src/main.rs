@@ -32,7 +32,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use throughline_agent::{fold, rounds};
-use throughline_daemon::{LogOptions, finish, usage};
+use throughline_daemon::{LogOptions, bound_allocator, finish, usage};
 
 /// Name of the program in messages.
 const PROGRAM: &str = "throughline-agent";
@@ -117,6 +117,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     if let Command::Record(options) = &cli.command {
         return record::record(options, &config, &places);
     }
+    bound_allocator();
     // Before there are threads: each has capabilities of its own.
     privileges::keep_needed(&config);
     // Two threads: one for what sources send, one for delivery and /metrics. The node belongs to its jobs.

@@ -3,7 +3,7 @@
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
 //! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`],
 //! [`Listening`], [`connections`]), metrics about itself ([`SelfMetrics`]), clean stop
-//! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
+//! ([`stop_signal`]), memory ([`bound_allocator`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 pub mod certificates;
 mod clock;
@@ -18,6 +18,7 @@ pub mod http;
 mod large;
 mod listening;
 mod logging;
+mod memory;
 mod page;
 pub mod paths;
 pub mod peer;
@@ -39,6 +40,7 @@ pub use health::{AlwaysHealthy, Condition, Health, Level};
 pub use large::{Large, Piece, Scrape};
 pub use listening::{BoundState, Listening};
 pub use logging::{LogFormat, LogOptions};
+pub use memory::bound_allocator;
 pub use page::{Expose, Format, Page, Value};
 pub use renewed::Renewed;
 pub use screen::Screen;
