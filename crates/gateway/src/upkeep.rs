@@ -1,5 +1,5 @@
-//! Role upkeep: rows of one minute, blocks of an hour, shares of links, verdicts on jobs, retention, jobs that nobody reports any more, and
-//! metrics about the database. Of several servers on one database one does it.
+//! Role upkeep: rows of one minute, blocks of an hour, fewer old rows, shares of links, verdicts on jobs, retention, jobs that nobody
+//! reports any more, and metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
@@ -28,7 +28,7 @@ use throughline_sample::catalogue::{
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
-    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups, move_hours,
+    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups, move_hours, thin_chunks,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -53,6 +53,9 @@ const MINUTES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long blocks are made at a time: minutes come first.
 const BLOCKS_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long old rows are thinned at a time.
+const THINNING_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
 /// whoever reads it.
@@ -177,7 +180,10 @@ async fn rounds(
                 }
             }
             measure(client, metrics).await?;
-            roll(client, options, metrics).await
+            if roll(client, options, metrics).await? {
+                return Ok(true);
+            }
+            thin(client, options, state.way).await
         };
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
         if state.failing {
@@ -246,6 +252,25 @@ async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> 
         tracing::info!(hours = moved, "hours of readings are packed only");
     }
     Ok(is_behind)
+}
+
+/// Makes old rows fewer; whether there is more to do.
+async fn thin(client: &mut Client, options: &Options, way: Option<RetentionWay>) -> anyhow::Result<bool> {
+    // Found out by retention, which comes first.
+    let Some(way) = way else { return Ok(false) };
+    let begun = Instant::now();
+    let thinned = thin_chunks(client, &options.retention, way, THINNING_PATIENCE).await?;
+    if thinned.chunks > 0 {
+        let (chunks, before, after) = (thinned.chunks, thinned.rows_before, thinned.rows_after);
+        tracing::info!(
+            chunks,
+            before,
+            after,
+            seconds = begun.elapsed().as_secs_f64(),
+            "old rows are thinned"
+        );
+    }
+    Ok(thinned.is_behind)
 }
 
 async fn measure(client: &Client, metrics: &SelfMetrics) -> anyhow::Result<()> {

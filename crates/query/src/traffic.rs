@@ -228,6 +228,17 @@ pub async fn operations(
 /// unless it was changed. Where the rank was idle, the row before is older.
 const FOLDED_SECONDS_MAX: u32 = 300;
 
+/// The same of hours whose rows are thinned: of each half hour the last one is left.
+const THINNED_SECONDS_MAX: u32 = 1800;
+
+/// SQL for the one of them that holds for a row of a time.
+fn folded_at_most(time: &str) -> String {
+    format!(
+        "CASE WHEN {time} < (SELECT max(range_end) FROM thinned_chunk WHERE hypertable = 'mpi_rank_rows')
+         THEN interval '{THINNED_SECONDS_MAX} seconds' ELSE interval '{FOLDED_SECONDS_MAX} seconds' END"
+    )
+}
+
 /// SQL for operations of ranks in the steps of a grid. What a row has more than that before is spread evenly over the time between them,
 /// in whole calls and bytes that add up to it: rows of a rank come each five minutes in a long run, and steps may be much shorter.
 fn of_ranks(grid: &Grid, key: &str) -> String {
@@ -247,14 +258,14 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
     format!(
         "WITH counted AS (
              SELECT {CELL}, time, is_folded, calls, bytes, elapsed_seconds AS elapsed FROM mpi_op_rows
-             WHERE job_id = $1 AND time > {from} AND time <= {to} + interval '{FOLDED_SECONDS_MAX} seconds'
+             WHERE job_id = $1 AND time > {from} AND time <= {to} + {after}
                AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
              UNION ALL
              SELECT {CELL}, last_time, false, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
              WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
          ), grown AS (
              SELECT rank, operation, time, is_folded,
-                    greatest(coalesce(lag(time) OVER cell, epoch), time - interval '{FOLDED_SECONDS_MAX} seconds') AS since,
+                    greatest(coalesce(lag(time) OVER cell, epoch), time - {longest}) AS since,
                     calls - coalesce(lag(calls) OVER cell, 0) AS calls, bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
                     elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
              FROM counted WINDOW cell AS (PARTITION BY {CELL} ORDER BY time, is_folded)
@@ -272,6 +283,8 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
          )
          SELECT operation, rank, step, stored_total(sum(calls)::numeric), stored_total(sum(bytes)::numeric), sum(elapsed)::float8
          FROM spread GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
+        after = folded_at_most(&to),
+        longest = folded_at_most("time"),
         step_of = grid.step_of("time"),
         begin = edge("0"),
         calls = whole("calls"),

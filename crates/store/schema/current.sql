@@ -1,4 +1,4 @@
--- The schema of version 49, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 50, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -2088,6 +2088,24 @@ CREATE TABLE subnet (
     first_seen timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (id),
     UNIQUE (prefix)
+);
+
+-- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
+-- is a row as it was sent.
+CREATE TABLE thinned_chunk (
+    -- Its schema and name, quoted.
+    chunk text NOT NULL,
+    hypertable text NOT NULL,
+    range_start timestamptz NOT NULL,
+    range_end timestamptz NOT NULL,
+    -- Its rows before it was thinned last.
+    rows_before bigint NOT NULL,
+    rows_after bigint NOT NULL,
+    -- Its rows' pages after that, without indexes and TOAST. Where late rows make it an eighth larger it is thinned
+    -- again.
+    bytes_after bigint NOT NULL,
+    thinned_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (chunk)
 );
 
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.

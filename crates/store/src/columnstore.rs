@@ -1,5 +1,5 @@
 //! Chunks that are no longer written become columns on TimescaleDB's full edition: which tables, in which order, and the policies that
-//! do it. The Apache edition has no columnstore; there old chunks stay rows.
+//! do it. The Apache edition has no columnstore; there old chunks stay rows, of which `thinning` leaves fewer.
 //!
 //! Batches of up to a thousand rows hold the values of one segment (a job, port, GPU or daemon), in an order in which neighbours are
 //! alike; the smallest and largest value of each column of the order stand beside a batch, so that a query of a rank or a time reads few.

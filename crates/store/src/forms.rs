@@ -138,8 +138,19 @@ pub struct TableForm {
     pub rows: fn(&Site) -> f64,
     /// Bytes of a row on disk.
     pub row_bytes: fn(&Site) -> f64,
+    /// What old chunks have, where they are thinned ([`crate::thin_chunks`]).
+    pub thinned: Option<ThinnedForm>,
     /// What is assumed of the site, for people.
     pub assumes: &'static str,
+}
+
+/// What a table has of a time whose chunk is thinned.
+#[derive(Clone, Copy, Debug)]
+pub struct ThinnedForm {
+    /// Rows of a second that are kept.
+    pub rows: fn(&Site) -> f64,
+    /// Bytes of such a row on disk.
+    pub row_bytes: fn(&Site) -> f64,
 }
 
 /// `[mpi] fold_seconds` and `rank_later_seconds` of agent.toml: in a busy site most ranks have run for longer than ten minutes.
@@ -205,12 +216,25 @@ fn metrics(table: Table) -> f64 {
 }
 
 const fn readings(table: &'static str, rows: fn(&Site) -> f64, row_bytes: fn(&Site) -> f64) -> TableForm {
-    TableForm { table, form: Form::Row, keep: Keep::Readings, chunk_hours: 1, rows, row_bytes, assumes: "" }
+    TableForm {
+        table,
+        form: Form::Row,
+        keep: Keep::Readings,
+        chunk_hours: 1,
+        rows,
+        row_bytes,
+        thinned: None,
+        assumes: "",
+    }
 }
 
 impl TableForm {
     const fn assuming(self, assumes: &'static str) -> Self {
         Self { assumes, ..self }
+    }
+
+    const fn thinned_to(self, rows: fn(&Site) -> f64, row_bytes: fn(&Site) -> f64) -> Self {
+        Self { thinned: Some(ThinnedForm { rows, row_bytes }), ..self }
     }
 
     const fn chunks_of(self, chunk_hours: u32) -> Self {
@@ -257,7 +281,8 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 640.0)
         .assuming("a node has one set of samples, of four calls a second"),
     readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 400.0)
-        .assuming("a rank has 10 cells and runs for hours"),
+        .assuming("a rank has 10 cells and runs for hours")
+        .thinned_to(|s| s.ranks() / 1800.0, |_| 400.0),
     readings("mpi_node_cells", NONE, |_| 302.0)
         .assuming("no agents of versions before its cells were arrays"),
     readings("mpi_node_rows", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 570.0)
@@ -267,9 +292,11 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         |s| s.mpi_nodes() / (traffic_cells(s) / TRAFFIC_CELLS_PER_NODE).max(FOLD_SECONDS),
         |s| by_peers(366.0, 2725.0, traffic_cells(s)),
     )
-    .assuming("a rank sends to 4 peers by the same operation in each 10 s"),
+    .assuming("a rank sends to 4 peers by the same operation in each 10 s")
+    .thinned_to(|s| s.mpi_nodes() * 13.0 / 3600.0, |s| by_peers(366.0, 2725.0, traffic_cells(s))),
     readings("mpi_rank_peers", |s| s.ranks() / RANK_SECONDS, |_| by_peers(282.0, 2597.0, PEERS_PER_RANK))
-        .assuming("a rank sends to 4 peers and runs for hours"),
+        .assuming("a rank sends to 4 peers and runs for hours")
+        .thinned_to(|s| s.ranks() / 1800.0, |_| by_peers(282.0, 2597.0, PEERS_PER_RANK)),
     readings("mpi_trace", NONE, |_| 0.0).assuming("only where requested"),
     readings("mpi_clock", NONE, |_| 0.0).assuming("only where requested"),
     readings("events", NONE, |_| 0.0).chunks_of(24).assuming("few"),

@@ -12,6 +12,7 @@
 //! * [`write_judgements`]: what is said of jobs; [`reports_to_post`]: reports that wait to be posted.
 //! * [`ExportTarget`]: how far samples are sent to a receiver of remote write, and what arrived late for it.
 //! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
+//! * [`thin_chunks`]: chunks older than rows at the full rate have fewer rows.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
@@ -45,6 +46,7 @@ mod size;
 mod sql_parts;
 mod terms;
 pub mod testing;
+mod thinning;
 mod upkeep;
 mod verdicts;
 mod writer;
@@ -63,7 +65,7 @@ pub use detail::{
 };
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};
-pub use forms::{FORMS, Form, Keep, Site, TableForm};
+pub use forms::{FORMS, Form, Keep, Site, TableForm, ThinnedForm};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
     make_link_shares,
@@ -80,9 +82,11 @@ pub use sampled_calls::{SampledCall, SampledCalls};
 pub use schema::schema_text;
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
-    ObservedTable, SizePrediction, TableSize, WAL_BYTES_MAX, observed_site, observed_tables, predict_size,
+    ObservedTable, SizePrediction, TableSize, ThinnedSize, WAL_BYTES_MAX, observed_site, observed_tables,
+    predict_size,
 };
 pub use terms::{TermGrant, TermRequest, Terms};
+pub use thinning::{ChunksThinned, thin_chunks};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};

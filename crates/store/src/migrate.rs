@@ -171,6 +171,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V048__self_stat_rows.sql"),
     },
     Migration { version: 49, name: "detail_bins", sql: include_str!("../migrations/V049__detail_bins.sql") },
+    Migration {
+        version: 50,
+        name: "thinned_chunks",
+        sql: include_str!("../migrations/V050__thinned_chunks.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -86,7 +86,12 @@ impl Retention {
 
     /// For how long readings are rows, if that is not for as long as they are retained.
     pub(crate) fn rows(&self, kind: Kind) -> Option<Duration> {
-        self.rows.filter(|rows| *rows < self.of(kind.readings()))
+        self.full_rate(kind.readings())
+    }
+
+    /// For how long a table has its rows at the full rate, if that is not for as long as they are retained.
+    pub(crate) fn full_rate(&self, table: &str) -> Option<Duration> {
+        self.rows.filter(|rows| *rows < self.of(table))
     }
 
     /// For how long readings of ports and NVLinks are rows where they are retained longer; `None` for as long as they are.

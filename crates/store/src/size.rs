@@ -4,4 +4,4 @@ mod observed;
 mod predict;
 
 pub use observed::{ObservedTable, observed_site, observed_tables};
-pub use predict::{SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};
+pub use predict::{SizePrediction, TableSize, ThinnedSize, WAL_BYTES_MAX, predict_size};

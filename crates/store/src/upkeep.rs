@@ -1,4 +1,4 @@
-//! Who does upkeep, and how large the database is. What upkeep does is in `rollups`, `chunks`, `retention` and `orphaned_jobs`.
+//! Who does upkeep, and how large the database is. What upkeep does is in `rollups`, `chunks`, `thinning`, `retention` and `orphaned_jobs`.
 
 use tokio_postgres::Client;
 

@@ -95,6 +95,9 @@ pub fn json(prediction: &SizePrediction) -> Value {
             "table": size.table, "form": size.form.name(), "rows_per_second": size.rows_per_second,
             "bytes_per_row": size.bytes_per_row, "bytes_per_day": whole(size.bytes_per_day()),
             "retention_seconds": size.retention.as_secs(), "bytes": whole(size.steady_bytes()),
+            "thinned": size.thinned.map(|old| json!({
+                "after_seconds": old.after.as_secs(), "rows_per_second": old.rows_per_second, "bytes_per_row": old.bytes_per_row,
+            })),
             "assumes": (!size.assumes.is_empty()).then_some(size.assumes),
         })
     };
@@ -152,7 +155,7 @@ pub fn table(prediction: &SizePrediction) -> String {
             text::bytes(whole(size.bytes_per_day())),
             length(size.retention),
             text::bytes(whole(size.steady_bytes())),
-            size.assumes
+            assumed(size)
         );
     }
     let _ = writeln!(
@@ -172,6 +175,13 @@ pub fn table(prediction: &SizePrediction) -> String {
         text::bytes(WAL_BYTES_MAX)
     );
     out.lines().fold(String::new(), |all, line| all + line.trim_end() + "\n")
+}
+
+/// What is assumed of the site, and which rows are kept of old ones.
+fn assumed(size: &TableSize) -> String {
+    let Some(old) = size.thinned else { return size.assumes.to_owned() };
+    let thinned = format!("after {} {} rows/s", length(old.after), rate(old.rows_per_second));
+    if size.assumes.is_empty() { thinned } else { format!("{}; {thinned}", size.assumes) }
 }
 
 fn rate(rows: f64) -> String {

@@ -138,13 +138,14 @@ pub(super) async fn has_unread(client: &Client) -> Result<bool, Error> {
 
 /// The newest window that is to be made again; its notes are removed. Notes of windows that are too old are dropped, and of
 /// those that are no longer retained, and of those whose ports' readings are packed: to unpack an hour of all ports for each
-/// of its windows would take hours.
+/// of its windows would take hours; and of those whose traffic is thinned, so that its windows are not known any more.
 pub(super) async fn late(client: &Client, retained: Duration) -> Result<Option<Due>, Error> {
     let oldest = LATE_MAX.min(Micros::try_from(retained.as_micros()).unwrap_or(Micros::MAX));
     let gap = DEFAULT.largest_gap_seconds;
     let drop = format!(
         "DELETE FROM link_share_late WHERE time < greatest(now() - INTERVAL '{oldest} microseconds', \
-         (SELECT packed_until + INTERVAL '{gap} seconds' FROM packed_state WHERE readings = 'ib_port_counters'))"
+         (SELECT packed_until + INTERVAL '{gap} seconds' FROM packed_state WHERE readings = 'ib_port_counters'), \
+         (SELECT max(range_end) FROM thinned_chunk WHERE hypertable = 'mpi_node_traffic'))"
     );
     client.execute(&drop, &[]).await.map_err(Error::sql(WHAT))?;
     let take = format!(

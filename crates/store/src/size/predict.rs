@@ -24,8 +24,21 @@ pub struct TableSize {
     pub retention: Duration,
     /// Hours of a chunk.
     pub chunk_hours: u32,
+    /// From which age on there are fewer rows, where that is before they expire.
+    pub thinned: Option<ThinnedSize>,
     /// What is assumed of the site; may be empty.
     pub assumes: &'static str,
+}
+
+/// What old rows of a table take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThinnedSize {
+    /// How old a chunk is whose rows are thinned.
+    pub after: Duration,
+    /// Rows of a second that are kept.
+    pub rows_per_second: f64,
+    /// Bytes of such a row on disk, with indexes.
+    pub bytes_per_row: f64,
 }
 
 impl TableSize {
@@ -49,9 +62,18 @@ impl TableSize {
         self.bytes_after(self.longest())
     }
 
+    /// How long the oldest row is on disk that nothing was done to: a chunk is thinned as a whole, too.
+    fn full_rate(&self) -> Duration {
+        let chunk = Duration::from_secs(u64::from(self.chunk_hours) * 3600);
+        self.thinned.map_or(self.longest(), |thinned| (thinned.after + chunk).min(self.longest()))
+    }
+
     /// Bytes on disk when rows have come for so long.
     pub fn bytes_after(&self, time: Duration) -> f64 {
-        self.bytes_per_second() * time.min(self.longest()).as_secs_f64()
+        let time = time.min(self.longest());
+        let full = time.min(self.full_rate());
+        let old = self.thinned.map_or(0.0, |thinned| thinned.rows_per_second * thinned.bytes_per_row);
+        self.bytes_per_second() * full.as_secs_f64() + old * (time - full).as_secs_f64()
     }
 }
 
@@ -95,6 +117,11 @@ pub fn predict_size(site: &Site, retention: &Retention) -> SizePrediction {
         bytes_per_row: (form.row_bytes)(site),
         retention: rows_kept(form.table, retention),
         chunk_hours: form.chunk_hours,
+        thinned: form.thinned.zip(retention.full_rate(form.table)).map(|(old, after)| ThinnedSize {
+            after,
+            rows_per_second: (old.rows)(site),
+            bytes_per_row: (old.row_bytes)(site),
+        }),
         assumes: form.assumes,
     };
     SizePrediction { site: *site, tables: FORMS.iter().map(size).collect() }
@@ -130,6 +157,18 @@ mod tests {
         assert_eq!(rows.retention, hour);
         let blocks = packed.tables.iter().find(|size| size.table == "ib_port_blocks").unwrap();
         assert_eq!(blocks.retention, Duration::from_secs(7 * 86_400));
+        // Traffic of nodes is thinned: two hours at the full rate, and all else of a week.
+        let site = Site { nodes: 10, ranks_per_node: 4, ..Site::default() };
+        let traffic = |retention: &Retention| {
+            let tables = predict_size(&site, retention).tables;
+            tables.into_iter().find(|size| size.table == "mpi_node_traffic").unwrap()
+        };
+        let (whole, thinned) = (traffic(&retention), traffic(&retention.clone().with_rows(hour)));
+        assert_eq!(whole.bytes_after(2 * hour).to_bits(), thinned.bytes_after(2 * hour).to_bits());
+        let old = thinned.thinned.unwrap();
+        let day = thinned.bytes_after(24 * hour) - thinned.bytes_after(2 * hour);
+        assert!((day - 22.0 * 3600.0 * old.rows_per_second * old.bytes_per_row).abs() < 1.0, "{day}");
+        assert!(thinned.steady_bytes() < whole.steady_bytes() / 5.0);
         let mut shorter = retention.clone();
         shorter.set("ib_port_counters", Duration::from_secs(7200)).unwrap();
         let less = predict_size(&site, &shorter).steady_bytes();

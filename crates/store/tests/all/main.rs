@@ -20,5 +20,6 @@ mod schema;
 mod schema_changes;
 mod sizes;
 mod terms;
+mod thinning;
 mod tls;
 mod writer;

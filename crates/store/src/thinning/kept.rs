@@ -1,0 +1,143 @@
+//! Which rows of a table are kept of a chunk that is thinned: of each step what the last row says of each cell.
+
+use tokio_postgres::Transaction;
+
+use super::WHAT;
+use crate::Error;
+
+/// What is kept of each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The last row of each key: each row has everything.
+    Last,
+    /// One row of each key with the last value of each peer: rows have all peers, or those that changed since the row before.
+    Peers {
+        /// Whether rows say since when their peers grew.
+        has_since: bool,
+    },
+}
+
+/// A table that is thinned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// The hypertable.
+    pub table: &'static str,
+    /// What a row is of, but for its time.
+    pub key: &'static [&'static str],
+    /// A step: of each one row is kept.
+    pub step_seconds: u32,
+    /// Whether what is as of a multiple of a step is of the step that ends there, as windows and panels have it, and not of the one that
+    /// begins. A chunk has the first such row for itself: where it has few steps that is too much.
+    pub is_closed: bool,
+    /// Which row that is.
+    pub rule: Rule,
+}
+
+/// Steps of a node's rows.
+const NODE_SECONDS: u32 = 300;
+
+/// Steps of a rank's rows, which come each five minutes in a long run; the last row of a rank is the last of its step.
+const RANK_SECONDS: u32 = 1800;
+
+pub(crate) static KEPT: [Kept; 3] = [
+    Kept {
+        table: "mpi_node_traffic",
+        key: &["job_id", "node_id", "operation", "kind", "direction", "epoch"],
+        step_seconds: NODE_SECONDS,
+        is_closed: true,
+        rule: Rule::Peers { has_since: true },
+    },
+    Kept {
+        table: "mpi_rank_rows",
+        key: &["job_id", "rank", "epoch"],
+        step_seconds: RANK_SECONDS,
+        is_closed: false,
+        rule: Rule::Last,
+    },
+    Kept {
+        table: "mpi_rank_peers",
+        key: &["job_id", "rank", "kind", "epoch"],
+        step_seconds: RANK_SECONDS,
+        is_closed: false,
+        rule: Rule::Peers { has_since: false },
+    },
+];
+
+impl Kept {
+    /// Puts the rows that are kept of a chunk into an empty table with its columns.
+    pub(super) async fn fill(
+        &self,
+        transaction: &Transaction<'_>,
+        chunk: &str,
+        scratch: &str,
+        columns: &[String],
+    ) -> Result<(), Error> {
+        let rows = match self.rule {
+            Rule::Last => self.last(chunk, columns),
+            Rule::Peers { has_since } => self.peers(chunk, has_since),
+        };
+        transaction.batch_execute(&format!("INSERT INTO {scratch} {rows}")).await.map_err(Error::sql(WHAT))
+    }
+
+    /// The step that a time is in, by its beginning.
+    fn step(&self, time: &str) -> String {
+        // Microseconds are the precision of times.
+        let less = if self.is_closed { " - INTERVAL '1 microsecond'" } else { "" };
+        format!("date_bin('{} seconds', {time}{less}, TIMESTAMPTZ 'epoch')", self.step_seconds)
+    }
+
+    /// The key's columns of a row.
+    fn key_of(&self, row: &str) -> String {
+        let columns: Vec<String> = self.key.iter().map(|column| format!("{row}.{column}")).collect();
+        columns.join(", ")
+    }
+
+    /// Whether two rows are of the same key.
+    fn is_same(&self, one: &str, other: &str) -> String {
+        let same: Vec<String> =
+            self.key.iter().map(|column| format!("{one}.{column} = {other}.{column}")).collect();
+        same.join(" AND ")
+    }
+
+    fn last(&self, chunk: &str, columns: &[String]) -> String {
+        let (key, step) = (self.key_of("m"), self.step("m.time"));
+        format!(
+            "({columns}) SELECT DISTINCT ON ({key}, {step}) {columns} FROM {chunk} m ORDER BY {key}, {step}, m.time DESC",
+            columns = columns.join(", ")
+        )
+    }
+
+    /// As `mpi_traffic_cells` and `mpi_rank_peer_cells` read them: the last row that has all peers, and what changed after it. A step
+    /// without such a row keeps what changed in it.
+    fn peers(&self, chunk: &str, has_since: bool) -> String {
+        let (since, least, of_step) =
+            if has_since { ("since, ", "min(since) AS since, ", "b.since, ") } else { ("", "", "") };
+        format!(
+            "(time, {names}, {since}source, is_whole, peers, bytes, messages)
+             WITH steps AS MATERIALIZED (
+                 SELECT {key}, {step} AS step, max(time) AS last, {least}max(time) FILTER (WHERE is_whole) AS whole
+                 FROM {chunk} m GROUP BY {key}, {step})
+             SELECT m.time, {of_m}, {of_step}m.source, true, m.peers, m.bytes, m.messages
+             FROM steps b JOIN {chunk} m ON {same} AND m.time = b.last
+             WHERE b.whole = b.last
+             UNION ALL
+             SELECT b.last, {of_b}, {of_step}p.source, b.whole IS NOT NULL, coalesce(p.peers, '{{}}'), coalesce(p.bytes, '{{}}'),
+                    coalesce(p.messages, '{{}}')
+             FROM steps b CROSS JOIN LATERAL (
+                 SELECT max(c.source) AS source, array_agg(c.peer ORDER BY c.peer) AS peers,
+                        array_agg(c.bytes ORDER BY c.peer) AS bytes, array_agg(c.messages ORDER BY c.peer) AS messages
+                 FROM (SELECT u.peer, max(u.bytes) AS bytes, max(u.messages) AS messages, max(m.source) AS source
+                       FROM {chunk} m CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) u (peer, bytes, messages)
+                       WHERE {same} AND m.time <= b.last AND m.time >= coalesce(b.whole, b.step) AND {step} = b.step
+                         AND u.peer IS NOT NULL
+                       GROUP BY u.peer) c) p
+             WHERE b.whole IS DISTINCT FROM b.last",
+            names = self.key.join(", "),
+            key = self.key_of("m"),
+            of_m = self.key_of("m"),
+            of_b = self.key_of("b"),
+            same = self.is_same("m", "b"),
+            step = self.step("m.time"),
+        )
+    }
+}

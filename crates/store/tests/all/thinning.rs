@@ -1,0 +1,312 @@
+//! Old chunks with fewer rows: totals and matrices stay what they are, whoever writes or reads meanwhile.
+
+use std::time::Duration;
+
+use crate::batches::{SECOND, entry};
+use throughline_sample::wire::{
+    Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers,
+};
+use throughline_store::{ChunksThinned, Database, Retention, RetentionWay, Writer, testing, thin_chunks};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+const HOUR: i64 = 3600 * SECOND;
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Peers of the job on a node, and how much each has sent.
+#[derive(Clone, Default)]
+struct Peers {
+    bytes: Vec<u64>,
+    random: u64,
+}
+
+impl Peers {
+    fn new(count: usize, seed: u64) -> Self {
+        Self { bytes: vec![0; count], random: seed }
+    }
+
+    fn next(&mut self, below: u64) -> u64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    /// One more record: of each peer, or of those that sent something, one of four times.
+    fn record(&mut self, is_whole: bool) -> Vec<MpiPeerCell> {
+        let grown: Vec<u64> =
+            (0..self.bytes.len()).map(|_| if self.next(4) == 0 { self.next(1_000_000) } else { 0 }).collect();
+        self.bytes.iter_mut().zip(&grown).for_each(|(bytes, more)| *bytes += more);
+        let cell = |peer: usize| MpiPeerCell {
+            peer: u32::try_from(peer).unwrap(),
+            bytes: self.bytes[peer],
+            messages: self.bytes[peer] / 1000,
+        };
+        (0..grown.len()).filter(|peer| is_whole || grown[*peer] > 0).map(cell).collect()
+    }
+}
+
+/// A job of two ranks on one node from `begin` on: traffic each 10 s in two operations, one always whole and one that is so each seventh
+/// time or never; rows of ranks each five minutes.
+fn job(key: &str, begin: i64, seconds: i64, whole_each: Option<i64>) -> Vec<Batch> {
+    let begin_batch = Batch {
+        node: "n1".into(),
+        jobs: vec![Job { key: key.into(), start: begin, world_size: 2, ..Job::default() }],
+        job_ranks: (0..2)
+            .map(|rank| JobRank {
+                job_key: key.into(),
+                rank,
+                start: begin,
+                world_size: 2,
+                ..JobRank::default()
+            })
+            .collect(),
+        ..Batch::default()
+    };
+    let mut operations = [("alltoall", Peers::new(6, 1), Some(1)), ("isend", Peers::new(6, 2), whole_each)];
+    let mut ranks = [Peers::new(4, 3), Peers::new(4, 4)];
+    let record = |tick: i64| {
+        let time = begin + tick * 10 * SECOND;
+        let mut batch = Batch { node: "n1".into(), ..Batch::default() };
+        for (operation, peers, each) in &mut operations {
+            let is_whole = each.is_some_and(|each| tick % each == 0);
+            let cells = peers.record(is_whole);
+            batch.mpi_traffic.extend((!cells.is_empty()).then(|| MpiNodeTraffic {
+                time,
+                epoch: begin,
+                job_key: key.into(),
+                since: time - 10 * SECOND,
+                operation: (*operation).into(),
+                kind: "modelled".into(),
+                direction: "transmit".into(),
+                source: "pmpi".into(),
+                cells,
+                is_whole: Some(is_whole),
+            }));
+        }
+        if tick % 30 == 0 || tick == seconds / 10 {
+            for (rank, peers) in (0_u32..).zip(&mut ranks) {
+                batch.mpi_rank_rows.push(rank_row(key, rank, time, begin));
+                let is_whole = tick % 60 == 0;
+                batch.mpi_peers.push(MpiRankPeers {
+                    time,
+                    epoch: begin,
+                    job_key: key.into(),
+                    rank,
+                    kind: "logical".into(),
+                    source: "pmpi".into(),
+                    cells: peers.record(is_whole),
+                    is_whole: Some(is_whole),
+                });
+            }
+        }
+        batch
+    };
+    std::iter::once(begin_batch).chain((1..=seconds / 10).map(record)).collect()
+}
+
+/// A rank's calls so far.
+fn rank_row(key: &str, rank: u32, time: i64, begin: i64) -> MpiRankBin {
+    let calls = u64::try_from((time - begin) / SECOND).unwrap() * u64::from(rank + 1);
+    let cell = |operation: &str| MpiOpCell {
+        operation: operation.into(),
+        size_class_bytes: 1024,
+        calls,
+        bytes: calls * 1000,
+        elapsed_nanoseconds: calls * 12_345,
+        ..MpiOpCell::default()
+    };
+    MpiRankBin {
+        time,
+        epoch: begin,
+        job_key: key.into(),
+        rank,
+        source: "pmpi".into(),
+        cells: vec![cell("alltoall"), cell("isend")],
+    }
+}
+
+async fn write(database: &Database, batches: Vec<Batch>) {
+    let spool = Uuid::new_v4();
+    let entries: Vec<_> = (1..).zip(batches).map(|(number, batch)| entry(spool, number, batch)).collect();
+    for some in entries.chunks(100) {
+        Writer::new(database.clone()).write(some).await.unwrap();
+    }
+}
+
+/// The beginning of the hour that was so many hours ago, in nanoseconds.
+async fn hours_ago(client: &Client, hours: i32) -> i64 {
+    let sql = "SELECT extract(epoch FROM date_trunc('hour', now()) - make_interval(hours => $1))::bigint";
+    client.query_one(sql, &[&hours]).await.unwrap().get::<_, i64>(0) * SECOND
+}
+
+async fn thin(client: &mut Client) -> ChunksThinned {
+    let retention = Retention::for_all(WEEK).with_rows(Duration::from_secs(2 * 3600));
+    thin_chunks(client, &retention, RetentionWay::DropChunks, PATIENCE).await.unwrap()
+}
+
+/// The rows of a query, as text, in order.
+async fn lines(client: &impl tokio_postgres::GenericClient, query: &str) -> Vec<String> {
+    let sql = format!("SELECT t::text FROM ({query}) t ORDER BY 1");
+    client.query(&sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+async fn number(client: &Client, query: &str) -> i64 {
+    client.query_one(query, &[]).await.unwrap().get(0)
+}
+
+/// What is known of all jobs: so far, and as of each step of a table.
+const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, peer, bytes::text, messages::text FROM mpi_traffic_totals
+    UNION ALL SELECT job_key, rank, kind, 'rank', '', peer, bytes::text, messages::text FROM mpi_peer_totals
+    UNION ALL SELECT job_key, rank, operation, 'rank', '', calls, bytes::text, elapsed_seconds::text FROM mpi_op_totals
+    UNION ALL SELECT job_key, rank, 'all', 'rank', '', calls, bytes::text, observed_seconds::text FROM mpi_rank_totals";
+
+fn traffic_as_of_each(seconds: i64) -> String {
+    format!(
+        "SELECT j.id, s.until, c.operation, c.peer, c.bytes, c.messages
+         FROM job j, generate_series(date_trunc('hour', now()) - INTERVAL '9 hours', now(), INTERVAL '{seconds} seconds') s (until)
+         CROSS JOIN LATERAL mpi_traffic_cells(j.id, s.until) c"
+    )
+}
+
+/// Three jobs over two hours, the second of which begins at a whole one, and a fourth that runs in an hour that is not old.
+async fn seeded() -> (Database, Client) {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let begin = hours_ago(&client, 8).await;
+    for (key, offset, each) in [("a", 1777, Some(7)), ("b", 1780, None), ("c", 3590, Some(40))] {
+        write(&database, job(key, begin + offset * SECOND, 4000, each)).await;
+    }
+    write(&database, job("d", begin + 7 * HOUR, 600, Some(7))).await;
+    (database, client)
+}
+
+#[tokio::test]
+async fn thinned_chunks_have_the_same_totals() {
+    let (_, mut client) = seeded().await;
+    let totals = lines(&client, TOTALS).await;
+    let at_steps = lines(&client, &traffic_as_of_each(300)).await;
+    assert!(totals.len() > 4 * 2 * 6 && at_steps.len() > totals.len());
+    let sizes = "SELECT sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)))::bigint
+                 FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_node_traffic'
+                   AND range_end < now() - INTERVAL '2 hours'";
+    let bytes = number(&client, sizes).await;
+    let recent = "SELECT time, job_id, operation, peers, bytes FROM mpi_node_traffic WHERE time > now() - INTERVAL '2 hours'";
+    let not_old = lines(&client, recent).await;
+    let done = thin(&mut client).await;
+    assert!(done.chunks >= 6 && done.rows_after * 5 < done.rows_before && !done.is_behind, "{done:?}");
+    assert_eq!(lines(&client, TOTALS).await, totals);
+    assert_eq!(lines(&client, &traffic_as_of_each(300)).await, at_steps);
+    let after = number(&client, sizes).await;
+    assert!(after < bytes, "{after} of {bytes} bytes");
+    assert_eq!(lines(&client, recent).await, not_old);
+    // A row for each operation of a job and step, and one for each hour that begins.
+    let most = "SELECT max(n) FROM (SELECT count(*) AS n FROM mpi_node_traffic WHERE time < now() - INTERVAL '3 hours'
+                GROUP BY job_id, operation, date_trunc('hour', time)) c";
+    assert_eq!(number(&client, most).await, 13);
+    let gaps = "SELECT count(*) FROM (SELECT time, since, lag(time) OVER (PARTITION BY job_id, operation ORDER BY time) AS before
+                FROM mpi_node_traffic WHERE operation = 'alltoall') t WHERE since <> before";
+    assert_eq!(number(&client, gaps).await, 0, "what a row grew by is from the row before it on");
+    let ends = "SELECT count(*) FROM mpi_rank_rows m JOIN job j ON j.id = m.job_id
+                WHERE j.key = 'a' AND m.time = j.start_time + INTERVAL '4000 seconds'";
+    assert_eq!(number(&client, ends).await, 2, "the last rows of ranks");
+    assert_eq!(thin(&mut client).await, ChunksThinned::default(), "nothing is left to do");
+}
+
+#[tokio::test]
+async fn rows_that_stay_and_the_full_edition_are_left_alone() {
+    let (_, mut client) = seeded().await;
+    let all = "SELECT * FROM mpi_node_traffic";
+    let before = lines(&client, all).await;
+    let never = Retention::for_all(WEEK);
+    let done = thin_chunks(&mut client, &never, RetentionWay::DropChunks, PATIENCE).await.unwrap();
+    assert_eq!(done, ChunksThinned::default());
+    let some = never.with_rows(Duration::from_secs(2 * 3600));
+    let done = thin_chunks(&mut client, &some, RetentionWay::Native, PATIENCE).await.unwrap();
+    assert_eq!(done, ChunksThinned::default());
+    assert_eq!(lines(&client, all).await, before);
+    let done = thin_chunks(&mut client, &some, RetentionWay::DropChunks, Duration::ZERO).await.unwrap();
+    assert_eq!(done, ChunksThinned { is_behind: true, ..ChunksThinned::default() });
+}
+
+#[tokio::test]
+async fn what_comes_late_counts_and_is_thinned_in_its_turn() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    let begin = hours_ago(&client, 6).await + 5 * SECOND;
+    let mut batches = job("a", begin, 3500, Some(50));
+    let late = batches.split_off(300);
+    let spool = Uuid::new_v4();
+    let entries = |from: u64, some: Vec<Batch>| -> Vec<_> {
+        (from..).zip(some).map(|(number, batch)| entry(spool, number, batch)).collect()
+    };
+    let mut writer = Writer::new(database.clone());
+    writer.write(&entries(1, batches)).await.unwrap();
+    assert!(thin(&mut client).await.chunks > 0);
+    writer.write(&entries(301, late.clone())).await.unwrap();
+    let totals = lines(&client, TOTALS).await;
+    let other = testing::database().await;
+    let expected = other.connect().await.unwrap();
+    write(&other, job("a", begin, 3500, Some(50))).await;
+    assert_eq!(totals, lines(&expected, TOTALS).await, "as if it had come in time");
+    // So many that the chunk is worth it.
+    for number in 0..40 {
+        write(&database, job(&format!("late{number}"), begin, 3000, Some(7))).await;
+    }
+    let totals = lines(&client, TOTALS).await;
+    let again = thin(&mut client).await;
+    assert!(again.chunks > 0 && again.rows_after * 4 < again.rows_before, "{again:?}");
+    assert_eq!(lines(&client, TOTALS).await, totals);
+    assert_eq!(thin(&mut client).await, ChunksThinned::default());
+}
+
+#[tokio::test]
+async fn readers_and_writers_meanwhile_lose_nothing() {
+    let (database, mut client) = seeded().await;
+    let totals = lines(&client, TOTALS).await;
+    // A snapshot of before that reads after, and one that reads now and then again.
+    let mut older = database.connect().await.unwrap();
+    let older = older.build_transaction();
+    let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
+    older.query_one("SELECT count(*) FROM job", &[]).await.unwrap();
+    let mut writing = database.connect().await.unwrap();
+    let insert = writing.transaction().await.unwrap();
+    let again = "INSERT INTO mpi_node_traffic SELECT time + INTERVAL '1 second', job_id, node_id, operation, kind, direction, epoch,
+                     since, source, is_whole, peers, ARRAY(SELECT b + 1 FROM unnest(bytes) b), messages
+                 FROM mpi_node_traffic WHERE time < now() - INTERVAL '3 hours' AND is_whole";
+    assert!(insert.execute(again, &[]).await.unwrap() > 100);
+    let traffic = "SELECT count(*) FROM thinned_chunk WHERE hypertable = 'mpi_node_traffic'";
+    thin(&mut client).await;
+    assert_eq!(number(&client, traffic).await, 0, "somebody writes into its chunks");
+    assert_eq!(lines(&older, TOTALS).await, totals, "ranks as they are kept, traffic as it was");
+    insert.commit().await.unwrap();
+    older.commit().await.unwrap();
+    let more = lines(&client, TOTALS).await;
+    assert_ne!(more, totals);
+    let mut older = database.connect().await.unwrap();
+    let older = older.build_transaction();
+    let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
+    older.query_one("SELECT count(*) FROM job", &[]).await.unwrap();
+    let done = thin(&mut client).await;
+    assert_eq!(number(&client, traffic).await, 3, "{done:?}");
+    assert_eq!(lines(&client, TOTALS).await, more);
+    assert_eq!(lines(&older, TOTALS).await, more, "of a snapshot of before");
+}
+
+#[tokio::test]
+async fn a_chunk_that_could_not_be_thinned_has_all_its_rows() {
+    let (_, mut client) = seeded().await;
+    let all = "SELECT * FROM mpi_node_traffic";
+    let before = lines(&client, all).await;
+    // The last thing before the commit fails.
+    client
+        .batch_execute("ALTER TABLE thinned_chunk ADD CONSTRAINT never CHECK (rows_after < 0) NOT VALID")
+        .await
+        .unwrap();
+    let retention = Retention::for_all(WEEK).with_rows(Duration::from_secs(2 * 3600));
+    let failed = thin_chunks(&mut client, &retention, RetentionWay::DropChunks, PATIENCE).await.unwrap_err();
+    assert!(failed.to_string().contains("thinning"), "{failed}");
+    assert_eq!(lines(&client, all).await, before);
+    client.batch_execute("ALTER TABLE thinned_chunk DROP CONSTRAINT never").await.unwrap();
+    assert!(thin(&mut client).await.chunks > 0);
+}
