@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use throughline_daemon::certificates::Purpose;
 use throughline_daemon::{Failure, Seconds, paths};
 use throughline_delivery::{Endpoint, SpoolSection, TlsFiles};
+use throughline_detail::RecorderSection;
 use throughline_gpu::Vendor;
 use throughline_sample::Guid;
 
@@ -55,7 +56,7 @@ pub struct Config {
     /// What waits for the collector.
     pub spool: SpoolSection,
     /// What stays on this node in full resolution.
-    pub recorder: Recorder,
+    pub recorder: RecorderSection,
     /// GPU links.
     pub nvml: Nvml,
     /// GPU links by DCGM.
@@ -115,32 +116,6 @@ impl Default for Delivery {
             tls: None,
             token_file: None,
             batch_interval_seconds: Seconds::from_millis(1000),
-        }
-    }
-}
-
-/// `[recorder]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Recorder {
-    /// Whether this node keeps its records in full resolution for a while.
-    pub enabled: bool,
-    /// How long.
-    pub keep_seconds: u64,
-    /// Largest size on disk: the oldest go before their time where it is reached.
-    pub limit_bytes: u64,
-    /// Largest size with `spool.memory_only`, when the ring is in memory.
-    pub memory_limit_bytes: u64,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        let default = throughline_recorder::Config::default();
-        Self {
-            enabled: true,
-            keep_seconds: default.age_max.as_secs(),
-            limit_bytes: default.bytes_max,
-            memory_limit_bytes: 32 << 20,
         }
     }
 }

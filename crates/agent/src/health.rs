@@ -1,6 +1,5 @@
 //! What the agent's `/healthz` reports: spool, delivery, sources, the socket for ranks, users over their share.
 
-use crate::recorder::Recording;
 use crate::sources::{self, Health as SourceHealth, Sources};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Condition, Health};
 use throughline_delivery::{Reason, ShipStats};
+use throughline_detail::Recording;
 use throughline_spool::{Spool, Stats};
 
 /// How long a loss stays on the page after it was last observed: long enough for a check every few minutes.

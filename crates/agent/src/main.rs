@@ -19,7 +19,6 @@ mod once;
 mod placement;
 mod privileges;
 mod record;
-mod recorder;
 mod run;
 mod sample_json;
 mod self_metrics;

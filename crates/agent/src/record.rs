@@ -3,7 +3,7 @@
 //! Reads the folder beside the agent that writes it; changes nothing.
 
 use crate::config::{Config, Places};
-use crate::recorder::FOLDER;
+use crate::detail::RECORDER_FOLDER;
 use crate::sample_json::samples;
 use clap::Args;
 use jiff::SignedDuration;
@@ -64,8 +64,8 @@ pub fn record(options: &Options, config: &Config, places: &Places) -> anyhow::Re
             "the recorder is in the agent's memory (spool.memory_only): this command reads one on disk";
         return Err(Failure::unavailable(text.to_owned()).into());
     }
-    let folder = places.state_dir.join(FOLDER);
-    let filter = Filter { job_key: options.job.clone(), device: options.device.clone(), kinds: Vec::new() };
+    let folder = places.state_dir.join(RECORDER_FOLDER);
+    let filter = Filter { job_key: options.job.clone(), device: options.device.clone(), ..Filter::default() };
     let found = read_folder(&folder, options.times(Clock::new().now()), filter).map_err(|error| {
         let remedy = "is throughline-agent running here with this state folder, and [recorder] switched on?";
         Failure::from_io(format!("recorder {}", folder.display()), &error, remedy)

@@ -6,13 +6,12 @@
 use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceSpace};
 use crate::config::{Config, Places};
 use crate::control::Control;
-use crate::detail::{self, Details};
+use crate::detail::{Node, RECORDER_FOLDER};
 use crate::health::AgentHealth;
 use crate::latest::LastValues;
 use crate::live::LiveJobs;
 use crate::placement;
 use crate::privileges::HiddenProcesses;
-use crate::recorder::Recording;
 use crate::self_metrics::{self, AgentMetrics};
 use crate::sources::{self, Sources};
 use anyhow::Context;
@@ -20,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Outbox;
+use throughline_detail::{Details, Recording, WAITING_MAX};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -43,12 +43,13 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let delivery = &config.delivery;
     let sink =
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
-    let (requests, requested) = mpsc::channel(detail::WAITING_MAX);
+    let (requests, requested) = mpsc::channel(WAITING_MAX);
     let sink = sink.with_detail(requests);
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let quarantine =
         config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
-    let recording = Recording::open(config, places)?;
+    let ring = places.state_dir.join(RECORDER_FOLDER);
+    let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
     let (clock, metrics, last) = (
         Arc::new(Clock::new()),
@@ -85,8 +86,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let details = Details::new(
         recording.clone(),
         spool.clone(),
-        Sender::new(&places.node),
-        live,
+        Node { sender: Sender::new(&places.node), live },
         metrics.clone(),
         stop.clone(),
     );

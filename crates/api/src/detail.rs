@@ -1,8 +1,8 @@
-//! Detail on demand: requests for what agents' recorders have, and what became of them.
+//! Detail on demand: requests for what the recorders of agents and crawlers have, and what became of them.
 
 use serde::{Deserialize, Serialize};
 
-/// `POST /jobs/{job}/detail` and `POST /nodes/{host}/detail`: the request that was made.
+/// `POST /jobs/{job}/detail`, `/nodes/{host}/detail` and `/fabric/{subnet}/links/{link}/detail`: the request that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetailRequested {
     /// Its number.
@@ -15,7 +15,7 @@ pub struct DetailRequested {
     pub live_seconds: Option<u64>,
 }
 
-/// `GET /jobs/{job}/detail` and `GET /nodes/{host}/detail`.
+/// `GET /jobs/{job}/detail`, `/nodes/{host}/detail` and `/fabric/{subnet}/links/{link}/detail`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DetailRequests {
     /// The newest first.
@@ -65,7 +65,7 @@ pub struct AlertsTaken {
 /// What became of a request on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetailNode {
-    /// The node.
+    /// The node; `crawler` for that of a link's subnet.
     pub host: String,
     /// waiting (no collector has its agent), sent, receiving, done, incomplete, refused, expired.
     pub state: String,

@@ -7,6 +7,7 @@
 
 pub mod check;
 mod connection;
+mod detail;
 mod error;
 pub mod job;
 pub mod link;

@@ -2,6 +2,7 @@
 
 pub mod contributors;
 
+use crate::detail::{self, Subject};
 use crate::text::{ABSENT, bytes, clean, columns, folded, percent, used};
 use crate::{Connection, Error, Server};
 use anyhow::Context;
@@ -26,6 +27,8 @@ Examples:
   throughline link leaf1[5] --subnet 0xfe80000000000001   where several subnets have such a name
   throughline link leaf1[5] --at 2026-11-20T08:00:00Z --last 1m
   throughline link leaf1[5] --json | jq '.ab.contributors[0]'
+  throughline link leaf1[5] --record --last 2m --wait     fetch each reading of both its ports
+  throughline link leaf1[5] --record --list               what was fetched of it, and what came
 
 The first line says whether the link is a bottleneck: full is more than 90 % used, busy more than 80 %.
 SHARE is the part of what the sending port counted, and all shares of a direction add up to 100 %.
@@ -43,6 +46,10 @@ A contributor below 1 % is in `others`. `rest` is what was counted and belongs t
 
 Shares are made of windows of 10 s, some 15 s after the end of each. A direction that carries less than
 64 KiB/s has none. More: docs/LINKS.md.
+
+--record fetches from the crawler each reading of both ports, also those that left out or thinned rows lack, into
+the table detail_ib_ports for a day. Crawlers keep an hour or 512 MB (docs/RECORDER.md); requests are within
+quotas ([detail] of server.toml).
 
 Exit status: 0 done, 64 wrong usage, 69 no server or no database, 77 no permission, 1 no such link or
 any other failure.";
@@ -67,6 +74,15 @@ pub struct Arguments {
     /// Look in this subnet only, by its prefix [default: all]
     #[arg(long, value_name = "PREFIX")]
     pub subnet: Option<String>,
+    /// Fetch the full resolution of its ports from the crawler into the database, in place of showing it
+    #[arg(long)]
+    pub record: bool,
+    /// With --record: wait at most so many seconds until it is there
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", requires = "record")]
+    pub wait: Option<u64>,
+    /// With --record: list earlier requests; requests nothing
+    #[arg(long, requires = "record", conflicts_with_all = ["wait", "last", "at"])]
+    pub list: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -95,7 +111,11 @@ fn span(text: &str) -> Result<jiff::SignedDuration, String> {
 /// No such link or several (1), with those that fit or are similar; otherwise see [`Error`].
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
-    let shares = read(&server, arguments)?;
+    let link = find(&server, arguments)?;
+    if arguments.record {
+        return record(&server, arguments, &link);
+    }
+    let shares = read(&server, arguments, link)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         serde_json::to_writer(&mut out, &shares)?;
@@ -107,19 +127,36 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(server: &Server, arguments: &Arguments) -> Result<LinkShares, Failure> {
+/// Requests each reading of its ports.
+fn record(server: &Server, arguments: &Arguments, link: &LinkName) -> anyhow::Result<ExitCode> {
+    let list = format!("throughline link {} --record --list", arguments.name.join(" "));
+    let path = ["fabric", &link.subnet, "links", &link.link];
+    let subject = Subject { path: &path, name: &link.name, list: &list };
+    if arguments.list {
+        return detail::list_earlier(server, subject, arguments.json);
+    }
+    let last = arguments.last.as_secs().max(1).to_string();
+    let to = arguments.at.map(|at| at.as_millisecond().to_string());
+    let mut query = vec![("last_seconds", last.as_str())];
+    query.extend(to.as_deref().map(|to| ("to", to)));
+    detail::request(server, subject, &query, arguments.wait, arguments.json)
+}
+
+fn find(server: &Server, arguments: &Arguments) -> Result<LinkName, Failure> {
     let name = arguments.name.join(" ");
     let at = arguments.at.map(|at| at.as_millisecond().to_string());
     let at = at.iter().map(|at| ("at", at.as_str()));
     let query: Vec<(&str, &str)> =
         at.chain(arguments.subnet.iter().map(|subnet| ("subnet", subnet.as_str()))).collect();
-    let link: LinkName = match server.get(&["link-names", &name], &query) {
-        Ok(link) => link,
-        Err(Error::Api { error, .. }) if NO_LINK.contains(&error.code.as_str()) => {
-            return Err(Failure::new(ExitStatus::Failed, error.text()));
+    server.get(&["link-names", &name], &query).map_err(|error| match error {
+        Error::Api { error, .. } if NO_LINK.contains(&error.code.as_str()) => {
+            Failure::new(ExitStatus::Failed, error.text())
         }
-        Err(error) => return Err(error.into()),
-    };
+        error => error.into(),
+    })
+}
+
+fn read(server: &Server, arguments: &Arguments, link: LinkName) -> Result<LinkShares, Failure> {
     let to = arguments.at.unwrap_or_else(jiff::Timestamp::now).as_millisecond();
     let last = i64::try_from(arguments.last.as_millis()).unwrap_or(i64::MAX);
     let (from, to) = (to.saturating_sub(last).max(0).to_string(), to.to_string());

@@ -1,6 +1,6 @@
-//! Detail on demand on its way down: requests that stand in the database are sent to the agents that are connected here.
+//! Detail on demand on its way down: requests that stand in the database are sent to the agents and crawlers that are connected here.
 //!
-//! Any collector may have a node's agent, so each looks at all open requests and sends those of its own nodes. A request is
+//! Any collector may have a node's agent, so each looks at all open requests and sends those of its own senders. A request is
 //! sent once over each stream: an agent that was started again, or that comes to another collector, gets it again, and
 //! answers it from its begin or not at all where it has.
 
@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use throughline_delivery::wire::{DetailRequest, PutResponse};
-use throughline_store::{DetailOrder, DetailQueue};
+use throughline_delivery::wire::{DetailPort, DetailRequest, PutResponse};
+use throughline_store::{DetailOrder, DetailPlace, DetailQueue};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -29,9 +29,9 @@ pub trait DetailOrders: Send + 'static {
     /// Those that are open.
     async fn open(&mut self) -> Result<Vec<DetailOrder>, CommitError>;
     /// They were sent: number and node.
-    async fn note_sent(&mut self, sent: &[(i64, String)]) -> Result<(), CommitError>;
-    /// The agents of these nodes do not understand them.
-    async fn refuse(&mut self, refused: &[(i64, String)]) -> Result<(), CommitError>;
+    async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), CommitError>;
+    /// The agents or crawlers do not understand them.
+    async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), CommitError>;
     /// Ends those that have expired.
     async fn expire(&mut self) -> Result<(), CommitError>;
 }
@@ -46,11 +46,11 @@ impl DetailOrders for DetailQueue {
         DetailQueue::open(self).await.map_err(away)
     }
 
-    async fn note_sent(&mut self, sent: &[(i64, String)]) -> Result<(), CommitError> {
+    async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), CommitError> {
         DetailQueue::note_sent(self, sent).await.map_err(away)
     }
 
-    async fn refuse(&mut self, refused: &[(i64, String)]) -> Result<(), CommitError> {
+    async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), CommitError> {
         DetailQueue::refuse(self, refused).await.map_err(away)
     }
 
@@ -68,11 +68,11 @@ impl DetailOrders for NoDetail {
         Ok(Vec::new())
     }
 
-    async fn note_sent(&mut self, _: &[(i64, String)]) -> Result<(), CommitError> {
+    async fn note_sent(&mut self, _: &[(i64, i32)]) -> Result<(), CommitError> {
         Ok(())
     }
 
-    async fn refuse(&mut self, _: &[(i64, String)]) -> Result<(), CommitError> {
+    async fn refuse(&mut self, _: &[(i64, i32)]) -> Result<(), CommitError> {
         Ok(())
     }
 
@@ -82,13 +82,13 @@ impl DetailOrders for NoDetail {
 }
 
 /// A request by its number, and a node.
-type Named = (i64, String);
+type Named = (i64, i32);
 
 type Acks = mpsc::Sender<Result<PutResponse, Status>>;
 
-/// A stream whose node is known.
+/// A stream whose sender is known.
 struct Route {
-    node: String,
+    place: DetailPlace,
     acks: Acks,
     /// Whether requests go over it; `None` where its sender does not understand them.
     takes_detail: Option<bool>,
@@ -96,22 +96,22 @@ struct Route {
     sent: HashMap<i64, SystemTime>,
 }
 
-/// The streams of agents by their number. Clones are the same.
+/// The streams of agents and crawlers by their number. Clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Routes(Arc<Mutex<HashMap<u64, Route>>>);
 
 impl Routes {
-    /// A stream delivers for a node, which its certificate allows.
-    pub fn enter(&self, stream: u64, node: &str, acks: &Acks, takes_detail: Option<bool>) {
+    /// A stream delivers for a node or a subnet, which its certificate allows.
+    pub fn enter(&self, stream: u64, place: DetailPlace, acks: &Acks, takes_detail: Option<bool>) {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = routes.entry(stream).or_insert_with(|| Route {
-            node: String::new(),
+            place: place.clone(),
             acks: acks.clone(),
             takes_detail,
             sent: HashMap::new(),
         });
-        if route.node != node {
-            node.clone_into(&mut route.node);
+        if route.place != place {
+            route.place = place;
             route.sent.clear();
         }
     }
@@ -121,8 +121,8 @@ impl Routes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&stream);
     }
 
-    /// Sends what was not sent yet over the streams of these nodes. Requests that were sent for the first time, and those
-    /// that no stream of their node understands.
+    /// Sends what was not sent yet over the streams of those who have it. Requests that were sent for the first time, and those
+    /// that no stream of their sender understands.
     fn send(&self, orders: &[DetailOrder]) -> (Vec<Named>, Vec<Named>) {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for route in routes.values_mut() {
@@ -131,7 +131,7 @@ impl Routes {
         let (mut sent, mut refused) = (Vec::new(), Vec::new());
         for order in orders {
             let (mut is_here, mut is_understood) = (false, false);
-            for route in routes.values_mut().filter(|route| route.node == order.node) {
+            for route in routes.values_mut().filter(|route| route.place == order.place) {
                 is_here = true;
                 is_understood |= route.takes_detail.is_some();
                 if route.takes_detail != Some(true) {
@@ -144,12 +144,12 @@ impl Routes {
                 if route.acks.try_send(Ok(response(order))).is_ok() {
                     route.sent.insert(order.id, order.expires);
                     if order.is_new {
-                        sent.push((order.id, order.node.clone()));
+                        sent.push((order.id, order.node));
                     }
                 }
             }
             if is_here && !is_understood && order.is_new {
-                refused.push((order.id, order.node.clone()));
+                refused.push((order.id, order.node));
             }
         }
         (sent, refused)
@@ -168,6 +168,11 @@ fn response(order: &DetailOrder) -> PutResponse {
         records_max: order.records_max,
         expires: nanoseconds(order.expires),
         is_live: order.is_live,
+        ports: order
+            .ports
+            .iter()
+            .map(|(node_guid, port)| DetailPort { node_guid: *node_guid, port: *port })
+            .collect(),
     };
     PutResponse { detail: Some(request), ..PutResponse::default() }
 }
@@ -220,12 +225,18 @@ async fn send(routes: &Routes, orders: &mut impl DetailOrders, expires: bool) ->
 mod tests {
     use super::*;
 
-    fn order(id: i64, node: &str) -> DetailOrder {
+    fn node(name: &str) -> DetailPlace {
+        DetailPlace::Node(name.to_owned())
+    }
+
+    fn order(id: i64, number: i32, place: DetailPlace) -> DetailOrder {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         DetailOrder {
             id,
-            node: node.to_owned(),
+            node: number,
+            place,
             job_key: Some("a".to_owned()),
+            ports: Vec::new(),
             from: at(1),
             to: at(2),
             resolution: 0.1,
@@ -241,15 +252,15 @@ mod tests {
         let routes = Routes::default();
         let (acks, mut answers) = mpsc::channel(8);
         let (others, mut other_answers) = mpsc::channel(8);
-        routes.enter(1, "n1", &acks, Some(true));
-        routes.enter(2, "n2", &others, None);
-        let orders = [order(5, "n1"), order(6, "n2"), order(7, "n3")];
-        let named = |id: i64, node: &str| vec![(id, node.to_owned())];
-        assert_eq!(routes.send(&orders), (named(5, "n1"), named(6, "n2")));
+        let acks_of_crawler = mpsc::channel(8);
+        routes.enter(1, node("n1"), &acks, Some(true));
+        routes.enter(2, node("n2"), &others, None);
+        let orders = [order(5, 1, node("n1")), order(6, 2, node("n2")), order(7, 3, node("n3"))];
+        assert_eq!(routes.send(&orders), (vec![(5, 1)], vec![(6, 2)]));
         let request = answers.try_recv().unwrap().unwrap().detail.unwrap();
         assert_eq!((request.id, request.job_key.as_str(), request.resolution), (5, "a", 100_000_000));
         assert!(other_answers.try_recv().is_err(), "it would take it for an acknowledgement");
-        let sent = DetailOrder { is_new: false, ..order(5, "n1") };
+        let sent = DetailOrder { is_new: false, ..order(5, 1, node("n1")) };
         assert_eq!(routes.send(std::slice::from_ref(&sent)), (Vec::new(), Vec::new()));
         assert!(answers.try_recv().is_err());
         let renewed = DetailOrder { expires: UNIX_EPOCH + Duration::from_secs(130), ..sent.clone() };
@@ -257,8 +268,21 @@ mod tests {
         assert_eq!(answers.try_recv().unwrap().unwrap().detail.unwrap().expires, 130_000_000_000);
         // Another stream of the node: its agent was started again.
         routes.leave(1);
-        routes.enter(3, "n1", &acks, Some(true));
+        routes.enter(3, node("n1"), &acks, Some(true));
         routes.send(&[sent]);
         assert!(answers.try_recv().is_ok());
+        // Ports go to the crawler of their subnet.
+        let (crawler, mut of_crawler) = (DetailPlace::Crawler(7), acks_of_crawler.1);
+        routes.enter(4, crawler.clone(), &acks_of_crawler.0, Some(true));
+        let ports = vec![(9, 1), (10, 2)];
+        let (of_link, elsewhere) = (order(8, 0, crawler), order(9, 0, DetailPlace::Crawler(8)));
+        let of_link = DetailOrder { job_key: None, ports, ..of_link };
+        assert_eq!(routes.send(&[of_link, elsewhere]), (vec![(8, 0)], Vec::new()));
+        let request = of_crawler.try_recv().unwrap().unwrap().detail.unwrap();
+        assert_eq!(
+            request.ports.iter().map(|port| (port.node_guid, port.port)).collect::<Vec<_>>(),
+            [(9, 1), (10, 2)]
+        );
+        assert!(of_crawler.try_recv().is_err());
     }
 }

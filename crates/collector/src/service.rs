@@ -14,7 +14,7 @@ use throughline_delivery::{DETAIL_KEY, LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_K
 use throughline_sample::Message;
 use throughline_sample::admission::{Rejection, is_deceptive};
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
-use throughline_store::{Content, Entry, Sender as From, TermRequest};
+use throughline_store::{Content, DetailPlace, Entry, Sender as From, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -281,10 +281,12 @@ impl Stream {
                     continue;
                 }
             };
-            if let Content::Batch(batch) = &entry.content
-                && !batch.node.is_empty()
-            {
-                self.routes.enter(self.number, &batch.node, &self.acks, self.takes_detail);
+            if let Content::Batch(batch) = &entry.content {
+                let place = match batch.node.as_str() {
+                    "" => DetailPlace::Crawler(batch.subnet_prefix),
+                    node => DetailPlace::Node(node.to_owned()),
+                };
+                self.routes.enter(self.number, place, &self.acks, self.takes_detail);
             }
             let (acks, ended) = (self.acks.clone(), self.ended.clone());
             let takes_refusals = self.takes_refusals;

@@ -15,6 +15,7 @@ mod local_port;
 mod manager;
 mod pace;
 mod publish;
+mod recording;
 mod reports;
 mod sa_thread;
 mod self_metrics;
@@ -50,6 +51,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Outbox;
+use throughline_detail::{Details, Recording, WAITING_MAX};
 use throughline_infiniband::names::NameFile;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -87,6 +89,8 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let subnet_prefix = port.local().subnet_prefix;
         let owner = format!("fabric {subnet_prefix:#018x}");
         let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
+        let ring = state_dir.join(recording::FOLDER);
+        let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
         let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
         let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
         let (commits, rounds) = tokio::sync::mpsc::channel(self_metrics::ROUNDS_WATCHED);
@@ -97,6 +101,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             clock: Arc::new(Clock::new()),
             rounds: commits,
             leader: Arc::default(),
+            recording: recording.clone(),
             interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
         };
         let shared = Arc::new(Shared::new(publisher));
@@ -132,7 +137,15 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             Via::Umad => verbs::spawn(port.local(), shared.clone(), crawl_stop.clone())?,
             Via::Sim(_) => None,
         };
-        let outbox = Outbox::start(spool, quarantine, sink.clone());
+        let (requests, requested) = tokio::sync::mpsc::channel(WAITING_MAX);
+        let metrics = shared.publisher.metrics.clone();
+        let origin = recording::Crawler(shared.clone());
+        let details = Details::new(recording, spool.clone(), origin, metrics, stop.clone());
+        // Without it the crawler measures all the same.
+        let details = details.start(requested);
+        let details =
+            details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
+        let outbox = Outbox::start(spool, quarantine, sink.clone().with_detail(requests));
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
         let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };
@@ -151,6 +164,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             commits: tokio::spawn(self_metrics::watch_commits(own, rounds)),
             standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
             delivered,
+            details,
             outbox,
             http: tokio::spawn(listening.serve(router, http_stop.clone())),
             http_stop,
@@ -191,6 +205,7 @@ struct Tasks {
     commits: tokio::task::JoinHandle<()>,
     standby: tokio::task::JoinHandle<()>,
     delivered: CancellationToken,
+    details: Option<JoinHandle<()>>,
     outbox: Outbox,
     http: tokio::task::JoinHandle<()>,
     http_stop: CancellationToken,
@@ -212,6 +227,12 @@ impl Tasks {
             tracing::error!("a crawler thread ended badly");
         }
         ended("self-metrics", self.self_metrics).await;
+        // It appends nothing after the stop signal.
+        if let Some(details) = self.details
+            && !matches!(tokio::task::spawn_blocking(|| details.join()).await, Ok(Ok(())))
+        {
+            tracing::error!("the thread of detail ended badly");
+        }
         self.outbox.drain().await;
         self.delivered.cancel();
         ended("standby", self.standby).await;

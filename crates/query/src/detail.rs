@@ -1,4 +1,4 @@
-//! Detail on demand: requests for what agents' recorders have, and what became of them.
+//! Detail on demand: requests for what the recorders of agents and crawlers have, and what became of them.
 
 use crate::time::milliseconds;
 use std::time::SystemTime;
@@ -14,6 +14,8 @@ pub enum Of {
     Job(i32),
     /// A node's ports and GPUs.
     Node(i32),
+    /// A link, by the ports at its ends.
+    Link([i32; 2]),
     /// Whatever alerts named.
     Alerts,
 }
@@ -63,22 +65,24 @@ pub async fn requests(
             SELECT r.* FROM detail_request r
             WHERE ($3::bigint IS NULL OR r.id = $3)
               AND (($1::integer IS NOT NULL AND r.job_id = $1)
-                OR ($1::integer IS NULL AND $2::integer IS NULL AND r.reason = 'alert')
-                OR ($1::integer IS NULL AND r.job_id IS NULL AND EXISTS (
+                OR ($5::integer[] IS NOT NULL AND r.ib_port_ids && $5)
+                OR ($1::integer IS NULL AND $2::integer IS NULL AND $5::integer[] IS NULL AND r.reason = 'alert')
+                OR ($2::integer IS NOT NULL AND r.job_id IS NULL AND EXISTS (
                         SELECT 1 FROM detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
             ORDER BY r.id DESC LIMIT $4
         )
         SELECT r.id, r.requested_at, r.requested_by, r.reason, r.since, r.until, r.resolution_seconds, r.expires_at,
-               r.expires_at <= now(), k.name, n.state, n.records, n.recorded_from, n.damaged, n.refusal, n.remark, n.done_at
+               r.expires_at <= now(), CASE WHEN n.node_id = 0 THEN 'crawler' ELSE k.name END, n.state, n.records, n.recorded_from, n.damaged, n.refusal, n.remark, n.done_at
         FROM wanted r LEFT JOIN detail_request_node n ON n.request_id = r.id LEFT JOIN node_key k ON k.id = n.node_id
         ORDER BY r.id DESC, k.name";
     let (job, node) = match of {
         Of::Job(job) => (Some(job), None),
         Of::Node(node) => (None, Some(node)),
-        Of::Alerts => (None, None),
+        Of::Link(_) | Of::Alerts => (None, None),
     };
+    let ports = if let Of::Link(ports) = of { Some(ports.to_vec()) } else { None };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = client.query(SQL, &[&job, &node, &id, &limit]).await;
+    let rows = client.query(SQL, &[&job, &node, &id, &limit, &ports]).await;
     let rows = rows.map_err(Error::sql("listing requests for detail"))?;
     let mut requests: Vec<DetailRequest> = Vec::new();
     for row in &rows {

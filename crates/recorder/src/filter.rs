@@ -120,6 +120,8 @@ pub struct Filter {
     pub device: Option<String>,
     /// These kinds alone; empty for all.
     pub kinds: Vec<Kind>,
+    /// Of readings of the fabric's ports those of these alone: GUID of the node and number; empty for all.
+    pub ports: Vec<(u64, u32)>,
 }
 
 impl Filter {
@@ -150,6 +152,9 @@ impl Filter {
             ($($field:ident $kind:ident),+) => { $(batch.$field.retain(|record| is_within(record.time) && is_any);)+ };
         }
         of_nodes!(nodes);
+        batch
+            .ib_ports
+            .retain(|port| self.ports.is_empty() || self.ports.contains(&(port.node_guid, port.port)));
         let is_written_within = is_within(written_ns);
         batch.jobs.retain(|job| is_written_within && is_job(&job.key));
         batch.job_ranks.retain(|rank| is_written_within && is_job(&rank.job_key));
@@ -183,7 +188,7 @@ pub(crate) fn span(batch: &Batch, written_ns: i64) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{GpuLinksSample, HostPortSample, Job, MpiRankBin, SelfStat};
+    use throughline_sample::wire::{GpuLinksSample, HostPortSample, IbPortSample, Job, MpiRankBin, SelfStat};
 
     fn bin(job: &str, time: i64) -> MpiRankBin {
         MpiRankBin { job_key: job.into(), time, ..Default::default() }
@@ -224,6 +229,11 @@ mod tests {
         assert_eq!(left(&device, 0, 100), [0, 0, 1, 0, 0]);
         let kinds = Filter { kinds: vec![Kind::MpiOps, Kind::Jobs], ..Filter::default() };
         assert_eq!(left(&kinds, 0, 100), [3, 0, 0, 0, 1]);
+        let port = |node_guid, port| IbPortSample { time: 10, node_guid, port, ..Default::default() };
+        let mut readings = Batch { ib_ports: vec![port(1, 1), port(1, 2), port(2, 1)], ..Batch::default() };
+        let ports = Filter { ports: vec![(1, 2), (2, 2)], ..Filter::default() };
+        ports.apply(&mut readings, 0, 100, 15);
+        assert_eq!(readings.ib_ports, [port(1, 2)]);
         assert_eq!(records(&batch()), 7);
         assert_eq!(span(&batch(), 15), (10, 20));
     }

@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 41] = [
+pub const HYPERTABLES: [&str; 42] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -331,14 +331,16 @@ pub const HYPERTABLES: [&str; 41] = [
     "detail_nvlink",
     "detail_gpu_pcie",
     "detail_gpu_pm",
+    "detail_ib_ports",
 ];
 
 /// Tables of detail on demand that have the columns of another one.
-pub const DETAIL_TABLES: [(&str, Table); 4] = [
+pub const DETAIL_TABLES: [(&str, Table); 5] = [
     ("detail_host_ports", Table::HostPortCounters),
     ("detail_nvlink", Table::NvlinkCounters),
     ("detail_gpu_pcie", Table::GpuPcieCounters),
     ("detail_gpu_pm", Table::GpuPmCounters),
+    ("detail_ib_ports", Table::IbPortCounters),
 ];
 
 /// The metric with this number, `None` for a number that this build does not know.

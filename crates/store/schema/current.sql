@@ -1,4 +1,4 @@
--- The schema of version 50, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 51, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -146,6 +146,61 @@ CREATE TABLE detail_host_ports (
 );
 SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '01:00:00'));
 
+-- Readings of the fabric's ports, on demand: each one that the crawler made, also where nothing changed; as
+-- ib_port_counters.
+CREATE TABLE detail_ib_ports (
+    time timestamptz NOT NULL,
+    port_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    transmit_data_bytes bigint,
+    receive_data_bytes bigint,
+    transmit_packets bigint,
+    receive_packets bigint,
+    unicast_transmit_packets bigint,
+    unicast_receive_packets bigint,
+    multicast_transmit_packets bigint,
+    multicast_receive_packets bigint,
+    transmit_wait bigint,
+    symbol_error bigint,
+    link_error_recovery bigint,
+    link_downed bigint,
+    receive_errors bigint,
+    receive_remote_physical_errors bigint,
+    receive_switch_relay_errors bigint,
+    transmit_discards bigint,
+    transmit_constraint_errors bigint,
+    receive_constraint_errors bigint,
+    local_link_integrity_errors bigint,
+    excessive_buffer_overrun_errors bigint,
+    vl15_dropped bigint,
+    qp1_dropped bigint,
+    rate_bytes_per_second bigint,
+    saturated text[],
+    transmit_wait_tick_bytes bigint,
+    local_physical_errors bigint,
+    malformed_packet_errors bigint,
+    buffer_overrun_errors bigint,
+    dlid_mapping_errors bigint,
+    vl_mapping_errors bigint,
+    looping_errors bigint,
+    inactive_discards bigint,
+    neighbor_mtu_discards bigint,
+    switch_lifetime_limit_discards bigint,
+    switch_hoq_lifetime_limit_discards bigint,
+    transmit_flow_packets bigint,
+    receive_flow_packets bigint,
+    operation_receive_packets bigint,
+    operation_receive_data bigint,
+    sync_header_errors bigint,
+    unknown_blocks bigint,
+    fec_corrected_blocks bigint,
+    fec_uncorrected_blocks bigint,
+    fec_corrected_symbols bigint,
+    PRIMARY KEY (port_id, "time")
+);
+SELECT create_hypertable('detail_ib_ports', by_range('time', INTERVAL '01:00:00'));
+
 -- MPI operations of a rank in bins of 100 ms, on demand: some seconds in a row, at most a minute, with the cells that
 -- changed in each bin, cumulative since epoch. operations to algorithm_sources name the cells that there are; element n
 -- of the arrays from bins on is of the same bin and cell. The view mpi_op_rows has a row for each.
@@ -289,7 +344,8 @@ CREATE TABLE detail_nvlink (
 );
 SELECT create_hypertable('detail_nvlink', by_range('time', INTERVAL '01:00:00'));
 
--- Requests for records in full resolution that stay on the nodes. detail_request_node has what became of each.
+-- Requests for records in full resolution that stay with agents and crawlers. detail_request_node has what became of
+-- each.
 CREATE TABLE detail_request (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     requested_at timestamptz NOT NULL DEFAULT now(),
@@ -297,7 +353,7 @@ CREATE TABLE detail_request (
     requested_by text NOT NULL,
     -- person, live (somebody looks at the job), job_end (it ended badly), verdict, alert.
     reason text NOT NULL,
-    -- Records of this job; NULL for readings of the nodes' ports and GPUs.
+    -- Records of this job; NULL for readings of a node or a link.
     job_id integer,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL,
@@ -308,14 +364,18 @@ CREATE TABLE detail_request (
     records_max bigint NOT NULL,
     -- What has not arrived by then is given up.
     expires_at timestamptz NOT NULL,
+    -- Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.
+    ib_port_ids integer[],
     PRIMARY KEY (id)
 );
+CREATE INDEX detail_request_by_ib_port ON detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
 CREATE INDEX detail_request_by_job ON detail_request (job_id, requested_at);
 CREATE INDEX detail_request_by_time ON detail_request (requested_at);
 
 -- What became of a request on each of its nodes.
 CREATE TABLE detail_request_node (
     request_id bigint NOT NULL,
+    -- The node; 0 for the crawler of the subnet that the ports are in.
     node_id integer NOT NULL,
     -- waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.
     state text NOT NULL DEFAULT 'waiting'::text,

@@ -15,12 +15,15 @@ use tokio_postgres::{Client, Transaction};
 use crate::Error;
 
 pub use alert::{AlertLabels, AlertSubject, alert_subjects};
-pub use queue::{DetailOrder, DetailQueue};
+pub use queue::{DetailOrder, DetailPlace, DetailQueue};
 pub use quota::{DetailLimits, DetailRefusal};
 pub use trigger::{DetailTrigger, detail_triggers};
 
 /// Key of the lock under which quotas are counted: "thrudetl" in ASCII.
 const LOCK_KEY: i64 = 0x7468_7275_6465_746c;
+
+/// In the place of a node: the crawler of the subnet that the requested ports are in.
+pub(crate) const CRAWLER: i32 = 0;
 
 /// Requests are deleted so long after they were made.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -63,6 +66,8 @@ pub enum DetailSubject {
     Job(i32),
     /// A node's ports and GPUs.
     Node(i32),
+    /// The ports at both ends of a link.
+    Link([i32; 2]),
 }
 
 /// A request to be made.
@@ -100,7 +105,7 @@ pub async fn request_detail(
     }
     let job = match new.subject {
         DetailSubject::Job(job) => Some(job),
-        DetailSubject::Node(_) => None,
+        DetailSubject::Node(_) | DetailSubject::Link(_) => None,
     };
     let wait = limits.wait.as_secs_f64();
     let records_max = i64::try_from(limits.records_of_node()).unwrap_or(i64::MAX);
@@ -160,6 +165,7 @@ async fn lock(transaction: &Transaction<'_>) -> Result<(), Error> {
 async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<Vec<i32>, Error> {
     let job = match subject {
         DetailSubject::Node(node) => return Ok(vec![node]),
+        DetailSubject::Link(_) => return Ok(vec![CRAWLER]),
         DetailSubject::Job(job) => job,
     };
     let query = "SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL ORDER BY 1";
@@ -176,13 +182,17 @@ async fn insert(
     wait: f64,
 ) -> Result<i64, Error> {
     let insert = "INSERT INTO detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
-                  expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) RETURNING id";
+                  expires_at, ib_port_ids) VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9) RETURNING id";
+    let ports = match new.subject {
+        DetailSubject::Link(ports) => Some(ports.to_vec()),
+        DetailSubject::Job(_) | DetailSubject::Node(_) => None,
+    };
     let (since, until) = (moment(new.from), moment(new.to));
     let reason = new.reason.name();
     let row = transaction
         .query_one(
             insert,
-            &[&new.requested_by, &reason, &job, &since, &until, &new.resolution, &records_max, &wait],
+            &[&new.requested_by, &reason, &job, &since, &until, &new.resolution, &records_max, &wait, &ports],
         )
         .await;
     Ok(row.map_err(Error::sql("requesting detail"))?.get(0))

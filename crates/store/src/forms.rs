@@ -359,6 +359,7 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("detail_nvlink", NONE, |_| 0.0).on_demand(),
     readings("detail_gpu_pcie", NONE, |_| 0.0).on_demand(),
     readings("detail_gpu_pm", NONE, |_| 0.0).on_demand(),
+    readings("detail_ib_ports", NONE, |_| 0.0).on_demand(),
 ];
 
 #[cfg(test)]

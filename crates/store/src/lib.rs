@@ -59,9 +59,9 @@ pub use cluster::{
 pub use columnstore::{COLUMNSTORES, Columnstore, columnstore_of};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
-    AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailQueue, DetailReason, DetailRefusal,
-    DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers, lift_job,
-    request_detail,
+    AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
+    DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers,
+    lift_job, request_detail,
 };
 pub use error::Error;
 pub use export::{ExportTarget, LateNote, lock_export};

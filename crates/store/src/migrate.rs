@@ -176,6 +176,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "thinned_chunks",
         sql: include_str!("../migrations/V050__thinned_chunks.sql"),
     },
+    Migration {
+        version: 51,
+        name: "detail_links",
+        sql: include_str!("../migrations/V051__detail_links.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection, TlsFiles};
+use throughline_detail::RecorderSection;
 use throughline_infiniband::key::{Key, KeyFileError};
 use throughline_infiniband::mad::MAX_HOPS;
 
@@ -53,6 +54,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// What waits for the collector.
     pub spool: SpoolSection,
+    /// What stays here of sweeps.
+    pub recorder: RecorderSection,
 }
 
 /// `[device]`

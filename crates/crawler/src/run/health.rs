@@ -1,4 +1,4 @@
-//! What the crawler's `/healthz` reports: device, discovery, sweeps, spool and delivery.
+//! What the crawler's `/healthz` reports: device, discovery, sweeps, spool, recorder and delivery.
 //!
 //! A crawler that reads nothing, or whose readings get nowhere, is failing, however well it answers. One that stands by
 //! for another one of its subnet is not.
@@ -44,7 +44,7 @@ pub struct CrawlerHealth {
     /// Parts with the interval at which each has something to do.
     parts: [(&'static str, Duration); 2],
     began: Instant,
-    losses: Mutex<[Rising; 3]>,
+    losses: Mutex<[Rising; 4]>,
 }
 
 impl CrawlerHealth {
@@ -59,10 +59,11 @@ impl CrawlerHealth {
         CrawlerHealth { shared, shipped, parts, began: Instant::now(), losses: Mutex::default() }
     }
 
-    fn spool(&self) -> Vec<Condition> {
+    /// Spool, recorder and delivery.
+    fn ways_out(&self) -> Vec<Condition> {
         let (stats, now) = (self.shared.publisher.spool.stats(), Instant::now());
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let [dropped, disk, refused] = &mut *losses;
+        let [dropped, disk, refused, recorder] = &mut *losses;
         let mut conditions = Vec::new();
         let lost = stats.dropped_memory_entries + stats.dropped_disk_entries + stats.damaged_entries;
         let thinned = stats.thinned_memory_entries + stats.thinned_disk_entries;
@@ -77,6 +78,8 @@ impl CrawlerHealth {
                 "spool: its disk can't be written ({errors} errors since the start); free space or repair it"
             )));
         }
+        let recording = &self.shared.publisher.recording;
+        conditions.extend(recording.condition(recorder.observe(recording.dropped(), now)));
         let is_refused = refused.observe(self.shipped.failures(Reason::Refused), now);
         if is_refused && !self.shipped.connected.load(Relaxed) {
             conditions.push(Condition::failing(format!(
@@ -121,7 +124,7 @@ impl CrawlerHealth {
 impl Health for CrawlerHealth {
     fn conditions(&self) -> Vec<Condition> {
         let mut conditions = self.device();
-        conditions.extend(self.spool());
+        conditions.extend(self.ways_out());
         conditions.extend(self.shipped.conditions());
         conditions
     }

@@ -44,6 +44,7 @@ impl CrawlerMetrics {
         let internal =
             throughline_delivery::metrics(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
         internal.into_iter().for_each(|(part, metric, value)| publisher.metrics.set(part, metric, value));
+        publisher.recording.report(&publisher.metrics);
         &publisher.metrics
     }
 }

@@ -10,6 +10,7 @@ use crate::stop::Stop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, SelfMetrics};
+use throughline_detail::Recording;
 use throughline_infiniband::reading::PortReading;
 use throughline_infiniband::records::SOURCE;
 use throughline_infiniband::topology::Topology;
@@ -32,6 +33,8 @@ pub struct Publisher {
     pub clock: Arc<Clock>,
     pub rounds: tokio::sync::mpsc::Sender<Round>,
     pub leader: Arc<LeaderState>,
+    /// What stays here of sweeps.
+    pub recording: Recording,
     /// Rises of LinkDownedCounter that events may explain.
     pub interruptions: Mutex<Interruptions>,
 }

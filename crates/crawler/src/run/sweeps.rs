@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::pace::Pace;
+use super::recording::Whole;
 use super::shared::{Found, LastSweep, Shared};
 use super::trigger::Trigger;
 use crate::engine::{Engine, EngineError};
@@ -62,6 +63,7 @@ struct Sweeps {
     config: Config,
     plan: Plan,
     thinner: Thinner,
+    whole: Whole,
     shared: Arc<Shared>,
     stop: Stop,
     /// Taken when the thread ends.
@@ -92,6 +94,7 @@ impl Sweeps {
             config,
             plan,
             thinner,
+            whole: Whole::default(),
             shared,
             stop,
             engine,
@@ -242,6 +245,7 @@ impl Sweeps {
     fn publish(&mut self, found: &Found, sweeper: &Sweeper, coverage: &Coverage, start: ClockPoint) {
         let publisher = &self.shared.publisher;
         let readings = sweeper.readings();
+        self.whole.record(readings, &publisher.recording);
         let mut last = None;
         let mut rows = 1;
         let (batches, left_out) =

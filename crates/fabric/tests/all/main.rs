@@ -15,6 +15,7 @@ mod links;
 mod managers;
 mod multicast;
 mod offline;
+mod record;
 mod reopen;
 mod route;
 mod run;

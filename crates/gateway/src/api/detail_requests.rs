@@ -1,5 +1,7 @@
-//! `/jobs/{job}/detail` and `/nodes/{host}/detail`: requests for what agents' recorders have.
+//! `/jobs/{job}/detail`, `/nodes/{host}/detail` and `/fabric/{subnet}/links/{link}/detail`: requests for what the recorders of agents
+//! and crawlers have.
 
+use super::fabric::ports_of;
 use super::jobs::find;
 use super::request::ApiRequest;
 use super::{Api, answer};
@@ -71,6 +73,19 @@ pub async fn of_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     answer::json(&DetailRequests { requests }, &request.headers)
 }
 
+/// `GET /fabric/{subnet}/links/{link}/detail`.
+pub async fn of_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (id, limit) = (number(&request)?, request.limit()?);
+    request.done()?;
+    let requests = at_primary(api.query(async |client| {
+        let ports = ports_of(&api, client, &request).await?;
+        Ok(detail::requests(client, Of::Link(ports), id, limit).await?)
+    }))
+    .await?;
+    let requests = visible(requests, &request);
+    answer::json(&DetailRequests { requests }, &request.headers)
+}
+
 /// `POST /jobs/{job}/detail`: its ranks' records, or with `live=1` rows each second for a while.
 pub async fn request_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let wanted = Wanted::of(&request)?;
@@ -97,6 +112,15 @@ pub async fn request_node(State(api): State<Arc<Api>>, request: ApiRequest) -> R
     let node = api.query(async |client| node(client, request.path("host")).await).await?;
     let range = wanted.range(request.now);
     make(&api, &request, DetailSubject::Node(node), range, wanted.resolution).await
+}
+
+/// `POST /fabric/{subnet}/links/{link}/detail`: readings of the ports at both ends.
+pub async fn request_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let wanted = Wanted::of(&request)?;
+    request.done()?;
+    let ports = api.query(async |client| ports_of(&api, client, &request).await).await?;
+    let range = wanted.range(request.now);
+    make(&api, &request, DetailSubject::Link(ports), range, wanted.resolution).await
 }
 
 /// Which time, and how finely.

@@ -30,6 +30,7 @@ use axum::Router;
 use axum::http::{Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use detail_requests::request_link;
 use fresh::Fresh;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -204,6 +205,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
         .route("/jobs/{job}/detail", get(detail_requests::of_job).post(detail_requests::request_job))
         .route("/nodes/{host}/detail", get(detail_requests::of_node).post(detail_requests::request_node))
+        .route("/fabric/{subnet}/links/{link}/detail", get(detail_requests::of_link).post(request_link))
         .route("/alerts", get(alerts::list).post(alerts::take))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || ApiError::method())

@@ -1,4 +1,4 @@
-//! What an alert names of which there is detail: a job, a node, or the jobs that have the most bytes on a link.
+//! What an alert names of which there is detail: a job, a node, or a link with the jobs that have the most bytes on it.
 
 use std::time::SystemTime;
 
@@ -26,7 +26,7 @@ pub struct AlertLabels {
 pub struct AlertSubject {
     /// What detail is of.
     pub subject: DetailSubject,
-    /// A job's key, or a node's name.
+    /// A job's key, a node's name, or GUID and port of a link's end.
     pub name: String,
     /// When the job began.
     pub start: Option<SystemTime>,
@@ -49,20 +49,32 @@ pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec
         )
         SELECT j.id, NULL::integer, j.key, j.start_time, j.end_time,
                EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
-                         AND d.requested_at > now() - interval '10 minutes')
+                         AND d.requested_at > now() - interval '10 minutes'),
+               NULL::integer[]
         FROM job j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
         UNION ALL
         SELECT NULL, k.id, k.name, NULL, NULL,
                EXISTS (SELECT 1 FROM detail_request d JOIN detail_request_node n ON n.request_id = d.id
                        WHERE d.job_id IS NULL AND d.reason = 'alert' AND d.requested_at > now() - interval '10 minutes'
-                         AND n.node_id = k.id)
-        FROM node_key k WHERE k.name = $2";
+                         AND n.node_id = k.id),
+               NULL::integer[]
+        FROM node_key k WHERE k.name = $2
+        UNION ALL
+        SELECT NULL, NULL, n.guid || '/' || p.port, NULL, NULL,
+               EXISTS (SELECT 1 FROM detail_request d WHERE d.ib_port_ids && ARRAY[l.port_a_id, l.port_b_id] AND d.reason = 'alert'
+                         AND d.requested_at > now() - interval '10 minutes'),
+               ARRAY[l.port_a_id, l.port_b_id]
+        FROM ib_link l JOIN ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN ib_node_key n ON n.id = p.ib_node_id
+        WHERE n.guid = $3 AND p.port = $4 AND l.valid_to IS NULL";
     let (guid, port) = labels.link.as_ref().map(|(guid, port)| (guid.as_str(), *port)).unzip();
     let rows = client.query(SQL, &[&labels.job_key, &labels.node, &guid, &port, &JOBS_OF_LINK]).await;
     let rows = rows.map_err(Error::sql("looking for what an alert names"))?;
     let subject = |row: &tokio_postgres::Row| {
         let (job, node): (Option<i32>, Option<i32>) = (row.get(0), row.get(1));
-        let subject = job.map(DetailSubject::Job).or(node.map(DetailSubject::Node))?;
+        let link: Option<[i32; 2]> =
+            row.get::<_, Option<Vec<i32>>>(6).and_then(|ports| ports.try_into().ok());
+        let subject = job.map(DetailSubject::Job).or(node.map(DetailSubject::Node));
+        let subject = subject.or(link.map(DetailSubject::Link))?;
         let (name, start, end, is_known) = (row.get(2), row.get(3), row.get(4), row.get(5));
         Some(AlertSubject { subject, name, start, end, is_known })
     };

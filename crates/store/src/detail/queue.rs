@@ -1,8 +1,9 @@
-//! What collectors do with requests: they send those that are open to the agents that they are connected to, and end those
+//! What collectors do with requests: they send those that are open to the agents and crawlers that they are connected to, and end those
 //! that have expired.
 
 use std::time::{Duration, SystemTime};
 
+use throughline_sample::Guid;
 use tokio_postgres::{Client, Row};
 
 use crate::{Database, Error};
@@ -13,15 +14,28 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Open requests that are read at once: the quota of nodes is far below.
 const ORDERS_MAX: i64 = 100_000;
 
-/// A request that is open on a node.
+/// Who has what is requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DetailPlace {
+    /// The agent of a node.
+    Node(String),
+    /// The crawler of the subnet with this prefix.
+    Crawler(u64),
+}
+
+/// A request that is open on a node or with a crawler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DetailOrder {
     /// The request.
     pub id: i64,
-    /// The node.
-    pub node: String,
-    /// Of this job; `None` for the node's ports and GPUs.
+    /// The node, as the database numbers them.
+    pub node: i32,
+    /// Who is to answer.
+    pub place: DetailPlace,
+    /// Of this job; `None` for the node's ports and GPUs, or ports of the fabric.
     pub job_key: Option<String>,
+    /// Of these ports of the fabric: the node's GUID and the number.
+    pub ports: Vec<(u64, u32)>,
     /// From then.
     pub from: SystemTime,
     /// To before then.
@@ -57,40 +71,45 @@ impl DetailQueue {
     /// The database is away, or refuses.
     pub async fn open(&mut self) -> Result<Vec<DetailOrder>, Error> {
         const SQL: &str = "
-            SELECT r.id, k.name, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
-                   n.state = 'waiting'
+            SELECT r.id, n.node_id, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
+                   n.state = 'waiting', k.name, p.prefix, p.guids, p.ports
             FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id
-            JOIN node_key k ON k.id = n.node_id LEFT JOIN job j ON j.id = r.job_id
+            LEFT JOIN node_key k ON k.id = n.node_id LEFT JOIN job j ON j.id = r.job_id
+            LEFT JOIN LATERAL (
+                SELECT min(s.prefix) AS prefix, array_agg(i.guid ORDER BY q.id) AS guids, array_agg(q.port ORDER BY q.id) AS ports
+                FROM ib_port_key q JOIN ib_node_key i ON i.id = q.ib_node_id JOIN subnet s ON s.id = i.subnet_id
+                WHERE q.id = ANY(r.ib_port_ids)
+            ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";
         let rows = self.with(async |client| client.query(SQL, &[&ORDERS_MAX]).await).await?;
-        Ok(rows.iter().map(order).collect())
+        Ok(rows.iter().filter_map(order).collect())
     }
 
     /// Notes that requests were sent to nodes.
     ///
     /// # Errors
     /// As [`DetailQueue::open`].
-    pub async fn note_sent(&mut self, sent: &[(i64, String)]) -> Result<(), Error> {
+    pub async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), Error> {
         const SQL: &str = "
             UPDATE detail_request_node n SET state = 'sent', sent_at = clock_timestamp()
-            FROM unnest($1::bigint[], $2::text[]) w (id, node) JOIN node_key k ON k.name = w.node
-            WHERE n.request_id = w.id AND n.node_id = k.id AND n.state = 'waiting'";
-        let (ids, nodes): (Vec<i64>, Vec<&str>) = sent.iter().map(|(id, node)| (*id, node.as_str())).unzip();
+            FROM unnest($1::bigint[], $2::integer[]) w (id, node)
+            WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
+        let (ids, nodes): (Vec<i64>, Vec<i32>) = sent.iter().copied().unzip();
         self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
     }
 
-    /// Notes that agents do not understand requests.
+    /// Notes that agents or crawlers do not understand requests.
     ///
     /// # Errors
     /// As [`DetailQueue::open`].
-    pub async fn refuse(&mut self, refused: &[(i64, String)]) -> Result<(), Error> {
+    pub async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), Error> {
         const SQL: &str = "
             UPDATE detail_request_node n SET state = 'refused', refusal = 'agent', done_at = clock_timestamp(),
-                   remark = 'the agent of this node has no recorder: upgrade throughline-agent there'
-            FROM unnest($1::bigint[], $2::text[]) w (id, node) JOIN node_key k ON k.name = w.node
-            WHERE n.request_id = w.id AND n.node_id = k.id AND n.state = 'waiting'";
-        let (ids, nodes): (Vec<i64>, Vec<&str>) =
-            refused.iter().map(|(id, node)| (*id, node.as_str())).unzip();
+                   remark = CASE WHEN n.node_id = 0 THEN 'the crawler of this subnet has no recorder: upgrade throughline-fabric there'
+                                 ELSE 'the agent of this node has no recorder: upgrade throughline-agent there' END
+            FROM unnest($1::bigint[], $2::integer[]) w (id, node)
+            WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
+        let (ids, nodes): (Vec<i64>, Vec<i32>) = refused.iter().copied().unzip();
         self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
     }
 
@@ -104,7 +123,9 @@ impl DetailQueue {
                 state = CASE WHEN r.reason = 'live' THEN 'done' WHEN n.state = 'receiving' THEN 'incomplete' ELSE 'expired' END,
                 refusal = CASE WHEN r.reason = 'live' THEN NULL ELSE 'expired' END,
                 remark = CASE WHEN r.reason = 'live' THEN NULL
+                              WHEN n.state = 'waiting' AND n.node_id = 0 THEN 'no collector was connected to a crawler of this subnet'
                               WHEN n.state = 'waiting' THEN 'no collector was connected to an agent of this node'
+                              WHEN n.node_id = 0 THEN 'the crawler did not answer in time'
                               ELSE 'the agent did not answer in time' END
             FROM detail_request r
             WHERE r.id = n.request_id AND n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at <= now() - interval '5 s'";
@@ -130,11 +151,24 @@ impl DetailQueue {
     }
 }
 
-fn order(row: &Row) -> DetailOrder {
-    DetailOrder {
+/// `None` where nobody can be found who has it: the node or the ports are gone from the database.
+fn order(row: &Row) -> Option<DetailOrder> {
+    let node: Option<String> = row.get(10);
+    let crawler = || {
+        let prefix: Guid = row.get::<_, Option<String>>(11)?.parse().ok()?;
+        Some(DetailPlace::Crawler(prefix.0))
+    };
+    let place = node.map(DetailPlace::Node).or_else(crawler)?;
+    let guids = row.get::<_, Option<Vec<String>>>(12).unwrap_or_default();
+    let numbers = row.get::<_, Option<Vec<i32>>>(13).unwrap_or_default();
+    let port =
+        |(guid, number): (String, i32)| Some((guid.parse::<Guid>().ok()?.0, u32::try_from(number).ok()?));
+    Some(DetailOrder {
         id: row.get(0),
         node: row.get(1),
+        place,
         job_key: row.get(2),
+        ports: guids.into_iter().zip(numbers).filter_map(port).collect(),
         from: row.get(3),
         to: row.get(4),
         resolution: row.get(5),
@@ -142,5 +176,5 @@ fn order(row: &Row) -> DetailOrder {
         expires: row.get(7),
         is_live: row.get(8),
         is_new: row.get(9),
-    }
+    })
 }

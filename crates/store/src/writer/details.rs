@@ -8,23 +8,26 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::admission::Rejection;
-use throughline_sample::wire::{Batch, DetailEnd};
+use throughline_sample::wire::{Batch, DetailEnd, IbPortSample};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
 use super::keys::Keys;
 use super::{Content, Entry, Failed, Rejected, failed};
+use crate::detail::CRAWLER;
 
 /// Longest refusal and remark of a sender that are stored, bytes.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// A request and one of its nodes.
+/// A request and one of its nodes; the crawler of a subnet is [`CRAWLER`].
 type Key = (i64, i32);
 
 /// A request that is open on a node.
 struct Open {
     job: Option<i32>,
     job_key: Option<String>,
+    /// Ports of the fabric.
+    ports: Option<Vec<i32>>,
     /// All records were requested.
     is_full: bool,
     since: i64,
@@ -53,12 +56,19 @@ macro_rules! of_nodes {
     };
 }
 
+/// Calls `$apply!` with the kinds of record that are requested of a link.
+macro_rules! of_links {
+    ($apply:ident) => {
+        $apply!(ib_ports)
+    };
+}
+
 /// How many records of these kinds a batch has.
 fn count(batch: &Batch) -> i64 {
     macro_rules! sum {
         ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
     }
-    i64::try_from(of_jobs!(sum) + of_nodes!(sum)).unwrap_or(i64::MAX)
+    i64::try_from(of_jobs!(sum) + of_nodes!(sum) + of_links!(sum)).unwrap_or(i64::MAX)
 }
 
 impl Details {
@@ -78,7 +88,7 @@ impl Details {
         }
         let (requests, nodes): (Vec<i64>, Vec<i32>) = named.into_iter().unzip();
         let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records, r.job_id, \
-                        r.resolution_seconds = 0 \
+                        r.resolution_seconds = 0, r.ib_port_ids \
                      FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
                      LEFT JOIN job j ON j.id = r.job_id \
                      WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::integer[])) \
@@ -90,6 +100,7 @@ impl Details {
             let open = Open {
                 job: row.get(8),
                 job_key: row.get(2),
+                ports: row.get(10),
                 is_full: row.get(9),
                 since: nanoseconds(row.get(3)),
                 until: nanoseconds(row.get(4)),
@@ -106,11 +117,12 @@ impl Details {
     /// Leaves of a batch what was requested of its sender.
     pub fn admit<'a>(&self, batch: &'a Batch, keys: &Keys) -> (Cow<'a, Batch>, Vec<Rejected>) {
         let open = key(batch, keys).and_then(|key| self.0.get(&key));
-        if open.is_some_and(|open| open.takes_all(batch)) {
+        if open.is_some_and(|open| open.takes_all(batch, keys)) {
             return (Cow::Borrowed(batch), Vec::new());
         }
         let sender = Batch {
             node: batch.node.clone(),
+            subnet_prefix: batch.subnet_prefix,
             boot_id: batch.boot_id.clone(),
             order: batch.order,
             detail: batch.detail.clone(),
@@ -132,11 +144,17 @@ impl Details {
             macro_rules! of_node {
                 ($($kind:ident),+) => {
                     $(left.$kind = batch.$kind.iter().filter(|record| {
-                        is_within(record.time) && open.job_key.is_none()
+                        is_within(record.time) && open.is_of_node()
                     }).cloned().collect();)+
                 };
             }
             of_nodes!(of_node);
+            let prefix = batch.subnet_prefix;
+            let ports = batch.ib_ports.iter();
+            left.ib_ports = ports
+                .filter(|record| is_within(record.time) && open.has_port(keys, prefix, record))
+                .cloned()
+                .collect();
         }
         let reason = if over { Rejection::Quota } else { Rejection::Detail };
         macro_rules! note {
@@ -176,8 +194,11 @@ impl Details {
                 text if !text.is_empty() => Some(text),
                 _ if state == "incomplete" && expected == open.records && end.damaged == 0 => {
                     Some(if Open::is_gone(&end, since) && end.recorded_from > 0 {
-                        "the recorder does not reach back to the begin of it: raise keep_seconds or limit_bytes in [recorder] of \
-                         agent.toml, or request it sooner".to_owned()
+                        let file = if node == CRAWLER { "fabric.toml" } else { "agent.toml" };
+                        format!(
+                            "the recorder does not reach back to the begin of it: raise keep_seconds or limit_bytes in [recorder] of \
+                             {file}, or request it sooner"
+                        )
                     } else {
                         "the recorder has nothing yet".to_owned()
                     })
@@ -240,8 +261,19 @@ impl Open {
         self.records.saturating_add(count(batch)) > self.records_max.saturating_mul(2)
     }
 
+    /// Whether readings of a node's ports and GPUs were requested.
+    fn is_of_node(&self) -> bool {
+        self.job_key.is_none() && self.ports.is_none()
+    }
+
+    /// Whether a reading is of a port that was requested.
+    fn has_port(&self, keys: &Keys, prefix: u64, record: &IbPortSample) -> bool {
+        let id = keys.ib_port(prefix, record.node_guid, record.port);
+        self.ports.as_ref().zip(id.ok()).is_some_and(|(ports, id)| ports.contains(&id))
+    }
+
     /// Whether all of a batch was requested, which is the rule.
-    fn takes_all(&self, batch: &Batch) -> bool {
+    fn takes_all(&self, batch: &Batch, keys: &Keys) -> bool {
         let mut requested = 0_i64;
         let is_within = |time: i64| (self.since..self.until).contains(&time);
         macro_rules! of_job {
@@ -255,11 +287,15 @@ impl Open {
         macro_rules! of_node {
             ($($kind:ident),+) => {
                 $(requested += i64::try_from(batch.$kind.iter().filter(|record| {
-                    is_within(record.time) && self.job_key.is_none()
+                    is_within(record.time) && self.is_of_node()
                 }).count()).unwrap_or(0);)+
             };
         }
         of_nodes!(of_node);
+        let is_port = |record: &&IbPortSample| {
+            is_within(record.time) && self.has_port(keys, batch.subnet_prefix, record)
+        };
+        requested += i64::try_from(batch.ib_ports.iter().filter(is_port).count()).unwrap_or(0);
         macro_rules! all {
             ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
         }
@@ -286,7 +322,8 @@ impl Open {
 
 fn key(batch: &Batch, keys: &Keys) -> Option<Key> {
     let part = batch.detail.as_ref()?;
-    Some((i64::try_from(part.request).ok()?, keys.node(&batch.node).ok()?))
+    let node = if batch.node.is_empty() { CRAWLER } else { keys.node(&batch.node).ok()? };
+    Some((i64::try_from(part.request).ok()?, node))
 }
 
 /// Text of a sender as it is stored.

@@ -69,7 +69,8 @@ impl Terms {
 /// The subnet of a crawler's batch and the UTC microseconds of the newest thing in it. A batch belongs to one
 /// sweep or one discovery, so it is judged as a whole. `None` for an agent's, and for one without anything.
 fn crawled(batch: &Batch, keys: &Keys) -> Option<(i32, i64)> {
-    if !batch.node.is_empty() {
+    // What was requested is a copy of what the crawler read in its own term.
+    if !batch.node.is_empty() || batch.detail.is_some() {
         return None;
     }
     let found = batch.ib_nodes.iter().map(|node| node.generation);

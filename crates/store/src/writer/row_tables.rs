@@ -59,9 +59,10 @@ pub(super) const DETAIL_NVLINK: usize = 27;
 pub(super) const DETAIL_PCIE: usize = 28;
 pub(super) const DETAIL_PM: usize = 29;
 pub(super) const MPI_NODE_ROWS: usize = 30;
+pub(super) const DETAIL_IB_PORTS: usize = 31;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 31] = [
+pub(super) static TABLES: [TableSpec; 32] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -389,5 +390,11 @@ pub(super) static TABLES: [TableSpec; 31] = [
         before: &["time", "job_id", "node_id", "epoch", "since", "source", "is_whole", "cells", "rounds"],
         metrics: None,
         after: &[],
+    },
+    TableSpec {
+        name: "detail_ib_ports",
+        before: &["time", "port_id", "epoch", "source"],
+        metrics: Some(Table::IbPortCounters),
+        after: &["saturated"],
     },
 ];

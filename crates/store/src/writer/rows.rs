@@ -93,7 +93,7 @@ impl Rows {
                 .filter_map(|id| catalogue::by_id(*id))
                 .map(|metric| metric.name)
                 .collect();
-            let row = &mut self.buffers[IB_PORTS];
+            let row = &mut self.buffers[if self.is_detail { DETAIL_IB_PORTS } else { IB_PORTS }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
             if names.is_empty() { row.null() } else { row.text_array(&names) }

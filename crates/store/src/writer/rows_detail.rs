@@ -80,7 +80,7 @@ impl<'a> RankBins<'a> {
 
 impl Rows {
     fn add_detail_ops(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        let Some(part) = &batch.detail else { return Ok(()) };
+        let Some(part) = batch.detail.as_ref().filter(|_| !batch.mpi_ops.is_empty()) else { return Ok(()) };
         let node = keys.node(&batch.node)?;
         let request = i64::try_from(part.request).map_err(|_| "a request without a number".to_owned())?;
         let mut ranks: BTreeMap<_, RankBins<'_>> = BTreeMap::new();

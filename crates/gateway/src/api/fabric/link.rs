@@ -169,6 +169,18 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     answer::json(&response, &request.headers)
 }
 
+/// The ports at both ends of the link that a request's path names, as it is now.
+///
+/// # Errors
+/// There is no such link.
+pub async fn ports_of(api: &Api, client: &Client, request: &ApiRequest) -> Result<[i32; 2], ApiError> {
+    let end = parse(request.path("link"))?;
+    let subnet = subnet(client, request.path("subnet")).await?;
+    let topology = api.topology(client, &subnet, At::Latest).await?;
+    let place = place_of(&topology, &subnet.prefix, &end)?;
+    Ok(topology.ends[place].map(|end| end.id))
+}
+
 /// The place of the link with an end at this GUID and port.
 ///
 /// # Errors

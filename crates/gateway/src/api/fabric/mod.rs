@@ -14,7 +14,7 @@ pub mod topology;
 mod trees;
 
 pub use group::{group, groups};
-pub use link::link;
+pub use link::{link, ports_of};
 pub use link_names::{guid_with_port, link_name};
 pub use load::share;
 pub use overlay::job;

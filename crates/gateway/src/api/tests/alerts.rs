@@ -51,8 +51,8 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     let body = notification(&[job.clone(), link, node, stranger, over]);
     let (status, taken) = post(&router, "/alerts", Some(reader.clone()), body).await;
     assert_eq!(status, 200, "{taken}");
-    // The link has both jobs, and the first has been requested.
-    assert_eq!(taken["requested"].as_array().unwrap().len(), 3, "{taken}");
+    // The link has its ports and both jobs, of which the first has been requested.
+    assert_eq!(taken["requested"].as_array().unwrap().len(), 4, "{taken}");
     assert_eq!(
         (&taken["repeated"], &taken["unknown"], &taken["refused"]),
         (&json!(1), &json!(1), &json!([]))
@@ -71,7 +71,21 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     assert_eq!((&again["requested"], &again["repeated"]), (&json!([]), &json!(1)));
 
     let listed = get(&router, "/alerts").await;
-    assert_eq!(listed["requests"].as_array().unwrap().len(), 3);
+    assert_eq!(listed["requests"].as_array().unwrap().len(), 4);
+    // The crawler of the link's subnet, and the ports at both ends.
+    let of_link = "SELECT n.node_id, cardinality(r.ib_port_ids), r.job_id FROM detail_request r
+                   JOIN detail_request_node n ON n.request_id = r.id WHERE r.ib_port_ids IS NOT NULL";
+    let row = client.query_one(of_link, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, Option<i32>>(2)), (0, 2, None));
+    // By either end of it, with what became of it.
+    let path = format!("/fabric/{}/links/{}.3/detail", seed::SUBNET, seed::guid(seed::LEAF_1));
+    let of_link = get(&router, &path).await;
+    assert_eq!(of_link["requests"].as_array().unwrap().len(), 1, "{of_link}");
+    assert_eq!(of_link["requests"][0]["nodes"][0]["host"], "crawler", "{of_link}");
+    let (status, made) = post(&router, &format!("{path}?last_seconds=60"), None, String::new()).await;
+    assert_eq!((status, made["to_ms"].as_i64().unwrap() - made["from_ms"].as_i64().unwrap()), (202, 60_000));
+    let of_link = get(&router, &path).await;
+    assert_eq!(of_link["requests"].as_array().unwrap().len(), 2, "{of_link}");
     assert_eq!(listed["requests"][0]["requested_by"], Value::Null, "another reader's");
 }
 

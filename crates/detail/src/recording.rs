@@ -1,8 +1,9 @@
-//! The agent's recorder: its configuration, how it is opened, and what is reported of it. Only wiring.
+//! A daemon's recorder: its configuration, how it is opened, and what is reported of it. Only wiring.
 //!
-//! It is of use to people who ask later. Where it can't be had, the agent measures and delivers all the same.
+//! It is of use to people who ask later. Where it can't be had, the daemon measures and delivers all the same.
 
-use crate::config::{Config, Places};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 use std::time::Duration;
 use throughline_daemon::{Condition, Failure, SelfMetrics};
 use throughline_recorder::{Error, Recorder, Stats};
@@ -13,8 +14,31 @@ use throughline_sample::catalogue::{
 /// Name of the part in metrics.
 pub const NAME: &str = "recorder";
 
-/// Folder of the ring in the state folder.
-pub const FOLDER: &str = "recorder";
+/// `[recorder]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecorderSection {
+    /// Whether records stay in full resolution for a while.
+    pub enabled: bool,
+    /// How long.
+    pub keep_seconds: u64,
+    /// Largest size on disk: the oldest go before their time where it is reached.
+    pub limit_bytes: u64,
+    /// Largest size with `spool.memory_only`, when the ring is in memory.
+    pub memory_limit_bytes: u64,
+}
+
+impl Default for RecorderSection {
+    fn default() -> Self {
+        let default = throughline_recorder::Config::default();
+        Self {
+            enabled: true,
+            keep_seconds: default.age_max.as_secs(),
+            limit_bytes: default.bytes_max,
+            memory_limit_bytes: 32 << 20,
+        }
+    }
+}
 
 /// What became of the recorder at the start.
 #[derive(Clone)]
@@ -28,25 +52,19 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// Opens it as it is configured.
+    /// Opens it as it is configured, in this folder or in memory.
     ///
     /// # Errors
     /// A bound out of range (64). A folder that can't be used is logged.
-    pub fn open(config: &Config, places: &Places) -> Result<Self, Failure> {
-        let section = &config.recorder;
+    pub fn open(section: &RecorderSection, folder: &Path, in_memory: bool) -> Result<Self, Failure> {
         if !section.enabled {
             return Ok(Self::Off);
         }
-        let in_memory = config.spool.memory_only;
         let bounds = throughline_recorder::Config {
             age_max: Duration::from_secs(section.keep_seconds),
             bytes_max: if in_memory { section.memory_limit_bytes } else { section.limit_bytes },
         };
-        let opened = if in_memory {
-            Recorder::in_memory(bounds)
-        } else {
-            Recorder::open(&places.state_dir.join(FOLDER), bounds)
-        };
+        let opened = if in_memory { Recorder::in_memory(bounds) } else { Recorder::open(folder, bounds) };
         match opened {
             Ok(recorder) => Ok(Self::On(recorder)),
             Err(Error::Config { key, why }) => {
@@ -54,7 +72,7 @@ impl Recording {
                 Err(Failure::usage(format!("configuration: recorder.{key} {why}")))
             }
             Err(error) => {
-                tracing::warn!(%error, "the agent runs without its recorder");
+                tracing::warn!(%error, "this daemon runs without its recorder");
                 Ok(Self::Failed(error.to_string()))
             }
         }
@@ -91,7 +109,7 @@ impl Recording {
     pub fn condition(&self, is_losing: bool) -> Option<Condition> {
         match self {
             Self::Failed(why) => Some(Condition::degraded(format!(
-                "recorder: {why}; readings are delivered, and detail can't be fetched from this node"
+                "recorder: {why}; readings are delivered, and detail can't be fetched from here"
             ))),
             Self::On(recorder) if is_losing => {
                 let dropped = recorder.stats().dropped_records;

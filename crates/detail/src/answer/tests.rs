@@ -5,16 +5,37 @@ use throughline_sample::wire::{GpuLinksSample, LinkValues, MpiOpCell, MpiRankBin
 
 const SECOND: i64 = 1_000_000_000;
 
+struct Node;
+
+impl Origin for Node {
+    fn config_file(&self) -> &'static str {
+        "agent.toml"
+    }
+
+    fn sign(&mut self, batch: &mut Batch) {
+        batch.node = "n1".to_owned();
+    }
+
+    fn may_answer(&self) -> bool {
+        true
+    }
+
+    fn parts(&self, batch: Batch) -> Vec<Batch> {
+        vec![batch]
+    }
+
+    fn lift(&self, _job_key: &str, _until: i64, _now: i64) {}
+}
+
 struct Setup {
-    details: Details,
+    details: Details<Node>,
     spool: Spool,
 }
 
 fn setup(recording: Recording) -> Setup {
     let spool = Spool::in_memory(throughline_spool::Config::default()).unwrap();
-    let (live, metrics) = (LiveJobs::default(), SelfMetrics::default());
-    let details =
-        Details::new(recording, spool.clone(), Sender::new("n1"), live, metrics, CancellationToken::new());
+    let metrics = SelfMetrics::default();
+    let details = Details::new(recording, spool.clone(), Node, metrics, CancellationToken::new());
     Setup { details, spool }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use throughline_sample::wire::{
-    Batch, GpuLinksSample, GpuPcieSample, GpuPmSample, HostPortSample, MpiPvarSample, MpiRankBin,
-    MpiRankPeers, MpiRankRegions,
+    Batch, GpuLinksSample, GpuPcieSample, GpuPmSample, HostPortSample, IbPortSample, MpiPvarSample,
+    MpiRankBin, MpiRankPeers, MpiRankRegions,
 };
 
 /// What one interval brought of one thing.
@@ -28,7 +28,11 @@ pub struct Thinner {
     links: Latest<Device, GpuLinksSample>,
     pcie: Latest<Device, GpuPcieSample>,
     pm: Latest<Device, GpuPmSample>,
+    fabric_ports: Latest<FabricPort, IbPortSample>,
 }
+
+/// A port of the fabric: GUID of its node, number, epoch.
+type FabricPort = (u64, u32, i64);
 
 /// The shortest resolution that leaves anything out: ranks report bins of 100 ms.
 const RESOLUTION_LEAST: i64 = 100_000_001;
@@ -70,6 +74,7 @@ impl Thinner {
             gpu_links links r (r.gpu_uuid.clone(), 0, r.epoch, r.source.clone()), replace;
             gpu_pcie pcie r (r.gpu_uuid.clone(), 0, r.epoch, r.source.clone()), replace;
             gpu_pm pm r (r.gpu_uuid.clone(), 0, r.epoch, r.source.clone()), replace;
+            ib_ports fabric_ports r (r.node_guid, r.port, r.epoch), merge_ports;
         }
         out
     }
@@ -88,6 +93,7 @@ impl Thinner {
             gpu_links: all(&mut self.links),
             gpu_pcie: all(&mut self.pcie),
             gpu_pm: all(&mut self.pm),
+            ib_ports: all(&mut self.fabric_ports),
             ..Batch::default()
         }
     }
@@ -113,6 +119,18 @@ fn merge_ops(held: &mut MpiRankBin, record: MpiRankBin) {
         (&a.operation, a.size_class_bytes, &a.region, &a.algorithm)
             == (&b.operation, b.size_class_bytes, &b.region, &b.algorithm)
     });
+}
+
+/// Not all counters are read each time: those that were read before stay.
+fn merge_ports(held: &mut IbPortSample, record: IbPortSample) {
+    let before = std::mem::replace(held, record);
+    let (Some(held), Some(before)) = (&mut held.values, before.values) else { return };
+    for (metric, value) in before.metric.iter().zip(before.value) {
+        if !held.metric.contains(metric) {
+            held.metric.push(*metric);
+            held.value.push(value);
+        }
+    }
 }
 
 fn merge_peers(held: &mut MpiRankPeers, record: MpiRankPeers) {

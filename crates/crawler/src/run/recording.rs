@@ -1,0 +1,60 @@
+//! The crawler's recorder: each reading of each port, and answers to requests for those of a link.
+//!
+//! Rows leave out what did not change and are thinned where a spool is full; the recorder has all of it.
+
+use super::shared::Shared;
+use std::sync::Arc;
+use throughline_detail::{Origin, Recording};
+use throughline_infiniband::reading::PortReading;
+use throughline_infiniband::reading::thin::Thinner;
+use throughline_infiniband::records;
+use throughline_sample::wire::Batch;
+
+/// Folder of the ring in the state folder; an agent on the same node has another one.
+pub const FOLDER: &str = "fabric-recorder";
+
+/// Makes a record of each reading.
+pub struct Whole(Thinner);
+
+impl Default for Whole {
+    fn default() -> Whole {
+        Whole(Thinner::new(false, 0))
+    }
+}
+
+impl Whole {
+    /// Records a sweep. Waits for no disk.
+    pub fn record(&mut self, readings: &[PortReading], recording: &Recording) {
+        let Some(recorder) = recording.recorder() else { return };
+        // Counters by lane go to the database as they are.
+        let (batches, _) = records::samples(readings, |_| None, &mut self.0);
+        for mut batch in batches {
+            recorder.append(&mut batch);
+        }
+    }
+}
+
+/// The crawler of this subnet.
+pub struct Crawler(pub Arc<Shared>);
+
+impl Origin for Crawler {
+    fn config_file(&self) -> &'static str {
+        "fabric.toml"
+    }
+
+    fn sign(&mut self, batch: &mut Batch) {
+        self.0.publisher.sender.sign(batch);
+    }
+
+    /// One that stands by leaves it to the one that sweeps.
+    fn may_answer(&self) -> bool {
+        !self.0.leader.is_standby()
+    }
+
+    /// Two ports are a few records in a block.
+    fn parts(&self, batch: Batch) -> Vec<Batch> {
+        vec![batch]
+    }
+
+    fn lift(&self, _job_key: &str, _until: i64, _now: i64) {}
+}

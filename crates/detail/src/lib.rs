@@ -1,0 +1,10 @@
+//! Detail on demand of a daemon that has a recorder: the recorder as it is configured ([`Recording`]), and the thread that answers
+//! the collector's requests from it ([`Details`]).
+//!
+//! What the agent and the crawler do alike. Knows no source; what is particular to a daemon comes through [`Origin`].
+
+mod answer;
+mod recording;
+
+pub use answer::{Details, Origin, PART_RECORDS_MAX, WAITING_MAX};
+pub use recording::{NAME, RecorderSection, Recording};
