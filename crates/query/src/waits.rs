@@ -22,6 +22,8 @@ use traced::Traced;
 const SECONDS_READ_MAX: i64 = 600;
 /// Seconds of a window: nodes report the calls of ten seconds at once, at whole multiples in UTC, or of each second.
 const WINDOW_SECONDS: i64 = 10;
+/// In hours that are thinned the last window of each minute in which anything was sampled is left.
+const THINNED_WINDOWS: i64 = 6;
 /// Calls in a row of a second, most times.
 const CALLS_OF_ROW: i64 = 8;
 /// Rows of samples that are read: some nodes with several collectives each in each of these seconds.
@@ -193,8 +195,8 @@ fn of_arrays(row: &Row) -> Vec<SampledCall> {
     (0..length).map(|call| std::array::from_fn(|at| columns[at][call])).collect()
 }
 
-/// All seconds of a short job; of a long one windows of it, and how many each stands for. Records are made at whole seconds, by all
-/// nodes at once.
+/// All seconds of a short job; of a long one windows of it, and how many each stands for; where some of its hours are thinned, such
+/// windows of all of them as are left there. Records are made at whole seconds, by all nodes at once.
 async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
     const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
                            m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels, m.packed";
@@ -205,13 +207,17 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     // A node has some four records a second.
     let rows = depth.rows();
     let most = (rows / (4 * job.nodes.max(1))).clamp(STEPS_MAX / 4, SECONDS_READ_MAX);
-    if length <= most {
+    let is_thinned = length > THINNED_WINDOWS * WINDOW_SECONDS && is_thinned(client, from, to).await?;
+    if length <= most && !is_thinned {
         let (from, to) = (moment(from), moment(to));
         let sql = format!(
             "SELECT {COLUMNS} FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
              LIMIT {rows}"
         );
         return Ok((sql, 1.0));
+    }
+    if is_thinned {
+        return Ok(of_minutes(COLUMNS, (from, to), most / WINDOW_SECONDS, rows));
     }
     let (windows, most) = (length / WINDOW_SECONDS + 1, most / WINDOW_SECONDS);
     let stride = (windows + most - 1) / most;
@@ -225,6 +231,39 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     );
     #[allow(clippy::cast_precision_loss)] // seconds
     Ok((sql, stride as f64))
+}
+
+/// Of each minute, or of evenly spaced ones of a job of more than `most`, the last window in which anything was sampled. A minute counts
+/// as one, however many of its windows had calls.
+fn of_minutes(columns: &str, (from, to): (i64, i64), most: i64, rows: i64) -> (String, f64) {
+    let minute = WINDOW_SECONDS * THINNED_WINDOWS;
+    let minutes = (to - from) / 1000 / minute + 1;
+    let stride = (minutes + most - 1) / most;
+    let sql = format!(
+        "SELECT {columns} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
+         CROSS JOIN LATERAL (SELECT date_bin('{WINDOW_SECONDS} seconds', max(m.time) - INTERVAL '1 microsecond', 'epoch') AS since \
+                             FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+                                 AND m.time <= t.time + make_interval(secs => {minute})) l \
+         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since \
+                             AND m.time <= t.time + make_interval(secs => {minute})) m LIMIT {rows}",
+        moment(from.div_euclid(1000 * minute) * 1000 * minute),
+        moment(to),
+        stride * minute
+    );
+    #[allow(clippy::cast_precision_loss)] // minutes
+    (sql, (stride * THINNED_WINDOWS) as f64)
+}
+
+/// Whether sampled calls of some of this time are thinned.
+async fn is_thinned(client: &Client, from: i64, to: i64) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM thinned_chunk WHERE hypertable = 'mpi_sampled_calls' AND range_start <= {} AND range_end > {})",
+        moment(to),
+        moment(from)
+    );
+    let row =
+        client.query_one(&sql, &[]).await.map_err(Error::sql("reading which sampled calls are thinned"))?;
+    Ok(row.get(0))
 }
 
 #[allow(clippy::cast_precision_loss)] // nanoseconds of a call

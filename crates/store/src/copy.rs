@@ -48,6 +48,53 @@ impl BitString {
     }
 }
 
+/// Bits as they come, the first of a byte first.
+pub(crate) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> BitReader<'a> {
+    /// Bits of a width that columns state, at most 64.
+    const WIDTH_BITS: u32 = 7;
+
+    /// A damaged count allocates no more than its bits could be of; equal things may have none.
+    const EQUAL_MAX: usize = 65_536;
+
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The next number of so many bits.
+    pub fn take(&mut self, width: u32) -> Option<u64> {
+        let (mut value, mut left) = (0, width);
+        while left > 0 {
+            let byte = *self.bytes.get(self.at / 8)?;
+            let unread = 8 - u32::try_from(self.at % 8).ok()?;
+            let some = unread.min(left);
+            value = value << some | u64::from(byte) >> (unread - some) & ((1 << some) - 1);
+            self.at += some as usize;
+            left -= some;
+        }
+        Some(value)
+    }
+
+    /// How many things follow.
+    pub fn count(&mut self, width: u32) -> Option<usize> {
+        let count = usize::try_from(self.take(width)?).ok()?;
+        (count <= self.bytes.len().saturating_mul(8).max(Self::EQUAL_MAX)).then_some(count)
+    }
+
+    /// Widths of columns.
+    pub fn widths<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let mut widths = [0; N];
+        for width in &mut widths {
+            *width = u32::try_from(self.take(Self::WIDTH_BITS)?).ok().filter(|width| *width <= u64::BITS)?;
+        }
+        Some(widths)
+    }
+}
+
 /// Rows of one table.
 pub(crate) struct RowBuffer {
     bytes: BytesMut,

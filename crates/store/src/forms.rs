@@ -178,6 +178,9 @@ const OWN_SECONDS: f64 = 30.0;
 /// Values in such a row on average, of those of an agent without adapters and GPUs, of which 45 and 9 were counted.
 const OWN_VALUES: f64 = 27.0;
 
+/// Values of a row that has all of them.
+const ALL_VALUES: f64 = 45.0;
+
 /// And of the totals of MPI: six of each of five operations.
 const MPI_TOTALS: f64 = 30.0;
 
@@ -279,14 +282,16 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
     readings("mpi_traffic", NONE, |_| 256.0).assuming(NO_OLD_AGENTS),
     readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 640.0)
-        .assuming("a node has one set of samples, of four calls a second"),
+        .assuming("a node has one set of samples, of four calls a second")
+        .thinned_to(|s| s.mpi_nodes() / 60.0, |_| 640.0),
     readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 400.0)
         .assuming("a rank has 10 cells and runs for hours")
         .thinned_to(|s| s.ranks() / 1800.0, |_| 400.0),
     readings("mpi_node_cells", NONE, |_| 302.0)
         .assuming("no agents of versions before its cells were arrays"),
     readings("mpi_node_rows", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 570.0)
-        .assuming("a node's ranks have the same 10 cells"),
+        .assuming("a node's ranks have the same 10 cells")
+        .thinned_to(|s| s.mpi_nodes() * 61.0 / 3600.0, |_| 570.0),
     readings(
         "mpi_node_traffic",
         |s| s.mpi_nodes() / (traffic_cells(s) / TRAFFIC_CELLS_PER_NODE).max(FOLD_SECONDS),
@@ -318,7 +323,11 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         |s| s.nodes() / OWN_SECONDS,
         |s| by_values(522.0, 2088.0, OWN_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
     )
-    .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations"),
+    .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations")
+    .thinned_to(
+        |s| s.nodes() / 240.0,
+        |s| by_values(522.0, 2088.0, ALL_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
+    ),
     readings("ib_port_minutes", |s| s.ports() / 60.0, |_| 195.0).minutes(),
     readings("host_port_minutes", |s| s.host_ports() / 60.0, |_| 186.0).minutes(),
     readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),

@@ -3,7 +3,7 @@
 //! How many calls (24 bits); of each of six columns its width (7) and its least number (64); then the columns, in the order of
 //! [`SampledCall`]: what each number is more than the least of its column.
 
-use crate::copy::BitString;
+use crate::copy::{BitReader, BitString};
 use std::error::Error;
 use tokio_postgres::types::{FromSql, Type};
 
@@ -42,26 +42,8 @@ pub(crate) fn pack(calls: &[SampledCall]) -> BitString {
     bits
 }
 
-/// Bits as they come, the first of a byte first.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn take(&mut self, width: u32) -> Option<u64> {
-        let mut value = 0;
-        for _ in 0..width {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u64::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
-    }
-}
-
 fn unpack(bytes: &[u8]) -> Option<Vec<SampledCall>> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = BitReader::new(bytes);
     let count = usize::try_from(reader.take(COUNT_BITS)?).ok()?;
     let mut heads = [(0, 0); COLUMNS];
     for head in &mut heads {

@@ -9,6 +9,7 @@
 //! finds them, too, where it would otherwise find the chunk empty. So each statement finds the rows before or the rows after.
 
 mod kept;
+mod merged;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

@@ -26,7 +26,7 @@ mod late_arrivals;
 mod late_exports;
 mod ledger;
 mod multicast_groups;
-mod packed_cells;
+pub(crate) mod packed_cells;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;

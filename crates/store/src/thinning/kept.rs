@@ -2,7 +2,7 @@
 
 use tokio_postgres::Transaction;
 
-use super::WHAT;
+use super::{WHAT, merged};
 use crate::Error;
 
 /// What is kept of each step.
@@ -15,6 +15,13 @@ pub(crate) enum Rule {
         /// Whether rows say since when their peers grew.
         has_since: bool,
     },
+    /// All rows of the last ten seconds of a job in which anything was sampled: the same ones of all nodes, as members of a communicator
+    /// sample the same calls.
+    Ticks,
+    /// One row of each key with the last value of each metric.
+    Metrics,
+    /// One row of each key with the last sums of each cell, as [`merged`] makes it.
+    Cells,
 }
 
 /// A table that is thinned.
@@ -39,7 +46,17 @@ const NODE_SECONDS: u32 = 300;
 /// Steps of a rank's rows, which come each five minutes in a long run; the last row of a rank is the last of its step.
 const RANK_SECONDS: u32 = 1800;
 
-pub(crate) static KEPT: [Kept; 3] = [
+/// Steps of a job's course: the most that its pages draw of some hours.
+const SERIES_SECONDS: u32 = 60;
+
+/// Ten seconds of sampled calls in each of these steps; the readers of `query::waits` know both.
+const SAMPLED_SECONDS: u32 = 60;
+const TICK_SECONDS: u32 = 10;
+
+/// Less than the five minutes for which Prometheus takes a sample as current.
+const METRICS_SECONDS: u32 = 240;
+
+pub(crate) static KEPT: [Kept; 6] = [
     Kept {
         table: "mpi_node_traffic",
         key: &["job_id", "node_id", "operation", "kind", "direction", "epoch"],
@@ -61,6 +78,27 @@ pub(crate) static KEPT: [Kept; 3] = [
         is_closed: false,
         rule: Rule::Peers { has_since: false },
     },
+    Kept {
+        table: "mpi_sampled_calls",
+        key: &["job_id"],
+        step_seconds: SAMPLED_SECONDS,
+        is_closed: true,
+        rule: Rule::Ticks,
+    },
+    Kept {
+        table: "mpi_node_rows",
+        key: &["job_id", "node_id", "epoch"],
+        step_seconds: SERIES_SECONDS,
+        is_closed: true,
+        rule: Rule::Cells,
+    },
+    Kept {
+        table: "self_stat_rows",
+        key: &["instance"],
+        step_seconds: METRICS_SECONDS,
+        is_closed: true,
+        rule: Rule::Metrics,
+    },
 ];
 
 impl Kept {
@@ -75,15 +113,24 @@ impl Kept {
         let rows = match self.rule {
             Rule::Last => self.last(chunk, columns),
             Rule::Peers { has_since } => self.peers(chunk, has_since),
+            Rule::Ticks => self.ticks(chunk, columns),
+            Rule::Metrics => self.metrics(chunk),
+            Rule::Cells => {
+                return merged::fill(transaction, chunk, scratch, columns, |time| self.step(time)).await;
+            }
         };
         transaction.batch_execute(&format!("INSERT INTO {scratch} {rows}")).await.map_err(Error::sql(WHAT))
     }
 
     /// The step that a time is in, by its beginning.
     fn step(&self, time: &str) -> String {
+        self.step_of(self.step_seconds, time)
+    }
+
+    fn step_of(&self, seconds: u32, time: &str) -> String {
         // Microseconds are the precision of times.
         let less = if self.is_closed { " - INTERVAL '1 microsecond'" } else { "" };
-        format!("date_bin('{} seconds', {time}{less}, TIMESTAMPTZ 'epoch')", self.step_seconds)
+        format!("date_bin('{seconds} seconds', {time}{less}, TIMESTAMPTZ 'epoch')")
     }
 
     /// The key's columns of a row.
@@ -138,6 +185,33 @@ impl Kept {
             of_b = self.key_of("b"),
             same = self.is_same("m", "b"),
             step = self.step("m.time"),
+        )
+    }
+
+    fn ticks(&self, chunk: &str, columns: &[String]) -> String {
+        let (step, tick) = (self.step("m.time"), self.step_of(TICK_SECONDS, "m.time"));
+        let (columns, key, same) = (columns.join(", "), self.key_of("m"), self.is_same("m", "t"));
+        let of_m: Vec<String> = columns.split(", ").map(|column| format!("m.{column}")).collect();
+        format!(
+            "({columns}) SELECT {of_m} FROM {chunk} m JOIN (
+                 SELECT {key}, {step} AS step, max({tick}) AS tick FROM {chunk} m GROUP BY {key}, {step}) t
+             ON {same} AND {step} = t.step AND {tick} = t.tick",
+            of_m = of_m.join(", ")
+        )
+    }
+
+    fn metrics(&self, chunk: &str) -> String {
+        let (key, step) = (self.key_of("m"), self.step("m.time"));
+        format!(
+            "(time, {names}, sources, names, readings)
+             SELECT max(v.time), {of_v}, array_agg(v.source ORDER BY v.source, v.name), array_agg(v.name ORDER BY v.source, v.name),
+                    array_agg(v.reading ORDER BY v.source, v.name)
+             FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
+                   FROM {chunk} m CROSS JOIN LATERAL unnest(m.sources, m.names, m.readings) u (source, name, reading)
+                   GROUP BY {key}, {step}, u.source, u.name) v
+             GROUP BY {of_v}, v.step",
+            names = self.key.join(", "),
+            of_v = self.key_of("v"),
         )
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::batches::{SECOND, entry};
 use throughline_sample::wire::{
-    Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers,
+    Batch, Job, JobRank, MpiNodeCell, MpiNodeCells, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin,
+    MpiRankPeers, MpiSampledCall, MpiSampledCalls, SelfStat,
 };
 use throughline_store::{ChunksThinned, Database, Retention, RetentionWay, Writer, testing, thin_chunks};
 use tokio_postgres::Client;
@@ -309,4 +310,161 @@ async fn a_chunk_that_could_not_be_thinned_has_all_its_rows() {
     assert_eq!(lines(&client, all).await, before);
     client.batch_execute("ALTER TABLE thinned_chunk DROP CONSTRAINT never").await.unwrap();
     assert!(thin(&mut client).await.chunks > 0);
+}
+
+/// Records of a job on two nodes each ten seconds: sampled calls, operations of its ranks (each sixth time all of them, else those that
+/// grew), and self-metrics.
+fn sampled_job(key: &str, begin: i64, ticks: i64) -> Vec<Batch> {
+    let record = |(tick, node): (i64, u32)| {
+        let time = begin + tick * 10 * SECOND;
+        let count = u64::try_from(tick).unwrap();
+        let call = |n: u64| MpiSampledCall {
+            call: count * 8 + n,
+            ranks: 2,
+            elapsed_nanoseconds: 900 + n,
+            ..MpiSampledCall::default()
+        };
+        let sums = |operation: &str, calls: u64| MpiOpCell {
+            operation: operation.into(),
+            calls,
+            bytes: calls * 64,
+            elapsed_nanoseconds: calls * 1000,
+            wait_nanoseconds: (operation == "recv").then_some(calls),
+            ..MpiOpCell::default()
+        };
+        // Of six ticks the third differs most; barriers are in the second only.
+        let cell = |operation: &str, calls: u64, ranks: u32| MpiNodeCell {
+            sums: Some(sums(operation, calls)),
+            ranks,
+            least_rank: node * 2,
+            least_rank_nanoseconds: 10,
+            most_rank: node * 2 + 1,
+            most_rank_nanoseconds: if ranks == 0 {
+                0
+            } else if tick % 6 == 3 {
+                700
+            } else {
+                20 + count
+            },
+        };
+        let barriers = (count + 4) / 6;
+        let is_whole = tick % 6 == 1;
+        let grown =
+            [("send", count, 2), ("recv", count * 3, 2), ("barrier", barriers, u32::from(tick % 6 == 2))];
+        let cells = grown.into_iter().filter(|(_, calls, ranks)| *calls > 0 && (is_whole || *ranks > 0));
+        let stat = |name: &str, value: f64| SelfStat { time, source: "mpi".into(), name: name.into(), value };
+        Batch {
+            node: format!("n{node}"),
+            mpi_sampled_calls: vec![MpiSampledCalls {
+                time,
+                job_key: key.into(),
+                comm_group: 5,
+                group_size: 4,
+                members: "0-3".into(),
+                operation: "allreduce".into(),
+                size_class_bytes: 8,
+                cell: 1,
+                calls: (0..8).map(call).collect(),
+            }],
+            mpi_node_cells: vec![MpiNodeCells {
+                time,
+                epoch: begin,
+                job_key: key.into(),
+                since: time - 10 * SECOND,
+                source: "pmpi".into(),
+                cells: cells.map(|(operation, calls, ranks)| cell(operation, calls, ranks)).collect(),
+                is_whole: Some(is_whole),
+            }],
+            self_stats: if tick % 6 == 0 {
+                vec![stat("records", count as f64), stat("source_up", 1.0)]
+            } else {
+                vec![stat("records", count as f64)]
+            },
+            ..Batch::default()
+        }
+    };
+    let start = Batch {
+        node: "n0".into(),
+        jobs: vec![Job { key: key.into(), start: begin, world_size: 4, ..Job::default() }],
+        job_ranks: (0..4)
+            .map(|rank| JobRank {
+                job_key: key.into(),
+                rank,
+                start: begin,
+                world_size: 4,
+                host: format!("n{}", rank / 2),
+                ..JobRank::default()
+            })
+            .collect(),
+        ..Batch::default()
+    };
+    std::iter::once(start).chain((1..=ticks).flat_map(|tick| [(tick, 0), (tick, 1)]).map(record)).collect()
+}
+
+#[tokio::test]
+async fn sampled_calls_are_those_of_the_same_ticks_of_all_nodes() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    let begin = hours_ago(&client, 6).await;
+    // Two minutes and a half, and a job that ended within a minute.
+    write(&database, sampled_job("long", begin + 60 * SECOND, 15)).await;
+    write(&database, sampled_job("short", begin + 300 * SECOND, 4)).await;
+    let whole = lines(&client, "SELECT * FROM mpi_sampled_calls").await;
+    assert!(thin(&mut client).await.chunks > 0);
+    let left = lines(&client, "SELECT * FROM mpi_sampled_calls").await;
+    assert!(left.iter().all(|row| whole.contains(row)), "none is changed");
+    let ticks = "SELECT j.key, extract(epoch FROM m.time - j.start_time)::integer, count(DISTINCT m.node_id)
+                 FROM mpi_sampled_calls m JOIN job j ON j.id = m.job_id GROUP BY 1, 2";
+    assert_eq!(lines(&client, ticks).await, ["(long,120,2)", "(long,150,2)", "(long,60,2)", "(short,40,2)"]);
+}
+
+#[tokio::test]
+async fn self_metrics_have_their_last_values() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    let begin = hours_ago(&client, 6).await;
+    write(&database, sampled_job("a", begin, 100)).await;
+    let newest = "SELECT s.* , extract(epoch FROM n.time)::bigint, n.value FROM self_stat_series s
+                  CROSS JOIN LATERAL self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n WHERE s.name = 'records'";
+    let before = lines(&client, newest).await;
+    assert!(thin(&mut client).await.chunks > 0);
+    assert_eq!(lines(&client, newest).await, before);
+    let rows = "SELECT extract(epoch FROM time)::bigint % 3600, names, readings FROM self_stat_rows WHERE instance = 'n0'";
+    // As of each four minutes, and what was reported after the last of them.
+    let mut expected = [240, 480, 720, 960]
+        .map(|second| format!("({second},\"{{records,source_up}}\",\"{{{},1}}\")", second / 10))
+        .to_vec();
+    expected.push("(1000,{records},{100})".to_owned());
+    expected.sort();
+    assert_eq!(lines(&client, rows).await, expected);
+}
+
+#[tokio::test]
+async fn operations_of_nodes_are_merged_by_the_minute() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    let begin = hours_ago(&client, 6).await;
+    write(&database, sampled_job("a", begin, 100)).await;
+    let totals = "SELECT c.* FROM job j CROSS JOIN LATERAL mpi_node_op_cells(j.id) c";
+    let known = "node_id, operation, calls, bytes, elapsed_seconds, wait_seconds";
+    let totals = totals.replace(
+        "c.*",
+        &known.split(", ").map(|column| format!("c.{column}")).collect::<Vec<_>>().join(", "),
+    );
+    let as_of = "SELECT s.until, c.node_id, c.operation, c.calls FROM job j,
+             generate_series(date_trunc('hour', now()) - INTERVAL '6 hours', now(), INTERVAL '1 minute') s (until)
+         CROSS JOIN LATERAL mpi_node_op_cells(j.id, s.until) c";
+    let (before, before_as_of) = (lines(&client, &totals).await, lines(&client, as_of).await);
+    assert_eq!(before.len(), 6);
+    assert!(thin(&mut client).await.chunks > 0);
+    assert_eq!(lines(&client, &totals).await, before);
+    assert_eq!(lines(&client, as_of).await, before_as_of);
+    let rows = "SELECT count(*), min(time - since) = INTERVAL '40 seconds', max(time - since) = INTERVAL '1 minute', bool_and(is_whole)
+                FROM mpi_node_rows";
+    assert_eq!(lines(&client, rows).await, ["(34,t,t,t)"]);
+    let extremes = "SELECT DISTINCT k.operation, r.ranks, r.most_rank_nanoseconds FROM mpi_node_rows m
+                    CROSS JOIN LATERAL mpi_packed_cells(m.cells) p CROSS JOIN LATERAL mpi_packed_round(m.rounds, p.number) r
+                    JOIN mpi_cell_key k ON k.id = p.cell_id WHERE m.time <= date_trunc('hour', m.time) + INTERVAL '1 minute'";
+    let expected = ["(barrier,1,22)", "(recv,2,700)", "(send,2,700)"];
+    assert_eq!(lines(&client, extremes).await, expected, "of the ten seconds in which ranks differed most");
 }

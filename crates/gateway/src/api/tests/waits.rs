@@ -2,9 +2,12 @@
 
 use super::seed::{self, Run};
 use super::*;
+use std::time::Duration;
 use throughline_sample::wire::{
     Batch, MpiClockPoint, MpiRankClock, MpiRankTrace, MpiSampledCall, MpiSampledCalls, MpiTraceRecord,
 };
+
+use throughline_store::{Retention, RetentionWay, thin_chunks};
 
 const CALLS: u64 = 60;
 
@@ -69,8 +72,8 @@ const AS_ARRAYS: &str = "
           FROM mpi_sampled_calls r CROSS JOIN LATERAL mpi_packed_calls(r.packed) p GROUP BY r.node_id, r.time) a
     WHERE (m.node_id, m.time) = (a.node_id, a.time)";
 
-/// With records of so many seconds, or with such of an earlier version.
-async fn check_slow_rank(seconds: i64, are_arrays: bool) {
+/// A job of which rank 3 is slow, with records of so many seconds.
+async fn slow_rank(seconds: i64) -> Database {
     let database = seed::fabric().await;
     let run = Run { number: 7, user: "ada", start: 10, end: Some(80), hosts: vec!["n2", "n10"] };
     // Ranks 0 to 2 spend 100 ms in each call, rank 3 spends 1 ms.
@@ -89,6 +92,46 @@ async fn check_slow_rank(seconds: i64, are_arrays: bool) {
     }
     batches.extend(if seconds == 1 { samples } else { together(samples) });
     seed::write(&database, 3, batches).await;
+    database
+}
+
+#[tokio::test]
+async fn of_thinned_hours_there_is_the_same_answer() {
+    let database = slow_rank(10).await;
+    let router = api_on(database.clone());
+    let before = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
+    let mut client = database.connect().await.unwrap();
+    let years = Duration::from_secs(100 * 365 * 86_400);
+    let retention = Retention::for_all(years).with_rows(Duration::from_secs(7200));
+    thin_chunks(&mut client, &retention, RetentionWay::DropChunks, Duration::from_secs(600)).await.unwrap();
+    let rows = "SELECT count(*), count(DISTINCT time) FROM mpi_sampled_calls";
+    let row = client.query_one(rows, &[]).await.unwrap();
+    assert_eq!(
+        (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+        (4, 2),
+        "of two nodes the last ten seconds of two minutes"
+    );
+    let after = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
+    let near = |path: &str, expected: f64| {
+        let value = after.pointer(path).and_then(Value::as_f64).unwrap();
+        assert!((value - expected).abs() < 1e-6, "{path}: {value}, expected {expected}: {after}");
+    };
+    let paths = [
+        "/total/elapsed_seconds",
+        "/total/waiting/seconds",
+        "/ranks/0/waiting/seconds",
+        "/ranks/3/waiting/seconds",
+    ];
+    for path in paths.into_iter().chain(["/last_arrivals/0/share", "/last_arrivals/0/waited_seconds"]) {
+        near(path, before.pointer(path).and_then(Value::as_f64).unwrap());
+    }
+    // Ten calls that stand for a minute.
+    near("/course/waiting_seconds/0", 0.297 * 60.0);
+}
+
+/// With records of so many seconds, or with such of an earlier version.
+async fn check_slow_rank(seconds: i64, are_arrays: bool) {
+    let database = slow_rank(seconds).await;
     if are_arrays {
         let changed = database.connect().await.unwrap().execute(AS_ARRAYS, &[]).await.unwrap();
         assert_eq!(changed, 2 * CALLS / seconds.unsigned_abs());

@@ -1,0 +1,150 @@
+//! Operations of a node's ranks in one row a minute: sums of the last row that has all cells and what changed after it, and of each cell
+//! the ten seconds in which its ranks differed most. Rows are read in the order of their times and merged as they come.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::SinkExt;
+use std::pin::pin;
+use throughline_sample::wire::{MpiNodeCell, MpiOpCell};
+use tokio_postgres::{Row, Transaction};
+
+use super::WHAT;
+use crate::Error;
+use crate::copy::RowBuffer;
+use crate::writer::packed_cells::{self, PackedCells, PackedRounds};
+
+/// Rows that are read at a time: some megabytes.
+const ROWS_AT_ONCE: usize = 4096;
+
+const CURSOR: &str = "thinned_node_rows";
+
+/// A row in the making.
+struct Merged {
+    /// Job, node, epoch, and the beginning of the step.
+    of: (i32, i32, i64, i64),
+    time: i64,
+    since: i64,
+    source: String,
+    is_whole: bool,
+    /// By number of the cell: what it has counted, and what an interval brought of it.
+    cells: BTreeMap<i32, (MpiOpCell, MpiNodeCell)>,
+}
+
+impl Merged {
+    fn begin(of: (i32, i32, i64, i64), row: &Row) -> Self {
+        Self {
+            of,
+            time: row.get(4),
+            since: row.get(5),
+            source: row.get(6),
+            is_whole: false,
+            cells: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the next row of the step.
+    fn add(&mut self, row: &Row) -> Result<(), Error> {
+        self.time = row.get(4);
+        self.is_whole |= row.get::<_, bool>(7);
+        let cells: PackedCells = row.try_get(8).map_err(Error::sql(WHAT))?;
+        let rounds: PackedRounds = row.try_get(9).map_err(Error::sql(WHAT))?;
+        for ((key, sums), round) in cells.0.into_iter().zip(rounds.0) {
+            match self.cells.get_mut(&key) {
+                Some((known, widest)) => {
+                    *known = sums;
+                    if spread(&round) > spread(widest) {
+                        *widest = round;
+                    }
+                }
+                None => {
+                    self.cells.insert(key, (sums, round));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, buffer: &mut RowBuffer) {
+        let (job, node, epoch, _) = self.of;
+        buffer.row();
+        buffer.time(self.time * 1000);
+        buffer.int4(job);
+        buffer.int4(node);
+        buffer.time(epoch * 1000);
+        buffer.time(self.since * 1000);
+        buffer.text(&self.source);
+        buffer.boolean(self.is_whole);
+        let sums: Vec<(i32, &MpiOpCell)> = self.cells.iter().map(|(key, (sums, _))| (*key, sums)).collect();
+        let rounds: Vec<&MpiNodeCell> = self.cells.values().map(|(_, round)| round).collect();
+        buffer.bits(&packed_cells::cells(&sums));
+        buffer.bits(&packed_cells::rounds(&rounds));
+    }
+}
+
+/// Puts merged rows of a chunk into an empty table with its columns. Rows of a version before cells were bits stay as they are, with all
+/// of their step. `step` is what a time's step is in SQL, given the row's name.
+pub(super) async fn fill(
+    transaction: &Transaction<'_>,
+    chunk: &str,
+    scratch: &str,
+    columns: &[String],
+    step: impl Fn(&str) -> String,
+) -> Result<(), Error> {
+    let (step, of_old) = (step("m.time"), step("o.time"));
+    let has_arrays = format!(
+        "EXISTS (SELECT FROM {chunk} o WHERE o.cells IS NULL AND o.job_id = m.job_id AND o.node_id = m.node_id
+                 AND o.epoch = m.epoch AND {of_old} = {step})"
+    );
+    let columns = columns.join(", ");
+    let micros = |time: &str| format!("(extract(epoch FROM {time}) * 1000000)::bigint");
+    let begin = format!(
+        "INSERT INTO {scratch} ({columns}) SELECT {columns} FROM {chunk} m WHERE {has_arrays};
+         DECLARE {CURSOR} NO SCROLL CURSOR FOR
+         SELECT m.job_id, m.node_id, {}, {}, {}, {}, m.source, m.is_whole, m.cells, m.rounds
+         FROM {chunk} m WHERE NOT {has_arrays} ORDER BY m.job_id, m.node_id, m.epoch, m.time",
+        micros("m.epoch"),
+        micros(&step),
+        micros("m.time"),
+        micros("m.since")
+    );
+    transaction.batch_execute(&begin).await.map_err(Error::sql(WHAT))?;
+    let mut open: Option<Merged> = None;
+    loop {
+        let fetch = format!("FETCH {ROWS_AT_ONCE} FROM {CURSOR}");
+        let rows = transaction.query(&fetch, &[]).await.map_err(Error::sql(WHAT))?;
+        let mut buffer = RowBuffer::new(9);
+        for row in &rows {
+            let of = (row.get(0), row.get(1), row.get(2), row.get(3));
+            if let Some(done) = open.take_if(|open| open.of != of) {
+                done.put(&mut buffer);
+            }
+            open.get_or_insert_with(|| Merged::begin(of, row)).add(row)?;
+        }
+        if rows.is_empty() {
+            open.take().iter().for_each(|last| last.put(&mut buffer));
+        }
+        write(transaction, scratch, buffer).await?;
+        if rows.is_empty() {
+            break;
+        }
+    }
+    transaction.batch_execute(&format!("CLOSE {CURSOR}")).await.map_err(Error::sql(WHAT))
+}
+
+async fn write(transaction: &Transaction<'_>, scratch: &str, buffer: RowBuffer) -> Result<(), Error> {
+    if buffer.rows() == 0 {
+        return Ok(());
+    }
+    let into = format!(
+        "COPY {scratch} (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds) FROM STDIN (FORMAT binary)"
+    );
+    let mut sink = pin!(transaction.copy_in::<_, Bytes>(&into).await.map_err(Error::sql(WHAT))?);
+    sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
+    sink.finish().await.map(drop).map_err(Error::sql(WHAT))
+}
+
+/// By how much a cell's ranks differed in an interval; any in which it grew before one in which it did not.
+fn spread(round: &MpiNodeCell) -> Option<u64> {
+    (round.ranks > 0).then(|| round.most_rank_nanoseconds.saturating_sub(round.least_rank_nanoseconds))
+}
