@@ -209,6 +209,16 @@ for table in link_shares link_share_minutes; do
         "t, i / 4, $who, CASE WHEN i % 4 > 0 THEN i END, CASE WHEN i % 4 > 0 THEN $operation END, c(step, i, 1), c(step, i, 2), c(step, i, 3),
         'modelled', false, c(step, i, 4)$more_values"
 done
+# A port's hour of minutes with four contributors, the last of which is what nobody is known for.
+all=$rows rows=$((rows < 10000 ? rows : 10000))
+of_hour() { echo "(SELECT array_agg((CASE WHEN n % 4 = 0 AND $1 = 2 THEN 0 ELSE 3e11 * ((step * 613 + i * 104729 + n * 7919 * ($1 + n % 11))
+    % 99991 / 99991.0) END)::real ORDER BY n) FROM generate_series(1, $2) n)"; }
+fill link_share_hours 500 "time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, windows, are_counted,
+    peak_counted_bytes, bytes, low_bytes, high_bytes" "t, i, '{job,job,host,rest}', ARRAY[i, i + 1, NULL, NULL]::integer[],
+    '{alltoall,isend,NULL,NULL}', ARRAY[NULL, NULL, 'node' || i, NULL]::text[], '{modelled,modelled,unreported,unreported}', '{f,f,f,f}',
+    ARRAY(SELECT generate_series(0, 59)::smallint), array_fill(6::smallint, ARRAY[60]), array_fill(true, ARRAY[60]), $(of_hour 4 60),
+    $(of_hour 1 240), $(of_hour 2 240), $(of_hour 3 240)"
+rows=$all
 for table in $($psql -qtA -c "SELECT DISTINCT hypertable_name FROM timescaledb_information.chunks WHERE hypertable_name NOT LIKE 'nvlink%'
     AND hypertable_name NOT IN ('mpi_rank_peers', 'mpi_node_traffic', 'self_stat_rows') ORDER BY 1"); do
     size "$table"

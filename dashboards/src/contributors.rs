@@ -133,7 +133,7 @@ FROM ports p
 JOIN ib_port_named n ON n.port_id = p.port_id
 ORDER BY 4 DESC NULLS LAST, p.bytes DESC
 LIMIT 50",
-        link_shares(&format!("job_id = {}", sql::JOB)),
+        link_shares(sql::JOB),
     );
     Panel::table(
         id,

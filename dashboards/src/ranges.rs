@@ -81,12 +81,15 @@ pub fn host_rates(condition: &str) -> String {
 /// Who has bytes on links, with names. `seconds` is of the windows that a row is of.
 pub fn contributors(condition: &str) -> String {
     let columns = "contributor, label, known, job_key, operation";
-    windows(["link_contributors", "link_contributor_minutes"], columns, condition)
+    let minutes = "link_contributor_minutes($__timeFrom(), $__timeTo())";
+    windows(["link_contributors", minutes], columns, condition)
 }
 
-/// The same without names.
-pub fn link_shares(condition: &str) -> String {
-    windows(["link_shares", "link_share_minutes"], "kind, is_bound", condition)
+/// The same of one job, without names.
+pub fn link_shares(job: &str) -> String {
+    // Named to the function, which reads no hour without it.
+    let minutes = format!("link_minute_shares($__timeFrom(), $__timeTo(), {job})");
+    windows(["link_shares", &minutes], "kind, is_bound", &format!("job_id = {job}"))
 }
 
 /// Windows of shares of links, or minutes of them, with these columns beside the bytes.

@@ -4,6 +4,8 @@ use throughline_store::Error;
 use throughline_store::layout::{Kind, moment};
 use tokio_postgres::Client;
 
+const KINDS: usize = Kind::ALL.len();
+
 /// Which time is in which tables; milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Horizons {
@@ -12,11 +14,11 @@ pub struct Horizons {
     /// Until when there may be blocks.
     blocks_until: Option<i64>,
     /// From when on there may be readings as rows, for each kind.
-    rows_from: [Option<i64>; 3],
+    rows_from: [Option<i64>; KINDS],
     /// From when on and until when readings are packed only, for each kind.
-    packed: [Option<(i64, i64)>; 3],
+    packed: [Option<(i64, i64)>; KINDS],
     /// From when on there may be minutes, for each kind.
-    minutes_from: [Option<i64>; 3],
+    minutes_from: [Option<i64>; KINDS],
 }
 
 impl Horizons {

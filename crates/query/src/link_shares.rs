@@ -6,6 +6,7 @@ mod windows;
 
 pub use of_job::{JobPort, beside_job, of_job};
 pub use source::Source;
+use source::Wanted;
 pub use windows::{ShareRow, operations_on, windows_of};
 
 use crate::time::{Grid, MINUTE_MS, milliseconds};
@@ -176,7 +177,7 @@ pub async fn last_window(
     to: i64,
     source: &Source,
 ) -> Result<Option<Grid>, Error> {
-    let rows = source.rows("port_id = ANY($1)", from, to, false);
+    let rows = source.rows(Wanted::Ports, from, to, false);
     let sql = format!("SELECT time FROM {rows} s ORDER BY time DESC LIMIT 1");
     let row = client.query_opt(&sql, &[&ports]).await.map_err(Error::sql("reading shares of a link"))?;
     let grid = |row: Row| {
@@ -207,7 +208,7 @@ pub async fn sent(
                 bool_or(is_bound), sum(windows)::bigint, sum(counted_windows)::bigint, sum(counted)::bigint, max(peak)
          FROM {rows} s GROUP BY port_id, step, contributor, job_id, operation, name",
         step = grid.step_of("time"),
-        rows = source.rows("port_id = ANY($1)", grid.from, grid.to(), is_of_minutes),
+        rows = source.rows(Wanted::Ports, grid.from, grid.to(), is_of_minutes),
     );
     let mut all: HashMap<i32, Sent> = HashMap::new();
     for row in client.query(&sql, &[&ports]).await.map_err(Error::sql(what))? {

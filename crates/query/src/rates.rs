@@ -3,6 +3,7 @@
 //! Counters are cumulative: of each thing the last row in each step is enough, and is found by one step of the primary
 //! key, however often the thing was read.
 
+use crate::horizons::Horizons;
 use crate::time::{Grid, seconds_between, steps_of_minutes};
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -13,6 +14,9 @@ use tokio_postgres::{Client, Row};
 
 /// Two rows farther apart than this, and than three steps, have silence between them. Seconds.
 const SILENCE_SECONDS: f64 = 75.0;
+
+/// The same in milliseconds.
+const SILENCE_MS: i64 = 75_000;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,11 @@ impl Counted {
         }
     }
 
+    /// The kind of its readings.
+    fn readings(self) -> Kind {
+        self.kind().unwrap_or(Kind::GpuPcie)
+    }
+
     fn place(self) -> Place {
         let (id, columns) = match self {
             Self::Nvlinks => ("gpu_id", "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second"),
@@ -54,12 +63,11 @@ impl Counted {
                 "host_port_id",
                 "c.port_data_transmitted_bytes, c.port_data_received_bytes, c.rate_bytes_per_second",
             ),
-            Self::GpuPcie => ("gpu_id", "c.transmit_bytes, c.receive_bytes, NULL::bigint"),
+            Self::GpuPcie => ("gpu_id", "c.transmit_bytes, c.receive_bytes, NULL::bigint AS speed"),
         };
-        let kind = self.kind();
         Place {
-            readings: kind.map_or("gpu_pcie_counters", Kind::readings),
-            minutes: kind.map(Kind::table),
+            readings: self.readings().readings(),
+            minutes: self.kind().map(Kind::table),
             id,
             columns,
             has_sources: self != Self::Port,
@@ -109,11 +117,24 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) 
         Some(kind) => steps_of_minutes(client, kind, grid, false).await?,
         None => 0,
     };
+    let horizons = Horizons::read(client).await?;
     let mut samples: Vec<(i32, Sample)> = Vec::new();
     let parts = [(Rows::Minutes, 0, of_minutes), (Rows::Readings, of_minutes, grid.steps)];
     for (rows, first, end) in parts.into_iter().filter(|(_, first, end)| first < end) {
         let part = Grid { steps: end - first, ..grid.behind(first) };
-        let found = client.query(&query(counted, &part, rows), &[&ids]).await;
+        let sql = match rows {
+            Rows::Readings => {
+                let source = horizons.source(counted.readings(), part.from - SILENCE_MS, part.to());
+                // A function where some are packed only.
+                if source == counted.readings().readings() {
+                    query(counted, &part, rows)
+                } else {
+                    packed(counted, &part, &source)
+                }
+            }
+            Rows::Minutes => query(counted, &part, rows),
+        };
+        let found = client.query(&sql, &[&ids]).await;
         let first = i32::try_from(first).unwrap_or(i32::MAX);
         for row in found.map_err(Error::sql("reading rates of links"))? {
             samples.push((row.get(0), sample(&row, counted, first)));
@@ -172,6 +193,29 @@ fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
              ORDER BY {order} LIMIT 1) c
          ORDER BY k.id, b.step",
         last = grid.steps.saturating_sub(1),
+    )
+}
+
+/// The same of a source that unpacks hours: each once, and not for each step.
+fn packed(counted: Counted, grid: &Grid, source: &str) -> String {
+    let Place { id, columns, has_sources, .. } = counted.place();
+    let (rank, of_source) = match has_sources {
+        true => (
+            ", gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best",
+            "WHERE c.rank = c.best",
+        ),
+        false => ("", ""),
+    };
+    format!(
+        "SELECT DISTINCT ON (c.{id}, c.step) c.{id}, c.step, c.time, c.epoch, {columns}
+         FROM (SELECT c.{id}, c.time, c.epoch, {columns},
+                      greatest({step}, -1) AS step {rank}
+               FROM {source} c
+               WHERE c.{id} = ANY ($1) AND c.time > {oldest} AND c.time <= {to}) c {of_source}
+         ORDER BY c.{id}, c.step, c.time DESC",
+        step = grid.step_of("c.time"),
+        oldest = moment(grid.from - SILENCE_MS),
+        to = moment(grid.to()),
     )
 }
 

@@ -138,7 +138,7 @@ pub(crate) async fn steps_of_minutes(
     }
     let horizons = Horizons::read(client).await?;
     let Some(made) = horizons.made_until() else { return Ok(0) };
-    let wanted = if is_enough { Some(made) } else { horizons.minutes_only_until(kind) };
+    let wanted = if is_enough { Some(made) } else { horizons.no_rows_until(kind) };
     let begun = (wanted.unwrap_or(grid.from) - grid.from + grid.step - 1).div_euclid(grid.step);
     let whole = (made - grid.from).div_euclid(grid.step);
     Ok(usize::try_from(begun.min(whole)).unwrap_or(0).min(grid.steps))

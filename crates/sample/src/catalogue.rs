@@ -289,7 +289,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 42] = [
+pub const HYPERTABLES: [&str; 44] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -320,8 +320,10 @@ pub const HYPERTABLES: [&str; 42] = [
     "ib_port_blocks",
     "host_port_blocks",
     "nvlink_blocks",
+    "gpu_pcie_blocks",
     "link_shares",
     "link_share_minutes",
+    "link_share_hours",
     "detail_mpi_ops",
     "detail_mpi_bins",
     "detail_mpi_peers",

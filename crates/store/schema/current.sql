@@ -1,4 +1,4 @@
--- The schema of version 51, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 53, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -527,6 +527,29 @@ CREATE TABLE gpu_link (
     FOREIGN KEY (remote_gpu_id) REFERENCES gpu_key(id)
 );
 CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
+
+-- Hours of gpu_pcie_counters, packed.
+CREATE TABLE gpu_pcie_blocks (
+    -- When the hour begins.
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    -- -6: all series of the hour; 0: the hour is packed.
+    metric integer NOT NULL,
+    -- Who read it.
+    source text NOT NULL,
+    -- 0.
+    element integer NOT NULL,
+    -- The series, one behind the other: bit-packed differences with a checksum each.
+    samples bytea,
+    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began.
+    metrics integer[],
+    -- NULL, as all are 0.
+    elements integer[],
+    -- Where in samples each series begins, in bytes from 0, and where the last one ends.
+    offsets integer[],
+    PRIMARY KEY (metric, gpu_id, "time", source, element)
+);
+SELECT create_hypertable('gpu_pcie_blocks', by_range('time', INTERVAL '01:00:00'));
 
 -- PCIe traffic of GPUs.
 CREATE TABLE gpu_pcie_counters (
@@ -1256,6 +1279,37 @@ CREATE TABLE job_verdict (
     CHECK ((confidence = ANY (ARRAY['certain'::text, 'likely'::text])))
 ) WITH (fillfactor=70);
 
+-- Rows of link_share_minutes of a port and hour in one: who there is, what is of a minute, and what each has in each
+-- minute. The function link_minute_shares has them as rows.
+CREATE TABLE link_share_hours (
+    -- When the hour begins.
+    time timestamptz NOT NULL,
+    -- The port that sends: ib_port_key.id.
+    port_id integer NOT NULL,
+    -- Who there is in the hour, as in link_share_minutes: contributors to are_bounds have an element for each, once
+    -- for each kind.
+    contributors text[] NOT NULL,
+    job_ids integer[] NOT NULL,
+    operations text[] NOT NULL,
+    names text[] NOT NULL,
+    kinds text[] NOT NULL,
+    are_bounds boolean[] NOT NULL,
+    -- Minutes with rows, from 0: windows, are_counted and peak_counted_bytes have an element for each.
+    minutes smallint[] NOT NULL,
+    windows smallint[] NOT NULL,
+    -- Whether the minute has counted_bytes: the bytes of all in it.
+    are_counted boolean[] NOT NULL,
+    peak_counted_bytes real[] NOT NULL,
+    -- To seven digits, as low_bytes and high_bytes: of the first minute what each of contributors has, NULL for one
+    -- that has no row, then of the second minute.
+    bytes real[] NOT NULL,
+    low_bytes real[] NOT NULL,
+    high_bytes real[] NOT NULL,
+    PRIMARY KEY (port_id, "time")
+);
+CREATE INDEX link_share_hours_by_job ON link_share_hours USING gin (job_ids);
+SELECT create_hypertable('link_share_hours', by_range('time', INTERVAL '1 day'));
+
 -- Windows for which counters or traffic arrived after they were made: they are made again.
 CREATE TABLE link_share_late (
     -- End of the window.
@@ -1263,8 +1317,9 @@ CREATE TABLE link_share_late (
     noted_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Contributors of each direction of a link by the minute, summed over the windows of link_shares that end in it. The
--- bytes of a port and minute add up to counted_bytes.
+-- Contributors of each direction of a link by the minute, summed over the windows of link_shares that end in it, until
+-- they are put into link_share_hours: the function link_minute_shares has both. The bytes of a port and minute add up
+-- to counted_bytes.
 CREATE TABLE link_share_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
@@ -1300,7 +1355,7 @@ CREATE TABLE link_share_minutes (
 );
 CREATE INDEX link_share_minutes_by_job ON link_share_minutes (job_id, "time") WHERE (job_id IS NOT NULL);
 CREATE INDEX link_share_minutes_by_port ON link_share_minutes (port_id, "time");
-SELECT create_hypertable('link_share_minutes', by_range('time', INTERVAL '1 day'));
+SELECT create_hypertable('link_share_minutes', by_range('time', INTERVAL '01:00:00'));
 
 -- How far link_shares is made.
 CREATE TABLE link_share_state (
@@ -1313,6 +1368,9 @@ CREATE TABLE link_share_state (
     minutes_since timestamptz,
     -- Minutes before it are made.
     minutes_until timestamptz,
+    -- Minutes before it are in link_share_hours, rows of link_share_minutes that are still there are not read. NULL
+    -- before the first hour.
+    hours_until timestamptz,
     PRIMARY KEY (one),
     CHECK (one)
 );
@@ -1354,7 +1412,7 @@ CREATE TABLE link_shares (
 CREATE INDEX link_shares_by_job ON link_shares (job_id, "time") WHERE (job_id IS NOT NULL);
 CREATE INDEX link_shares_by_port ON link_shares (port_id, "time");
 CREATE INDEX link_shares_by_time ON link_shares ("time");
-SELECT create_hypertable('link_shares', by_range('time', INTERVAL '06:00:00'));
+SELECT create_hypertable('link_shares', by_range('time', INTERVAL '01:00:00'));
 
 -- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.
 CREATE TABLE minute_late (
@@ -3276,6 +3334,42 @@ COMMENT ON FUNCTION nvlink_readings IS
     'Readings of NVLinks from since to until, as nvlink_counters has them: rows, and hours that are packed only, whose arrays '
     'may end with more NULLs. Condition gpu_id, so that no others are unpacked.';
 
+CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, epoch timestamptz, source text,
+    transmit_bytes bigint,
+    receive_bytes bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.epoch, c.source,
+        c.transmit_bytes,
+        c.receive_bytes
+    FROM gpu_pcie_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.gpu_id, packed_time(h.epochs[r.number]), h.source,
+        h.transmit_bytes[r.number],
+        h.receive_bytes[r.number]
+    FROM (
+        SELECT m.gpu_id, m.source,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
+               packed_integers(packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
+        FROM gpu_pcie_blocks m, packed_state s
+        WHERE s.readings = 'gpu_pcie_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+    ) h
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION gpu_pcie_readings IS
+    'Readings of GPUs'' PCIe from since to until, as gpu_pcie_counters has them: rows, and hours that are packed only. Condition '
+    'gpu_id, so that no others are unpacked.';
+
 CREATE OR REPLACE VIEW ib_port_named AS
 SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
@@ -3686,7 +3780,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
         SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
-        FROM gpu_pcie_counters c
+        FROM gpu_pcie_readings(since, until) c
         WHERE c.time > since AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
@@ -3821,18 +3915,56 @@ LEFT JOIN job j ON j.id = s.job_id;
 COMMENT ON VIEW link_contributors IS
     'link_shares with names. label: who, as alerts and dashboards write it. known: measured, modelled, logical or unreported, see link_shares.kind, and bound where only low_bytes and high_bytes are known.';
 
-CREATE OR REPLACE VIEW link_contributor_minutes AS
-SELECT m.time, m.port_id, k.guid, p.port, m.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
-       m.operation, m.name,
-       contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name) AS label,
-       CASE WHEN m.is_bound THEN 'bound' ELSE m.kind END AS known,
-       m.bytes, m.low_bytes, m.high_bytes, m.counted_bytes, m.peak_counted_bytes, m.windows
-FROM link_share_minutes m
-JOIN ib_port_key p ON p.id = m.port_id
-JOIN ib_node_key k ON k.id = p.ib_node_id
-LEFT JOIN job j ON j.id = m.job_id;
-COMMENT ON VIEW link_contributor_minutes IS
-    'link_share_minutes with names, as link_contributors has those of windows. A rate is bytes divided by ten times as many seconds as there are windows.';
+CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job integer DEFAULT NULL)
+RETURNS TABLE (
+    "time" timestamptz, port_id integer, contributor text, job_id integer, operation text, name text, bytes bigint,
+    low_bytes bigint, high_bytes bigint, kind text, is_bound boolean, counted_bytes bigint, peak_counted_bytes bigint,
+    windows smallint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT m.time, m.port_id, m.contributor, m.job_id, m.operation, m.name, m.bytes, m.low_bytes, m.high_bytes, m.kind, m.is_bound,
+           m.counted_bytes, m.peak_counted_bytes, m.windows
+    FROM link_share_minutes m
+    WHERE m.time >= since AND m.time <= until AND (of_job IS NULL OR m.job_id = of_job)
+      AND m.time >= (SELECT coalesce(s.hours_until, '-infinity') FROM link_share_state s)
+    UNION ALL
+    SELECT h.time + h.minutes[c.at] * INTERVAL '1 minute', h.port_id, h.contributors[c.who], h.job_ids[c.who],
+           h.operations[c.who], h.names[c.who], c.bytes, c.low::bigint, c.high::bigint, h.kinds[c.who], h.are_bounds[c.who],
+           CASE WHEN h.are_counted[c.at] THEN c.counted END, h.peak_counted_bytes[c.at]::bigint, h.windows[c.at]
+    FROM link_share_hours h
+    CROSS JOIN LATERAL (
+        SELECT u.at, ((u.number - 1) % cardinality(h.contributors) + 1)::integer AS who, u.bytes::bigint AS bytes, u.low, u.high,
+               (sum(u.bytes::bigint) OVER (PARTITION BY u.at))::bigint AS counted
+        FROM (SELECT ((e.number - 1) / cardinality(h.contributors) + 1)::integer AS at, e.*
+              FROM unnest(h.bytes, h.low_bytes, h.high_bytes) WITH ORDINALITY AS e (bytes, low, high, number)) u
+        WHERE u.bytes IS NOT NULL
+    ) c
+    WHERE h.time > since - INTERVAL '1 hour' AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
+      AND h.time < (SELECT s.hours_until FROM link_share_state s)
+      AND (of_job IS NULL OR h.job_ids[c.who] = of_job)
+      AND h.time + h.minutes[c.at] * INTERVAL '1 minute' >= since AND h.time + h.minutes[c.at] * INTERVAL '1 minute' <= until
+$$;
+COMMENT ON FUNCTION link_minute_shares IS
+    'Shares of links by the minute from since to until, as link_share_minutes has them: rows, and hours that are in link_share_hours. Condition port_id, or name a job, so that no other hours are unpacked.';
+
+CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job integer DEFAULT NULL)
+RETURNS TABLE (
+    "time" timestamptz, port_id integer, guid text, port integer, contributor text, job_key text, job text, user_name text,
+    operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
+    peak_counted_bytes bigint, windows smallint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT m.time, m.port_id, k.guid, p.port, m.contributor, j.key, coalesce(j.native_id, j.key), j.user_name, m.operation, m.name,
+           contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name),
+           CASE WHEN m.is_bound THEN 'bound' ELSE m.kind END,
+           m.bytes, m.low_bytes, m.high_bytes, m.counted_bytes, m.peak_counted_bytes, m.windows
+    FROM link_minute_shares(since, until, of_job) m
+    JOIN ib_port_key p ON p.id = m.port_id
+    JOIN ib_node_key k ON k.id = p.ib_node_id
+    LEFT JOIN job j ON j.id = m.job_id
+$$;
+COMMENT ON FUNCTION link_contributor_minutes IS
+    'link_minute_shares with names, as link_contributors has those of windows. A rate is bytes divided by ten times as many seconds as there are windows.';
 
 CREATE OR REPLACE FUNCTION job_span(job integer, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE

@@ -62,7 +62,7 @@ pub struct ChunksEncoded {
 /// Things of one transaction. A GPU's links have a hundred times the samples of a port.
 const fn slice_things(kind: Kind) -> i64 {
     match kind {
-        Kind::IbPorts | Kind::HostPorts => 250,
+        Kind::IbPorts | Kind::HostPorts | Kind::GpuPcie => 250,
         Kind::Nvlinks => 8,
     }
 }
@@ -70,7 +70,7 @@ const fn slice_things(kind: Kind) -> i64 {
 /// Things whose readings are read at once.
 const fn group_things(kind: Kind) -> usize {
     match kind {
-        Kind::IbPorts | Kind::HostPorts => 25,
+        Kind::IbPorts | Kind::HostPorts | Kind::GpuPcie => 25,
         Kind::Nvlinks => 1,
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Batches of up to a thousand rows hold the values of one segment (a job, port, GPU or daemon), in an order in which neighbours are
 //! alike; the smallest and largest value of each column of the order stand beside a batch, so that a query of a rank or a time reads few.
-//! Readings of ports and NVLinks are not here: bit-packed hours (`chunks`) are smaller, and their rows go after the same time. Nor is
-//! detail on demand, which goes after a day, nor events, which are few.
+//! Readings of ports, NVLinks and PCIe are not here: bit-packed hours (`chunks`) are smaller, and their rows go after the same time. So do
+//! minutes of link shares, which become hours (`link_shares`). Nor is detail on demand, which goes after a day, nor events, which are few.
 
 use std::time::Duration;
 
@@ -33,9 +33,8 @@ const fn columns(table: &'static str, segment_by: &'static str, order_by: &'stat
 }
 
 /// Each table with a columnstore.
-pub static COLUMNSTORES: [Columnstore; 25] = [
+pub static COLUMNSTORES: [Columnstore; 23] = [
     columns("ib_port_lane_counters", "port_id", "time"),
-    columns("gpu_pcie_counters", "gpu_id", "source, time"),
     columns("gpu_pm_counters", "gpu_id", "source, time"),
     columns("mpi_ops", "job_id", "rank, operation, size_class_bytes, region, algorithm, time"),
     columns("mpi_peers", "job_id", "rank, kind, peer, time"),
@@ -62,7 +61,6 @@ pub static COLUMNSTORES: [Columnstore; 25] = [
     columns("host_port_minutes", "host_port_id", "epoch, time"),
     columns("nvlink_minutes", "gpu_id", "source, epoch, time"),
     columns("link_shares", "port_id", "contributor, job_id, operation, time"),
-    columns("link_share_minutes", "port_id", "contributor, job_id, operation, time"),
 ];
 
 /// How a table's old chunks are held as columns on a server that does retention in this way; `None` where they stay rows. Whatever else

@@ -5,7 +5,7 @@
 //! are those of a busy site at default settings: every port, link and rank moves data all the time. An idle one has fewer,
 //! because senders leave out rows of counters that stand still.
 
-use throughline_sample::catalogue::{HYPERTABLES, Table};
+use throughline_sample::catalogue::HYPERTABLES;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub enum Keep {
     Readings,
     /// `retention.minutes_seconds`.
     Minutes,
-    /// A day, or `retention.default_seconds` where that is less: minutes are made of them, which stay.
+    /// As long as readings are rows, at most a day, or `retention.default_seconds` where that is less: minutes are made of them, which
+    /// stay.
     Windows,
     /// `retention.detail_seconds`.
     Detail,
@@ -108,6 +109,11 @@ impl Site {
         self.gpus as f64
     }
 
+    /// Nodes with GPUs.
+    fn gpu_nodes(&self) -> f64 {
+        (self.gpus() / GPUS_PER_NODE).ceil().min(self.nodes())
+    }
+
     fn links(&self) -> f64 {
         self.links_per_gpu as f64
     }
@@ -157,6 +163,9 @@ pub struct ThinnedForm {
 const FOLD_SECONDS: f64 = 10.0;
 const RANK_SECONDS: f64 = 300.0;
 
+/// GPUs of a node that has some.
+const GPUS_PER_NODE: f64 = 4.0;
+
 /// Peers of a rank to which it sends in each second: a stencil in two dimensions.
 const PEERS_PER_RANK: f64 = 4.0;
 
@@ -184,12 +193,11 @@ const ALL_VALUES: f64 = 45.0;
 /// And of the totals of MPI: six of each of five operations.
 const MPI_TOTALS: f64 = 30.0;
 
-/// Bytes of a sample in the tables of blocks, with rows and index: `benches/minutes.sh` with bursty ports at 1 s
-/// (docs/BENCHMARKS.md).
-const BLOCK_SAMPLE_BYTES: f64 = 0.67;
-
-/// Metrics of a fabric port without the optional attributes, each a sample of a reading.
-const PORT_METRICS: f64 = 22.0;
+/// Bytes of an hour read each second, as half of the time is a burst (`crates/store/tests/all/block_sizes.rs`): seven counters of a port
+/// are busy, two of a link; errors stand still, and a link's health is in one of ten readings.
+const PORT_HOUR: f64 = 52_000.0;
+const PCIE_HOUR: f64 = 31_000.0;
+const NVLINK_HOURS: (f64, f64) = (147_500.0, 420_000.0);
 
 /// Seconds of a block.
 const BLOCK_SECONDS: f64 = 3600.0;
@@ -212,10 +220,6 @@ const fn by_values(with_9: f64, with_75: f64, values: f64) -> f64 {
 /// Peers in a row of traffic of a node's ranks.
 fn traffic_cells(site: &Site) -> f64 {
     site.ranks_of_node() * PEERS_PER_RANK
-}
-
-fn metrics(table: Table) -> f64 {
-    f64::from(u32::try_from(table.metrics().len()).unwrap_or(u32::MAX))
 }
 
 const fn readings(table: &'static str, rows: fn(&Site) -> f64, row_bytes: fn(&Site) -> f64) -> TableForm {
@@ -307,11 +311,13 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("events", NONE, |_| 0.0).chunks_of(24).assuming("few"),
     readings(
         "coverage",
-        |s| s.nodes() / ROUNDS_SECONDS.max(s.node_seconds) + s.fabrics() / s.port_seconds,
+        |s| (s.nodes() + s.gpu_nodes()) / ROUNDS_SECONDS.max(s.node_seconds) + s.fabrics() / s.port_seconds,
         |_| 162.0,
     )
     .chunks_of(24)
-    .assuming("one source of a node and one fabric, of which all can be read"),
+    .assuming(
+        "a source of a node, another where it has GPUs, four, and one fabric, of which all can be read",
+    ),
     TableForm {
         keep: Keep::With("self_stat_rows"),
         ..readings("self_stat_values", NONE, |_| 171.0)
@@ -331,42 +337,40 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("ib_port_minutes", |s| s.ports() / 60.0, |_| 195.0).minutes(),
     readings("host_port_minutes", |s| s.host_ports() / 60.0, |_| 186.0).minutes(),
     readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),
-    readings(
-        "ib_port_blocks",
-        |s| s.ports() / BLOCK_SECONDS,
-        |s| PORT_METRICS * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.port_seconds,
-    )
-    .blocks_of("ib_port_counters"),
-    readings(
-        "host_port_blocks",
-        |s| s.host_ports() / BLOCK_SECONDS,
-        |s| metrics(Table::HostPortCounters) * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
-    )
-    .blocks_of("host_port_counters"),
+    readings("ib_port_blocks", |s| s.ports() / BLOCK_SECONDS, |s| PORT_HOUR / s.port_seconds)
+        .blocks_of("ib_port_counters"),
+    readings("host_port_blocks", |s| s.host_ports() / BLOCK_SECONDS, |s| PORT_HOUR / s.node_seconds)
+        .blocks_of("host_port_counters"),
     readings(
         "nvlink_blocks",
         |s| s.gpus() / BLOCK_SECONDS,
-        |s| s.links() * metrics(Table::NvlinkCounters) * BLOCK_SAMPLE_BYTES * BLOCK_SECONDS / s.node_seconds,
+        |s| by_links(NVLINK_HOURS.0, NVLINK_HOURS.1, s.links()) / s.node_seconds,
     )
     .blocks_of("nvlink_counters"),
+    readings("gpu_pcie_blocks", |s| s.gpus() / BLOCK_SECONDS, |s| PCIE_HOUR / s.node_seconds)
+        .blocks_of("gpu_pcie_counters"),
     TableForm {
         form: Form::Rollup,
         keep: Keep::Windows,
         ..readings("link_shares", |s| s.ports() * CONTRIBUTORS / WINDOW_SECONDS, |_| 182.0)
-            .chunks_of(6)
             .assuming("4 contributors on each port")
     },
     readings("link_share_minutes", |s| s.ports() * CONTRIBUTORS / 60.0, |_| 191.0)
         .minutes()
-        .assuming("4 contributors on each port"),
+        .chunks_of(1)
+        .assuming("4 contributors on each port, until they are packed"),
+    readings("link_share_hours", |s| s.ports() / BLOCK_SECONDS, |_| 4282.0)
+        .blocks_of("link_share_minutes")
+        .chunks_of(24)
+        .assuming("4 contributors on each port in each minute"),
     readings("detail_mpi_ops", NONE, |_| 0.0).on_demand(),
-    readings("detail_mpi_bins", NONE, |_| 0.0).on_demand(),
-    readings("detail_mpi_peers", NONE, |_| 0.0).on_demand(),
+    readings("detail_mpi_bins", NONE, |_| 14_600.0).on_demand(),
+    readings("detail_mpi_peers", NONE, |_| 341.0).on_demand(),
     readings("detail_mpi_regions", NONE, |_| 0.0).on_demand(),
     readings("detail_mpi_pvars", NONE, |_| 0.0).on_demand(),
-    readings("detail_host_ports", NONE, |_| 0.0).on_demand(),
-    readings("detail_nvlink", NONE, |_| 0.0).on_demand(),
-    readings("detail_gpu_pcie", NONE, |_| 0.0).on_demand(),
+    readings("detail_host_ports", NONE, |_| 375.0).on_demand(),
+    readings("detail_nvlink", NONE, |_| 1442.0).on_demand(),
+    readings("detail_gpu_pcie", NONE, |_| 154.0).on_demand(),
     readings("detail_gpu_pm", NONE, |_| 0.0).on_demand(),
     readings("detail_ib_ports", NONE, |_| 0.0).on_demand(),
 ];
@@ -392,7 +396,10 @@ mod tests {
             assert!(rows >= 0.0 && (rows == 0.0 || bytes >= 20.0), "{table}: {rows} rows of {bytes}");
             assert_eq!((form.rows)(&Site::default()), 0.0, "{table} of an empty site");
             if let Keep::With(other) = form.keep {
-                assert!(matches!(TableForm::of(other).unwrap().keep, Keep::Readings), "{table}");
+                assert!(
+                    matches!(TableForm::of(other).unwrap().keep, Keep::Readings | Keep::Minutes),
+                    "{table}"
+                );
             }
         }
         assert!((by_links(657.0, 1437.0, 12.0) - 1047.0).abs() < 1e-9);

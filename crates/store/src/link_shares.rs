@@ -5,11 +5,12 @@
 //! [`make_link_shares`] makes windows in order, each once its data is there or some time has passed. What arrives later is
 //! noted by writers in `link_share_late` (`writer/late_arrivals.rs`), and those windows are made again. The two meet in
 //! `link_share_state.noticed_until`, as rollups and their writers do (`rollups`). Sums by the minute are made with them, in
-//! `link_share_minutes`.
+//! `link_share_minutes`, which `hours` puts into `link_share_hours` once they stay as they are.
 
 mod counters;
 mod fabric;
 mod groups;
+mod hours;
 mod largest;
 mod minutes;
 mod places;
@@ -102,7 +103,7 @@ pub async fn make_link_shares(
         progress::note(client, &cache.traffic.missed(MISSED_BYTES)).await?;
     }
     while begun.elapsed() < patience {
-        let Some(late) = progress::late(client, retention.of("link_shares")).await? else { break };
+        let Some(late) = progress::late(client, retention).await? else { break };
         // Values that came late are not in the cache.
         cache.traffic = Traffic::default();
         let mut again = Traffic::default();
@@ -113,6 +114,9 @@ pub async fn make_link_shares(
         cache.traffic = Traffic::default();
         made.rows += rows?;
         made.late += 1;
+    }
+    if !made.is_behind {
+        made.is_behind = hours::make(client, retention, patience.saturating_sub(begun.elapsed())).await?;
     }
     made.lag = progress::lag(client).await?;
     Ok(made)

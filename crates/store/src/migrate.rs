@@ -181,6 +181,16 @@ const MIGRATIONS: &[Migration] = &[
         name: "detail_links",
         sql: include_str!("../migrations/V051__detail_links.sql"),
     },
+    Migration {
+        version: 52,
+        name: "link_share_hours",
+        sql: include_str!("../migrations/V052__link_share_hours.sql"),
+    },
+    Migration {
+        version: 53,
+        name: "gpu_pcie_hours",
+        sql: include_str!("../migrations/V053__gpu_pcie_hours.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -21,7 +21,7 @@ const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Readings of ports and NVLinks are rows for so long unless configured: live views and alerts look back an hour at most, and
+/// Readings of ports, NVLinks and PCIe are rows for so long unless configured: live views and alerts look back an hour at most, and
 /// dashboards read ranges of up to six hours from readings.
 const DEFAULT_ROWS: Duration = Duration::from_secs(6 * 3600);
 
@@ -29,9 +29,12 @@ const DEFAULT_ROWS: Duration = Duration::from_secs(6 * 3600);
 /// hundred times what is stored anyway.
 const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
 
-/// Windows of link shares are retained for a day unless configured: at a large site a week of them is as much as all else of that week,
-/// and minutes with the peaks of windows are there for longer.
-const DEFAULT_WINDOWS: Duration = Duration::from_secs(24 * 3600);
+/// Windows of link shares are retained as long as readings are rows, and where these are not packed for a day, unless configured: at a
+/// large site a week of them is as much as all else of that week, and minutes with the peaks of windows are there for longer.
+const LONGEST_WINDOWS: Duration = Duration::from_secs(24 * 3600);
+
+/// Windows of link shares older than that are not made again.
+const LATE_WINDOWS: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a cell's number stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is
 /// noted where the last note is half a day old; and a chunk goes as a whole.
@@ -77,7 +80,7 @@ impl Retention {
         Self { detail: keep, ..self }
     }
 
-    /// For how long readings of ports and NVLinks are rows; older ones are packed only, and old chunks of other tables become columns
+    /// For how long readings of ports, NVLinks and PCIe are rows; older ones are packed only, and old chunks of other tables become columns
     /// on the full edition.
     #[must_use]
     pub fn with_rows(self, keep: Duration) -> Self {
@@ -94,9 +97,14 @@ impl Retention {
         self.rows.filter(|rows| *rows < self.of(table))
     }
 
-    /// For how long readings of ports and NVLinks are rows where they are retained longer; `None` for as long as they are.
+    /// For how long readings of ports, NVLinks and PCIe are rows where they are retained longer; `None` for as long as they are.
     pub fn rows_at_most(&self) -> Option<Duration> {
         self.rows
+    }
+
+    /// How long after its end a window of link shares is made again: not when it may be gone. Minutes of windows are rows for so long.
+    pub(crate) fn shares_change(&self) -> Duration {
+        self.of("link_shares").min(LATE_WINDOWS)
     }
 
     /// How long rollups are retained, unless a table has its own time.
@@ -134,7 +142,9 @@ impl Retention {
         }
         match TableForm::of(table).map(|form| form.keep) {
             Some(Keep::Minutes) => self.minutes,
-            Some(Keep::Windows) => self.default.min(DEFAULT_WINDOWS),
+            Some(Keep::Windows) => {
+                self.default.min(self.rows.unwrap_or(LONGEST_WINDOWS)).min(LONGEST_WINDOWS)
+            }
             Some(Keep::Detail) => self.detail,
             Some(Keep::With(other)) => self.of(other),
             Some(Keep::Readings) | None => self.default,
@@ -256,7 +266,12 @@ mod tests {
         assert_eq!(longer.of("nvlink_minutes"), Duration::from_secs(90));
         assert_eq!(longer.of("link_share_minutes"), Duration::from_secs(90));
         assert_eq!(longer.of("link_shares"), Duration::from_secs(60));
-        assert_eq!(Retention::default().of("link_shares"), DEFAULT_WINDOWS);
+        assert_eq!(Retention::default().of("link_shares"), DEFAULT_ROWS);
+        let of_rows = |retention: Retention| retention.of("link_shares").as_secs();
+        let week = Retention::for_all(Duration::from_secs(7 * 86_400));
+        assert_eq!(of_rows(week.clone()), 86_400);
+        assert_eq!(of_rows(week.with_rows(Duration::from_secs(3 * 86_400))), 86_400);
+        assert_eq!(longer.of("link_share_hours"), longer.of("link_share_minutes"));
         retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
         assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));

@@ -11,23 +11,31 @@ pub enum Kind {
     HostPorts,
     /// NVLinks of a GPU.
     Nvlinks,
+    /// PCIe of a GPU. Without rollups.
+    GpuPcie,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
+    pub const ALL: [Kind; 4] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks, Kind::GpuPcie];
 
     /// Its place in [`Kind::ALL`].
     pub const fn place(self) -> usize {
         self as usize
     }
 
-    /// The table of rollups, and the name of the kind in `minute_late`.
+    /// Whether several may read the same thing, each with counters of its own.
+    pub const fn has_sources(self) -> bool {
+        matches!(self, Kind::Nvlinks | Kind::GpuPcie)
+    }
+
+    /// The table of rollups, where there are some, and the name of the kind in `minute_late`.
     pub const fn table(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_minutes",
             Kind::HostPorts => "host_port_minutes",
             Kind::Nvlinks => "nvlink_minutes",
+            Kind::GpuPcie => "gpu_pcie_minutes",
         }
     }
 
@@ -37,6 +45,7 @@ impl Kind {
             Kind::IbPorts => Table::IbPortCounters,
             Kind::HostPorts => Table::HostPortCounters,
             Kind::Nvlinks => Table::NvlinkCounters,
+            Kind::GpuPcie => Table::GpuPcieCounters,
         }
     }
 
@@ -50,7 +59,7 @@ impl Kind {
         match self {
             Kind::IbPorts => "port_id",
             Kind::HostPorts => "host_port_id",
-            Kind::Nvlinks => "gpu_id",
+            Kind::Nvlinks | Kind::GpuPcie => "gpu_id",
         }
     }
 
@@ -60,6 +69,7 @@ impl Kind {
             Kind::IbPorts => "ib_port_readings",
             Kind::HostPorts => "host_port_readings",
             Kind::Nvlinks => "nvlink_readings",
+            Kind::GpuPcie => "gpu_pcie_readings",
         }
     }
 
@@ -68,7 +78,7 @@ impl Kind {
         match self {
             Kind::IbPorts => "port_id, time",
             Kind::HostPorts => "host_port_id, time",
-            Kind::Nvlinks => "gpu_id, time, source",
+            Kind::Nvlinks | Kind::GpuPcie => "gpu_id, time, source",
         }
     }
 
@@ -77,7 +87,7 @@ impl Kind {
         match self {
             Kind::IbPorts => "ib_port",
             Kind::HostPorts => "host_port",
-            Kind::Nvlinks => "gpu",
+            Kind::Nvlinks | Kind::GpuPcie => "gpu",
         }
     }
 
@@ -104,7 +114,7 @@ impl Kind {
         match self {
             Kind::IbPorts => "ib_port_key",
             Kind::HostPorts => "host_port_key",
-            Kind::Nvlinks => "gpu_key",
+            Kind::Nvlinks | Kind::GpuPcie => "gpu_key",
         }
     }
 
@@ -114,6 +124,7 @@ impl Kind {
             Kind::IbPorts => "ib_port_blocks",
             Kind::HostPorts => "host_port_blocks",
             Kind::Nvlinks => "nvlink_blocks",
+            Kind::GpuPcie => "gpu_pcie_blocks",
         }
     }
 

@@ -239,14 +239,15 @@ async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Res
                  SET LOCAL jit = off";
     transaction.batch_execute(steps).await.map_err(Error::sql(WHAT))?;
     let gaps = Gaps::read(transaction, kind, since, until).await?;
+    let packed = chunks::packed_range(transaction, kind).await?;
+    let making = sql::making(kind, since, until, gaps.largest(), packed.map(|(_, until)| until));
+    let Some(making) = making else { return Ok(0) };
     let removal = sql::removal(kind, since, until);
     transaction
         .execute(removal.as_str(), &[&wanted.ids, &wanted.since, &wanted.until])
         .await
         .map_err(Error::sql(WHAT))?;
     let gap_of_each: Vec<f64> = wanted.ids.iter().map(|id| gaps.of(*id)).collect();
-    let packed = chunks::packed_range(transaction, kind).await?;
-    let making = sql::making(kind, since, until, gaps.largest(), packed.map(|(_, until)| until));
     transaction
         .execute(making.as_str(), &[&wanted.ids, &wanted.since, &wanted.until, &gap_of_each])
         .await

@@ -3,20 +3,19 @@
 use throughline_sample::catalogue::HYPERTABLES;
 
 /// Views of hypertables that have every row.
-const UNBOUNDED: [&str; 10] = [
+const UNBOUNDED: [&str; 9] = [
     "self_stats",
     "ib_port_minutes_named",
     "host_port_minutes_named",
     "nvlink_link_minutes",
     "link_contributors",
-    "link_contributor_minutes",
     "ib_port_lane_values",
     "nvlink_link_counters",
     "nvlink_metrics",
     "pvar_table",
 ];
-/// Functions of rates: their first argument is where they begin.
-const RATES: &str = "_rates(";
+/// Functions of rates and of minutes: their first argument is where they begin.
+const BOUNDED: [&str; 3] = ["_rates(", "link_contributor_minutes(", "link_minute_shares("];
 /// Views of totals, which read one job where a job is named, and else all.
 const TOTALS: &str = "_totals";
 
@@ -24,8 +23,8 @@ const TOTALS: &str = "_totals";
 #[must_use]
 pub fn problems(sql: &str) -> Vec<String> {
     let mut problems = Vec::new();
-    for (at, _) in sql.match_indices(RATES) {
-        let begins = sql[at + RATES.len()..].trim_start();
+    for (at, name) in BOUNDED.iter().flat_map(|name| sql.match_indices(name)) {
+        let begins = sql[at + name.len()..].trim_start();
         if !["$__timeFrom()", "$__timeTo()"].iter().any(|bound| begins.starts_with(bound)) {
             problems.push(format!("'{}' does not begin at a time of the time range", word_at(sql, at)));
         }

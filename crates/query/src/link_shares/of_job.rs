@@ -1,5 +1,6 @@
 //! A job's busiest links, and who else is on them.
 
+use super::source::Wanted;
 use super::{LONG_MS, Part, Sent, Source, part, who};
 use std::collections::HashMap;
 use throughline_store::Error;
@@ -57,7 +58,7 @@ pub async fn of_job(
          LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM ib_port b WHERE b.port_id = p.port_id
                             AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
          ORDER BY p.counted / nullif(p.counted_windows, 0)::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
-        rows = source.rows("job_id = $1", from, to, to - from > LONG_MS),
+        rows = source.rows(Wanted::Job, from, to, to - from > LONG_MS),
         to = moment(to),
     );
     let rows = client.query(&sql, &[&job, &limit]).await;
@@ -87,7 +88,7 @@ pub async fn beside_job(
     to: i64,
     source: &Source,
 ) -> Result<HashMap<i32, Sent>, Error> {
-    let rows = |condition: &str| source.rows(condition, from, to, to - from > LONG_MS);
+    let rows = |wanted: Wanted| source.rows(wanted, from, to, to - from > LONG_MS);
     let sql = format!(
         "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
                 sum(s.high_bytes)::bigint,
@@ -96,8 +97,8 @@ pub async fn beside_job(
          FROM (SELECT DISTINCT port_id, time FROM {own} o) w
          JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
          GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
-        own = rows("job_id = $1 AND port_id = ANY($2)"),
-        all = rows("port_id = ANY($2)"),
+        own = rows(Wanted::JobOnPorts),
+        all = rows(Wanted::PortsOfJob),
     );
     let rows = client.query(&sql, &[&job, &ports]).await;
     let mut all: HashMap<i32, Sent> = HashMap::new();

@@ -7,7 +7,7 @@ use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::Client;
 
-/// Which time is in `link_shares` and which in `link_share_minutes`, milliseconds since 1970.
+/// Which time is in `link_shares` and which in minutes of it, milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// From when on there may be windows; `None` where there is none at all.
@@ -16,6 +16,34 @@ pub struct Source {
     minutes: Option<(i64, i64)>,
     /// Minutes are enough wherever they are made.
     is_by_minute: bool,
+}
+
+/// Which rows, by the parameters of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Of the ports `$1`.
+    Ports,
+    /// Of the job `$1`.
+    Job,
+    /// Of the job `$1` on the ports `$2`.
+    JobOnPorts,
+    /// Of the ports `$2`, where `$1` is a job.
+    PortsOfJob,
+}
+
+impl Wanted {
+    fn condition(self) -> &'static str {
+        match self {
+            Wanted::Ports => "port_id = ANY($1)",
+            Wanted::Job => "job_id = $1",
+            Wanted::JobOnPorts => "job_id = $1 AND port_id = ANY($2)",
+            Wanted::PortsOfJob => "port_id = ANY($2)",
+        }
+    }
+
+    fn is_of_job(self) -> bool {
+        matches!(self, Wanted::Job | Wanted::JobOnPorts)
+    }
 }
 
 impl Source {
@@ -57,9 +85,10 @@ impl Source {
         (first < last).then_some((first, last))
     }
 
-    /// SQL for the rows of a range that fulfil a condition, each as windows have it; `time` is the end. Of a minute `windows` is
+    /// SQL for the rows of a range that are wanted, each as windows have it; `time` is the end. Of a minute `windows` is
     /// their number, `counted` their sum and `peak` the largest; `counted_windows` are those in which the port was read.
-    pub(super) fn rows(&self, condition: &str, from: i64, to: i64, are_enough: bool) -> String {
+    pub(super) fn rows(&self, wanted: Wanted, from: i64, to: i64, are_enough: bool) -> String {
+        let condition = wanted.condition();
         let columns =
             "port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound";
         let windows = |from: i64, to: i64| {
@@ -74,12 +103,13 @@ impl Source {
         let Some((first, last)) = self.minutes_of(from, to, are_enough || self.is_by_minute) else {
             return format!("({})", windows(from, to));
         };
+        let (since, until) = (moment(first), moment(last));
+        // The job is named to the function, too: hours without it are not unpacked.
+        let job = if wanted.is_of_job() { ", $1" } else { "" };
         let minutes = format!(
             "SELECT time + INTERVAL '1 minute' AS time, {columns}, windows, counted_bytes AS counted, peak_counted_bytes AS peak,
                     CASE WHEN counted_bytes IS NULL THEN 0 ELSE windows END AS counted_windows
-             FROM link_share_minutes WHERE {condition} AND time >= {} AND time < {}",
-            moment(first),
-            moment(last)
+             FROM link_minute_shares({since}, {until}{job}) WHERE {condition} AND time < {until}",
         );
         let mut parts = Vec::new();
         if from < first {

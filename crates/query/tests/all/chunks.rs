@@ -206,11 +206,18 @@ async fn seed(database: &Database) {
             format!("({}, 'epoch', {gpu}, '{source}', '{{{value},NULL,7}}', '{{1,1}}')", time(at))
         });
         insert("nvlink_counters", "gpu_id, source, transmit_bytes, up", rows.collect());
+        let rows =
+            readings(&mut random).into_iter().filter(|(at, _)| source == "dcgm" || *at > 5_000_000_000);
+        let rows = rows.enumerate().map(|(place, (at, value))| {
+            let received = if place % 30 == 4 { "NULL".to_owned() } else { (value / 3).to_string() };
+            format!("({}, 'epoch', {gpu}, '{source}', {value}, {received})", time(at))
+        });
+        insert("gpu_pcie_counters", "gpu_id, source, transmit_bytes, receive_bytes", rows.collect());
     }
     database.connect().await.unwrap().batch_execute(&sql).await.unwrap();
 }
 
-const QUERIED: [&str; 7] = [
+const QUERIED: [&str; 8] = [
     BYTES,
     "infiniband_switch_port_unicast_transmit_packets_total",
     "infiniband_switch_port_symbol_error_total",
@@ -218,6 +225,7 @@ const QUERIED: [&str; 7] = [
     "node_infiniband_port_data_received_bytes_total",
     LINKS,
     "throughline_nvlink_up",
+    "throughline_pcie_transmit_bytes_total",
 ];
 
 #[tokio::test]

@@ -7,7 +7,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
         SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
-        FROM gpu_pcie_counters c
+        FROM gpu_pcie_readings(since, until) c
         WHERE c.time > since AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,

@@ -203,7 +203,7 @@ impl Slice {
         let (source, saturated) = (field(data)??, field(data)?);
         let source = std::str::from_utf8(&source).ok()?;
         // Of ports there is one series, whoever read it.
-        let (key, has_sources) = if self.kind == Kind::Nvlinks { (source, false) } else { ("", true) };
+        let (key, has_sources) = if self.kind.has_sources() { (source, false) } else { ("", true) };
         if !self.open.contains_key(key) {
             let metrics = self.metrics.iter().map(|_| Vec::new()).collect();
             self.open.insert(key.to_owned(), Open { metrics, ..Open::default() });

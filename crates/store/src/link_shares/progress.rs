@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use super::fabric::subnets;
 use super::{Micros, WINDOW, micros, moment, system_time};
-use crate::Error;
+use crate::{Error, Retention};
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 
 const WHAT: &str = "making shares of links";
@@ -22,9 +22,6 @@ const CATCH_UP: Micros = 6 * 3_600_000_000;
 
 /// How far back the first window of a database lies at most.
 const FIRST: Micros = 3_600_000_000;
-
-/// Windows older than that are not made again.
-const LATE_MAX: Micros = 24 * 3_600_000_000;
 
 /// A late window is made again once nothing more was noted for it for so long, or at the latest after [`LATE_WAIT_SECONDS`].
 const LATE_QUIET_SECONDS: i64 = 20;
@@ -137,13 +134,15 @@ pub(super) async fn has_unread(client: &Client) -> Result<bool, Error> {
 }
 
 /// The newest window that is to be made again; its notes are removed. Notes of windows that are too old are dropped, and of
-/// those that are no longer retained, and of those whose ports' readings are packed: to unpack an hour of all ports for each
-/// of its windows would take hours; and of those whose traffic is thinned, so that its windows are not known any more.
-pub(super) async fn late(client: &Client, retained: Duration) -> Result<Option<Due>, Error> {
-    let oldest = LATE_MAX.min(Micros::try_from(retained.as_micros()).unwrap_or(Micros::MAX));
+/// those that are no longer retained, of those whose minutes are in hours, and of those whose ports' readings are packed: to unpack
+/// an hour of all ports for each of its windows would take hours; and of those whose traffic is thinned, so that its windows are not
+/// known any more.
+pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Option<Due>, Error> {
+    let oldest = retention.shares_change().as_micros();
     let gap = DEFAULT.largest_gap_seconds;
     let drop = format!(
         "DELETE FROM link_share_late WHERE time < greatest(now() - INTERVAL '{oldest} microseconds', \
+         (SELECT hours_until + INTERVAL '1 microsecond' FROM link_share_state), \
          (SELECT packed_until + INTERVAL '{gap} seconds' FROM packed_state WHERE readings = 'ib_port_counters'), \
          (SELECT max(range_end) FROM thinned_chunk WHERE hypertable = 'mpi_node_traffic'))"
     );

@@ -28,14 +28,15 @@ pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> Strin
     )
 }
 
-/// Makes these minutes. `gap` is the largest of all gaps. `packed_until` is until when readings are packed only, if any are.
+/// Makes these minutes; `None` for a kind without any. `gap` is the largest of all gaps. `packed_until` is until when readings are packed
+/// only, if any are.
 pub(super) fn making(
     kind: Kind,
     since: SystemTime,
     until: SystemTime,
     gap: Duration,
     packed_until: Option<SystemTime>,
-) -> String {
+) -> Option<String> {
     let readings = if packed_until.is_some_and(|packed| since - gap < packed) {
         format!("{}({}, {})", kind.readings_between(), literal(since - gap), literal(until + gap))
     } else {
@@ -47,7 +48,8 @@ pub(super) fn making(
         literal(since - gap),
         literal(until + gap),
     );
-    match kind {
+    let sql = match kind {
+        Kind::GpuPcie => return None,
         Kind::IbPorts => ports(
             kind,
             &readings,
@@ -80,7 +82,8 @@ pub(super) fn making(
             },
         ),
         Kind::Nvlinks => nvlinks(&readings, &time),
-    }
+    };
+    Some(sql)
 }
 
 /// What differs between fabric ports and hosts' own.

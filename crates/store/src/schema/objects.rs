@@ -93,6 +93,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     made!(ib_port_readings),
     made!(host_port_readings),
     made!(nvlink_readings),
+    made!(gpu_pcie_readings),
     // The fabric.
     view!("ib_port_named"),
     view!("ib_link_named"),
@@ -116,7 +117,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("job_summary"),
     function!("contributor_label"),
     view!("link_contributors"),
-    view!("link_contributor_minutes"),
+    function!("link_minute_shares"),
+    function!("link_contributor_minutes"),
     function!("job_span"),
     function!("mpi_bin_cells"),
     function!("mpi_packed_cells"),

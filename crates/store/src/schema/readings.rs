@@ -141,7 +141,7 @@ COMMENT ON FUNCTION nvlink_readings IS
             ",\n            CASE WHEN count(e.{name}) > 0 THEN array_agg(e.{name} ORDER BY e.link) END AS {name}"
         )),
         elements = columns(&|name| format!(",\n                l.{name}[r.number] AS {name}")),
-        hours = nvlink_hours(),
+        hours = hours_by_source(Kind::Nvlinks, ", m.samples, m.metrics, m.elements, m.offsets", &[]),
         links = links_of_hour(""),
     )
 }
@@ -176,7 +176,7 @@ COMMENT ON FUNCTION nvlink_link_readings IS
         declared = columns(&|name| format!(",\n    {name} bigint")),
         of_rows = columns(&|name| format!(",\n        c.{name}")),
         of_links = columns(&|name| format!(",\n        l.{name}[r.number]")),
-        hours = nvlink_hours(),
+        hours = hours_by_source(Kind::Nvlinks, ", m.samples, m.metrics, m.elements, m.offsets", &[]),
         links = links_of_hour(
             ",\n            packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values"
         ),
@@ -187,16 +187,53 @@ fn of_nvlinks(line: &dyn Fn(&Metric) -> String) -> String {
     Kind::Nvlinks.catalogue().metrics().iter().map(|metric| line(metric)).collect()
 }
 
-/// Packed hours of a GPU by one source, with what all its links have in common. Grouped by the key of the table, so that times are
-/// unpacked once, and a condition on the GPU reaches the table.
-fn nvlink_hours() -> String {
+/// Of GPUs' PCIe.
+pub(crate) fn gpu_pcie_readings() -> String {
+    let metrics = Kind::GpuPcie.catalogue().metrics();
+    let columns =
+        |line: &dyn Fn(&Metric) -> String| -> String { metrics.iter().map(|metric| line(metric)).collect() };
+    format!(
+        r#"CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, epoch timestamptz, source text{declared})
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT
+        c.time, c.gpu_id, c.epoch, c.source{of_rows}
+    FROM gpu_pcie_counters c
+    WHERE c.time >= since AND c.time <= until
+    UNION ALL
+    SELECT
+        packed_time(h.times[r.number]), h.gpu_id, packed_time(h.epochs[r.number]), h.source{packed}
+    FROM {hours}
+    CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
+    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+$$;
+COMMENT ON FUNCTION gpu_pcie_readings IS
+    'Readings of GPUs'' PCIe from since to until, as gpu_pcie_counters has them: rows, and hours that are packed only. Condition '
+    'gpu_id, so that no others are unpacked.';
+"#,
+        declared = columns(&|metric| format!(",\n    {} bigint", metric.name)),
+        of_rows = columns(&|metric| format!(",\n        c.{}", metric.name)),
+        packed = columns(&|metric| format!(",\n        h.{}[r.number]", metric.name)),
+        hours = hours_by_source(Kind::GpuPcie, "", metrics),
+    )
+}
+
+/// Packed hours of a GPU by one source: these columns, the times and epochs, and these series. Grouped by the key of the table, so that
+/// each is unpacked once, and a condition on the GPU reaches the table.
+fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
     let part =
         |series: i32| format!("packed_integers(packed_part(m.samples, m.metrics, m.offsets, {series}))");
+    let series: String = metrics
+        .iter()
+        .map(|metric| format!(",\n               {} AS {}", part(metric.id.cast_signed()), metric.name))
+        .collect();
     format!(
         "(
-        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
+        SELECT m.gpu_id, m.source{columns},
                {} AS times,
-               {} AS epochs
+               {} AS epochs{series}
         FROM {} m, packed_state s
         WHERE s.readings = '{}' AND m.metric = {HOUR} AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
@@ -204,8 +241,8 @@ fn nvlink_hours() -> String {
     ) h",
         part(TIMES),
         part(EPOCHS),
-        Kind::Nvlinks.blocks(),
-        Kind::Nvlinks.readings(),
+        kind.blocks(),
+        kind.readings(),
     )
 }
 

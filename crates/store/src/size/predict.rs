@@ -127,8 +127,11 @@ pub fn predict_size(site: &Site, retention: &Retention) -> SizePrediction {
     SizePrediction { site: *site, tables: FORMS.iter().map(size).collect() }
 }
 
-/// How long a table has its rows: readings of ports may be packed and leave theirs before they expire.
+/// How long a table has its rows: readings of ports and minutes of link shares leave theirs once they are packed.
 fn rows_kept(table: &str, retention: &Retention) -> Duration {
+    if table == "link_share_minutes" {
+        return retention.of(table).min(retention.shares_change());
+    }
     let kind = Kind::ALL.into_iter().find(|kind| kind.readings() == table);
     kind.and_then(|kind| retention.rows(kind)).unwrap_or_else(|| retention.of(table))
 }

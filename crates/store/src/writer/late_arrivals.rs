@@ -35,6 +35,7 @@ pub(super) async fn note(
         !(batch.ib_ports.is_empty()
             && batch.host_ports.is_empty()
             && batch.gpu_links.is_empty()
+            && batch.gpu_pcie.is_empty()
             && batch.mpi_traffic.is_empty())
             || late_exports::has_any(batch)
     };
@@ -139,6 +140,9 @@ fn collect(batch: &Batch, keys: &Keys, late_until: i64, late: &mut Vec<Note>) ->
     }
     for sample in batch.gpu_links.iter().filter(|sample| sample.time < late_until) {
         note(Kind::Nvlinks, keys.gpu(&sample.gpu_uuid)?, sample.time);
+    }
+    for sample in batch.gpu_pcie.iter().filter(|sample| sample.time < late_until) {
+        note(Kind::GpuPcie, keys.gpu(&sample.gpu_uuid)?, sample.time);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Shares of links on a small fabric: two leaves under a spine, two jobs, a host that reports nothing and sends to another
 //! one, all over one uplink. What each sends is known, so the shares are.
 
+mod hours;
 mod minutes;
 mod places;
 mod routing;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod batches;
+mod block_sizes;
 mod cluster;
 mod columns;
 mod columnstore;

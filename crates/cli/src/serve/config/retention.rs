@@ -65,7 +65,7 @@ pub struct RetentionConfig {
     pub minutes_seconds: u64,
     /// For detail on demand.
     pub detail_seconds: u64,
-    /// For how long readings of ports and NVLinks are rows before they are packed only; 0 for as long as they are kept.
+    /// For how long readings of ports, NVLinks and PCIe are rows before they are packed only; 0 for as long as they are kept.
     pub rows_seconds: u64,
     /// By hypertable, in seconds.
     pub table_seconds: BTreeMap<String, u64>,

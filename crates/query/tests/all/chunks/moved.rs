@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
+use throughline_query::rates::{self, Counted};
 use throughline_query::time::Grid;
 use throughline_query::{multicast, nodes, nvlink_metrics};
 use throughline_store::move_hours;
@@ -30,6 +31,8 @@ async fn in_sql(client: &Client) -> Vec<String> {
         ("r", format!("nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
         ("r", format!("nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
         ("r", "nvlink_metrics r".to_owned(), "id"),
+        ("r", format!("gpu_pcie_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
+        ("r", format!("gpu_pcie_rates{}", between(BEGIN + 200)), "gpu_id, time"),
     ] {
         let query =
             format!("SELECT coalesce(string_agg({what}::text, E'\\n' ORDER BY {order}), '') FROM {from}");
@@ -47,6 +50,16 @@ async fn in_sql(client: &Client) -> Vec<String> {
             steps.map(move |(step, value)| format!("{name} {link:?} {step:05} {value:?}"))
         });
         all.push(lines.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n"));
+    }
+    // Steps that are no whole minutes: readings answer, by row or unpacked.
+    let grid = Grid { from: (BEGIN + 5_400) * 1000, step: 20_000, steps: 100 };
+    for (counted, ids) in
+        [(Counted::GpuPcie, vec![1, 2]), (Counted::Nvlinks, vec![1, 2]), (Counted::Port, vec![1])]
+    {
+        let rates = rates::rates(client, counted, &ids, &grid).await.unwrap();
+        let known = |rates: &rates::Rates| rates.out.iter().chain(&rates.received).flatten().count();
+        assert!(rates.values().map(known).sum::<usize>() > 50, "{counted:?}: {rates:?}");
+        all.push(format!("{:?}", rates.into_iter().collect::<BTreeMap<_, _>>()));
     }
     let ports: Vec<i32> = (1..=30).collect();
     let (begin, at) = ((BEGIN + 4000) * 1000, (BEGIN + 4300) * 1000);
@@ -119,7 +132,7 @@ async fn hours_without_rows_have_the_answers_of_rows() {
     minutes_made(&database).await;
     assert_eq!(hours_moved(&database).await, 0, "nothing is packed yet");
     blocks_made(&database).await.unwrap();
-    assert_eq!(hours_moved(&database).await, 12, "three hours and what is after, of three kinds");
+    assert_eq!(hours_moved(&database).await, 16, "three hours and what is after, of four kinds");
     assert_eq!(rows_of_all(&client).await, 0);
     assert_same(&answers(&database).await, &expected.0);
     for (is, was) in in_sql(&client).await.iter().zip(&expected.1) {
@@ -168,7 +181,7 @@ async fn what_comes_late_is_read_at_once_and_packed_with_the_rest() {
     let client = database.connect().await.unwrap();
     let expected = (answers(&database).await, in_sql(&client).await);
     with_late_rows(&database).await;
-    assert_eq!(hours_moved(&database).await, 12);
+    assert_eq!(hours_moved(&database).await, 16);
     client.batch_execute(ARRIVE).await.unwrap();
     assert!(count(&client, "ib_port_counters").await > 100 && count(&client, "nvlink_counters").await > 0);
     assert_same(&answers(&database).await, &expected.0);

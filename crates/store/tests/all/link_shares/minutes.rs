@@ -1,12 +1,13 @@
 //! Shares of links by the minute: the same as summed here from the windows of each minute, those made again included.
 
 use super::*;
+use tokio_postgres::types::ToSql;
 
 /// Microseconds since 1970, port, and who it is as text.
-type Key = (i64, i32, String);
+pub(super) type Key = (i64, i32, String);
 
 /// Bytes, at least, at most, place of the kind, whether it is a bound, what was counted, the largest window, windows.
-type Minute = (i64, i64, i64, usize, bool, Option<i64>, Option<i64>, i32);
+pub(super) type Minute = (i64, i64, i64, usize, bool, Option<i64>, Option<i64>, i32);
 
 const KINDS: [&str; 4] = ["measured", "modelled", "logical", "unreported"];
 const MINUTE: i64 = 60_000_000;
@@ -82,11 +83,20 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
 }
 
 async fn made(client: &Client) -> BTreeMap<Key, Minute> {
+    rows_of(client, "link_share_minutes", &[]).await
+}
+
+/// What a table or function has of minutes.
+pub(super) async fn rows_of(
+    client: &Client,
+    source: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> BTreeMap<Key, Minute> {
     let sql = format!(
         "SELECT (extract(epoch FROM time) * 1000000)::bigint, port_id, {WHO}, bytes, low_bytes, high_bytes, kind, is_bound,
-                counted_bytes, peak_counted_bytes, windows::integer FROM link_share_minutes"
+                counted_bytes, peak_counted_bytes, windows::integer FROM {source}"
     );
-    let rows = client.query(&sql, &[]).await.unwrap();
+    let rows = client.query(&sql, parameters).await.unwrap();
     let of = |row: &tokio_postgres::Row| {
         let minute = (
             row.get(3),

@@ -1,0 +1,143 @@
+//! Shares of links by the minute, an hour of a port in one row: made of `link_share_minutes` once no window of them is made again.
+//!
+//! `link_share_state.hours_until` says where readers change from one table to the other. Rows of `link_share_hours` after it are of a
+//! chunk of minutes of which not all ports are through; rows of `link_share_minutes` before it wait for their chunk to be dropped.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Row};
+
+use super::{Micros, micros, moment};
+use crate::{Error, Retention};
+
+const WHAT: &str = "putting shares of links by the minute into hours";
+
+/// Ports of one transaction: an hour of a port has some hundred rows, those of the first chunks after an upgrade a day.
+const PORTS: i64 = 250;
+
+/// How long the lock of a chunk that is to be dropped is waited for. Less than PostgreSQL's `deadlock_timeout`.
+const LOCK_LIMIT: &str = "300ms";
+
+/// PostgreSQL takes groups of what a window function returns for a hundredth of what they are, and would join each with each.
+const HASHED: &str = "SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = off";
+
+/// A chunk of minutes that is to be put into hours.
+struct Chunk {
+    begin: Micros,
+    end: Micros,
+}
+
+/// Puts the minutes that stay as they are into hours, for about `patience` but some ports at least. Returns whether there is more.
+pub(super) async fn make(
+    client: &mut Client,
+    retention: &Retention,
+    patience: Duration,
+) -> Result<bool, Error> {
+    let begun = Instant::now();
+    while let Some(chunk) = next(client, retention).await? {
+        loop {
+            let ports = some_ports(client, &chunk).await?;
+            let (Some(first), Some(last)) = (ports.first(), ports.last()) else { break };
+            write(client, &chunk, *first, *last).await?;
+            if begun.elapsed() >= patience {
+                return Ok(true);
+            }
+        }
+        let advance = "UPDATE link_share_state SET hours_until = TIMESTAMPTZ 'epoch' + $1::bigint * INTERVAL '1 microsecond'";
+        client.execute(advance, &[&chunk.end]).await.map_err(Error::sql(WHAT))?;
+    }
+    drop_minutes(client).await?;
+    Ok(false)
+}
+
+/// The oldest chunk of minutes that is not in hours yet and of which no window is made again.
+async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, Error> {
+    let sql = format!(
+        "SELECT greatest(c.range_start, s.hours_until), c.range_end FROM timescaledb_information.chunks c, link_share_state s
+         WHERE c.hypertable_schema = 'public' AND c.hypertable_name = 'link_share_minutes'
+           AND c.range_end > coalesce(s.hours_until, '-infinity')
+           AND c.range_end <= least(s.minutes_until, now() - INTERVAL '{} microseconds')
+         ORDER BY c.range_start LIMIT 1",
+        retention.shares_change().as_micros()
+    );
+    let row = client.query_opt(&sql, &[]).await.map_err(Error::sql(WHAT))?;
+    let time = |row: &Row, column: usize| micros(row.get::<_, SystemTime>(column));
+    Ok(row.map(|row| Chunk { begin: time(&row, 0), end: time(&row, 1) }))
+}
+
+/// The next ports that have minutes in a chunk: those after the last one that is through.
+async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i32>, Error> {
+    let sql = format!(
+        "SELECT id FROM ib_port_key k
+         WHERE id > coalesce((SELECT max(port_id) FROM link_share_hours WHERE time >= {begin} AND time < {end}), 0)
+           AND EXISTS (SELECT FROM link_share_minutes m WHERE m.port_id = k.id AND m.time >= {begin} AND m.time < {end})
+         ORDER BY id LIMIT {PORTS}",
+        begin = moment(chunk.begin),
+        end = moment(chunk.end),
+    );
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql(WHAT))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Writes the hours of some ports of a chunk.
+async fn write(client: &mut Client, chunk: &Chunk, first: i32, last: i32) -> Result<(), Error> {
+    let sql = format!(
+        "INSERT INTO link_share_hours (time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, windows,
+                                       are_counted, peak_counted_bytes, bytes, low_bytes, high_bytes)
+         WITH parts AS MATERIALIZED (
+             SELECT m.*, date_bin('1 hour', time, 'epoch') AS hour,
+                    dense_rank() OVER (PARTITION BY port_id, date_bin('1 hour', time, 'epoch')
+                                       ORDER BY contributor, job_id, operation, name, kind, is_bound) AS who
+             FROM link_share_minutes m
+             WHERE port_id BETWEEN {first} AND {last} AND time >= {begin} AND time < {end}
+         ), contributors AS (
+             SELECT hour, port_id, array_agg(contributor ORDER BY who) AS contributors, array_agg(job_id ORDER BY who) AS job_ids,
+                    array_agg(operation ORDER BY who) AS operations, array_agg(name ORDER BY who) AS names,
+                    array_agg(kind ORDER BY who) AS kinds, array_agg(is_bound ORDER BY who) AS are_bounds, count(*) AS count
+             FROM (SELECT DISTINCT ON (port_id, hour, who) * FROM parts ORDER BY port_id, hour, who) p GROUP BY hour, port_id
+         ), times AS (
+             SELECT hour, port_id, time, max(windows) AS windows, bool_and(counted_bytes IS NOT NULL) AS is_counted,
+                    max(peak_counted_bytes) AS peak
+             FROM parts GROUP BY hour, port_id, time
+         ), minutes AS (
+             SELECT hour, port_id, array_agg((extract(epoch FROM time - hour) / 60)::smallint ORDER BY time) AS minutes,
+                    array_agg(windows ORDER BY time) AS windows, array_agg(is_counted ORDER BY time) AS are_counted,
+                    array_agg(peak::real ORDER BY time) AS peak
+             FROM times GROUP BY hour, port_id
+         ), cells AS (
+             SELECT hour, port_id, array_agg(p.bytes::real ORDER BY time, who) AS bytes,
+                    array_agg(p.low_bytes::real ORDER BY time, who) AS low, array_agg(p.high_bytes::real ORDER BY time, who) AS high
+             FROM times JOIN contributors c USING (hour, port_id) CROSS JOIN LATERAL generate_series(1, c.count) AS who
+             LEFT JOIN parts p USING (hour, port_id, time, who)
+             GROUP BY hour, port_id
+         )
+         SELECT hour, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, windows, are_counted, peak,
+                bytes, low, high
+         FROM cells JOIN contributors USING (hour, port_id) JOIN minutes USING (hour, port_id)",
+        begin = moment(chunk.begin),
+        end = moment(chunk.end),
+    );
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    transaction.batch_execute(HASHED).await.map_err(Error::sql(WHAT))?;
+    transaction.execute(&sql, &[]).await.map_err(Error::sql(WHAT))?;
+    transaction.commit().await.map_err(Error::sql(WHAT))
+}
+
+/// Drops chunks of minutes that are in hours. One that somebody reads goes with a later call.
+async fn drop_minutes(client: &mut Client) -> Result<(), Error> {
+    let sql = "SELECT s.hours_until FROM link_share_state s WHERE EXISTS (
+                   SELECT FROM timescaledb_information.chunks c WHERE c.hypertable_schema = 'public'
+                   AND c.hypertable_name = 'link_share_minutes' AND c.range_end <= s.hours_until)";
+    let Some(row) = client.query_opt(sql, &[]).await.map_err(Error::sql(WHAT))? else { return Ok(()) };
+    let until: SystemTime = row.get(0);
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    let limit = format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'");
+    transaction.batch_execute(&limit).await.map_err(Error::sql(WHAT))?;
+    let drop = "SELECT drop_chunks('link_share_minutes', older_than => $1::timestamptz)";
+    match transaction.query(drop, &[&until]).await {
+        Ok(_) => transaction.commit().await.map_err(Error::sql(WHAT)),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(()),
+        Err(error) => Err(Error::sql(WHAT)(error)),
+    }
+}
