@@ -2,8 +2,8 @@
 # Bytes that a row of each table takes on disk, with its indexes and TOAST: rows as a site sends them (in the order of time,
 # each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. Where that
 # is the full edition (programs in THROUGHLINE_PG_BIN), a second figure is of the same rows as columns, and a third how many rows a second
-# became columns. The figures stand in crates/store/src/forms.rs. ROWS of each table (300000). Needs target/release/throughline, or the
-# program in THROUGHLINE.
+# became columns. The figures stand in crates/store/src/forms.rs and columnstore.rs. ROWS of each table (300000), TABLES: only those, for
+# instance "coverage mpi_ops". Needs target/release/throughline, or the program in THROUGHLINE.
 set -eu
 cd "$(dirname "$0")/.."
 throughline=${THROUGHLINE:-target/release/throughline}
@@ -11,9 +11,14 @@ rows=${ROWS:-300000}
 [ -x "$throughline" ] || cargo build --release --quiet -p throughline-cli --bin throughline
 . benches/database.sh
 
+is_wanted() {
+    case " ${TABLES:-$1} " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
 # fill TABLE THINGS COLUMNS VALUES: ROWS rows, of each of THINGS things i one a step t of the last whole hour but one. In
 # VALUES, c(n) is a busy counter of some 44 bits and e an epoch.
 fill() {
+    is_wanted "$1" || return 0
     $psql -q -v ON_ERROR_STOP=1 <<SQL
 INSERT INTO $1 ($3)
 SELECT $4
@@ -25,11 +30,15 @@ SQL
 # How each table is held as columns, from where the server has it; empty on the Apache edition.
 columnstores=''
 case $($psql -qtA -c "SHOW timescaledb.license") in
-timescale) columnstores=$(sed -n 's/^ *columns("\([a-z_]*\)", "\([a-z_]*\)", "\([a-z_, ]*\)"),$/\1|\2|\3/p' crates/store/src/columnstore.rs) ;;
+timescale)
+    columnstores=$(tr '\n' ' ' <crates/store/src/columnstore.rs | grep -o 'columns( *"[^"]*", *"[^"]*", *"[^"]*"' |
+        sed 's/^columns( *"\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)"$/\1|\2|\3/')
+    ;;
 esac
 
 # size TABLE [OF]: bytes of a row of the table, and as columns.
 size() {
+    is_wanted "$1" || return 0
     of=$(echo "$columnstores" | sed -n "s/^$1|//p")
     bytes="SELECT round(sum(s.total_bytes) / (SELECT count(*) FROM $1), 1) FROM chunks_detailed_size('$1') s"
     line="$1${2:+ of $2} $($psql -qtA -c "SET client_min_messages = error" -c "VACUUM ANALYZE $1" -c "$bytes")"
@@ -44,9 +53,12 @@ size() {
     echo "$line"
 }
 $psql -q -v ON_ERROR_STOP=1 <<'SQL'
+-- From 0 to below a power of two, as nothing else: what is regular would become columns of no size.
+CREATE FUNCTION noise(step bigint, i bigint, n integer, below integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT (hashint8(step * 7919 + i * 104729 * 4096 + n) & (below - 1))::bigint $$;
 -- A counter that grows by some MB a step, differently for each thing and column.
 CREATE FUNCTION c(step bigint, i bigint, n integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT 1000000000000 + step * (1000000 + i * 7919 % 500000 * n) + (i * 104729 + n * 7 + step * 613) % 100000 $$;
+$$ SELECT 1000000000000 + step * (1000000 + i * 7919 % 500000 * n) + noise(step, i, n, 131072) $$;
 CREATE FUNCTION links(step bigint, i bigint, n integer, count integer) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
 $$ SELECT array_agg(c(step, i, n + link)) FROM generate_series(1, count) link $$;
 -- Numbers as packed_cells.rs packs them: the width of the largest, a column.
@@ -67,10 +79,10 @@ FROM (
         WHEN 5 THEN longest WHEN 6 THEN ARRAY[inside[3] / 3, inside[10] / 3] WHEN 7 THEN ARRAY[bytes[3], bytes[10]] ELSE least END AS v
     FROM generate_series(1, 8) n, (
         SELECT array_agg(calls ORDER BY place) AS calls, array_agg(calls * size ORDER BY place) AS bytes,
-            array_agg(calls * microseconds * (800 + i * 7919 % 400) + i * 104729 % 1000 ORDER BY place) AS inside,
+            array_agg(calls * microseconds * (800 + i * 7919 % 400) + noise(seconds, i, place::integer, 1048576) ORDER BY place) AS inside,
             array_agg(microseconds * 9000 + i % 1000 ORDER BY place) AS longest,
-            array_agg(calls * microseconds * (500 + i * 613 % 200) ORDER BY place) AS least
-        FROM (SELECT place, ranks * seconds * rate + i * 31 % rate AS calls, size, microseconds FROM unnest(
+            array_agg(calls * microseconds * (500 + i * 613 % 200) + noise(seconds, i, 20 + place::integer, 1048576) ORDER BY place) AS least
+        FROM (SELECT place, ranks * seconds * rate + noise(seconds, i, 40 + place::integer, 64) * rate / 64 AS calls, size, microseconds FROM unnest(
             ARRAY[400, 900, 900, 220, 40, 12, 4, 25, 6, 300]::bigint[], ARRAY[8, 65536, 65536, 0, 8192, 1024, 0, 32768, 64, 1024]::bigint[],
             ARRAY[22, 3, 2, 180, 95, 40, 300, 900, 35, 2]::bigint[]) WITH ORDINALITY u (rate, size, microseconds, place)) of_cell) sums) columns
 $$;
@@ -78,8 +90,8 @@ $$;
 CREATE FUNCTION rounds(step bigint, i bigint) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
 SELECT packed(10, (i % 100 * 32)::integer, VARIADIC array_agg(width_of(v)::bit(7)::bit varying ORDER BY n) || array_agg(column_of(v) ORDER BY n))
 FROM (
-    SELECT n, array_agg(CASE n WHEN 1 THEN 32 WHEN 2 THEN (step + cell * 7) % 32 WHEN 3 THEN cell * 40000000 + (step * 613 + i) % 1000000
-        WHEN 4 THEN (step + cell * 13) % 32 ELSE cell * 60000000 + (step * 617 + i) % 1000000 END ORDER BY cell) AS v
+    SELECT n, array_agg(CASE n WHEN 1 THEN 32 WHEN 2 THEN noise(step, i, cell, 32) WHEN 3 THEN cell * 40000000 + noise(step, i, 20 + cell, 1048576)
+        WHEN 4 THEN noise(step, i, 40 + cell, 32) ELSE cell * 60000000 + noise(step, i, 60 + cell, 1048576) END ORDER BY cell) AS v
     FROM generate_series(1, 5) n, generate_series(1, 10) cell GROUP BY n) columns
 $$;
 -- Forty calls of some milliseconds, of a node's 32 ranks.
@@ -91,8 +103,8 @@ FROM (
     FROM (
         SELECT n, call, v, min(v) OVER (PARTITION BY n) AS least
         FROM generate_series(1, 40) call, generate_series(1, 6) n, LATERAL (SELECT CASE n WHEN 1 THEN step * 4000 + call * 64
-            WHEN 2 THEN 32 WHEN 3 THEN 32 * (20000000 + (step * 613 + call * 7919 + i * 104729) % 9000000)
-            WHEN 4 THEN 9000000 + (step * 617 + call * 6151 + i) % 3000000 WHEN 5 THEN (step + call * 13) % 32 ELSE 6 END AS v) one) all_calls
+            WHEN 2 THEN 32 WHEN 3 THEN 32 * (20000000 + noise(step, i, call, 8388608))
+            WHEN 4 THEN 9000000 + noise(step, i, 100 + call, 2097152) WHEN 5 THEN noise(step, i, 200 + call, 32) ELSE 6 END AS v) one) all_calls
     GROUP BY n) columns
 $$;
 SQL
@@ -187,12 +199,13 @@ for count in 9 75; do
          FROM generate_series(1, $count) n),
         (SELECT array_agg((ARRAY['delivered_entries', 'dropped_records', 'rejected_records', 'mpi_elapsed_seconds', 'records',
          'source_up'])[1 + n % 6] ORDER BY n) FROM generate_series(1, $count) n),
-        (SELECT array_agg(step * 17.5 + n) FROM generate_series(1, $count) n)"
+        (SELECT array_agg(CASE WHEN n > 9 AND n % 2 = 0 THEN n * 1000 ELSE step * 17.5 + noise(step, i, n, 1024) END ORDER BY n)
+         FROM generate_series(1, $count) n)"
     rows=$all
     size self_stat_rows "$count values"
 done
 fill coverage 500 "time, instance, source, expected, read, failed, elapsed_seconds, rounds, first_time" "t, 'node' || i, 'sysfs', 1, 1, 0,
-    0.001, 30, t - INTERVAL '29 seconds'"
+    0.001 + noise(step, i, 1, 1024) / 1e6, 30, t - INTERVAL '29 seconds'"
 fill ib_port_minutes 500 "time, port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
     transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
     transmit_wait_bytes_per_second, errors, rate_bytes_per_second, last_time, transmit_data_bytes, receive_data_bytes" "t, i, e, 60,

@@ -12,8 +12,9 @@ use std::time::SystemTime;
 use throughline_daemon::{ExitStatus, Failure, paths};
 use throughline_prefix::{Prefix, Set};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Retention, Started, migrate,
-    observed_site, observed_tables, predict_size, review_settings, schema_version,
+    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Retention, RetentionWay,
+    Started, migrate, observed_retention_way, observed_site, observed_tables, predict_size, review_settings,
+    schema_version,
 };
 
 use crate::Site;
@@ -181,13 +182,17 @@ impl Place {
     }
 
     async fn size(&self, arguments: &size::SizeArguments) -> anyhow::Result<ExitCode> {
-        let known = if arguments.is_open() {
+        let mut known = None;
+        let mut way = arguments.edition.map(size::Edition::way);
+        if arguments.is_open() {
             let client = self.database()?.connect_reader().await.map_err(Failure::from)?;
-            Some(observed_site(&client).await.map_err(Failure::from)?)
-        } else {
-            None
-        };
-        let prediction = predict_size(&arguments.site(known)?, &self.retention);
+            known = Some(observed_site(&client).await.map_err(Failure::from)?);
+            if way.is_none() {
+                way = Some(observed_retention_way(&client).await.map_err(Failure::from)?);
+            }
+        }
+        let site = arguments.site(known)?;
+        let prediction = predict_size(&site, &self.retention, way.unwrap_or(RetentionWay::DropChunks));
         let mut out = std::io::stdout();
         if arguments.json {
             writeln!(out, "{}", size::json(&prediction))?;
@@ -249,7 +254,8 @@ impl Place {
     async fn compare(&self, database: &Database, report: &mut serde_json::Value) -> anyhow::Result<String> {
         let client = database.connect_reader().await.map_err(Failure::from)?;
         let site = observed_site(&client).await.map_err(Failure::from)?;
-        let prediction = predict_size(&site, &self.retention);
+        let way = observed_retention_way(&client).await.map_err(Failure::from)?;
+        let prediction = predict_size(&site, &self.retention, way);
         let observed = observed_tables(&client).await.map_err(Failure::from)?;
         let compared = size::compare(&prediction, &observed, SystemTime::now());
         let remarks = review_settings(&client).await.map_err(Failure::from)?;

@@ -114,7 +114,7 @@ impl Site {
         (self.gpus() / GPUS_PER_NODE).ceil().min(self.nodes())
     }
 
-    fn links(&self) -> f64 {
+    pub(crate) fn links(&self) -> f64 {
         self.links_per_gpu as f64
     }
 
@@ -167,7 +167,7 @@ const RANK_SECONDS: f64 = 300.0;
 const GPUS_PER_NODE: f64 = 4.0;
 
 /// Peers of a rank to which it sends in each second: a stencil in two dimensions.
-const PEERS_PER_RANK: f64 = 4.0;
+pub(crate) const PEERS_PER_RANK: f64 = 4.0;
 
 /// `[mpi] traffic_cells_per_second` of agent.toml.
 const TRAFFIC_CELLS_PER_NODE: f64 = 200.0;
@@ -203,23 +203,28 @@ const NVLINK_HOURS: (f64, f64) = (147_500.0, 420_000.0);
 const BLOCK_SECONDS: f64 = 3600.0;
 
 /// Bytes of a row of arrays, of which those of a GPU with 6 and with 18 links were measured.
-const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
+pub(crate) const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
     with_6 + (with_18 - with_6) / 12.0 * (links - 6.0)
 }
 
 /// Bytes of a row of peers, of which those of 4 and of 128 were measured.
-const fn by_peers(with_4: f64, with_128: f64, peers: f64) -> f64 {
+pub(crate) const fn by_peers(with_4: f64, with_128: f64, peers: f64) -> f64 {
     with_4 + (with_128 - with_4) / 124.0 * (peers - 4.0)
 }
 
 /// Bytes of a row of self-metrics, of which those of 9 and of 75 values were measured.
-const fn by_values(with_9: f64, with_75: f64, values: f64) -> f64 {
+pub(crate) const fn by_values(with_9: f64, with_75: f64, values: f64) -> f64 {
     with_9 + (with_75 - with_9) / 66.0 * (values - 9.0)
 }
 
 /// Peers in a row of traffic of a node's ranks.
-fn traffic_cells(site: &Site) -> f64 {
+pub(crate) fn traffic_cells(site: &Site) -> f64 {
     site.ranks_of_node() * PEERS_PER_RANK
+}
+
+/// Values in a row of an agent about itself.
+pub(crate) fn own_values(site: &Site) -> f64 {
+    OWN_VALUES + if site.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }
 }
 
 const fn readings(table: &'static str, rows: fn(&Site) -> f64, row_bytes: fn(&Site) -> f64) -> TableForm {
@@ -324,16 +329,12 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
             .chunks_of(24)
             .assuming("rows of earlier versions only")
     },
-    readings(
-        "self_stat_rows",
-        |s| s.nodes() / OWN_SECONDS,
-        |s| by_values(522.0, 2088.0, OWN_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
-    )
-    .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations")
-    .thinned_to(
-        |s| s.nodes() / 240.0,
-        |s| by_values(522.0, 2088.0, ALL_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
-    ),
+    readings("self_stat_rows", |s| s.nodes() / OWN_SECONDS, |s| by_values(522.0, 2088.0, own_values(s)))
+        .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations")
+        .thinned_to(
+            |s| s.nodes() / 240.0,
+            |s| by_values(522.0, 2088.0, ALL_VALUES + if s.mpi_nodes() > 0.0 { MPI_TOTALS } else { 0.0 }),
+        ),
     readings("ib_port_minutes", |s| s.ports() / 60.0, |_| 195.0).minutes(),
     readings("host_port_minutes", |s| s.host_ports() / 60.0, |_| 186.0).minutes(),
     readings("nvlink_minutes", |s| s.gpus() / 60.0, |s| by_links(718.0, 1453.0, s.links())).minutes(),

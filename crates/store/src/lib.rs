@@ -82,8 +82,8 @@ pub use sampled_calls::{SampledCall, SampledCalls};
 pub use schema::schema_text;
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
-    ObservedTable, SizePrediction, TableSize, ThinnedSize, WAL_BYTES_MAX, observed_site, observed_tables,
-    predict_size,
+    ObservedTable, OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way, observed_site,
+    observed_tables, predict_size,
 };
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use thinning::{ChunksThinned, thin_chunks};

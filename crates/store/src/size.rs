@@ -3,5 +3,5 @@
 mod observed;
 mod predict;
 
-pub use observed::{ObservedTable, observed_site, observed_tables};
-pub use predict::{SizePrediction, TableSize, ThinnedSize, WAL_BYTES_MAX, predict_size};
+pub use observed::{ObservedTable, observed_retention_way, observed_site, observed_tables};
+pub use predict::{OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};

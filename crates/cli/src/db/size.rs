@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use throughline_client::text;
 use throughline_daemon::Failure;
-use throughline_store::{ObservedTable, Site, SizePrediction, TableSize, WAL_BYTES_MAX};
+use throughline_store::{ObservedTable, RetentionWay, Site, SizePrediction, TableSize, WAL_BYTES_MAX};
 
 /// The site; without any of these the one that the database has.
 #[derive(clap::Args, Clone, Debug)]
@@ -35,9 +35,36 @@ pub struct SizeArguments {
     /// Seconds between two readings of a node's links: interval_seconds of agent.toml
     #[arg(long, value_name = "SECONDS", default_value_t = Site::default().node_seconds)]
     node_seconds: f64,
+    /// Edition of TimescaleDB: old rows are columns on the full one [default: the database's for its own site, else apache]
+    #[arg(long, value_enum)]
+    pub edition: Option<Edition>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// An edition of TimescaleDB, which does retention in its own way.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edition {
+    Apache,
+    Full,
+}
+
+impl Edition {
+    pub fn way(self) -> RetentionWay {
+        match self {
+            Edition::Apache => RetentionWay::DropChunks,
+            Edition::Full => RetentionWay::Native,
+        }
+    }
+}
+
+/// Its name, for people and JSON.
+fn edition(way: RetentionWay) -> &'static str {
+    match way {
+        RetentionWay::Native => "full",
+        RetentionWay::DropChunks => "apache",
+    }
 }
 
 impl SizeArguments {
@@ -94,19 +121,22 @@ pub fn json(prediction: &SizePrediction) -> Value {
         json!({
             "table": size.table, "form": size.form.name(), "rows_per_second": size.rows_per_second,
             "bytes_per_row": size.bytes_per_row, "bytes_per_day": whole(size.bytes_per_day()),
-            "retention_seconds": size.retention.as_secs(), "bytes": whole(size.steady_bytes()),
-            "thinned": size.thinned.map(|old| json!({
+            "old": size.old.map(|old| json!({
                 "after_seconds": old.after.as_secs(), "rows_per_second": old.rows_per_second, "bytes_per_row": old.bytes_per_row,
             })),
+            "staying_bytes_per_day": whole(size.staying_bytes_per_day()),
+            "retention_seconds": size.retention.as_secs(), "bytes": whole(size.steady_bytes()),
             "assumes": (!size.assumes.is_empty()).then_some(size.assumes),
         })
     };
     json!({
         "site": site_json(&prediction.site),
+        "edition": edition(prediction.way),
         "tables": prediction.tables.iter().map(table).collect::<Vec<_>>(),
         "rows_per_second": prediction.rows_per_second(),
         "written_rows_per_second": prediction.written_rows_per_second(),
         "bytes_per_day": whole(prediction.bytes_per_day()),
+        "staying_bytes_per_day": whole(prediction.staying_bytes_per_day()),
         "bytes": whole(prediction.steady_bytes()),
         "log_bytes_max": WAL_BYTES_MAX,
     })
@@ -121,10 +151,13 @@ pub fn table(prediction: &SizePrediction) -> String {
         format!(", most of it {} ({})", table.table, text::bytes(whole(table.steady_bytes())))
     });
     let mut out = format!(
-        "{} on disk with the configured retention{most}; {} a day and {} rows a second are written\n",
+        "{} on disk with the configured retention on the {} edition{most}; {} a day and {} rows a second are written, of which {} stay \
+         for longer than a day\n",
         text::bytes(whole(prediction.steady_bytes())),
+        edition(prediction.way),
         text::bytes(whole(prediction.bytes_per_day())),
-        rate(prediction.rows_per_second())
+        rate(prediction.rows_per_second()),
+        text::bytes(whole(prediction.staying_bytes_per_day()))
     );
     let _ = write!(
         out,
@@ -141,18 +174,20 @@ pub fn table(prediction: &SizePrediction) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "{:<22}{:<7}{:>12}{:>11}{:>12}{:>10}{:>12}  assumed",
-        "table", "form", "rows/s", "bytes/row", "a day", "kept", "on disk"
+        "{:<22}{:<7}{:>12}{:>11}{:>9}{:>12}{:>12}{:>10}{:>12}  assumed",
+        "table", "form", "rows/s", "bytes/row", "of old", "a day", "that stay", "kept", "on disk"
     );
     for size in prediction.tables.iter().filter(|size| size.rows_per_second > 0.0) {
         let _ = writeln!(
             out,
-            "{:<22}{:<7}{:>12}{:>11}{:>12}{:>10}{:>12}  {}",
+            "{:<22}{:<7}{:>12}{:>11}{:>9}{:>12}{:>12}{:>10}{:>12}  {}",
             size.table,
             size.form.name(),
             rate(size.rows_per_second),
             whole(size.bytes_per_row),
+            size.old.map_or_else(|| "-".to_owned(), |old| whole(old.bytes_per_row).to_string()),
             text::bytes(whole(size.bytes_per_day())),
+            text::bytes(whole(size.staying_bytes_per_day())),
             length(size.retention),
             text::bytes(whole(size.steady_bytes())),
             assumed(size)
@@ -160,11 +195,12 @@ pub fn table(prediction: &SizePrediction) -> String {
     }
     let _ = writeln!(
         out,
-        "{:<29}{:>12}{:>11}{:>12}{:>10}{:>12}",
+        "{:<29}{:>12}{:>20}{:>12}{:>12}{:>10}{:>12}",
         "all",
         rate(prediction.rows_per_second()),
         "",
         text::bytes(whole(prediction.bytes_per_day())),
+        text::bytes(whole(prediction.staying_bytes_per_day())),
         "",
         text::bytes(whole(prediction.steady_bytes()))
     );
@@ -179,7 +215,8 @@ pub fn table(prediction: &SizePrediction) -> String {
 
 /// What is assumed of the site, and which rows are kept of old ones.
 fn assumed(size: &TableSize) -> String {
-    let Some(old) = size.thinned else { return size.assumes.to_owned() };
+    let fewer = size.old.filter(|old| old.rows_per_second < size.rows_per_second);
+    let Some(old) = fewer else { return size.assumes.to_owned() };
     let thinned = format!("after {} {} rows/s", length(old.after), rate(old.rows_per_second));
     if size.assumes.is_empty() { thinned } else { format!("{}; {thinned}", size.assumes) }
 }
@@ -333,7 +370,7 @@ mod tests {
         assert!(!arguments.is_open());
         let site = arguments.site(None).unwrap();
         assert_eq!((site.nodes, site.host_ports, site.links_per_gpu), (1428, 1428, 6));
-        let prediction = predict_size(&site, &Retention::default());
+        let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
         let document = json(&prediction);
         let ports =
             document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_counters").unwrap();
@@ -348,10 +385,18 @@ mod tests {
         let text = table(&prediction);
         let mut lines = text.lines();
         let first = lines.next().unwrap();
-        assert!(first.contains(" on disk with the configured retention, most of it "), "{first}");
+        assert!(
+            first.contains(" on disk with the configured retention on the apache edition, most of it "),
+            "{first}"
+        );
         let site = "1,428 nodes, 32 ranks each; 4,830 fabric ports, read each 1 s";
         assert!(lines.next().unwrap().starts_with(site), "{text}");
         assert!(text.contains("\nib_port_counters      row           4,830        293"), "{text}");
+        let words = [&words[..], &["--edition", "full"]].concat();
+        let full = self::arguments(&words).edition.map(Edition::way).unwrap();
+        let full = predict_size(&prediction.site, &Retention::default(), full);
+        assert!(full.steady_bytes() < prediction.steady_bytes() && json(&full)["edition"] == "full");
+        assert!(table(&full).contains(" on the full edition, "));
         assert!(!text.contains("mpi_trace"), "tables without rows are left out: {text}");
     }
 
@@ -390,7 +435,7 @@ mod tests {
     #[test]
     fn what_is_there_stands_beside_what_was_predicted() {
         let site = Site { ports: 100, port_seconds: 1.0, ..Site::default() };
-        let prediction = predict_size(&site, &Retention::default());
+        let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
         let now = SystemTime::now();
         let observed = |table: &str, bytes_per_row| ObservedTable {
             table: table.to_owned(),

@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use crate::Error;
 use crate::forms::Site;
+use crate::retention::RetentionWay;
 
 /// A hypertable with chunks.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,17 @@ pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Erro
         since: row.get(4),
     };
     Ok(rows.iter().map(table).collect())
+}
+
+/// How upkeep found the database to do retention; [`RetentionWay::DropChunks`] also where none has run yet.
+///
+/// # Errors
+/// The database is away or refuses.
+pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Error> {
+    let query =
+        "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_name = 'policy_retention')";
+    let row = client.query_one(query, &[]).await.map_err(Error::sql("reading the database's policies"))?;
+    Ok(if row.get(0) { RetentionWay::Native } else { RetentionWay::DropChunks })
 }
 
 /// The site as the database knows it now: nodes, ports with a cable, GPUs, and the ranks that run. Intervals are the defaults of

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use crate::Retention;
+use crate::columnstore::columnstore_of;
 use crate::forms::{FORMS, Form, Site, TableForm};
+use crate::retention::{Retention, RetentionWay};
 use crate::rollup_kind::Kind;
 
 /// The write-ahead log at most, as the private cluster is configured on a large disk; bytes.
 pub const WAL_BYTES_MAX: u64 = crate::cluster::WAL_MEGABYTES << 20;
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// What one table takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,16 +27,16 @@ pub struct TableSize {
     pub retention: Duration,
     /// Hours of a chunk.
     pub chunk_hours: u32,
-    /// From which age on there are fewer rows, where that is before they expire.
-    pub thinned: Option<ThinnedSize>,
+    /// What old rows take, where that is less and before they expire: they are fewer, or columns.
+    pub old: Option<OldSize>,
     /// What is assumed of the site; may be empty.
     pub assumes: &'static str,
 }
 
 /// What old rows of a table take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ThinnedSize {
-    /// How old a chunk is whose rows are thinned.
+pub struct OldSize {
+    /// How old a chunk is whose rows are old.
     pub after: Duration,
     /// Rows of a second that are kept.
     pub rows_per_second: f64,
@@ -62,18 +65,27 @@ impl TableSize {
         self.bytes_after(self.longest())
     }
 
-    /// How long the oldest row is on disk that nothing was done to: a chunk is thinned as a whole, too.
-    fn full_rate(&self) -> Duration {
+    /// How long the oldest row is on disk as it was written.
+    fn longest_as_written(&self) -> Duration {
         let chunk = Duration::from_secs(u64::from(self.chunk_hours) * 3600);
-        self.thinned.map_or(self.longest(), |thinned| (thinned.after + chunk).min(self.longest()))
+        self.old.map_or(self.longest(), |old| (old.after + chunk).min(self.longest()))
+    }
+
+    /// Bytes that a day adds for longer than a day: of rows that are kept so long, in the form of old ones.
+    pub fn staying_bytes_per_day(&self) -> f64 {
+        if self.retention <= DAY {
+            return 0.0;
+        }
+        self.old
+            .map_or(self.bytes_per_day(), |old| old.rows_per_second * old.bytes_per_row * DAY.as_secs_f64())
     }
 
     /// Bytes on disk when rows have come for so long.
     pub fn bytes_after(&self, time: Duration) -> f64 {
         let time = time.min(self.longest());
-        let full = time.min(self.full_rate());
-        let old = self.thinned.map_or(0.0, |thinned| thinned.rows_per_second * thinned.bytes_per_row);
-        self.bytes_per_second() * full.as_secs_f64() + old * (time - full).as_secs_f64()
+        let written = time.min(self.longest_as_written());
+        let old = self.old.map_or(0.0, |old| old.rows_per_second * old.bytes_per_row);
+        self.bytes_per_second() * written.as_secs_f64() + old * (time - written).as_secs_f64()
     }
 }
 
@@ -82,6 +94,8 @@ impl TableSize {
 pub struct SizePrediction {
     /// Of which site.
     pub site: Site,
+    /// On which edition: that with policies or that without.
+    pub way: RetentionWay,
     /// Each hypertable.
     pub tables: Vec<TableSize>,
 }
@@ -102,14 +116,19 @@ impl SizePrediction {
         self.tables.iter().map(TableSize::bytes_per_day).sum()
     }
 
+    /// Bytes of a day that are there for longer than a day.
+    pub fn staying_bytes_per_day(&self) -> f64 {
+        self.tables.iter().map(TableSize::staying_bytes_per_day).sum()
+    }
+
     /// Bytes of all tables once rows are removed as fast as they come; the write-ahead log comes to it.
     pub fn steady_bytes(&self) -> f64 {
         self.tables.iter().map(TableSize::steady_bytes).sum()
     }
 }
 
-/// Predicts the size of a site's database with this retention.
-pub fn predict_size(site: &Site, retention: &Retention) -> SizePrediction {
+/// Predicts the size of a site's database with this retention, on the edition that does it in this way.
+pub fn predict_size(site: &Site, retention: &Retention, way: RetentionWay) -> SizePrediction {
     let size = |form: &TableForm| TableSize {
         table: form.table,
         form: form.form,
@@ -117,14 +136,21 @@ pub fn predict_size(site: &Site, retention: &Retention) -> SizePrediction {
         bytes_per_row: (form.row_bytes)(site),
         retention: rows_kept(form.table, retention),
         chunk_hours: form.chunk_hours,
-        thinned: form.thinned.zip(retention.full_rate(form.table)).map(|(old, after)| ThinnedSize {
-            after,
-            rows_per_second: (old.rows)(site),
-            bytes_per_row: (old.row_bytes)(site),
-        }),
+        old: old_size(form, site, retention, way),
         assumes: form.assumes,
     };
-    SizePrediction { site: *site, tables: FORMS.iter().map(size).collect() }
+    SizePrediction { site: *site, way, tables: FORMS.iter().map(size).collect() }
+}
+
+/// What old rows of a table take on the edition that does retention in this way: columns, or thinned ones.
+fn old_size(form: &TableForm, site: &Site, retention: &Retention, way: RetentionWay) -> Option<OldSize> {
+    let after = retention.full_rate(form.table)?;
+    let (rows, row_bytes) = match (columnstore_of(form.table, way), way) {
+        (Some(columns), _) => (form.rows, columns.row_bytes),
+        (None, RetentionWay::DropChunks) => form.thinned.as_ref().map(|old| (old.rows, old.row_bytes))?,
+        (None, RetentionWay::Native) => return None,
+    };
+    Some(OldSize { after, rows_per_second: rows(site), bytes_per_row: row_bytes(site) })
 }
 
 /// How long a table has its rows: readings of ports and minutes of link shares leave theirs once they are packed.
@@ -140,11 +166,40 @@ fn rows_kept(table: &str, retention: &Retention) -> Duration {
 mod tests {
     use super::*;
 
+    const APACHE: RetentionWay = RetentionWay::DropChunks;
+
+    #[test]
+    fn old_rows_are_columns_on_the_full_edition() {
+        let site = Site { nodes: 100, ranks_per_node: 4, ports: 100, ..Site::default() };
+        let rows = 6.0 * 3600.0;
+        let of = |table: &str, way, retention: &Retention| {
+            let tables = predict_size(&site, retention, way).tables;
+            tables.into_iter().find(|size| size.table == table).unwrap()
+        };
+        let default = Retention::default();
+        let (plain, columns) =
+            (of("coverage", APACHE, &default), of("coverage", RetentionWay::Native, &default));
+        assert_eq!(plain.old, None);
+        let old = columns.old.unwrap();
+        assert!(old.bytes_per_row < columns.bytes_per_row / 2.0);
+        let a_second = columns.rows_per_second;
+        let disk = a_second
+            * (columns.bytes_per_row * (rows + 86_400.0) + old.bytes_per_row * (7.0 * 86_400.0 - rows));
+        assert!((columns.steady_bytes() - disk).abs() < 1.0, "{columns:?}");
+        assert!((columns.staying_bytes_per_day() - a_second * old.bytes_per_row * 86_400.0).abs() < 1.0);
+        assert!((plain.staying_bytes_per_day() - plain.bytes_per_day()).abs() < 1e-6);
+        // Rows of ports are packed and go, on both.
+        let ports = of("ib_port_counters", RetentionWay::Native, &default);
+        assert_eq!((ports.old, ports.staying_bytes_per_day().to_bits()), (None, 0.0_f64.to_bits()));
+        let all_rows = Retention::for_all(Duration::from_secs(7 * 86_400));
+        assert_eq!(of("coverage", RetentionWay::Native, &all_rows).old, None);
+    }
+
     #[test]
     fn disk_is_bytes_a_day_times_retention_and_a_chunk() {
         let site = Site { ports: 4830, port_seconds: 1.0, ..Site::default() };
         let retention = Retention::for_all(Duration::from_secs(7 * 86_400));
-        let prediction = predict_size(&site, &retention);
+        let prediction = predict_size(&site, &retention, APACHE);
         let ports = prediction.tables.iter().find(|size| size.table == "ib_port_counters").unwrap();
         assert!((ports.rows_per_second - 4830.0).abs() < 1e-9);
         assert!((ports.bytes_per_day() - 4830.0 * ports.bytes_per_row * 86_400.0).abs() < 1.0);
@@ -155,7 +210,7 @@ mod tests {
         // Rollups and blocks are upkeep's, not the collector's; each sweep has a row of its own.
         assert!((prediction.written_rows_per_second() - 4831.0).abs() < 1e-9);
         assert!(prediction.rows_per_second() > 4830.0 + 4830.0 / 60.0);
-        let packed = predict_size(&site, &retention.clone().with_rows(hour));
+        let packed = predict_size(&site, &retention.clone().with_rows(hour), APACHE);
         let rows = packed.tables.iter().find(|size| size.table == "ib_port_counters").unwrap();
         assert_eq!(rows.retention, hour);
         let blocks = packed.tables.iter().find(|size| size.table == "ib_port_blocks").unwrap();
@@ -163,18 +218,18 @@ mod tests {
         // Traffic of nodes is thinned: two hours at the full rate, and all else of a week.
         let site = Site { nodes: 10, ranks_per_node: 4, ..Site::default() };
         let traffic = |retention: &Retention| {
-            let tables = predict_size(&site, retention).tables;
+            let tables = predict_size(&site, retention, APACHE).tables;
             tables.into_iter().find(|size| size.table == "mpi_node_traffic").unwrap()
         };
         let (whole, thinned) = (traffic(&retention), traffic(&retention.clone().with_rows(hour)));
         assert_eq!(whole.bytes_after(2 * hour).to_bits(), thinned.bytes_after(2 * hour).to_bits());
-        let old = thinned.thinned.unwrap();
+        let old = thinned.old.unwrap();
         let day = thinned.bytes_after(24 * hour) - thinned.bytes_after(2 * hour);
         assert!((day - 22.0 * 3600.0 * old.rows_per_second * old.bytes_per_row).abs() < 1.0, "{day}");
         assert!(thinned.steady_bytes() < whole.steady_bytes() / 5.0);
         let mut shorter = retention.clone();
         shorter.set("ib_port_counters", Duration::from_secs(7200)).unwrap();
-        let less = predict_size(&site, &shorter).steady_bytes();
+        let less = predict_size(&site, &shorter, APACHE).steady_bytes();
         assert!(less < prediction.steady_bytes() - ports.bytes_per_day() * 6.0);
     }
 }

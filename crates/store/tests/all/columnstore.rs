@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::batches::{SECOND, START, batch_of_everything, entry};
 use throughline_sample::wire::Batch;
-use throughline_store::{COLUMNSTORES, Retention, RetentionWay, Writer, apply_retention, testing};
+use throughline_store::{
+    COLUMNSTORES, Retention, RetentionWay, Writer, apply_retention, observed_retention_way, testing,
+};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -82,6 +84,7 @@ async fn policies_follow_the_configuration() {
         assert_eq!(policies(&client).await, (0, String::new()));
         return;
     }
+    assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::Native);
     let tables = COLUMNSTORES.len();
     assert!(outcome.changed_policies > tables, "{outcome:?}");
     assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "06:00:00".to_owned()));

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::batches::{entry, port_batch};
 use throughline_store::{
-    Retention, Writer, observed_site, observed_tables, predict_size, review_settings, testing,
+    Retention, RetentionWay, Writer, observed_retention_way, observed_site, observed_tables, predict_size,
+    review_settings, testing,
 };
 use uuid::Uuid;
 
@@ -15,7 +16,9 @@ async fn tables_are_measured_and_an_empty_site_is_predicted_empty() {
     assert_eq!(observed_tables(&client).await.unwrap(), []);
     let site = observed_site(&client).await.unwrap();
     let retention = Retention::default();
-    assert_eq!(predict_size(&site, &retention).bytes_per_day().to_bits(), 0.0_f64.to_bits());
+    let way = observed_retention_way(&client).await.unwrap();
+    assert_eq!(way, RetentionWay::DropChunks, "no upkeep has run");
+    assert_eq!(predict_size(&site, &retention, way).bytes_per_day().to_bits(), 0.0_f64.to_bits());
 
     Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
     let insert = "INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
@@ -50,7 +53,8 @@ async fn the_site_is_what_the_inventory_has() {
     let site = observed_site(&client).await.unwrap();
     assert_eq!((site.nodes, site.ranks_per_node, site.host_ports), (2, 3, 2));
     assert_eq!((site.gpus, site.links_per_gpu, site.ports), (1, 6, 0));
-    let prediction = predict_size(&site, &Retention::for_all(Duration::from_secs(3600)));
+    let prediction =
+        predict_size(&site, &Retention::for_all(Duration::from_secs(3600)), RetentionWay::DropChunks);
     let links = prediction.tables.iter().find(|size| size.table == "nvlink_counters").unwrap();
     assert!((links.bytes_after(Duration::from_secs(60)) - 60.0 * links.bytes_per_row).abs() < 1e-6);
 }
