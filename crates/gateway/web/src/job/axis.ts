@@ -16,11 +16,10 @@ export function rowsOf(data: JobLanes, name: JobLanes['lanes'][number]['series']
   })
 }
 
-/** What fits beside the axis: of a GPU its number and the end of its host's name, of a link the end that sends. */
+/** What stands beside the axis: a GPU, of a link the end that sends. */
 function labelOf(lane: JobLanes['lanes'][number]): string {
-  return lane.kind === 'pcie' ? lane.name.replace(/ PCIe$/, '').slice(-LABEL_LENGTH) : (lane.name.split(' ')[0] ?? '').slice(0, LABEL_LENGTH)
+  return lane.kind === 'pcie' ? lane.name.replace(/ PCIe$/, '') : (lane.name.split(' ')[0] ?? '')
 }
-const LABEL_LENGTH = 10
 
 /** A verdict may be said after the end of the axis: it then stands at the end. */
 const within = (time: number, span: readonly [number, number]) => Math.min(Math.max(time, span[0]), span[1])

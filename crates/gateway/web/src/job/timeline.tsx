@@ -213,7 +213,7 @@ function KindOfLinks({ data, list, title, ...shared }: Shared & { data: LinkRate
 }
 
 function LinkStrip({ data, list, title, way, ...shared }: Shared & { data: LinkRates; list: LinkRates['links']; title: string; way: 'in' | 'out' }) {
-  const rows = useMemo<StripRow[]>(() => list.map((link) => ({ name: link.name, short: link.name.slice(0, 11), values: link[way] })), [data])
+  const rows = useMemo<StripRow[]>(() => list.map((link) => ({ name: link.name, short: link.name, values: link[way] })), [data])
   const palette = colours(shared.preferences.palette, shared.preferences.theme).map((c) => rgb(c).map((n) => n * 255) as [number, number, number])
   const speeds = list.map((link) => link.bytes_per_second)
   const isKnown = speeds.every((speed) => speed !== null && speed > 0 && speed === speeds[0])

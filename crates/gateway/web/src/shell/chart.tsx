@@ -18,7 +18,7 @@ export const LINES = {
   dark: ['#56b4e9', '#ff8f3f', '#2fd1a2', '#e59ac5', '#f0e442', '#9ccbff', '#c2c2c2', '#ffb48a'],
 }
 export const AXES = { light: { ink: '#4b5563', grid: '#e5e8ee' }, dark: { ink: '#aab4c2', grid: '#29303a' } }
-/** Room for the numbers of the y axis: the same in all charts, so that times stand under each other. */
+/** Room for the numbers or names of the y axis: the same in all charts, so that times stand under each other. */
 export const AXIS_PX = 72
 
 export const FORMAT: Record<Unit, (value: number | null) => string> = {
@@ -122,6 +122,34 @@ export function axes(preferences: Preferences, unit: Unit): uPlot.Axis[] {
     { ...shared, size: 28, values: (_u, splits, _axis, _space, step) => splits.map((v) => mark(v, step)) },
     { ...shared, size: AXIS_PX, values: (_u, splits) => splits.map((v) => FORMAT[unit](v)), space: 26 },
   ]
+}
+
+const NAMES_FONT = '10px system-ui, sans-serif'
+const NAMES_MOST_PX = AXIS_PX - 8
+
+/** The y axis of charts with a row for each name; `at` are places in rows. */
+export function namesAxis(preferences: Preferences, at: () => number[], nameOf: (row: number) => string): uPlot.Axis {
+  const pen = document.createElement('canvas').getContext('2d')
+  if (pen !== null) pen.font = NAMES_FONT
+  const fits = (text: string) => pen === null || pen.measureText(text).width <= NAMES_MOST_PX
+  return {
+    stroke: AXES[preferences.theme].ink,
+    size: AXIS_PX,
+    font: NAMES_FONT,
+    ticks: { show: false },
+    grid: { show: false },
+    splits: at,
+    values: (_u, list) => list.map((v) => fitted(nameOf(Math.floor(v)), fits)),
+  }
+}
+
+/** A name with its middle left out until it fits: what tells names apart stands at either end. */
+export function fitted(name: string, fits: (text: string) => boolean): string {
+  let text = name
+  for (let kept = name.length - 1; kept > 1 && !fits(text); kept -= 1) {
+    text = `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(name.length - Math.floor(kept / 2))}`
+  }
+  return text
 }
 
 /** Reports a range that was dragged over, and removes its mark. */

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { Theme } from '../colour.ts'
 import { clock, counted } from '../text.ts'
-import { AXIS_PX, axes, selected, spanOf } from './chart.tsx'
+import { axes, namesAxis, selected, spanOf } from './chart.tsx'
 import type { Preferences } from './preferences.ts'
 
 /** How much it matters. */
@@ -37,8 +37,6 @@ const ROW_PX = 18
 /** Marks are at least so wide, and found so near to the pointer. */
 const MARK_PX = 3
 const NEAR_PX = 6
-/** Characters of a name that fit beside the axis. */
-const NAME_LENGTH = 11
 
 const TONES: Record<Theme, Record<Tone, string>> = {
   light: { bad: '#cf1f1f', warn: '#c96a00', plain: '#4b5563', good: '#1d7a32' },
@@ -57,7 +55,7 @@ export function Spans(props: Props) {
     const box = place.current
     if (box === null) return undefined
     const count = rows.length
-    const [time, names] = axes(preferences, 'count')
+    const [time] = axes(preferences, 'count')
     const made = new uPlot(
       {
         width: Math.max(box.clientWidth, 120),
@@ -67,16 +65,7 @@ export function Spans(props: Props) {
         scales: { x: { range: (_u, low, high) => spanOf(latest.current.span, low, high) }, y: { range: [0, count], dir: -1 } },
         axes: [
           time as uPlot.Axis,
-          {
-            ...names,
-            size: AXIS_PX,
-            // Words, not numbers.
-            font: '10px system-ui, sans-serif',
-            ticks: { show: false },
-            grid: { show: false },
-            splits: () => Array.from({ length: count }, (_, i) => i + 0.5),
-            values: (_u, list) => list.map((v) => shortened(latest.current.rows[Math.floor(v)]?.name ?? '')),
-          } as uPlot.Axis,
+          namesAxis(preferences, () => Array.from({ length: count }, (_, i) => i + 0.5), (row) => latest.current.rows[row]?.name ?? ''),
         ],
         series: [{}, { show: true, stroke: 'transparent', points: { show: false } }],
         hooks: {
@@ -129,7 +118,6 @@ export function Spans(props: Props) {
 }
 
 const ends = (span: readonly [number, number]) => [[span[0] / 1000, span[1] / 1000], [null, null]] as unknown as uPlot.AlignedData
-const shortened = (name: string) => (name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name)
 const times = (span: Span) => (span.to > span.from ? `${clock(span.from)} to ${clock(span.to)}` : clock(span.from))
 
 /** The one nearest to the pointer in its row. */

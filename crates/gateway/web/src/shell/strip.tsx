@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import { rgb } from '../colour.ts'
 import { clock, counted } from '../text.ts'
-import { AXES, AXIS_PX, axes, selected, spanOf } from './chart.tsx'
+import { AXES, axes, namesAxis, selected, spanOf } from './chart.tsx'
 import type { Preferences } from './preferences.ts'
 
 export interface StripRow {
@@ -71,7 +71,7 @@ export function Strip(props: Props) {
     const box = place.current
     if (box === null) return undefined
     const count = rows.length
-    const [time, rank] = axes(preferences, 'count')
+    const [time] = axes(preferences, 'count')
     const made = new uPlot(
       {
         width: Math.max(box.clientWidth, 120),
@@ -81,7 +81,7 @@ export function Strip(props: Props) {
         scales: { x: { range: (_u, low, high) => spanOf(latest.current.span, low, high) }, y: { range: [0, count], dir: -1 } },
         axes: [
           time as uPlot.Axis,
-          { ...rank, size: AXIS_PX, grid: { show: false }, splits: () => splits(count), values: (_u, list) => list.map((v) => latest.current.rows[Math.floor(v)]?.short ?? '') } as uPlot.Axis,
+          namesAxis(preferences, () => splits(count), (row) => latest.current.rows[row]?.short ?? ''),
         ],
         series: [{}, { show: true, stroke: 'transparent', points: { show: false } }],
         hooks: {
