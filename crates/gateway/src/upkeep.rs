@@ -183,7 +183,7 @@ async fn rounds(
             if roll(client, options, metrics).await? {
                 return Ok(true);
             }
-            thin(client, options, state.way).await
+            thin(client, options).await
         };
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
         if state.failing {
@@ -255,11 +255,9 @@ async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> 
 }
 
 /// Makes old rows fewer; whether there is more to do.
-async fn thin(client: &mut Client, options: &Options, way: Option<RetentionWay>) -> anyhow::Result<bool> {
-    // Found out by retention, which comes first.
-    let Some(way) = way else { return Ok(false) };
+async fn thin(client: &mut Client, options: &Options) -> anyhow::Result<bool> {
     let begun = Instant::now();
-    let thinned = thin_chunks(client, &options.retention, way, THINNING_PATIENCE).await?;
+    let thinned = thin_chunks(client, &options.retention, THINNING_PATIENCE).await?;
     if thinned.chunks > 0 {
         let (chunks, before, after) = (thinned.chunks, thinned.rows_before, thinned.rows_after);
         tracing::info!(

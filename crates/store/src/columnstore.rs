@@ -1,10 +1,11 @@
 //! Chunks that are no longer written become columns on TimescaleDB's full edition: which tables, in which order, and the policies that
-//! do it. The Apache edition has no columnstore; there old chunks stay rows, of which `thinning` leaves fewer.
+//! do it. The Apache edition has no columnstore; there old chunks stay rows. `thinning` leaves fewer of them on either.
 //!
 //! Batches of up to a thousand rows hold the values of one segment (a job, port, GPU or daemon), in an order in which neighbours are
 //! alike; the smallest and largest value of each column of the order stand beside a batch, so that a query of a rank or a time reads few.
 //! Readings of ports, NVLinks and PCIe are not here: bit-packed hours (`chunks`) are smaller, and their rows go after the same time. So do
-//! minutes of link shares, which become hours (`link_shares`). Nor is detail on demand, which goes after a day, nor events, which are few.
+//! minutes of link shares, which become hours (`link_shares`), and their windows go then. Nor is detail on demand, which goes after a
+//! day, nor events, which are few.
 
 use std::time::Duration;
 
@@ -14,9 +15,13 @@ use tokio_postgres::{Client, Row};
 use crate::Error;
 use crate::forms::{PEERS_PER_RANK, Site, by_links, by_peers, by_values, own_values, traffic_cells};
 use crate::retention::{Retention, RetentionWay};
+use crate::thinning::is_thinned;
 
 /// How long the lock of a table is waited for; where somebody works on it for longer, the next call sets its columnstore.
 const LOCK_LIMIT: &str = "2s";
+
+/// Upkeep thins a chunk before it becomes columns, which are not rewritten: so long after its rows are old.
+const THINNED_FIRST: Duration = Duration::from_secs(24 * 3600);
 
 /// How a table is held as columns.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +47,7 @@ impl Columnstore {
 }
 
 /// Each table with a columnstore.
-pub static COLUMNSTORES: [Columnstore; 23] = [
+pub static COLUMNSTORES: [Columnstore; 22] = [
     columns("ib_port_lane_counters", "port_id", "time"),
     columns("gpu_pm_counters", "gpu_id", "source, time"),
     columns("mpi_ops", "job_id", "rank, operation, size_class_bytes, region, algorithm, time"),
@@ -72,11 +77,9 @@ pub static COLUMNSTORES: [Columnstore; 23] = [
     columns("host_port_minutes", "host_port_id", "epoch, time").of_bytes(|_| 37.0),
     columns("nvlink_minutes", "gpu_id", "source, epoch, time")
         .of_bytes(|s| by_links(196.0, 570.0, s.links())),
-    columns("link_shares", "port_id", "contributor, job_id, operation, time").of_bytes(|_| 23.0),
 ];
 
-/// How a table's old chunks are held as columns on a server that does retention in this way; `None` where they stay rows. Whatever else
-/// makes old chunks smaller is for tables where this is `None`: a chunk of columns is not rewritten.
+/// How a table's old chunks are held as columns on a server that does retention in this way; `None` where they stay rows.
 pub fn columnstore_of(table: &str, way: RetentionWay) -> Option<&'static Columnstore> {
     match way {
         RetentionWay::Native => COLUMNSTORES.iter().find(|columns| columns.table == table),
@@ -91,7 +94,7 @@ struct Present {
     after_seconds: Option<f64>,
 }
 
-/// Sets the columnstores of all tables and the policies that fill them with chunks older than rows are kept; without such a time the
+/// Sets the columnstores of all tables and the policies that fill them with chunks older than rows are kept at the full rate; without such a time the
 /// policies go, and chunks that are columns stay so. Returns how many policies or settings it changed. On the full edition only.
 ///
 /// # Errors
@@ -100,8 +103,10 @@ pub(crate) async fn apply(client: &Client, retention: &Retention) -> Result<usiz
     let mut changed = 0;
     for columns in &COLUMNSTORES {
         let what = format!("setting the columnstore of {}", columns.table);
+        let first = if is_thinned(columns.table) { THINNED_FIRST } else { Duration::ZERO };
         // A table whose rows go sooner never has a chunk that is old enough.
-        let after = retention.full_rate(columns.table);
+        let after = retention.full_rate(columns.table).map(|rows| rows + first);
+        let after = after.filter(|after| *after < retention.of(columns.table));
         let present = present(client, columns.table).await.map_err(Error::sql(&what))?;
         match set(client, columns, &present, after).await {
             Ok(has_changed) => changed += usize::from(has_changed),

@@ -373,7 +373,7 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     readings("detail_nvlink", NONE, |_| 1442.0).on_demand(),
     readings("detail_gpu_pcie", NONE, |_| 154.0).on_demand(),
     readings("detail_gpu_pm", NONE, |_| 0.0).on_demand(),
-    readings("detail_ib_ports", NONE, |_| 0.0).on_demand(),
+    readings("detail_ib_ports", NONE, |_| 375.0).on_demand(),
 ];
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! a whole chunk at a time. Which rows these are stands in `kept`.
 //!
 //! Everything is cumulative since an epoch, so the last value of a cell in each step is kept, and totals, ends of ranks and
-//! matrices stay exact. Readers need not know: they find rows of the same form at longer intervals. Only in the Apache edition; in the
-//! full one the columnstore makes old chunks small ([`is_thinned`]).
+//! matrices stay exact. Readers need not know: they find rows of the same form at longer intervals. On the full edition the
+//! chunks become columns a day later (`columnstore`).
 //!
 //! The chunk is emptied and filled again in one transaction, in which rows are written frozen: a statement whose snapshot is older
 //! finds them, too, where it would otherwise find the chunk empty. So each statement finds the rows before or the rows after.
@@ -19,7 +19,8 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
-use crate::{Error, Retention, RetentionWay, columnstore_of};
+use crate::link_shares::READ_UNTIL;
+use crate::{Error, Retention};
 pub(crate) use kept::KEPT;
 use kept::Kept;
 
@@ -39,9 +40,6 @@ const SCRATCH: &str = "thinned_rows";
 /// Pages of kept rows that are in memory at a time: 8 MB.
 const PAGES: i64 = 1024;
 
-/// Windows of link shares are not made for the first time later than so (`CATCH_UP` of link shares), and read an hour before them.
-const SHARES_WAIT: &str = "6 hours";
-
 /// A thinned chunk that late rows made larger by an eighth and so many bytes is thinned again.
 const GROWTH_MIN_BYTES: i64 = 65_536;
 
@@ -58,21 +56,19 @@ pub struct ChunksThinned {
     pub is_behind: bool,
 }
 
-/// Whether old rows of a table become fewer on a server that does retention in this way: where the columnstore does not make its
-/// chunks smaller.
-pub(crate) fn is_thinned(table: &str, way: RetentionWay) -> bool {
-    columnstore_of(table, way).is_none() && KEPT.iter().any(|kept| kept.table == table)
+/// Whether old rows of a table become fewer.
+pub(crate) fn is_thinned(table: &str) -> bool {
+    KEPT.iter().any(|kept| kept.table == table)
 }
 
 /// Thins chunks that are older than `retention` has rows at the full rate, the oldest first, for about as long as `patience`. Connect as
-/// the writer; one caller at a time. `way` is what [`crate::apply_retention`] found.
+/// the writer; one caller at a time.
 ///
 /// # Errors
 /// The database is away or refuses; chunks that were thinned so far stay so.
 pub async fn thin_chunks(
     client: &mut Client,
     retention: &Retention,
-    way: RetentionWay,
     patience: Duration,
 ) -> Result<ChunksThinned, Error> {
     let begun = Instant::now();
@@ -80,7 +76,7 @@ pub async fn thin_chunks(
     let forget = "DELETE FROM thinned_chunk t WHERE NOT EXISTS (SELECT FROM timescaledb_information.chunks c \
                   WHERE format('%I.%I', c.chunk_schema, c.chunk_name) = t.chunk)";
     client.execute(forget, &[]).await.map_err(Error::sql(WHAT))?;
-    for kept in KEPT.iter().filter(|kept| is_thinned(kept.table, way)) {
+    for kept in &KEPT {
         let Some(rows) = retention.full_rate(kept.table) else { continue };
         for chunk in due(client, kept, rows).await? {
             if begun.elapsed() > patience {
@@ -107,8 +103,7 @@ async fn due(client: &Client, kept: &Kept, rows: Duration) -> Result<Vec<String>
              WHERE hypertable_schema = 'public' AND hypertable_name = $1 AND NOT is_compressed) c
          CROSS JOIN link_share_state s LEFT JOIN thinned_chunk t ON t.chunk = c.name
          WHERE c.range_end <= least(now() - make_interval(secs => $2),
-                                    CASE WHEN $1 = 'mpi_node_traffic' AND s.computed_until IS NOT NULL THEN
-                                        greatest(s.computed_until, now() - INTERVAL '{SHARES_WAIT}') END - INTERVAL '1 hour')
+                                    CASE WHEN $1 = 'mpi_node_traffic' THEN {READ_UNTIL} END)
            AND (t.chunk IS NULL OR pg_relation_size(c.name::regclass) > t.bytes_after * 9 / 8 + {GROWTH_MIN_BYTES})
          ORDER BY c.range_start"
     );
@@ -126,6 +121,7 @@ async fn thin(client: &mut Client, kept: &Kept, chunk: &str) -> Result<Option<(u
     transaction.batch_execute(&make).await.map_err(Error::sql(WHAT))?;
     kept.fill(&transaction, chunk, SCRATCH, &columns).await?;
     if !lock(&mut transaction, chunk, "SHARE ROW EXCLUSIVE", 1).await?
+        || is_columns(&transaction, chunk).await?
         || count(&transaction, chunk).await? != before
         || !lock(&mut transaction, chunk, "ACCESS EXCLUSIVE", LOCK_TRIES).await?
     {
@@ -157,6 +153,12 @@ async fn columns(transaction: &Transaction<'_>, chunk: &str) -> Result<Vec<Strin
 async fn count(transaction: &Transaction<'_>, table: &str) -> Result<u64, Error> {
     let row = transaction.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await;
     Ok(row.map_err(Error::sql(WHAT))?.get::<_, i64>(0).unsigned_abs())
+}
+
+/// Whether a policy has made columns of the chunk: it stays as it is then.
+async fn is_columns(transaction: &Transaction<'_>, chunk: &str) -> Result<bool, Error> {
+    let query = "SELECT is_compressed FROM timescaledb_information.chunks WHERE format('%I.%I', chunk_schema, chunk_name) = $1";
+    Ok(transaction.query_one(query, &[&chunk]).await.map_err(Error::sql(WHAT))?.get(0))
 }
 
 /// Locks the chunk; whether nobody was in the way.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::wire::{Batch, DetailEnd, DetailPart, MpiOpCell, MpiRankBin};
-use throughline_store::{Database, DetailOrder, DetailQueue};
+use throughline_store::{Database, DetailOrder, DetailPlace, DetailQueue};
 
 /// A bin.
 const BIN: i64 = 100_000_000;
@@ -12,7 +12,7 @@ const BIN: i64 = 100_000_000;
 pub struct Answers {
     queue: DetailQueue,
     /// Requests and nodes.
-    done: BTreeSet<(i64, String)>,
+    done: BTreeSet<(i64, i32)>,
 }
 
 impl Answers {
@@ -24,10 +24,8 @@ impl Answers {
     pub async fn due(&mut self) -> Vec<Batch> {
         // Without a database there is nothing to answer, either.
         let open = self.queue.open().await.unwrap_or_default();
-        let new = open
-            .into_iter()
-            .filter(|order| !order.is_live && self.done.insert((order.id, order.node.clone())));
-        new.flat_map(|order| answer(&order)).collect()
+        let new = open.into_iter().filter(|order| !order.is_live && self.done.insert((order.id, order.node)));
+        new.filter_map(|order| answer(&order)).flatten().collect()
     }
 }
 
@@ -35,7 +33,9 @@ fn nanoseconds(time: SystemTime) -> i64 {
     i64::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
-fn answer(order: &DetailOrder) -> [Batch; 2] {
+/// `None` where a crawler is to answer.
+fn answer(order: &DetailOrder) -> Option<[Batch; 2]> {
+    let DetailPlace::Node(node) = &order.place else { return None };
     let (from, to) = (nanoseconds(order.from), nanoseconds(order.to));
     let job_key = order.job_key.clone().unwrap_or_default();
     let bin = |number: i64| MpiRankBin {
@@ -56,7 +56,7 @@ fn answer(order: &DetailOrder) -> [Batch; 2] {
     let mpi_ops: Vec<MpiRankBin> = (0..(to - from) / BIN).map(bin).collect();
     let part = DetailPart { request: order.id.unsigned_abs(), attempt: 1, end: None };
     let end = DetailEnd { records: mpi_ops.len() as u64, recorded_from: from, ..DetailEnd::default() };
-    let records = Batch { node: order.node.clone(), mpi_ops, detail: Some(part.clone()), ..Batch::default() };
+    let records = Batch { node: node.clone(), mpi_ops, detail: Some(part.clone()), ..Batch::default() };
     let part = DetailPart { end: Some(end), ..part };
-    [records, Batch { node: order.node.clone(), detail: Some(part), ..Batch::default() }]
+    Some([records, Batch { node: node.clone(), detail: Some(part), ..Batch::default() }])
 }

@@ -142,14 +142,17 @@ pub fn predict_size(site: &Site, retention: &Retention, way: RetentionWay) -> Si
     SizePrediction { site: *site, way, tables: FORMS.iter().map(size).collect() }
 }
 
-/// What old rows of a table take on the edition that does retention in this way: columns, or thinned ones.
+/// What old rows of a table take on the edition that does retention in this way: fewer, as columns, or both. That thinned ones are rows
+/// for another day is left out.
 fn old_size(form: &TableForm, site: &Site, retention: &Retention, way: RetentionWay) -> Option<OldSize> {
     let after = retention.full_rate(form.table)?;
-    let (rows, row_bytes) = match (columnstore_of(form.table, way), way) {
-        (Some(columns), _) => (form.rows, columns.row_bytes),
-        (None, RetentionWay::DropChunks) => form.thinned.as_ref().map(|old| (old.rows, old.row_bytes))?,
-        (None, RetentionWay::Native) => return None,
-    };
+    let (columns, thinned) = (columnstore_of(form.table, way), form.thinned);
+    if columns.is_none() && thinned.is_none() {
+        return None;
+    }
+    let rows = thinned.map_or(form.rows, |thinned| thinned.rows);
+    let as_rows = thinned.map_or(form.row_bytes, |thinned| thinned.row_bytes);
+    let row_bytes = columns.map_or(as_rows, |columns| columns.row_bytes);
     Some(OldSize { after, rows_per_second: rows(site), bytes_per_row: row_bytes(site) })
 }
 

@@ -87,13 +87,14 @@ async fn policies_follow_the_configuration() {
     assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::Native);
     let tables = COLUMNSTORES.len();
     assert!(outcome.changed_policies > tables, "{outcome:?}");
-    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "06:00:00".to_owned()));
+    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "06:00:00 30:00:00".to_owned()));
     let again = apply_retention(&client, &Retention::default(), Some(outcome.way)).await.unwrap();
     assert_eq!(again.changed_policies, 0);
     let shorter = Retention::default().with_rows(ROWS);
     let changed = apply_retention(&client, &shorter, Some(outcome.way)).await.unwrap();
-    assert_eq!(changed.changed_policies, tables);
-    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "02:00:00".to_owned()));
+    // And windows of link shares go when readings are no longer rows.
+    assert_eq!(changed.changed_policies, tables + 1);
+    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "02:00:00 26:00:00".to_owned()));
     // Another order, as of an earlier version.
     let other = "ALTER TABLE mpi_rank_rows SET (timescaledb.compress, timescaledb.compress_segmentby = 'rank', \
                  timescaledb.compress_orderby = 'time')";

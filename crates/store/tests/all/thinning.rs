@@ -7,7 +7,7 @@ use throughline_sample::wire::{
     Batch, Job, JobRank, MpiNodeCell, MpiNodeCells, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin,
     MpiRankPeers, MpiSampledCall, MpiSampledCalls, SelfStat,
 };
-use throughline_store::{ChunksThinned, Database, Retention, RetentionWay, Writer, testing, thin_chunks};
+use throughline_store::{ChunksThinned, Database, Retention, Writer, testing, thin_chunks};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -143,7 +143,7 @@ async fn hours_ago(client: &Client, hours: i32) -> i64 {
 
 async fn thin(client: &mut Client) -> ChunksThinned {
     let retention = Retention::for_all(WEEK).with_rows(Duration::from_secs(2 * 3600));
-    thin_chunks(client, &retention, RetentionWay::DropChunks, PATIENCE).await.unwrap()
+    thin_chunks(client, &retention, PATIENCE).await.unwrap()
 }
 
 /// The rows of a query, as text, in order.
@@ -215,18 +215,16 @@ async fn thinned_chunks_have_the_same_totals() {
 }
 
 #[tokio::test]
-async fn rows_that_stay_and_the_full_edition_are_left_alone() {
+async fn rows_that_stay_are_left_alone() {
     let (_, mut client) = seeded().await;
     let all = "SELECT * FROM mpi_node_traffic";
     let before = lines(&client, all).await;
     let never = Retention::for_all(WEEK);
-    let done = thin_chunks(&mut client, &never, RetentionWay::DropChunks, PATIENCE).await.unwrap();
-    assert_eq!(done, ChunksThinned::default());
-    let some = never.with_rows(Duration::from_secs(2 * 3600));
-    let done = thin_chunks(&mut client, &some, RetentionWay::Native, PATIENCE).await.unwrap();
+    let done = thin_chunks(&mut client, &never, PATIENCE).await.unwrap();
     assert_eq!(done, ChunksThinned::default());
     assert_eq!(lines(&client, all).await, before);
-    let done = thin_chunks(&mut client, &some, RetentionWay::DropChunks, Duration::ZERO).await.unwrap();
+    let some = never.with_rows(Duration::from_secs(2 * 3600));
+    let done = thin_chunks(&mut client, &some, Duration::ZERO).await.unwrap();
     assert_eq!(done, ChunksThinned { is_behind: true, ..ChunksThinned::default() });
 }
 
@@ -305,7 +303,7 @@ async fn a_chunk_that_could_not_be_thinned_has_all_its_rows() {
         .await
         .unwrap();
     let retention = Retention::for_all(WEEK).with_rows(Duration::from_secs(2 * 3600));
-    let failed = thin_chunks(&mut client, &retention, RetentionWay::DropChunks, PATIENCE).await.unwrap_err();
+    let failed = thin_chunks(&mut client, &retention, PATIENCE).await.unwrap_err();
     assert!(failed.to_string().contains("thinning"), "{failed}");
     assert_eq!(lines(&client, all).await, before);
     client.batch_execute("ALTER TABLE thinned_chunk DROP CONSTRAINT never").await.unwrap();

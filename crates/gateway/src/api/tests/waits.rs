@@ -7,7 +7,7 @@ use throughline_sample::wire::{
     Batch, MpiClockPoint, MpiRankClock, MpiRankTrace, MpiSampledCall, MpiSampledCalls, MpiTraceRecord,
 };
 
-use throughline_store::{Retention, RetentionWay, thin_chunks};
+use throughline_store::{Retention, thin_chunks};
 
 const CALLS: u64 = 60;
 
@@ -103,7 +103,7 @@ async fn of_thinned_hours_there_is_the_same_answer() {
     let mut client = database.connect().await.unwrap();
     let years = Duration::from_secs(100 * 365 * 86_400);
     let retention = Retention::for_all(years).with_rows(Duration::from_secs(7200));
-    thin_chunks(&mut client, &retention, RetentionWay::DropChunks, Duration::from_secs(600)).await.unwrap();
+    thin_chunks(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
     let rows = "SELECT count(*), count(DISTINCT time) FROM mpi_sampled_calls";
     let row = client.query_one(rows, &[]).await.unwrap();
     assert_eq!(
