@@ -13,9 +13,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
 use crate::Error;
-use crate::forms::{PEERS_PER_RANK, Site, by_links, by_peers, by_values, own_values, traffic_cells};
+use crate::forms::{
+    PEERS_PER_RANK, Site, TableForm, by_links, by_peers, by_values, own_values, traffic_cells,
+};
 use crate::retention::{Retention, RetentionWay};
-use crate::thinning::is_thinned;
 
 /// How long the lock of a table is waited for; where somebody works on it for longer, the next call sets its columnstore.
 const LOCK_LIMIT: &str = "2s";
@@ -103,7 +104,8 @@ pub(crate) async fn apply(client: &Client, retention: &Retention) -> Result<usiz
     let mut changed = 0;
     for columns in &COLUMNSTORES {
         let what = format!("setting the columnstore of {}", columns.table);
-        let first = if is_thinned(columns.table) { THINNED_FIRST } else { Duration::ZERO };
+        let is_thinned = TableForm::of(columns.table).is_some_and(|form| form.thinned.is_some());
+        let first = if is_thinned { THINNED_FIRST } else { Duration::ZERO };
         // A table whose rows go sooner never has a chunk that is old enough.
         let after = retention.full_rate(columns.table).map(|rows| rows + first);
         let after = after.filter(|after| *after < retention.of(columns.table));

@@ -33,11 +33,12 @@ const FULL_BYTES: u64 = 32 << 20;
 
 /// Settings of a session at its beginning: PgBouncer from 1.20 on takes the first and gives it to whichever session serves.
 const TIME_ZONE: &str = "-c timezone=UTC";
+const READS_ONLY: &str = "-c timezone=UTC -c default_transaction_read_only=on";
 
 /// Late rows and minutes that are made again may meet a chunk of the columnstore: what they touch of it becomes rows, however much that
 /// is. The limit of TimescaleDB (100,000 rows in a transaction) is for statements that touch more than they are meant to.
-pub(crate) const NO_DECOMPRESSION_LIMIT: &str = "timescaledb.max_tuples_decompressed_per_dml_transaction=0";
-const READS_ONLY: &str = "-c timezone=UTC -c default_transaction_read_only=on";
+/// A statement and no setting at the beginning: PgBouncer refuses those that it does not know, before anybody can say why.
+pub(crate) const NO_DECOMPRESSION_LIMIT: &str = "timescaledb.max_tuples_decompressed_per_dml_transaction = 0";
 
 /// The disk of a private cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,10 +143,9 @@ impl Database {
     }
 
     fn with_session_settings(mut self) -> Self {
-        let writes = format!("{TIME_ZONE} -c {NO_DECOMPRESSION_LIMIT}");
         for (config, options) in [
             // A pooler refuses settings that it does not know; behind one each transaction says what it needs.
-            (&mut self.writer, if self.is_pooled { TIME_ZONE } else { &writes }),
+            (&mut self.writer, TIME_ZONE),
             // The role already may not write; this also holds for an operated server's single user.
             (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
@@ -201,7 +201,13 @@ impl Database {
     /// # Errors
     /// [`Error::Unavailable`] without a server, [`Error::Refused`] when it refuses the login.
     pub async fn connect(&self) -> Result<Client, Error> {
-        self.open(&self.writer).await
+        let client = self.open(&self.writer).await?;
+        // Behind a pooler each transaction says what it needs.
+        if !self.is_pooled {
+            let set = format!("SET {NO_DECOMPRESSION_LIMIT}");
+            client.batch_execute(&set).await.map_err(Error::sql("setting up a session"))?;
+        }
+        Ok(client)
     }
 
     /// A connection that can only read.

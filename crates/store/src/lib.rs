@@ -27,6 +27,7 @@ mod copy;
 mod database;
 mod detail;
 mod error;
+mod expiry;
 mod export;
 mod forms;
 pub mod layout;
@@ -64,6 +65,7 @@ pub use detail::{
     lift_job, request_detail,
 };
 pub use error::Error;
+pub use expiry::{RetentionOutcome, apply_retention};
 pub use export::{ExportTarget, LateNote, lock_export};
 pub use forms::{FORMS, Form, Keep, Site, TableForm, ThinnedForm};
 pub use link_shares::{
@@ -76,7 +78,7 @@ pub use probe::{DatabaseVersions, database_versions, probe};
 pub use report_posts::{
     PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post, waiting_report_posts,
 };
-pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
+pub use retention::{Retention, RetentionWay};
 pub use rollups::{RollupsMade, make_rollups};
 pub use sampled_calls::{SampledCall, SampledCalls};
 pub use schema::schema_text;

@@ -21,8 +21,7 @@ use tokio_postgres::{Client, Transaction};
 
 use crate::link_shares::READ_UNTIL;
 use crate::{Error, Retention};
-pub(crate) use kept::KEPT;
-use kept::Kept;
+use kept::{KEPT, Kept};
 
 const WHAT: &str = "thinning old rows";
 
@@ -54,11 +53,6 @@ pub struct ChunksThinned {
     pub rows_after: u64,
     /// Whether there are more that are old enough.
     pub is_behind: bool,
-}
-
-/// Whether old rows of a table become fewer.
-pub(crate) fn is_thinned(table: &str) -> bool {
-    KEPT.iter().any(|kept| kept.table == table)
 }
 
 /// Thins chunks that are older than `retention` has rows at the full rate, the oldest first, for about as long as `patience`. Connect as
@@ -209,4 +203,20 @@ async fn refill(transaction: &Transaction<'_>, chunk: &str, columns: &[String]) 
         written += sink.finish().await.map_err(Error::sql(WHAT))?;
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KEPT;
+    use crate::forms::FORMS;
+
+    #[test]
+    fn forms_say_of_the_same_tables_what_thinned_chunks_have() {
+        let mut forms: Vec<_> =
+            FORMS.iter().filter(|form| form.thinned.is_some()).map(|form| form.table).collect();
+        let mut kept: Vec<_> = KEPT.iter().map(|kept| kept.table).collect();
+        forms.sort_unstable();
+        kept.sort_unstable();
+        assert_eq!(forms, kept);
+    }
 }

@@ -149,7 +149,10 @@ impl Faulty {
             .args(more)
             .output()
             .unwrap();
-        (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap())
+        let Some(code) = output.status.code() else {
+            panic!("{command}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))
+        };
+        (String::from_utf8(output.stdout).unwrap(), code)
     }
 
     fn theirs(&self) -> Errors {
