@@ -282,14 +282,15 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
     let now: Value = loop {
         let output = stack.job(&["top", "--once", "--json", "--window", "1"]);
         let line = String::from_utf8(output.stdout).unwrap();
-        match line.lines().next().and_then(|line| serde_json::from_str(line).ok()) {
+        let now: Option<Value> = line.lines().next().and_then(|line| serde_json::from_str(line).ok());
+        // On a busy machine a rank may be in one call for all of a second.
+        match now.filter(|now| now["calls_per_second"].as_f64().unwrap() > 0.0) {
             Some(now) => break now,
-            None => assert!(begin.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&output.stderr)),
+            None => assert!(begin.elapsed() < PATIENCE, "{line}{}", String::from_utf8_lossy(&output.stderr)),
         }
         std::thread::sleep(Duration::from_millis(200));
     };
     assert_eq!((&now["ranks"], &now["nodes"]), (&4.into(), &1.into()), "{now}");
-    assert!(now["calls_per_second"].as_f64().unwrap() > 0.0, "{now}");
     let share = now["mpi_time_share"].as_f64().unwrap();
     assert!(share > 0.0 && share <= 1.0, "{now}");
     assert!(now["command"].as_str().unwrap().contains("traffic"), "{now}");
