@@ -49,7 +49,7 @@ async fn chunks_of_rows(client: &Client) -> i64 {
     client.query_one(left, &[&tables]).await.unwrap().get(0)
 }
 
-/// Tables with rows, each with what they have. Without those that tell rows apart by no key: the same again is another row there.
+/// Tables with rows, each with what they have. Without those that have no key: the same again is another row there.
 async fn contents(client: &Client) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     for columns in &COLUMNSTORES {

@@ -143,7 +143,7 @@ export function namesAxis(preferences: Preferences, at: () => number[], nameOf: 
   }
 }
 
-/** A name with its middle left out until it fits: what tells names apart stands at either end. */
+/** A name with its middle left out until it fits: names differ at their ends. */
 export function fitted(name: string, fits: (text: string) => boolean): string {
   let text = name
   for (let kept = name.length - 1; kept > 1 && !fits(text); kept -= 1) {
