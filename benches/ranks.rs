@@ -9,6 +9,7 @@ use throughline_mpit_bridge::frame::{MAGIC, VERSION};
 
 /// Bins in a push of a second.
 pub const BINS: u64 = 10;
+const SECOND_NANOSECONDS: i64 = 1_000_000_000;
 
 fn now(clock: nix::time::ClockId) -> anyhow::Result<i64> {
     let time = nix::time::clock_gettime(clock)?;
@@ -79,26 +80,26 @@ pub fn connect_all(load: Load, path: &Path, epoch: i64) -> anyhow::Result<Vec<Ra
     Ok(ranks)
 }
 
-/// Each rank pushes once a second, at a moment of its own.
+/// All ranks push at whole seconds of UTC, as shims do. Ends half a second before the next push would be due.
 ///
 /// # Errors
 /// The agent, or this program, does not keep up.
 pub fn push(load: Load, ranks: &mut [Rank], round: &mut u64, seconds: u32) -> anyhow::Result<()> {
-    let begin = Instant::now();
+    let since = now(nix::time::ClockId::CLOCK_REALTIME)?.rem_euclid(SECOND_NANOSECONDS);
+    let begin = Instant::now() + Duration::from_nanos((SECOND_NANOSECONDS - since).unsigned_abs());
     for second in 0..seconds {
         *round += 1;
-        let count = ranks.len();
-        for (index, rank) in ranks.iter_mut().enumerate() {
-            let due = f64::from(second) + index as f64 / count as f64;
-            std::thread::sleep(Duration::from_secs_f64(due).saturating_sub(begin.elapsed()));
+        let due = begin + Duration::from_secs(second.into());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        for rank in ranks.iter_mut() {
             rank.send(3, &bins(load.cells, *round)?)?;
             rank.send(4, &peers(load.peers, load.ranks, *round)?)?;
         }
+        if due.elapsed() > Duration::from_secs(1) {
+            bail!("this program itself does not keep up: the machine is busy");
+        }
     }
-    std::thread::sleep(Duration::from_secs(u64::from(seconds)).saturating_sub(begin.elapsed()));
-    if begin.elapsed() > Duration::from_secs(u64::from(seconds) + 1) {
-        bail!("this program itself does not keep up: the machine is busy");
-    }
+    std::thread::sleep(Duration::from_millis(500));
     Ok(())
 }
 

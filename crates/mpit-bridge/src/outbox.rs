@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use throughline_sample::wire::Batch;
+use tokio::sync::Notify;
 
 /// What is handed over at once, unless a single record is larger: well below an entry of the spool.
 const FRAGMENT_BYTES: usize = 256 << 10;
@@ -29,6 +30,7 @@ const HARD: (usize, usize) = (3, 2);
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pending: Mutex<Pending>,
+    filled: Notify,
     limit: usize,
     counters: Arc<Counters>,
 }
@@ -49,7 +51,7 @@ struct Queue {
 
 impl Outbox {
     pub(crate) fn new(limit: usize, counters: Arc<Counters>) -> Self {
-        Self { pending: Mutex::default(), limit, counters }
+        Self { pending: Mutex::default(), filled: Notify::new(), limit, counters }
     }
 
     fn lock(&self) -> MutexGuard<'_, Pending> {
@@ -96,6 +98,9 @@ impl Outbox {
             user.exceeds(Quota::Bytes, 1);
             return;
         }
+        if pending.turns.is_empty() {
+            self.filled.notify_one();
+        }
         pending.bytes += bytes;
         user.waiting.fetch_add(bytes, Ordering::Relaxed);
         let pending = &mut *pending;
@@ -114,6 +119,11 @@ impl Outbox {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().turns.is_empty()
+    }
+
+    /// Waits until there is something again. At once where that was so since the last call.
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
     }
 
     /// Hands over what there is, as far as the pipe takes it. Returns false once the agent's end is closed.

@@ -37,7 +37,7 @@ const NOBODY: u32 = u32::MAX;
 /// Users over quota that a status names.
 const OVER_QUOTA_NAMED: usize = 8;
 
-/// How often gathered records are handed to the agent: below its own second, above each frame.
+/// How long records are gathered before they are handed to the agent: below its own second, above each frame.
 const HAND_OVER: Duration = Duration::from_millis(50);
 /// How often it is said that a job still runs; the server counts on it.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -265,13 +265,21 @@ async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) 
     }
 }
 
+/// Ranks push at the same moment: what they send is handed over in one go, and no clock ticks while nothing comes.
 async fn hand_over(shared: &Shared, pipe: &Pipe) {
-    let mut tick = interval(HAND_OVER);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tick.tick().await;
-        if !shared.hand_over(pipe) {
-            return;
+        tokio::select! {
+            () = shared.outbox.filled() => {}
+            () = shared.traces.filled() => {}
+        }
+        loop {
+            sleep(HAND_OVER).await;
+            if !shared.hand_over(pipe) {
+                return;
+            }
+            if shared.outbox.is_empty() && shared.traces.is_empty() {
+                break;
+            }
         }
     }
 }

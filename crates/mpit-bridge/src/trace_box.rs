@@ -15,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
+use tokio::sync::Notify;
 
 /// What is handed over in one fragment, unless a single frame is larger, so that it fits an entry of the spool.
 const FRAGMENT_BYTES: usize = 256 << 10;
@@ -48,6 +49,7 @@ impl Default for TraceLimits {
 #[derive(Debug)]
 pub(crate) struct TraceBox {
     inner: Mutex<Inner>,
+    filled: Notify,
     limits: TraceLimits,
     counters: Arc<Counters>,
 }
@@ -190,7 +192,7 @@ impl Inner {
 impl TraceBox {
     pub(crate) fn new(limits: TraceLimits, counters: Arc<Counters>) -> Self {
         let inner = Inner { waiting: VecDeque::new(), bytes: 0, users: HashMap::new(), jobs: HashMap::new() };
-        Self { inner: Mutex::new(inner), limits, counters }
+        Self { inner: Mutex::new(inner), filled: Notify::new(), limits, counters }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -224,6 +226,7 @@ impl TraceBox {
                 None => {}
             }
         }
+        self.filled.notify_one();
         add(&self.counters.dropped_traces, left_out);
         left_out
     }
@@ -235,6 +238,11 @@ impl TraceBox {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().waiting.is_empty()
+    }
+
+    /// Waits until something was taken since the last call.
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
     }
 
     /// Hands over what the pipe has space for. Returns false once the agent's end is closed.

@@ -1,12 +1,49 @@
 //! Operations of a job summed over its ranks on this node.
 
-use std::collections::HashMap;
+use hashbrown::{Equivalent, HashMap};
+use std::hash::{Hash, RandomState};
 use throughline_mpit_bridge::Wholes;
 use throughline_sample::catalogue::MPI_CALLS;
 use throughline_sample::wire::{MpiNodeCell, MpiNodeCells, MpiOpCell};
 
 /// What distinguishes cells.
-type Key = (String, u64, String, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    operation: String,
+    size_class_bytes: u64,
+    region: String,
+    algorithm: String,
+}
+
+/// The key of a cell, which is looked up without copying its names: each rank reports some cells a second.
+#[derive(Hash)]
+struct KeyOf<'a> {
+    operation: &'a str,
+    size_class_bytes: u64,
+    region: &'a str,
+    algorithm: &'a str,
+}
+
+impl<'a> KeyOf<'a> {
+    fn new(cell: &'a MpiOpCell) -> Self {
+        Self {
+            operation: &cell.operation,
+            size_class_bytes: cell.size_class_bytes,
+            region: &cell.region,
+            algorithm: &cell.algorithm,
+        }
+    }
+}
+
+// Strings and their slices have the same hash.
+impl Equivalent<Key> for KeyOf<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.operation == key.operation
+            && self.size_class_bytes == key.size_class_bytes
+            && self.region == key.region
+            && self.algorithm == key.algorithm
+    }
+}
 
 /// Number of a cell among those of its job.
 pub(super) type CellNumber = u32;
@@ -91,7 +128,8 @@ pub(super) struct NodeCells {
     /// Of the newest bin.
     newest: i64,
     source: String,
-    numbers: HashMap<Key, CellNumber>,
+    /// Hashed with a random key: ranks choose names.
+    numbers: HashMap<Key, CellNumber, RandomState>,
     cells: Vec<Cell>,
     wholes: Wholes,
 }
@@ -104,7 +142,7 @@ impl NodeCells {
             since: now,
             newest: now,
             source: String::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             cells: Vec::new(),
             wholes: Wholes::default(),
         }
@@ -112,9 +150,7 @@ impl NodeCells {
 
     /// The number of a cell; a new one where there is none.
     pub fn number(&mut self, cell: &MpiOpCell) -> CellNumber {
-        let key =
-            (cell.operation.clone(), cell.size_class_bytes, cell.region.clone(), cell.algorithm.clone());
-        if let Some(number) = self.numbers.get(&key).copied() {
+        if let Some(number) = self.numbers.get(&KeyOf::new(cell)).copied() {
             if let Some(known) = self.cells.get_mut(number as usize)
                 && known.algorithm_source != cell.algorithm_source
             {
@@ -124,6 +160,12 @@ impl NodeCells {
         }
         // The limit on cells is far below.
         let number = CellNumber::try_from(self.cells.len()).unwrap_or(CellNumber::MAX);
+        let key = Key {
+            operation: cell.operation.clone(),
+            size_class_bytes: cell.size_class_bytes,
+            region: cell.region.clone(),
+            algorithm: cell.algorithm.clone(),
+        };
         self.numbers.insert(key.clone(), number);
         let algorithm_source = cell.algorithm_source.clone();
         self.cells.push(Cell { key, algorithm_source, sums: Figures::default(), round: Round::default() });
@@ -155,17 +197,16 @@ impl NodeCells {
 
     /// A cell with a rank's figures.
     pub fn named(&self, number: CellNumber, figures: &Figures) -> Option<MpiOpCell> {
-        let Cell { key: (operation, size, region, algorithm), algorithm_source, .. } =
-            self.cells.get(number as usize)?;
+        let Cell { key, algorithm_source, .. } = self.cells.get(number as usize)?;
         Some(MpiOpCell {
-            operation: operation.clone(),
-            size_class_bytes: *size,
+            operation: key.operation.clone(),
+            size_class_bytes: key.size_class_bytes,
             calls: figures.calls,
             bytes: figures.bytes,
             elapsed_nanoseconds: figures.elapsed,
             longest_nanoseconds: figures.longest,
-            region: region.clone(),
-            algorithm: algorithm.clone(),
+            region: key.region.clone(),
+            algorithm: key.algorithm.clone(),
             algorithm_source: algorithm_source.clone(),
             wait_nanoseconds: figures.wait,
             received_bytes: figures.received,
