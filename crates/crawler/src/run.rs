@@ -58,6 +58,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Folder of the spool in the state folder; an agent on the same node has another one.
 const SPOOL_FOLDER: &str = "fabric-spool";
+/// Folder of the recorder, in the state folder.
+pub use recording::FOLDER as RECORDER_FOLDER;
 /// Folder of the batches that the collector refuses, in the state folder.
 pub const REFUSED_FOLDER: &str = "fabric-refused";
 

@@ -10,6 +10,7 @@ mod groups;
 mod help;
 mod links;
 mod nodes;
+mod record;
 mod route;
 mod save;
 mod shares;
@@ -206,6 +207,9 @@ enum Command {
         #[command(flatten)]
         daemon: DaemonOptions,
     },
+    /// List the readings that the daemon's recorder has on this node
+    #[command(after_help = help::RECORD)]
+    Record(record::Options),
     /// Check the daemon's configuration and print what holds, with all defaults
     CheckConfig(DaemonOptions),
 }
@@ -270,6 +274,10 @@ impl Cli {
                 let folder = state.join(throughline_crawler::run::REFUSED_FOLDER);
                 throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
                 Ok(ExitCode::SUCCESS)
+            }
+            Command::Record(options) => {
+                let config = options.daemon.load(&self.options)?;
+                record::run(&options, &config)
             }
             Command::CheckConfig(options) => {
                 let config = options.load(&self.options)?;

@@ -39,6 +39,17 @@ Examples:
 
 Run it as the daemon's user, with the daemon's --config or --state-dir. The daemon may run meanwhile.";
 
+/// Of `record`.
+pub const RECORD: &str = "\
+Examples:
+  throughline-fabric record                                  what there is, by kind
+  throughline-fabric record --last 10m --at 0x98039b0300123456/1 --json
+  throughline-fabric record --last 1m --json | jq 'select(.transmit_wait > 0)'
+
+Each reading of each sweep with all counters that were read, of the last hour by default ([recorder] of
+fabric.toml), also of ports that stood still and have no row in the database. Run it as the daemon's user, with
+the daemon's --config or --state-dir; the daemon runs meanwhile. A standby reads nothing and has nothing.";
+
 /// Of `discover`.
 pub const DISCOVER: &str = "\
 Examples:

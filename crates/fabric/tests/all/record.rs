@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use throughline_collector::Access;
 use throughline_daemon::{Clock, SelfMetrics};
 use throughline_recorder::{Filter, read_folder};
-use throughline_sample::{Guid, catalogue};
+use throughline_sample::{Guid, catalogue, from_rfc3339, to_rfc3339};
 use throughline_simfabric::{Scenario, SimFabric};
 use throughline_store::{
     DetailLimits, DetailQueue, DetailReason, DetailSubject, NewDetail, Terms, Writer, request_detail, testing,
@@ -140,6 +140,29 @@ impl Site {
         readings
     }
 
+    /// What `throughline-fabric record` prints of a port: its readings with all counters.
+    fn printed(&self, (guid, port): (u64, u32), times: &Range<i64>) -> Readings {
+        let mut command = Command::new(CRAWLER);
+        command.args(["record", "--json", "--at", &format!("{}/{port}", Guid(guid)), "--state-dir"]);
+        command.arg(self.folder.path().join("state"));
+        let output = command
+            .args(["--since", &to_rfc3339(times.start), "--to", &to_rfc3339(times.end)])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let readings = lines.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let metrics = catalogue::Table::IbPortCounters.metrics().iter();
+            let values = metrics.filter_map(|metric| Some((metric.name, line[metric.name].as_i64()?)));
+            let time = from_rfc3339(line["time"].as_str().unwrap()).unwrap().div_euclid(1000);
+            let guid: Guid = line["node_guid"].as_str().unwrap().parse().unwrap();
+            let port = u32::try_from(line["port"].as_u64().unwrap()).unwrap();
+            ((guid, port, time), values.collect())
+        });
+        readings.collect()
+    }
+
     /// What the database has of them.
     async fn fetched(&self) -> Readings {
         let query = "SELECT n.guid, p.port, (extract(epoch FROM d.time) * 1000000)::bigint, \
@@ -183,6 +206,8 @@ async fn a_links_readings_are_fetched_exactly_and_refusals_are_reported() {
     assert_eq!(fetched, recorded);
     assert_eq!((records, has_some(&recorded)), (i64::try_from(recorded.len()).unwrap(), true));
     assert!(recorded.values().all(|values| values.contains_key("transmit_data_bytes")), "{recorded:?}");
+    let printed: Readings = ports.iter().flat_map(|port| site.printed(*port, &times)).collect();
+    assert_eq!(printed, recorded);
     let query = format!("SELECT count(*) FROM ib_port_counters WHERE port_id IN ({}, {})", ids[0], ids[1]);
     assert!(site.number(&query).await < records, "rows leave out what did not change");
     // Requested again each is there once.
