@@ -210,6 +210,24 @@ impl ExportTarget {
         Ok(rows.map_err(Error::sql(WHAT))?.iter().map(note).collect())
     }
 
+    /// Notes of some things of a part for times until `until`, of what arrived for windows that were sent: the oldest, at most so many.
+    ///
+    /// # Errors
+    /// The database is away or refuses.
+    pub async fn late_of(
+        &self,
+        client: &Client,
+        (part, things): (&str, &[&str]),
+        until: i64,
+        most: i64,
+    ) -> Result<Vec<LateNote>, Error> {
+        let select = "SELECT id, part, thing, since, until FROM export_late \
+                      WHERE target_id = $1 AND part = $2 AND thing = ANY ($3) AND since < $4 ORDER BY since, id LIMIT $5";
+        let before = time(until.min(self.exported_until) + 1);
+        let rows = client.query(select, &[&self.id, &part, &things, &before, &most]).await;
+        Ok(rows.map_err(Error::sql(WHAT))?.iter().map(note).collect())
+    }
+
     /// Late samples of these notes were acknowledged, but for `refused` of them.
     ///
     /// # Errors

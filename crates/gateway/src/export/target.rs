@@ -18,7 +18,8 @@ use tokio_postgres::Client;
 /// A window in milliseconds; windows end at its multiples. Each reads all tables, so that a shorter one would cost more.
 const WINDOW: i64 = 10_000;
 
-/// Longest window while there is much to make up for: three times the memory.
+/// Longest window while there is much to make up for: three times the memory. Of a time that is packed only a window is an hour, of a few
+/// things at a time.
 const CATCH_UP: i64 = 30_000;
 
 /// Requests into which one that was refused is split to find the samples at fault. Beyond it the rest counts as refused.
@@ -32,6 +33,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 const LATE_NOTES: i64 = 2_000;
 const LATE_THINGS: usize = 200;
 const LATE_SPAN: i64 = 60_000;
+
+/// The same of a time that is packed only, of which a thing's hour is unpacked at once: an hour of each, with notes of each second.
+const LATE_PACKED_THINGS: usize = 4;
+const LATE_PACKED_NOTES: i64 = 16_000;
 
 /// How long late arrivals are served before the next window has its turn.
 const LATE_PATIENCE: Duration = Duration::from_secs(5);
@@ -76,7 +81,7 @@ impl<'a> Target<'a> {
             let now = ExportTarget::now(&client).await?;
             self.note_lag(&target, now);
             self.skip(&client, &mut target, now).await?;
-            let Some(end) = self.next_end(&target, now) else {
+            let Some(end) = self.next_end(&client, &target, now).await? else {
                 self.metrics.set(self.source, &SOURCE_UP, 1.0);
                 self.late(&mut client, &mut target).await?;
                 let due = target.exported_until + WINDOW + self.delay();
@@ -103,12 +108,19 @@ impl<'a> Target<'a> {
     }
 
     /// The end of the window to be sent, if there is one.
-    fn next_end(&self, target: &ExportTarget, now: i64) -> Option<i64> {
+    async fn next_end(
+        &self,
+        client: &Client,
+        target: &ExportTarget,
+        now: i64,
+    ) -> anyhow::Result<Option<i64>> {
         if target.window_end.is_some() {
-            return target.window_end;
+            return Ok(target.window_end);
         }
-        let end = self.newest_end(now).min(target.exported_until + CATCH_UP);
-        (end > target.exported_until).then_some(end)
+        let from = target.exported_until;
+        let most = Tail::packed_hour_end(client, None, from + 1).await?.unwrap_or(from + CATCH_UP);
+        let end = self.newest_end(now).min(most);
+        Ok((end > from).then_some(end))
     }
 
     fn note_lag(&mut self, target: &ExportTarget, now: i64) {
@@ -152,7 +164,7 @@ impl<'a> Target<'a> {
         let all = parts();
         // Of another version of this program, whose parts are others: all of the window again.
         let known = target.reached.clone().filter(|(part, _)| all.contains(&part.as_str()));
-        let is_whole = known.is_none();
+        let mut is_whole = known.is_none();
         let (mut skipped, mut after) =
             known.map_or((None, String::new()), |(part, after)| (Some(part), after));
         for part in all {
@@ -166,6 +178,11 @@ impl<'a> Target<'a> {
                 let round = self.tail.read(client, part, window, &from).await?;
                 let served = target.notes_of_window(client, part).await?;
                 ExportTarget::end_reading(client).await?;
+                if !self.tail.is_as_read(client, part).await? {
+                    self.tail = Tail::default();
+                    is_whole = false;
+                    continue;
+                }
                 self.round(client, target, part, &round.slices, &served).await?;
                 let Some(next) = round.next else { break };
                 from = next;
@@ -207,7 +224,14 @@ impl<'a> Target<'a> {
             let notes = target.late(client, LATE_NOTES).await?;
             let Some(first) = notes.first() else { break };
             let part = first.part.clone();
-            let (things, ids) = together(&notes);
+            let hour_end = Tail::packed_hour_end(client, Some(&part), first.since).await?;
+            let (things, ids) = match hour_end {
+                Some(end) => {
+                    let few = first_things(&notes, LATE_PACKED_THINGS);
+                    together(&target.late_of(client, (&part, &few), end, LATE_PACKED_NOTES).await?, end)
+                }
+                None => together(&notes, first.since + LATE_SPAN),
+            };
             let slices = self.tail.read_late(client, &part, &things).await?;
             for some in requests(&slices, self.settings.samples_per_request) {
                 let (samples, refused) = self.send(some).await?;
@@ -356,14 +380,25 @@ fn halves(mut parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     (parts, second)
 }
 
-/// Of the oldest notes of a part some things' ranges of time, and the ids of their notes.
-fn together(notes: &[LateNote]) -> (HashMap<String, Vec<Range>>, BTreeMap<String, Vec<i64>>) {
+/// The things of the oldest notes.
+fn first_things(notes: &[LateNote], most: usize) -> Vec<&str> {
+    let mut things: Vec<&str> = Vec::new();
+    for note in notes {
+        if things.len() < most && !things.contains(&note.thing.as_str()) {
+            things.push(&note.thing);
+        }
+    }
+    things
+}
+
+/// Of the oldest notes of a part, until about a time, some things' ranges of time, and the ids of their notes.
+fn together(notes: &[LateNote], end: i64) -> (HashMap<String, Vec<Range>>, BTreeMap<String, Vec<i64>>) {
     let (mut things, mut ids) = (HashMap::<String, Vec<Range>>::new(), BTreeMap::<String, Vec<i64>>::new());
     let Some(first) = notes.first() else { return (things, ids) };
-    for note in notes.iter().take_while(|note| note.since <= first.since + LATE_SPAN) {
+    for note in notes.iter().take_while(|note| note.since <= end) {
         let is_new = !things.contains_key(&note.thing);
         // Another thing only where the first note is not alone: all of it is read.
-        if is_new && things.len() >= LATE_THINGS || note.until > first.until.max(first.since + LATE_SPAN) {
+        if is_new && things.len() >= LATE_THINGS || note.until > first.until.max(end) {
             continue;
         }
         let ranges = things.entry(note.thing.clone()).or_default();
@@ -437,7 +472,7 @@ mod tests {
             note(5, "n3", 5_000, 90_000),
             note(6, "n1", 70_000, 80_000),
         ];
-        let (things, ids) = together(&notes);
+        let (things, ids) = together(&notes, 1_000 + LATE_SPAN);
         let range = |from, to| Range { from, to };
         assert_eq!(things["n1"], [range(1_000, 4_000), range(9_000, 10_000)]);
         assert_eq!(things["n2"], [range(2_000, 3_000)]);
@@ -446,6 +481,7 @@ mod tests {
             [("n1".into(), vec![1, 3, 4]), ("n2".into(), vec![2])]
         );
         // One that is long is served all the same.
-        assert_eq!(together(&notes[4..5]).0["n3"], [range(5_000, 90_000)]);
+        assert_eq!(together(&notes[4..5], 5_000 + LATE_SPAN).0["n3"], [range(5_000, 90_000)]);
+        assert_eq!(first_things(&notes, 2), ["n1", "n2"]);
     }
 }

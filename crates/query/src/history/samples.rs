@@ -52,6 +52,11 @@ impl Samples {
         self.packed.push(Packed { chunk, is_gappy });
     }
 
+    /// Adds samples as they were read.
+    pub(super) fn extend(&mut self, read: &Samples) {
+        self.points.extend_from_slice(&read.points);
+    }
+
     /// Leaves out what comes after `to`.
     pub(super) fn cut(&mut self, to: i64) {
         self.points.retain(|point| point.0 <= to);

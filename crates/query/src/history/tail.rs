@@ -6,13 +6,17 @@
 //!
 //! Of a counter that stands still gaps are filled ([`super::samples`]). So the last reading of each counter is retained from one window to
 //! the next, some 50 bytes a series; at the beginning, and for what arrived late, it is read.
+//!
+//! A window of a time whose readings are packed only should be an hour ([`Tail::packed_hour_end`]).
 
 mod figures;
+mod packed;
 mod tables;
 
 use super::family::{Family, Place, families};
 use super::{HistoryError, Range, Samples, infos, series};
 use figures::Figures;
+use packed::PackedHours;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +89,8 @@ pub struct Tail {
     last: Last,
     /// Whether the last readings until the window's beginning are retained.
     is_primed: bool,
+    /// Which hours were packed only as of what was read last.
+    packed: PackedHours,
 }
 
 /// Names of all parts, in the order in which they are read: hypertables and info metrics.
@@ -111,6 +117,7 @@ impl Default for Tail {
             figures: Figures::default(),
             last: Last::new(),
             is_primed: false,
+            packed: PackedHours::default(),
         }
     }
 }
@@ -119,6 +126,33 @@ impl Tail {
     /// All of a window was read, from its beginning: the next one goes on there.
     pub fn window_read(&mut self) {
         self.is_primed = true;
+    }
+
+    /// Where a window that begins at a time should end, if readings of that time are packed only: with their hour. Of a part, or where it
+    /// is so of any.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn packed_hour_end(
+        client: &Client,
+        part: Option<&str>,
+        time: i64,
+    ) -> Result<Option<i64>, Error> {
+        let table = part.map(|part| TABLES.into_iter().find(|table| table.name() == part));
+        if table == Some(None) {
+            return Ok(None);
+        }
+        Ok(PackedHours::read(client).await?.hour_end(table.flatten(), time))
+    }
+
+    /// Whether no hour of a part has been packed since it was read. Otherwise rows may have gone within the transaction that read them,
+    /// which does not see yet that they are packed: chunks go for every snapshot.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn is_as_read(&self, client: &Client, part: &str) -> Result<bool, Error> {
+        let Some(table) = TABLES.into_iter().find(|table| table.name() == part) else { return Ok(true) };
+        Ok(PackedHours::read(client).await?.of(table) == self.packed.of(table))
     }
 
     /// Reads what a part has in a window of things after `after`; an empty text is before all.
@@ -133,12 +167,13 @@ impl Tail {
         after: &str,
     ) -> Result<Round, HistoryError> {
         let look_back = if self.is_primed { 0 } else { LOOK_BACK };
+        self.packed = PackedHours::read(client).await?;
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
             return within_time(self.figures.read(client, window, look_back, after, last)).await;
         }
         if let Some(table) = self.tables.iter_mut().find(|table| table.name() == part) {
-            return within_time(table.read(client, window, look_back, after, last)).await;
+            return within_time(table.read(client, (window, look_back), after, &self.packed, last)).await;
         }
         within_time(read_infos(client, part, window, after)).await
     }
@@ -154,12 +189,13 @@ impl Tail {
         part: &str,
         things: &HashMap<String, Vec<Range>>,
     ) -> Result<Vec<Slice>, HistoryError> {
+        self.packed = PackedHours::read(client).await?;
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
             return within_time(self.figures.read_late(client, things, LOOK_BACK, last)).await;
         }
         match self.tables.iter_mut().find(|table| table.name() == part) {
-            Some(table) => within_time(table.read_late(client, things, LOOK_BACK, last)).await,
+            Some(table) => within_time(table.read_late(client, things, LOOK_BACK, &self.packed, last)).await,
             None => Ok(Vec::new()),
         }
     }

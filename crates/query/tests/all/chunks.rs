@@ -1,6 +1,7 @@
 //! Blocks of readings: with them every request has the answer that rows give, to the last bit.
 
 mod changes;
+mod exported;
 mod moved;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use super::super::series::seconds;
 use super::super::{HistoryError, Range, Samples};
+use super::packed::things as things_of;
 use super::{Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
 use std::collections::{BTreeMap, HashMap};
 use throughline_store::Error;
@@ -9,8 +10,9 @@ use throughline_store::layout::milliseconds;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-/// Instances of a round: each has some hundred figures.
-const INSTANCES: i64 = 200;
+/// Instances of a round: each has some hundred figures. And of an hour.
+const INSTANCES: usize = 200;
+const INSTANCES_OF_HOUR: usize = 20;
 
 const WHAT: &str = "reading figures for the export";
 
@@ -47,15 +49,17 @@ impl Figures {
     ) -> Result<Round, HistoryError> {
         let (from, to) = (seconds(window.from + 1), seconds(window.to + 1));
         // In the order of bytes, whatever the database's is.
-        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM self_stats \
+        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM \
+                      (SELECT time, instance FROM self_stat_rows UNION ALL SELECT time, instance FROM self_stat_values) s \
                       WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance COLLATE \"C\" > $3 \
                       ORDER BY 1 LIMIT $4";
+        let most = things_of(INSTANCES, INSTANCES_OF_HOUR, window.to - window.from) as i64;
         let given: [(&(dyn ToSql + Sync), Type); 4] =
-            [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&after, Type::TEXT), (&INSTANCES, Type::INT8)];
+            [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&after, Type::TEXT), (&most, Type::INT8)];
         let rows = client.query_typed(select, &given).await.map_err(Error::sql(WHAT))?;
         let instances: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         let Some(newest) = instances.last() else { return Ok(Round::default()) };
-        let next = (rows.len() as i64 == INSTANCES).then(|| newest.clone());
+        let next = (rows.len() as i64 == most).then(|| newest.clone());
         let range = Range { from: window.from + 1 - look_back, to: window.to };
         let readings = readings(client, range, &instances).await?;
         let whole = [Range { from: window.from + 1, to: window.to }];

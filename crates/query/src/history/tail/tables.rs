@@ -3,7 +3,8 @@
 use super::super::copy::{Held, NO_SOURCE, rank};
 use super::super::family::Keys;
 use super::super::series::{Known, seconds};
-use super::super::{HistoryError, Range, series};
+use super::super::{HistoryError, Range, Samples, series};
+use super::packed::{PackedHours, part_of, things};
 use super::{Family, Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
 use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
@@ -16,8 +17,9 @@ use throughline_store::Error;
 use throughline_store::layout::{begins_row, elements, field, has_saturation, header, int4, shown, time};
 use tokio_postgres::Client;
 
-/// Ids of a round: 200 ports of 60 counters read once a second are 120,000 samples in ten seconds, 2 MB.
+/// Ids of a round: 200 ports of 60 counters read once a second are 120,000 samples in ten seconds, 2 MB. And of an hour: 860,000, 14 MB.
 const IDS: usize = 200;
+const IDS_OF_HOUR: usize = 4;
 
 /// How long labels are believed; an id that is not known has them read again at once.
 const LABELS_AGE: Duration = Duration::from_secs(60);
@@ -44,8 +46,11 @@ pub(super) struct TableTail {
     has_sources: bool,
 }
 
-/// Readings of a round by id, element, place of the metric, and whether they are of its end.
-type Readings = BTreeMap<(i32, i32, usize, bool), Held>;
+/// Of a series of a round: id, element, place of the metric, and whether it is of its end.
+type SeriesKey = (i32, i32, usize, bool);
+
+/// Readings of a round by series, and by the part of the range where that is long.
+type Readings = BTreeMap<(SeriesKey, i64), Held>;
 
 /// Which rows.
 enum Ids {
@@ -84,19 +89,21 @@ impl TableTail {
     pub async fn read(
         &mut self,
         client: &Client,
-        window: TailWindow,
-        look_back: i64,
+        (window, look_back): (TailWindow, i64),
         after: &str,
+        packed: &PackedHours,
         last: &mut Last,
     ) -> Result<Round, HistoryError> {
         let after = after.parse().unwrap_or(i32::MIN);
         self.refresh(client, LABELS_AGE).await?;
+        let most = things(IDS, IDS_OF_HOUR, window.to - window.from);
         let ids: BTreeSet<i32> =
-            self.labels.keys().map(|(id, _)| *id).filter(|id| *id > after).take_while_new(IDS);
+            self.labels.keys().map(|(id, _)| *id).filter(|id| *id > after).take_while_new(most);
         // Ids that are not known yet are behind all others.
-        let next = (ids.len() == IDS).then(|| ids.last().copied()).flatten();
+        let next = (ids.len() == most).then(|| ids.last().copied()).flatten();
         let range = Range { from: window.from + 1 - look_back, to: window.to };
-        let readings = self.readings(client, range, &Ids::Between(after, next)).await?;
+        let source = packed.source(self.table, range);
+        let readings = self.readings(client, &source, range, &Ids::Between(after, next)).await?;
         let whole = [Range { from: window.from + 1, to: window.to }];
         let slices = self.slices(client, readings, |_| &whole[..], last).await?;
         Ok(Round { slices, next: next.map(|id| id.to_string()) })
@@ -107,6 +114,7 @@ impl TableTail {
         client: &Client,
         things: &HashMap<String, Vec<Range>>,
         look_back: i64,
+        packed: &PackedHours,
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
         let ranges: HashMap<i32, &[Range]> = things
@@ -116,7 +124,8 @@ impl TableTail {
         let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
         self.refresh(client, LABELS_AGE).await?;
         let ids = Ids::List(ranges.keys().copied().collect());
-        let readings = self.readings(client, Range { from: from - look_back, to }, &ids).await?;
+        let range = Range { from: from - look_back, to };
+        let readings = self.readings(client, &packed.source(self.table, range), range, &ids).await?;
         self.slices(client, readings, |id| ranges.get(&id).copied().unwrap_or_default(), last).await
     }
 
@@ -142,10 +151,16 @@ impl TableTail {
         Ok(())
     }
 
-    /// What rows of a range have.
-    async fn readings(&self, client: &Client, range: Range, ids: &Ids) -> Result<Readings, HistoryError> {
+    /// What rows of a range have, in the table or what stands for it.
+    async fn readings(
+        &self,
+        client: &Client,
+        source: &str,
+        range: Range,
+        ids: &Ids,
+    ) -> Result<Readings, HistoryError> {
         let failing = Error::sql("reading samples for the export");
-        let sql = format!("COPY ({}) TO STDOUT (FORMAT binary)", self.sql(range, ids));
+        let sql = format!("COPY ({}) TO STDOUT (FORMAT binary)", self.sql(source, range, ids));
         let mut rows = pin!(client.copy_out(sql.as_str()).await.map_err(failing)?);
         let mut readings = Readings::new();
         let mut is_first = true;
@@ -156,14 +171,14 @@ impl TableTail {
                 header(&mut data).ok_or(HistoryError::Damaged)?;
             }
             while data.has_remaining() {
-                if !self.take(&mut data, &mut readings).ok_or(HistoryError::Damaged)? {
+                if !self.take(&mut data, range, &mut readings).ok_or(HistoryError::Damaged)? {
                     break;
                 }
             }
         }
     }
 
-    fn sql(&self, range: Range, ids: &Ids) -> String {
+    fn sql(&self, source: &str, range: Range, ids: &Ids) -> String {
         let key = self.columns.iter().flatten().next().map_or("", |column| column.keys.id);
         let mut sql = format!("SELECT {key}, time");
         sql.push_str(if self.has_sources { ", source" } else { "" });
@@ -174,8 +189,7 @@ impl TableTail {
         metrics.iter().for_each(|metric| _ = write!(sql, ", {}", shown(metric)));
         _ = write!(
             sql,
-            " FROM {} WHERE time >= to_timestamp({}) AND time < to_timestamp({})",
-            self.name(),
+            " FROM {source} WHERE time >= to_timestamp({}) AND time < to_timestamp({})",
             seconds(range.from),
             seconds(range.to + 1)
         );
@@ -193,7 +207,7 @@ impl TableTail {
     }
 
     /// Takes a row; `false` at the mark of the end, `None` for a damaged one.
-    fn take(&self, data: &mut Bytes, readings: &mut Readings) -> Option<bool> {
+    fn take(&self, data: &mut Bytes, range: Range, readings: &mut Readings) -> Option<bool> {
         if !begins_row(data)? {
             return Some(false);
         }
@@ -201,8 +215,9 @@ impl TableTail {
         let source = if self.has_sources { field(data)? } else { None };
         let source = source.as_deref().map_or(NO_SOURCE, rank);
         let metrics = self.table.metrics();
+        let part = part_of(range, time);
         let mut put = |element: i32, place: usize, is_end: bool, value: f64| {
-            let held = readings.entry((id, element, place, is_end)).or_default();
+            let held = readings.entry(((id, element, place, is_end), part)).or_default();
             if let Some(samples) = held.of(source) {
                 samples.push(time, value);
             }
@@ -237,11 +252,15 @@ impl TableTail {
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
         let is_known = |id: i32| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
-        if readings.keys().any(|(id, ..)| !is_known(*id)) {
+        if readings.keys().any(|((id, ..), _)| !is_known(*id)) {
             self.refresh(client, Duration::ZERO).await?;
         }
+        let mut series: BTreeMap<SeriesKey, Samples> = BTreeMap::new();
+        for ((key, _), held) in readings {
+            series.entry(key).or_default().extend(held.samples());
+        }
         let mut slices: Vec<(i32, Slice)> = Vec::new();
-        for ((id, element, place, is_end), held) in readings {
+        for ((id, element, place, is_end), samples) in series {
             // As a reader would find it: what the inventory does not have is no series.
             let Some((prefix, labels)) = self.labels.get(&(id, element)) else { continue };
             let column = self.columns.get(*prefix).and_then(|columns| columns.get(place));
@@ -250,7 +269,7 @@ impl TableTail {
             let Some(family) = family else { continue };
             // Elements are lanes or links, of which a row has at most 64.
             let number = u64::from(id.cast_unsigned()) << 8 | u64::from(element as u8);
-            let points = added(family, number, held.samples(), ranges(id), last);
+            let points = added(family, number, &samples, ranges(id), last);
             if points.is_empty() {
                 continue;
             }

@@ -10,7 +10,7 @@ use throughline_store::move_hours;
 /// Everything older is packed only.
 const ROWS: Duration = Duration::from_secs(2 * 3600);
 
-async fn hours_moved(database: &Database) -> u64 {
+pub async fn hours_moved(database: &Database) -> u64 {
     let retention = Retention::for_all(ALWAYS).with_rows(ROWS);
     move_hours(&mut database.connect().await.unwrap(), &retention).await.unwrap()
 }
@@ -102,7 +102,7 @@ fn assert_same(is: &[Answers], was: &[Answers]) {
 }
 
 /// A database with readings of three hours, some of them without values, of two epochs, or of counters at their end.
-async fn seeded() -> Database {
+pub async fn seeded() -> Database {
     let database = testing::database().await;
     seed(&database).await;
     let client = database.connect().await.unwrap();
@@ -148,7 +148,7 @@ async fn rows_of_all(client: &Client) -> i64 {
 }
 
 /// Rows of ten minutes of some ports and of a GPU are set aside, and come when all else is packed.
-async fn with_late_rows(database: &Database) {
+pub async fn with_late_rows(database: &Database) {
     let late = format!("time > to_timestamp({BEGIN} + 5000) AND time < to_timestamp({BEGIN} + 5600)");
     let set_aside = format!(
         "CREATE TABLE late AS SELECT * FROM ib_port_counters WHERE port_id <= 20 AND {late};
@@ -162,7 +162,7 @@ async fn with_late_rows(database: &Database) {
 }
 
 /// They come as the writer stores them: with notes.
-const ARRIVE: &str = "INSERT INTO ib_port_counters SELECT * FROM late;
+pub const ARRIVE: &str = "INSERT INTO ib_port_counters SELECT * FROM late;
     INSERT INTO minute_late (kind, id, since, until)
     SELECT 'ib_port_minutes', port_id, min(time), max(time) FROM late GROUP BY port_id;
     INSERT INTO nvlink_counters SELECT * FROM late_links;
