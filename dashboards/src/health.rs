@@ -141,21 +141,31 @@ LEFT JOIN covered c ON c.source = u.source AND c.instance = u.instance
 ORDER BY u.value, 4 DESC, 1, 2
 LIMIT 500";
 
-/// The share of the expected readings that each source made. A row stands for several equal rounds.
-const READ: &str = "SELECT $__timeGroupAlias(time, $__interval), source AS metric,
-       sum(read * rounds)::float8 / nullif(sum(expected * rounds), 0) AS value
-FROM coverage
-WHERE $__timeFilter(time)
+/// A row stands for several equal rounds, of an old time for those of some minutes: it counts in each minute that it spans.
+macro_rules! of_minutes {
+    ($value:literal) => {
+        concat!(
+            "SELECT $__timeGroupAlias(time, $__interval), source AS metric, ",
+            $value,
+            " AS value
+FROM (
+  SELECT c.time - n.back * INTERVAL '1 minute' AS time, source, expected, read, elapsed_seconds,
+         rounds::float8 / (1 + extract(epoch FROM c.time - coalesce(c.first_time, c.time))::integer / 60) AS rounds
+  FROM coverage c
+  CROSS JOIN LATERAL generate_series(0, extract(epoch FROM c.time - coalesce(c.first_time, c.time))::integer / 60) n (back)
+  WHERE $__timeFilter(c.time)
+) c
 GROUP BY 1, 2
-ORDER BY 1, 2";
+ORDER BY 1, 2"
+        )
+    };
+}
+
+/// The share of the expected readings that each source made.
+const READ: &str = of_minutes!("sum(read * rounds) / nullif(sum(expected * rounds), 0)");
 
 /// The slowest round of each source.
-const ROUND: &str =
-    "SELECT $__timeGroupAlias(time, $__interval), source AS metric, max(elapsed_seconds) AS value
-FROM coverage
-WHERE $__timeFilter(time)
-GROUP BY 1, 2
-ORDER BY 1, 2";
+const ROUND: &str = of_minutes!("max(elapsed_seconds)");
 
 fn sources(dashboard: Dashboard) -> Dashboard {
     let to_node = || to(NODE, "Node", &[]);

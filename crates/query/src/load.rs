@@ -171,11 +171,12 @@ impl Reading {
 /// The database's.
 pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> Result<Option<Round>, Error> {
     let ahead = if is_latest { AHEAD_SECONDS * 1000 } else { 0 };
+    // One row of an old time stands for rounds of some minutes.
     let sql = format!(
-        "SELECT time, elapsed_seconds, expected, read, failed FROM coverage
-         WHERE source = 'mad' AND instance = $1 AND time <= {} AND time > {} ORDER BY time DESC LIMIT 1",
-        moment(at + ahead),
+        "SELECT time, elapsed_seconds, expected, read, failed FROM coverage_rounds({}, {})
+         WHERE source = 'mad' AND instance = $1 ORDER BY time DESC LIMIT 1",
         moment(at - LOOK_BACK_SECONDS * 1000),
+        moment(at + ahead),
     );
     let row = client.query_opt(&sql, &[&prefix]).await.map_err(Error::sql("reading a crawler's rounds"))?;
     Ok(row.map(|row| Round {

@@ -1,4 +1,4 @@
--- The schema of version 53, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 54, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -31,7 +31,8 @@ CREATE TABLE block_wanted (
 );
 
 -- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
--- in a row of which none was missed; the function coverage_rounds has a row for each.
+-- in a row of which none was missed, in thinned chunks for those of five minutes; the function coverage_rounds has a
+-- row for each.
 CREATE TABLE coverage (
     -- When the last of these rounds was.
     time timestamptz NOT NULL,
@@ -47,7 +48,8 @@ CREATE TABLE coverage (
     elapsed_seconds double precision NOT NULL,
     -- Reasons and counts of what was not read.
     reasons jsonb,
-    -- How many rounds the row stands for: 1 in rows of crawlers and of agents of earlier versions.
+    -- How many rounds the row stands for: 1 in rows of crawlers and of agents of earlier versions, unless their
+    -- chunk is thinned.
     rounds integer NOT NULL DEFAULT 1,
     -- When the first of these rounds was; NULL where it is one.
     first_time timestamptz,
@@ -2166,6 +2168,23 @@ CREATE TABLE schema_objects (
     CHECK ((kind = ANY (ARRAY['function'::text, 'view'::text])))
 );
 
+-- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
+CREATE TABLE self_stat_names (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- Of sources and names.
+    digest text NOT NULL,
+    -- The source of each of names.
+    sources text[] NOT NULL,
+    -- As in the catalogue.
+    names text[] NOT NULL,
+    -- Since when it is there. Rows have its number an hour later.
+    listed_at timestamptz NOT NULL DEFAULT now(),
+    -- When rows were last given its number.
+    used_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (digest)
+);
+
 -- Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view
 -- self_stats has a row for each value.
 CREATE TABLE self_stat_rows (
@@ -2174,7 +2193,9 @@ CREATE TABLE self_stat_rows (
     sources text[] NOT NULL,
     -- As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.
     names text[] NOT NULL,
-    readings double precision[] NOT NULL
+    readings double precision[] NOT NULL,
+    -- In self_stat_names: sources and names are there, and empty here. NULL where they are here.
+    names_id integer
 );
 CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
 SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
@@ -4935,8 +4956,8 @@ AS $$
            c.instance, c.source, c.expected, c.read, c.failed, c.elapsed_seconds, c.reasons
     FROM coverage c
     CROSS JOIN LATERAL generate_series(0, c.rounds - 1) n (back)
-    -- A row spans at most a minute: throughline_sample::rounds::SPAN_MAX.
-    WHERE c.time > since AND c.time <= until + INTERVAL '1 minute'
+    -- A row spans at most a minute (throughline_sample::rounds::SPAN_MAX), and where its chunk is thinned five more.
+    WHERE c.time > since AND c.time <= until + INTERVAL '6 minutes'
       AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) > since
       AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) <= until
 $$;
@@ -4950,7 +4971,8 @@ FROM self_stat_values
 UNION ALL
 SELECT r.time, r.instance, v.source, v.name, v.value
 FROM self_stat_rows r
-CROSS JOIN LATERAL unnest(r.sources, r.names, r.readings) v (source, name, value);
+LEFT JOIN self_stat_names n ON n.id = r.names_id
+CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) v (source, name, value);
 COMMENT ON VIEW self_stats IS
     'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
 
@@ -4971,7 +4993,8 @@ AS $$
         CROSS JOIN LATERAL (
             SELECT r.time, e.value
             FROM self_stat_rows r
-            CROSS JOIN LATERAL unnest(r.sources, r.names, r.readings) e (source, name, value)
+            LEFT JOIN self_stat_names n ON n.id = r.names_id
+            CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
             WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
             ORDER BY r.time DESC LIMIT 1) x
         WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance) n

@@ -1,5 +1,6 @@
 //! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep. Where policies are, so is a
-//! columnstore (`columnstore`). Numbers of cells go with the rows that had them. The edition is found by calling, not by reading a setting.
+//! columnstore (`columnstore`). Numbers of cells and of lists of names go with the rows that had them. The edition is found by calling, not
+//! by reading a setting.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -59,6 +60,7 @@ pub async fn apply_retention(
         outcome.changed_policies += columnstore::apply(client, retention).await?;
     }
     remove_unused_cells(client, retention).await?;
+    remove_unused_names(client, retention).await?;
     Ok(outcome)
 }
 
@@ -96,9 +98,25 @@ async fn remove_unused_cells(client: &Client, retention: &Retention) -> Result<(
     Ok(())
 }
 
+/// Removes lists of self-metrics that no row has any more: rows get their numbers when their chunk is thinned, at most a day after it
+/// ended.
+async fn remove_unused_names(client: &Client, retention: &Retention) -> Result<(), Error> {
+    let sql = "DELETE FROM self_stat_names WHERE used_at < now() - make_interval(secs => $1)";
+    let seconds = retention.of("self_stat_rows").as_secs_f64() + CELL_UNUSED_SECONDS;
+    client.execute(sql, &[&seconds]).await.map_err(Error::sql("removing lists that no row has"))?;
+    Ok(())
+}
+
 async fn drop_chunks(client: &Client, table: &str, keep_seconds: f64) -> Result<usize, Error> {
-    let drop = "SELECT drop_chunks($1::text::regclass, older_than => now() - make_interval(secs => $2))";
+    let usual = "now() - make_interval(secs => $2)";
+    // After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made, not
+    // for long.
+    let waiting = format!(
+        "greatest(least({usual}, (SELECT minutes_until FROM link_share_state)), {usual} - INTERVAL '1 day')"
+    );
+    let until = if table == "link_shares" { waiting.as_str() } else { usual };
+    let drop = format!("SELECT drop_chunks($1::text::regclass, older_than => {until})");
     let what = format!("dropping old chunks of {table}");
-    let rows = client.query(drop, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
+    let rows = client.query(&drop, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
     Ok(rows.len())
 }

@@ -30,7 +30,7 @@ use fabric::Fabrics;
 pub use groups::Groups;
 pub use largest::{LinkContribution, largest_contributions, link_shares_made_until};
 use places::KnownPlaces;
-pub(crate) use progress::READ_UNTIL;
+pub(crate) use progress::read_until;
 use traffic::Traffic;
 use window::{Input, shares};
 

@@ -191,6 +191,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "gpu_pcie_hours",
         sql: include_str!("../migrations/V053__gpu_pcie_hours.sql"),
     },
+    Migration {
+        version: 54,
+        name: "self_stat_names",
+        sql: include_str!("../migrations/V054__self_stat_names.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

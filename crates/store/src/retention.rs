@@ -14,9 +14,9 @@ const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Readings of ports, NVLinks and PCIe are rows for so long unless configured: live views and alerts look back an hour at most, and
-/// dashboards read ranges of up to six hours from readings.
-const DEFAULT_ROWS: Duration = Duration::from_secs(6 * 3600);
+/// Readings of ports, NVLinks and PCIe are rows for so long unless configured: live views and alerts look back an hour at most, and some
+/// readings come late. Whatever reads older ones unpacks them or takes minutes.
+const DEFAULT_ROWS: Duration = Duration::from_secs(5400);
 
 /// Detail on demand is retained for a day unless configured: long enough for whoever requested it, and short because it is a
 /// hundred times what is stored anyway.
@@ -118,10 +118,15 @@ impl Retention {
         Ok(())
     }
 
-    /// For how long all readings are rows: those of some tables longer.
+    /// For how long all readings are there, as rows or packed: those of some tables longer.
     pub fn readings(&self) -> Duration {
-        let tables = Kind::ALL.map(|kind| self.rows(kind).unwrap_or_else(|| self.of(kind.readings())));
-        tables.into_iter().chain([self.of("self_stat_rows")]).min().unwrap_or(self.default)
+        let readings = Kind::ALL.map(|kind| self.of(kind.readings()));
+        // Rows wait until they are packed; where they go, packed hours are all there is.
+        let packed = Kind::ALL
+            .into_iter()
+            .filter(|kind| self.rows(*kind).is_some())
+            .map(|kind| self.of(kind.blocks()));
+        readings.into_iter().chain(packed).chain([self.of("self_stat_rows")]).min().unwrap_or(self.default)
     }
 
     /// How long a table's rows are retained.
@@ -174,5 +179,11 @@ mod tests {
         retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
         assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
+        // As long as readings are there in any form: packed hours count, unless they go sooner.
+        let mut packed = Retention::default();
+        assert_eq!(packed.readings(), DEFAULT_RAW);
+        packed.set("host_port_blocks", Duration::from_secs(86_400)).unwrap();
+        assert_eq!(packed.readings(), Duration::from_secs(86_400));
+        assert_eq!(Retention { rows: None, ..packed }.readings(), DEFAULT_RAW, "rows stay");
     }
 }

@@ -19,7 +19,7 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
-use crate::link_shares::READ_UNTIL;
+use crate::link_shares::read_until;
 use crate::{Error, Retention};
 use kept::{KEPT, Kept};
 
@@ -36,8 +36,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(200);
 /// Rows that are kept are computed here, within the transaction.
 const SCRATCH: &str = "thinned_rows";
 
-/// Pages of kept rows that are in memory at a time: 8 MB.
-const PAGES: i64 = 1024;
+/// Pages of kept rows that are in memory at a time: 16 MB. At the end of each such part up to 63 pages of the chunk stay empty.
+const PAGES: i64 = 2048;
 
 /// A thinned chunk that late rows made larger by an eighth and so many bytes is thinned again.
 const GROWTH_MIN_BYTES: i64 = 65_536;
@@ -97,9 +97,10 @@ async fn due(client: &Client, kept: &Kept, rows: Duration) -> Result<Vec<String>
              WHERE hypertable_schema = 'public' AND hypertable_name = $1 AND NOT is_compressed) c
          CROSS JOIN link_share_state s LEFT JOIN thinned_chunk t ON t.chunk = c.name
          WHERE c.range_end <= least(now() - make_interval(secs => $2),
-                                    CASE WHEN $1 = 'mpi_node_traffic' THEN {READ_UNTIL} END)
+                                    CASE WHEN $1 = 'mpi_node_traffic' THEN {read_until} END)
            AND (t.chunk IS NULL OR pg_relation_size(c.name::regclass) > t.bytes_after * 9 / 8 + {GROWTH_MIN_BYTES})
-         ORDER BY c.range_start"
+         ORDER BY c.range_start",
+        read_until = read_until(),
     );
     let found = client.query(&query, &[&kept.table, &rows.as_secs_f64()]).await;
     Ok(found.map_err(Error::sql(WHAT))?.iter().map(|row| row.get(0)).collect())

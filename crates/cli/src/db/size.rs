@@ -375,7 +375,7 @@ mod tests {
         let ports =
             document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_counters").unwrap();
         assert!((ports["rows_per_second"].as_f64().unwrap() - 4830.0).abs() < 1e-9);
-        assert_eq!(ports["retention_seconds"], 6 * 3600, "rows");
+        assert_eq!(ports["retention_seconds"], 5400, "rows");
         let blocks =
             document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_blocks").unwrap();
         assert_eq!(blocks["retention_seconds"], 7 * 86_400);

@@ -134,7 +134,8 @@ async fn figures(
              SELECT FROM self_stat_values s WHERE s.name = $1 AND s.source = p.source AND s.instance = p.instance \
              AND s.time >= to_timestamp($2) AND s.time <= to_timestamp($3)) \
            UNION SELECT k.source, k.instance FROM self_stat_series k WHERE k.name = $1 AND EXISTS (\
-             SELECT FROM self_stat_rows r CROSS JOIN LATERAL unnest(r.sources, r.names) v (source, name) \
+             SELECT FROM self_stat_rows r LEFT JOIN self_stat_names l ON l.id = r.names_id \
+             CROSS JOIN LATERAL unnest(coalesce(l.sources, r.sources), coalesce(l.names, r.names)) v (source, name) \
              WHERE r.instance = k.instance AND r.time >= to_timestamp($2) AND r.time <= to_timestamp($3) \
              AND v.source = k.source AND v.name = k.name)) p WHERE true"
         .to_owned();

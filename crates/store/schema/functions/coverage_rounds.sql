@@ -8,8 +8,8 @@ AS $$
            c.instance, c.source, c.expected, c.read, c.failed, c.elapsed_seconds, c.reasons
     FROM coverage c
     CROSS JOIN LATERAL generate_series(0, c.rounds - 1) n (back)
-    -- A row spans at most a minute: throughline_sample::rounds::SPAN_MAX.
-    WHERE c.time > since AND c.time <= until + INTERVAL '1 minute'
+    -- A row spans at most a minute (throughline_sample::rounds::SPAN_MAX), and where its chunk is thinned five more.
+    WHERE c.time > since AND c.time <= until + INTERVAL '6 minutes'
       AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) > since
       AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) <= until
 $$;

@@ -15,7 +15,8 @@ AS $$
         CROSS JOIN LATERAL (
             SELECT r.time, e.value
             FROM self_stat_rows r
-            CROSS JOIN LATERAL unnest(r.sources, r.names, r.readings) e (source, name, value)
+            LEFT JOIN self_stat_names n ON n.id = r.names_id
+            CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
             WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
             ORDER BY r.time DESC LIMIT 1) x
         WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance) n

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient};
 
 use super::BLOCK;
-use crate::link_shares::READ_UNTIL;
+use crate::link_shares::read_until;
 use crate::rollup_kind::Kind;
 use crate::{Error, Retention};
 
@@ -57,8 +57,9 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
          FROM timescaledb_information.chunks c, packed_state p, minute_state m, link_share_state s
          WHERE c.hypertable_schema = 'public' AND c.hypertable_name = $1 AND p.readings = $1
            AND c.range_start >= greatest(p.packed_from, p.packed_until) AND c.range_end - c.range_start = {length}
-           AND c.range_end <= least(now() - make_interval(secs => $2), m.blocks_until, {READ_UNTIL})
-         ORDER BY c.range_start LIMIT 1"
+           AND c.range_end <= least(now() - make_interval(secs => $2), m.blocks_until, {read_until})
+         ORDER BY c.range_start LIMIT 1",
+        read_until = read_until(),
     );
     let row = client.query_opt(&next, &[&kind.readings(), &rows_seconds]).await.map_err(Error::sql(WHAT))?;
     let Some(row) = row else { return Ok(false) };

@@ -17,13 +17,18 @@ const SETTLED: Micros = 15_000_000;
 /// And so long after its end at the latest, whatever is missing: it is made again when that arrives.
 const WAIT: Micros = 45_000_000;
 
-/// How far back windows are made when nothing was made for long.
+/// How far back windows are made when nothing was made for long. Rows wait for them for so long ([`read_until`]), however soon they
+/// would go.
 const CATCH_UP: Micros = 6 * 3_600_000_000;
 
 /// SQL of `link_share_state s`: older rows of readings and traffic are not read any more, as windows of such a time are made or given up
 /// (`CATCH_UP`), and a window reads up to an hour before it. NULL where no shares are made.
-pub(crate) const READ_UNTIL: &str = "CASE WHEN s.computed_until IS NOT NULL THEN \
-     greatest(s.computed_until, now() - INTERVAL '6 hours') - INTERVAL '1 hour' END";
+pub(crate) fn read_until() -> String {
+    format!(
+        "CASE WHEN s.computed_until IS NOT NULL THEN \
+         greatest(s.computed_until, now() - INTERVAL '{CATCH_UP} microseconds') - INTERVAL '1 hour' END"
+    )
+}
 
 /// How far back the first window of a database lies at most.
 const FIRST: Micros = 3_600_000_000;

@@ -174,20 +174,20 @@ mod tests {
     #[test]
     fn old_rows_are_columns_on_the_full_edition() {
         let site = Site { nodes: 100, ranks_per_node: 4, ports: 100, ..Site::default() };
-        let rows = 6.0 * 3600.0;
+        let rows = Retention::default().rows_at_most().unwrap().as_secs_f64();
         let of = |table: &str, way, retention: &Retention| {
             let tables = predict_size(&site, retention, way).tables;
             tables.into_iter().find(|size| size.table == table).unwrap()
         };
         let default = Retention::default();
         let (plain, columns) =
-            (of("coverage", APACHE, &default), of("coverage", RetentionWay::Native, &default));
+            (of("ib_port_minutes", APACHE, &default), of("ib_port_minutes", RetentionWay::Native, &default));
         assert_eq!(plain.old, None);
         let old = columns.old.unwrap();
         assert!(old.bytes_per_row < columns.bytes_per_row / 2.0);
         let a_second = columns.rows_per_second;
         let disk = a_second
-            * (columns.bytes_per_row * (rows + 86_400.0) + old.bytes_per_row * (7.0 * 86_400.0 - rows));
+            * (columns.bytes_per_row * (rows + 86_400.0) + old.bytes_per_row * (365.0 * 86_400.0 - rows));
         assert!((columns.steady_bytes() - disk).abs() < 1.0, "{columns:?}");
         assert!((columns.staying_bytes_per_day() - a_second * old.bytes_per_row * 86_400.0).abs() < 1.0);
         assert!((plain.staying_bytes_per_day() - plain.bytes_per_day()).abs() < 1e-6);
@@ -195,7 +195,31 @@ mod tests {
         let ports = of("ib_port_counters", RetentionWay::Native, &default);
         assert_eq!((ports.old, ports.staying_bytes_per_day().to_bits()), (None, 0.0_f64.to_bits()));
         let all_rows = Retention::for_all(Duration::from_secs(7 * 86_400));
-        assert_eq!(of("coverage", RetentionWay::Native, &all_rows).old, None);
+        assert_eq!(of("ib_port_minutes", RetentionWay::Native, &all_rows).old, None);
+        // Fewer on both.
+        let rounds = [APACHE, RetentionWay::Native].map(|way| of("coverage", way, &default));
+        let [rows, columns] = rounds.map(|size| size.old.unwrap());
+        assert_eq!(rows.rows_per_second.to_bits(), columns.rows_per_second.to_bits());
+        assert!(rows.rows_per_second < a_second / 3.0 && columns.bytes_per_row < rows.bytes_per_row);
+    }
+
+    #[test]
+    fn a_week_of_1428_nodes_fits_150_gb() {
+        let site = Site {
+            nodes: 1428,
+            ranks_per_node: 32,
+            ports: 4830,
+            host_ports: 1428,
+            gpus: 640,
+            links_per_gpu: 6,
+            port_seconds: 1.0,
+            ..Site::default()
+        };
+        let prediction = predict_size(&site, &Retention::default(), APACHE);
+        let of_a_week = prediction.tables.iter().filter(|size| size.retention <= 8 * DAY);
+        let bytes: f64 = of_a_week.map(TableSize::steady_bytes).sum();
+        println!("{:.1} GB", bytes / 1e9);
+        assert!(bytes < 150e9, "{bytes}");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) enum Rule {
     Ticks,
     /// One row of each key with the last value of each metric.
     Metrics,
+    /// Equal rounds, of which none between them was missed, in one row.
+    Rounds,
     /// One row of each key with the last sums of each cell, as [`merged`] makes it.
     Cells,
 }
@@ -56,7 +58,14 @@ const TICK_SECONDS: u32 = 10;
 /// Less than the five minutes for which Prometheus takes a sample as current.
 const METRICS_SECONDS: u32 = 240;
 
-pub(crate) static KEPT: [Kept; 6] = [
+/// Ten of the rows that agents send. Readers of `coverage_rounds` look so far ahead, and as far as a row of an agent spans.
+const ROUNDS_SECONDS: u32 = 300;
+
+/// A self-metrics' list of names is used once it has been there for so long: a statement with an older snapshot would find rows, which are
+/// written frozen, and not their names.
+const NAMES_AGE: &str = "INTERVAL '1 hour'";
+
+pub(crate) static KEPT: [Kept; 7] = [
     Kept {
         table: "mpi_node_traffic",
         key: &["job_id", "node_id", "operation", "kind", "direction", "epoch"],
@@ -99,6 +108,13 @@ pub(crate) static KEPT: [Kept; 6] = [
         is_closed: true,
         rule: Rule::Metrics,
     },
+    Kept {
+        table: "coverage",
+        key: &["source", "instance"],
+        step_seconds: ROUNDS_SECONDS,
+        is_closed: true,
+        rule: Rule::Rounds,
+    },
 ];
 
 impl Kept {
@@ -110,16 +126,18 @@ impl Kept {
         scratch: &str,
         columns: &[String],
     ) -> Result<(), Error> {
-        let rows = match self.rule {
-            Rule::Last => self.last(chunk, columns),
-            Rule::Peers { has_since } => self.peers(chunk, has_since),
-            Rule::Ticks => self.ticks(chunk, columns),
-            Rule::Metrics => self.metrics(chunk),
+        let insert = |rows: String| format!("INSERT INTO {scratch} {rows}");
+        let fill = match self.rule {
+            Rule::Last => insert(self.last(chunk, columns)),
+            Rule::Peers { has_since } => insert(self.peers(chunk, has_since)),
+            Rule::Ticks => insert(self.ticks(chunk, columns)),
+            Rule::Rounds => insert(self.rounds(chunk)),
+            Rule::Metrics => self.metrics(chunk, scratch),
             Rule::Cells => {
                 return merged::fill(transaction, chunk, scratch, columns, |time| self.step(time)).await;
             }
         };
-        transaction.batch_execute(&format!("INSERT INTO {scratch} {rows}")).await.map_err(Error::sql(WHAT))
+        transaction.batch_execute(&fill).await.map_err(Error::sql(WHAT))
     }
 
     /// The step that a time is in, by its beginning.
@@ -200,18 +218,65 @@ impl Kept {
         )
     }
 
-    fn metrics(&self, chunk: &str) -> String {
+    /// Rows have numbers of lists of names, of which all daemons have a few, unless the list is new.
+    fn metrics(&self, chunk: &str, scratch: &str) -> String {
         let (key, step) = (self.key_of("m"), self.step("m.time"));
         format!(
-            "(time, {names}, sources, names, readings)
-             SELECT max(v.time), {of_v}, array_agg(v.source ORDER BY v.source, v.name), array_agg(v.name ORDER BY v.source, v.name),
-                    array_agg(v.reading ORDER BY v.source, v.name)
-             FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
-                   FROM {chunk} m CROSS JOIN LATERAL unnest(m.sources, m.names, m.readings) u (source, name, reading)
-                   GROUP BY {key}, {step}, u.source, u.name) v
-             GROUP BY {of_v}, v.step",
+            "WITH made AS MATERIALIZED (
+                 SELECT max(v.time) AS time, {of_v}, array_agg(v.source ORDER BY v.source, v.name) AS sources,
+                        array_agg(v.name ORDER BY v.source, v.name) AS names, array_agg(v.reading ORDER BY v.source, v.name) AS readings
+                 FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
+                       FROM {chunk} m LEFT JOIN self_stat_names n ON n.id = m.names_id
+                       CROSS JOIN LATERAL unnest(coalesce(n.sources, m.sources), coalesce(n.names, m.names), m.readings)
+                           u (source, name, reading)
+                       GROUP BY {key}, {step}, u.source, u.name) v
+                 GROUP BY {of_v}, v.step
+             ), lists AS (
+                 INSERT INTO self_stat_names AS l (digest, sources, names)
+                 SELECT DISTINCT ON (digest) digest, sources, names
+                 FROM (SELECT {digest} AS digest, sources, names FROM made) m
+                 ON CONFLICT (digest) DO UPDATE SET used_at = now()
+                 RETURNING l.id, l.digest, l.listed_at < now() - {NAMES_AGE} AS is_known
+             )
+             INSERT INTO {scratch} (time, {names}, sources, names, readings, names_id)
+             SELECT m.time, {of_m}, CASE WHEN l.is_known THEN '{{}}' ELSE m.sources END, CASE WHEN l.is_known THEN '{{}}' ELSE m.names END,
+                    m.readings, CASE WHEN l.is_known THEN l.id END
+             FROM made m JOIN lists l ON l.digest = {digest}",
             names = self.key.join(", "),
             of_v = self.key_of("v"),
+            of_m = self.key_of("m"),
+            digest = "md5(sources::text || names::text)",
+        )
+    }
+
+    /// As agents merge rounds (`throughline_sample::rounds`): what says the same and comes at most one and a half intervals later.
+    fn rounds(&self, chunk: &str) -> String {
+        let (key, of_j, step) = (self.key_of("m"), self.key_of("j"), self.step("m.time"));
+        let begins = "coalesce(m.first_time, m.time)";
+        let says = ["expected", "read", "failed", "reasons"];
+        let is_equal: Vec<String> = says
+            .iter()
+            .map(|column| format!("m.{column} IS NOT DISTINCT FROM lag(m.{column}) OVER same"))
+            .collect();
+        format!(
+            "(time, {names}, expected, read, failed, elapsed_seconds, reasons, rounds, first_time)
+             WITH known AS (
+                 SELECT m.*, {begins} AS begins, {step} AS step, {is_equal} AS is_equal,
+                        {begins} - lag(m.time) OVER same AS gap, lead({begins}) OVER same - m.time AS next_gap
+                 FROM {chunk} m WINDOW same AS (PARTITION BY {key} ORDER BY m.time)
+             ), spaced AS (
+                 SELECT m.*, CASE WHEN m.rounds > 1 THEN (m.time - m.begins) / (m.rounds - 1) ELSE least(m.gap, m.next_gap) END AS apart
+                 FROM known m
+             ), joined AS (
+                 SELECT m.*, count(*) FILTER (WHERE NOT coalesce(m.is_joined, false)) OVER (PARTITION BY {key} ORDER BY m.time) AS run
+                 FROM (SELECT m.*, m.is_equal AND m.gap > INTERVAL '0' AND m.gap <= least(m.apart, lag(m.apart) OVER same) * 1.5 AS is_joined
+                       FROM spaced m WINDOW same AS (PARTITION BY {key} ORDER BY m.time)) m
+             )
+             SELECT max(j.time), {of_j}, min(j.expected), min(j.read), min(j.failed), max(j.elapsed_seconds), min(j.reasons::text)::jsonb,
+                    sum(j.rounds)::integer, CASE WHEN sum(j.rounds) > 1 THEN min(j.begins) END
+             FROM joined j GROUP BY {of_j}, j.step, j.run",
+            names = self.key.join(", "),
+            is_equal = is_equal.join(" AND "),
         )
     }
 }

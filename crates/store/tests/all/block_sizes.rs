@@ -1,8 +1,10 @@
 //! How large a packed hour is: of bursts of 23 s half of the time, with 8 % of noise, read each second with 2 ms of jitter.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use throughline_store::{Retention, RetentionWay, Site, encode_chunks, predict_size, testing};
+use throughline_store::{
+    Retention, RetentionWay, Site, encode_chunks, make_rollups, move_hours, predict_size, testing,
+};
 use tokio_postgres::Client;
 
 /// Things of a kind: a table of a few has more of its indexes' pages.
@@ -124,4 +126,68 @@ async fn packed_hours_are_as_large_as_predicted() {
         }
     }
     assert!(differ.is_empty(), "{differ:?}");
+}
+
+/// What panels read of an hour: a link's two ports, a port of a host, a GPU's links, all columns of a port as the export reads them.
+const READ: [(&str, &str); 4] = [
+    (
+        "a link",
+        "sum(transmit_utilisation * interval_seconds), avg(transmit_wait_ratio) FROM ib_port_rates(b, b + h) WHERE port_id IN (1, 2)",
+    ),
+    (
+        "a host's port",
+        "sum(transmit_bytes_per_second * interval_seconds) FROM host_port_rates(b, b + h) WHERE host_port_id = 1",
+    ),
+    (
+        "a GPU's links",
+        "sum(transmit_bytes_per_second * interval_seconds) FROM nvlink_rates(b, b + h) WHERE gpu_id = 1",
+    ),
+    ("all of a port", "max(r::text) FROM ib_port_readings(b, b + h) r WHERE port_id = 1"),
+];
+
+#[tokio::test]
+#[ignore = "measures: packs an hour"]
+async fn what_panels_take_of_an_hour_of_rows_and_of_a_packed_one() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    client.batch_execute(&keys()).await.unwrap();
+    ports(&client).await;
+    gpus(&client, 6).await;
+    client.batch_execute("ANALYZE").await.unwrap();
+    let begin = "SELECT extract(epoch FROM date_trunc('hour', min(time)))::bigint FROM seconds";
+    let begin: i64 = client.query_one(begin, &[]).await.unwrap().get(0);
+    let mut answers: Vec<Vec<String>> = Vec::new();
+    for form in ["rows", "packed"] {
+        let mut read = Vec::new();
+        for (what, of) in READ {
+            let sql = of
+                .replace("b + h", &format!("to_timestamp({})", begin + 3599))
+                .replace("(b,", &format!("(to_timestamp({begin}),"));
+            let mut least = Duration::MAX;
+            let mut answer = String::new();
+            for _ in 0..4 {
+                let begun = Instant::now();
+                answer = client
+                    .query_one(&format!("SELECT (r.*)::text FROM (SELECT {sql}) r"), &[])
+                    .await
+                    .unwrap()
+                    .get(0);
+                least = least.min(begun.elapsed());
+            }
+            println!("{what}, {form}: {:.0} ms", least.as_secs_f64() * 1e3);
+            read.push(answer);
+        }
+        answers.push(read);
+        let retention = Retention::default();
+        let wanted = format!("UPDATE minute_state SET blocks_until = to_timestamp({begin});
+            UPDATE packed_state SET packed_from = to_timestamp({begin}), packed_until = to_timestamp({begin})");
+        make_rollups(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
+        if form == "rows" {
+            client.batch_execute(&wanted).await.unwrap();
+        }
+        encode_chunks(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
+        println!("{} hours moved", move_hours(&mut client, &retention).await.unwrap());
+    }
+    let rows: i64 = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap().get(0);
+    assert_eq!((rows, &answers[0]), (0, &answers[1]), "the same from both");
 }

@@ -21,6 +21,7 @@ mod schema;
 mod schema_changes;
 mod sizes;
 mod terms;
+mod thinned_sizes;
 mod thinning;
 mod tls;
 mod writer;

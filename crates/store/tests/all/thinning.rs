@@ -1,5 +1,7 @@
 //! Old chunks with fewer rows: totals and matrices stay what they are, whoever writes or reads meanwhile.
 
+mod reports;
+
 use std::time::Duration;
 
 use crate::batches::{SECOND, entry};
@@ -449,14 +451,17 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
         "c.*",
         &known.split(", ").map(|column| format!("c.{column}")).collect::<Vec<_>>().join(", "),
     );
-    let as_of = "SELECT s.until, c.node_id, c.operation, c.calls FROM job j,
-             generate_series(date_trunc('hour', now()) - INTERVAL '6 hours', now(), INTERVAL '1 minute') s (until)
-         CROSS JOIN LATERAL mpi_node_op_cells(j.id, s.until) c";
-    let (before, before_as_of) = (lines(&client, &totals).await, lines(&client, as_of).await);
+    let as_of = format!(
+        "SELECT s.until, c.node_id, c.operation, c.calls FROM job j,
+             generate_series(0, 30) m, to_timestamp({} + m * 60) s (until)
+         CROSS JOIN LATERAL mpi_node_op_cells(j.id, s.until) c",
+        begin / SECOND
+    );
+    let (before, before_as_of) = (lines(&client, &totals).await, lines(&client, &as_of).await);
     assert_eq!(before.len(), 6);
     assert!(thin(&mut client).await.chunks > 0);
     assert_eq!(lines(&client, &totals).await, before);
-    assert_eq!(lines(&client, as_of).await, before_as_of);
+    assert_eq!(lines(&client, &as_of).await, before_as_of);
     let rows = "SELECT count(*), min(time - since) = INTERVAL '40 seconds', max(time - since) = INTERVAL '1 minute', bool_and(is_whole)
                 FROM mpi_node_rows";
     assert_eq!(lines(&client, rows).await, ["(34,t,t,t)"]);
@@ -465,4 +470,29 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
                     JOIN mpi_cell_key k ON k.id = p.cell_id WHERE m.time <= date_trunc('hour', m.time) + INTERVAL '1 minute'";
     let expected = ["(barrier,1,22)", "(recv,2,700)", "(send,2,700)"];
     assert_eq!(lines(&client, extremes).await, expected, "of the ten seconds in which ranks differed most");
+}
+
+#[tokio::test]
+async fn traffic_waits_for_link_shares_and_not_for_longer_than_they_are_made_again() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    for (key, ago) in [("a", 9), ("b", 4)] {
+        let begin = hours_ago(&client, ago).await;
+        write(&database, job(key, begin + 60 * SECOND, 1000, Some(7))).await;
+    }
+    let thinned =
+        "SELECT j.key FROM job j WHERE (SELECT count(*) FROM mpi_node_traffic m WHERE m.job_id = j.id) < 30";
+    for (made, expected) in [
+        // Windows of six hours ago are to be made, which read an hour before them.
+        ("5 hours", &["(a)"][..]),
+        // And older ones are given up.
+        ("100 hours", &["(a)"]),
+        ("1 minute", &["(a)", "(b)"]),
+    ] {
+        let state = "INSERT INTO link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING";
+        let made = format!("{state}; UPDATE link_share_state SET computed_until = now() - INTERVAL '{made}'");
+        client.batch_execute(&made).await.unwrap();
+        thin(&mut client).await;
+        assert_eq!(lines(&client, thinned).await, expected, "{made}");
+    }
 }

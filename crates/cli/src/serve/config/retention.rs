@@ -9,8 +9,8 @@ use throughline_store::Retention;
 /// Longest retention: a century, which every time type involved can subtract from now.
 pub(super) const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
-/// Shortest time of rows: alerts look back an hour at most (alerts/rules), and hours are packed whole.
-const ROWS_SECONDS_MIN: u64 = 2 * 3600;
+/// Shortest time of rows: alerts look back an hour at most (alerts/rules), and some readings come late.
+const ROWS_SECONDS_MIN: u64 = 5400;
 
 /// Shortest silence that says anything: agents report each job once a minute.
 const JOB_SILENCE_SECONDS_MIN: u64 = 180;

@@ -2,6 +2,7 @@
 
 use super::minutes::{Key, Minute};
 use super::*;
+use throughline_store::{RetentionWay, apply_retention};
 
 /// All minutes as readers get them, times moved to those of the minutes that windows are of.
 async fn read(client: &Client, of_job: Option<i32>, days_before: f64) -> BTreeMap<Key, Minute> {
@@ -109,4 +110,34 @@ async fn minutes_put_into_hours_are_the_same() {
     assert_eq!(site.make().await.late, 0);
     assert_eq!(count(&site.client, "link_share_late").await, 0);
     assert_eq!(count(&site.client, "link_share_hours").await, packed);
+}
+
+#[tokio::test]
+async fn old_windows_wait_for_their_minutes() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    // Made after an outage of five hours: older than windows are kept.
+    let windows = "INSERT INTO link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING;
+        INSERT INTO link_shares (time, port_id, contributor, bytes, low_bytes, high_bytes, kind, is_bound)
+        SELECT now() - INTERVAL '5 hours', 1, 'rest', 1, 1, 1, 'measured', false";
+    client.batch_execute(windows).await.unwrap();
+    let left = |until: &'static str| {
+        let client = &client;
+        async move {
+            client
+                .batch_execute(&format!("UPDATE link_share_state SET minutes_until = {until}"))
+                .await
+                .unwrap();
+            let way = Some(RetentionWay::DropChunks);
+            apply_retention(client, &Retention::default(), way).await.unwrap();
+            count(client, "link_shares").await
+        }
+    };
+    assert_eq!(left("now() - INTERVAL '7 hours'").await, 1);
+    assert_eq!(left("now()").await, 0);
+    // Where no more are made they do not wait for ever.
+    client.batch_execute(&windows.replace("5 hours", "30 hours")).await.unwrap();
+    assert_eq!(left("now() - INTERVAL '40 hours'").await, 0);
+    client.batch_execute(windows).await.unwrap();
+    assert_eq!(left("NULL").await, 0, "before the first minute");
 }
