@@ -139,7 +139,8 @@ LIMIT 50",
         id,
         "Its links, and its part of their bytes",
         "Links on which the job had bytes in the time range, the fullest first, over the windows of 10 s in which it had some and \
-         the port was read (minutes in a range of more than 6 hours): how full, the job's part with its bounds and how it is known, and what all others have.",
+         the port was read (minutes in a range of more than 6 hours, or that begins before windows are kept): how full, \
+         the job's part with its bounds and how it is known, and what all others have.",
         (24, 8),
     )
     .rows(&sql)

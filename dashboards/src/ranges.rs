@@ -92,21 +92,22 @@ pub fn link_shares(job: &str) -> String {
     windows(["link_shares", &minutes], "kind, is_bound", &format!("job_id = {job}"))
 }
 
-/// Windows of shares of links, or minutes of them, with these columns beside the bytes.
+/// Windows of shares of links, or minutes of them, with these columns beside the bytes: minutes where the range is long, or begins where
+/// minutes are in hours and their windows go.
 fn windows([windows, minutes]: [&str; 2], columns: &str, condition: &str) -> String {
+    let by_minutes =
+        format!("({} OR EXISTS (SELECT FROM link_share_state WHERE hours_until > $__timeFrom()))", long());
     let columns = format!("time, port_id, {columns}, bytes, low_bytes, high_bytes, counted_bytes");
     format!(
         "(
     SELECT {columns}, 10.0 AS seconds
     FROM {windows}
-    WHERE {} AND $__timeFilter(time) AND {condition}
+    WHERE NOT {by_minutes} AND $__timeFilter(time) AND {condition}
     UNION ALL
     SELECT {columns}, windows * 10.0
     FROM {minutes}
-    WHERE {} AND $__timeFilter(time) AND {condition}
-  )",
-        short(),
-        long(),
+    WHERE {by_minutes} AND $__timeFilter(time) AND {condition}
+  )"
     )
 }
 
