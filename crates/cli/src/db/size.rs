@@ -229,6 +229,7 @@ fn length(time: Duration) -> String {
     match time.as_secs() {
         s if s >= 2 * 86_400 => format!("{} d", s / 86_400),
         s if s >= 2 * 3600 => format!("{} h", s / 3600),
+        s if s >= 2 * 60 => format!("{} min", s / 60),
         s => format!("{s} s"),
     }
 }
@@ -451,7 +452,7 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("ib_port_counters")).unwrap();
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>()[1..],
-            ["2", "30.0", "MB", "29.3", "MB", "300", "293", "6", "h"]
+            ["2", "30.0", "MB", "29.3", "MB", "300", "293", "90", "min"]
         );
         let document = compared_json(&compared);
         assert_eq!(

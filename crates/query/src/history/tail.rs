@@ -23,6 +23,7 @@ use std::time::Duration;
 use tables::TableTail;
 use throughline_sample::catalogue::Table;
 use throughline_store::Error;
+use throughline_store::layout::Kind;
 use tokio_postgres::Client;
 
 /// The longest gap that is filled, in milliseconds: so far back the reading before a window is looked for.
@@ -93,6 +94,11 @@ pub struct Tail {
     packed: PackedHours,
 }
 
+/// The table of a part, if its hours are packed.
+fn packed_table(part: &str) -> Option<Table> {
+    TABLES.into_iter().find(|table| table.name() == part && Kind::of(*table).is_some())
+}
+
 /// Names of all parts, in the order in which they are read: hypertables and info metrics.
 #[must_use]
 pub fn parts() -> Vec<&'static str> {
@@ -138,7 +144,7 @@ impl Tail {
         part: Option<&str>,
         time: i64,
     ) -> Result<Option<i64>, Error> {
-        let table = part.map(|part| TABLES.into_iter().find(|table| table.name() == part));
+        let table = part.map(packed_table);
         if table == Some(None) {
             return Ok(None);
         }
@@ -151,7 +157,7 @@ impl Tail {
     /// # Errors
     /// The database's.
     pub async fn is_as_read(&self, client: &Client, part: &str) -> Result<bool, Error> {
-        let Some(table) = TABLES.into_iter().find(|table| table.name() == part) else { return Ok(true) };
+        let Some(table) = packed_table(part) else { return Ok(true) };
         Ok(PackedHours::read(client).await?.of(table) == self.packed.of(table))
     }
 
@@ -167,7 +173,9 @@ impl Tail {
         after: &str,
     ) -> Result<Round, HistoryError> {
         let look_back = if self.is_primed { 0 } else { LOOK_BACK };
-        self.packed = PackedHours::read(client).await?;
+        if packed_table(part).is_some() {
+            self.packed = PackedHours::read(client).await?;
+        }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
             return within_time(self.figures.read(client, window, look_back, after, last)).await;
@@ -189,7 +197,9 @@ impl Tail {
         part: &str,
         things: &HashMap<String, Vec<Range>>,
     ) -> Result<Vec<Slice>, HistoryError> {
-        self.packed = PackedHours::read(client).await?;
+        if packed_table(part).is_some() {
+            self.packed = PackedHours::read(client).await?;
+        }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
             return within_time(self.figures.read_late(client, things, LOOK_BACK, last)).await;
