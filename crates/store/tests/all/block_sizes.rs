@@ -132,7 +132,8 @@ async fn packed_hours_are_as_large_as_predicted() {
 const READ: [(&str, &str); 4] = [
     (
         "a link",
-        "sum(transmit_utilisation * interval_seconds), avg(transmit_wait_ratio) FROM ib_port_rates(b, b + h) WHERE port_id IN (1, 2)",
+        "round(sum(transmit_utilisation * interval_seconds)::numeric, 9), round(avg(transmit_wait_ratio)::numeric, 9) \
+         FROM ib_port_rates(b, b + h) WHERE port_id IN (1, 2)",
     ),
     (
         "a host's port",
