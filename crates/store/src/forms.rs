@@ -85,6 +85,21 @@ impl Default for Site {
 // Figures for people: a site has far fewer than 2^53 of anything.
 #[allow(clippy::cast_precision_loss)]
 impl Site {
+    /// The cluster of the papers, with ports read each second.
+    #[cfg(test)]
+    pub(crate) fn papers() -> Self {
+        Self {
+            nodes: 1428,
+            ranks_per_node: 32,
+            ports: 4830,
+            host_ports: 1428,
+            gpus: 640,
+            links_per_gpu: 6,
+            port_seconds: 1.0,
+            ..Self::default()
+        }
+    }
+
     fn ranks(&self) -> f64 {
         self.nodes as f64 * self.ranks_per_node as f64
     }
@@ -410,16 +425,7 @@ mod tests {
 
     #[test]
     fn a_site_of_1428_nodes_is_12_500_rows_a_second() {
-        let site = Site {
-            nodes: 1428,
-            ranks_per_node: 32,
-            ports: 4830,
-            host_ports: 1428,
-            gpus: 640,
-            links_per_gpu: 6,
-            port_seconds: 1.0,
-            ..Site::default()
-        };
+        let site = Site::papers();
         let rows = |form: &TableForm| (form.rows)(&site);
         let all: Vec<_> = FORMS.iter().map(|form| (form.table, rows(form))).collect();
         let (from_senders, made): (Vec<_>, Vec<_>) = FORMS.iter().partition(|form| form.form == Form::Row);
