@@ -87,7 +87,7 @@ async fn policies_follow_the_configuration() {
     assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::Native);
     let tables = COLUMNSTORES.len();
     assert!(outcome.changed_policies > tables, "{outcome:?}");
-    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "06:00:00 30:00:00".to_owned()));
+    assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "01:30:00 25:30:00".to_owned()));
     let again = apply_retention(&client, &Retention::default(), Some(outcome.way)).await.unwrap();
     assert_eq!(again.changed_policies, 0);
     let shorter = Retention::default().with_rows(ROWS);

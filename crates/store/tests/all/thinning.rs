@@ -167,7 +167,8 @@ const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, pee
 fn traffic_as_of_each(seconds: i64) -> String {
     format!(
         "SELECT j.id, s.until, c.operation, c.peer, c.bytes, c.messages
-         FROM job j, generate_series(date_trunc('hour', now()) - INTERVAL '9 hours', now(), INTERVAL '{seconds} seconds') s (until)
+         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM job) f, job j,
+              generate_series(f.begin, f.begin + INTERVAL '9 hours', INTERVAL '{seconds} seconds') s (until)
          CROSS JOIN LATERAL mpi_traffic_cells(j.id, s.until) c"
     )
 }
