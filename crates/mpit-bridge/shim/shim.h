@@ -23,8 +23,8 @@
 /* Single writer, other reader: plain instructions, but no tearing and no reordering by the compiler. */
 #define TL_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define TL_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-/* In one instruction where there is one, which compilers do not make of two atomic accesses. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+/* In one instruction where there is one, which clang makes of two atomic accesses, and gcc does not. */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define TL_ADD(p, v) \
     __asm__ volatile("add%z0 %1, %0" : "+m"(*(p)) : "er"((__typeof__(*(p)))(v)) : "cc")
 #else

@@ -12,6 +12,7 @@
 #include "sync.h"
 
 #include <ifaddrs.h>
+#include <linux/random.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -163,7 +164,8 @@ static int open_port(void) {
     socklen_t length = sizeof own;
     if (!open_socket() || bind(sock, (struct sockaddr *)&own, sizeof own) != 0 ||
         getsockname(sock, (struct sockaddr *)&own, &length) != 0 ||
-        getrandom(meeting.cookie, sizeof meeting.cookie, GRND_NONBLOCK) != (ssize_t)sizeof meeting.cookie)
+        /* glibc has a function for it since 2.25 only. */
+        syscall(SYS_getrandom, meeting.cookie, sizeof meeting.cookie, GRND_NONBLOCK) != (long)sizeof meeting.cookie)
         return 0;
     meeting.port = ntohs(own.sin6_port);
     list_addresses();
