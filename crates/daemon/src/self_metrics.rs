@@ -3,7 +3,7 @@
 use crate::{Expose, Page};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use throughline_sample::catalogue::Metric;
+use throughline_sample::catalogue::{Kind, Metric};
 use throughline_sample::wire::SelfStat;
 
 /// Prometheus prefix of these metrics.
@@ -75,6 +75,11 @@ impl SelfMetrics {
         self.with(|values| values.remove(&Key { source, metric }));
     }
 
+    /// The same for all gauges of a part of the process that does nothing for now; its counters stay.
+    pub fn unset_gauges(&self, source: &'static str) {
+        self.with(|values| values.retain(|key, _| key.source != source || key.metric.kind != Kind::Gauge));
+    }
+
     /// The value now, `None` if it was never set.
     #[must_use]
     pub fn get(&self, source: &'static str, metric: &'static Metric) -> Option<f64> {
@@ -121,7 +126,7 @@ impl Expose for SelfMetrics {
 mod tests {
     use super::*;
     use crate::Format;
-    use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS};
+    use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, ROUND_SECONDS, SOURCE_UP};
 
     #[test]
     fn told_in_metrics_and_as_records() {
@@ -136,6 +141,20 @@ mod tests {
         metrics.expose(&mut page);
         let text = page.encode(Format::Text);
         assert!(text.contains("throughline_records_total{source=\"nvml\"} 5"), "{text}");
+    }
+
+    #[test]
+    fn gauges_of_a_part_that_stands_by_are_absent_and_its_counters_stay() {
+        let metrics = SelfMetrics::default();
+        metrics.add("upkeep", &RECORDS, 2);
+        metrics.set("upkeep", &SOURCE_UP, 0.0);
+        metrics.set("upkeep", &ROUND_SECONDS, 3.0);
+        metrics.set("nvml", &SOURCE_UP, 1.0);
+        metrics.unset_gauges("upkeep");
+        assert_eq!(metrics.get("upkeep", &SOURCE_UP), None);
+        assert_eq!(metrics.get("upkeep", &ROUND_SECONDS), None);
+        assert_eq!(metrics.get("upkeep", &RECORDS), Some(2.0));
+        assert_eq!(metrics.get("nvml", &SOURCE_UP), Some(1.0));
     }
     #[test]
     fn what_stands_still_is_recorded_with_all_only() {

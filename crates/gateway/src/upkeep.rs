@@ -82,6 +82,8 @@ pub struct Options {
 struct State {
     /// Whether the last try failed: it is logged once.
     failing: bool,
+    /// Whether another server had the lock at the last try: it is logged once.
+    stands_by: bool,
     /// How the database does retention, once found out.
     way: Option<RetentionWay>,
     /// From when on silence says something.
@@ -106,7 +108,7 @@ pub async fn run(
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
-        let mut state = State { failing: false, way: None, silence_counts_from };
+        let mut state = State { failing: false, stands_by: false, way: None, silence_counts_from };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -138,9 +140,10 @@ async fn hold(
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
     if !lock_upkeep(&client).await? {
-        tracing::debug!("upkeep is done by another server");
+        stand_by(metrics, state);
         return Ok(());
     }
+    state.stands_by = false;
     let webhook = options.webhook.as_ref();
     let rounds = rounds(&mut client, options, metrics, state);
     // Beside them, on connections of their own: none waits for another.
@@ -151,6 +154,21 @@ async fn hold(
         () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
         Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }
+}
+
+/// Another server has the lock: this one is well, and what it measured while it had the lock is not of now.
+fn stand_by(metrics: &SelfMetrics, state: &mut State) {
+    for source in [SOURCE, link_shares::SOURCE, verdicts::SOURCE, webhook::SOURCE] {
+        metrics.unset_gauges(source);
+    }
+    for kind in throughline_verdicts::Kind::ALL {
+        metrics.unset_gauges(kind.name());
+    }
+    metrics.set(SOURCE, &SOURCE_UP, 1.0);
+    if !std::mem::replace(&mut state.stands_by, true) || state.failing {
+        tracing::info!("upkeep is done by another server");
+    }
+    state.failing = false;
 }
 
 /// Minutes, chunks, retention and the rest, one after the other, until something fails.

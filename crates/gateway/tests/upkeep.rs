@@ -80,11 +80,51 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     assert_eq!(client.query_one(locks, &[]).await.unwrap().get::<_, i64>(0), 1);
     let (second, second_stop) = (SelfMetrics::default(), CancellationToken::new());
     let idle = start(&second, &second_stop);
+    until("the second standing by", async || second.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
+    assert_eq!(second.get("upkeep", &DATABASE_BYTES), None, "another server measures");
     first_stop.cancel();
     task.await.unwrap();
-    until("the second taking over", async || second.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
+    until("the second taking over", async || second.get("upkeep", &DATABASE_BYTES).is_some()).await;
     second_stop.cancel();
     idle.await.unwrap();
+}
+
+#[tokio::test]
+async fn after_an_outage_both_of_two_servers_are_well_whichever_does_the_work() {
+    let database = testing::database().await;
+    let options = Options {
+        detail: Default::default(),
+        retention: Retention::default(),
+        interval: Duration::from_secs(1),
+        job_silence: Duration::from_secs(3600),
+        groups: Groups::default(),
+        webhook: None,
+    };
+    let stop = CancellationToken::new();
+    let servers = [SelfMetrics::default(), SelfMetrics::default()];
+    let tasks = servers.each_ref().map(|metrics| {
+        let series = upkeep::LinkSeries::default();
+        tokio::spawn(upkeep::run(database.clone(), options.clone(), metrics.clone(), series, stop.clone()))
+    });
+    let all = |value| servers.iter().all(|metrics| metrics.get("upkeep", &SOURCE_UP) == Some(value));
+    let working =
+        || servers.iter().filter(|metrics| metrics.get("upkeep", &DATABASE_BYTES).is_some()).count();
+    for round in 0..2 {
+        until("both being well", async || all(1.0) && working() == 1).await;
+        // What the one that works measured is not of now once the other one works.
+        for source in ["link_shares", "verdicts"] {
+            let reporting = servers.iter().filter(|metrics| metrics.get(source, &SOURCE_UP).is_some());
+            assert!(reporting.count() <= 1, "{source}, round {round}");
+        }
+        testing::set_away(&database, true).await;
+        until("both missing it", async || all(0.0)).await;
+        testing::set_away(&database, false).await;
+    }
+    until("both being well at the end", async || all(1.0) && working() == 1).await;
+    stop.cancel();
+    for task in tasks {
+        task.await.unwrap();
+    }
 }
 
 #[tokio::test]

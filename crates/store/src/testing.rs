@@ -53,6 +53,20 @@ pub async fn empty_database() -> Database {
     create(cluster, EMPTY_TEMPLATE).await
 }
 
+/// Takes a test's database away, its sessions included, or gives it back.
+///
+/// # Panics
+/// When the cluster refuses.
+pub async fn set_away(database: &Database, is_away: bool) {
+    let admin = database.with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let name = database.name();
+    admin.batch_execute(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {}", !is_away)).await.unwrap();
+    if is_away {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        admin.query(end, &[&name]).await.unwrap();
+    }
+}
+
 /// The same database, of which nothing relies on a session.
 pub fn behind_pooler(database: &Database) -> Database {
     database.pooled()

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 
 /// The part of the process in metrics.
-const SOURCE: &str = "link_shares";
+pub(super) const SOURCE: &str = "link_shares";
 
 /// How often it is looked whether a window is due: half of a window.
 const INTERVAL: Duration = Duration::from_secs(5);

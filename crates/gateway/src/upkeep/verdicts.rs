@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 
 /// The part of the process in metrics.
-const SOURCE: &str = "verdicts";
+pub(super) const SOURCE: &str = "verdicts";
 
 /// How often it is looked which jobs are due.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use tokio_postgres::Client;
 const REPORT_ID: &str = "throughline-report-id";
 
 /// The part of the process in metrics.
-const SOURCE: &str = "webhook";
+pub(super) const SOURCE: &str = "webhook";
 
 /// What becomes of a report, in the place of the source in metrics.
 const SENT: &str = "sent";
