@@ -21,7 +21,8 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 const FILES_OF_ROUND: usize = 4096;
 /// Most files of one user in a round: those of the largest node. What is beyond is removed unread.
 const FILES_OF_USER: usize = 1024;
-/// The folder: all write and enter, the agent lists; files get its group, and only their owner or it removes them.
+/// The folder: all write and enter, the agent lists, and only a file's owner or it removes a file. Setgid gives files the
+/// agent's group, by which it reads them: it has no right to read others' files, and nobody else is in that group.
 const MODE: u32 = 0o3733;
 /// Where system services have their sockets: memory that all of them share.
 const RUN: &str = "/run";
@@ -185,7 +186,17 @@ fn prepare(path: &Path) -> std::io::Result<bool> {
         }
         return Ok(false);
     }
-    std::fs::set_permissions(path, Permissions::from_mode(MODE))?;
+    // The unit's mount has the mode from root. The unit's RestrictSUIDSGID forbids to set it, even where it is set.
+    let mode = std::fs::symlink_metadata(path)?.mode() & 0o7777;
+    if mode != MODE {
+        std::fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(|error| {
+            std::io::Error::other(format!(
+                "its mode is {mode:o} and can't be made {MODE:o} ({error}): mount it with mode={MODE:o}"
+            ))
+        })?;
+    }
+    // One of another user may have the mode, too.
+    std::fs::read_dir(path)?;
     Ok(true)
 }
 
@@ -217,6 +228,24 @@ mod tests {
         assert!(!folder.has(name, own()));
         // The next agent finds the folder as it is.
         assert!(Folder::of(&socket).0.is_some());
+    }
+
+    /// Setting the mode is forbidden below RestrictSUIDSGID, where the folder is a mount that has it.
+    #[test]
+    fn a_folder_with_the_mode_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.last");
+        std::fs::create_dir(&path).unwrap();
+        let changed = || std::fs::metadata(&path).map(|data| (data.ctime(), data.ctime_nsec())).unwrap();
+        let next_tick = || std::thread::sleep(Duration::from_millis(30));
+        for (mode, is_set) in [(0o755, true), (0o1733, true), (MODE, false)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let before = changed();
+            next_tick();
+            assert!(Folder::of(&place.path().join("s")).0.is_some(), "{mode:o}");
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, MODE);
+            assert_eq!(changed() != before, is_set, "{mode:o}");
+        }
     }
 
     #[test]
