@@ -16,6 +16,7 @@
 
 #include "algorithms.h"
 #include "tool.h"
+#include "wire.h"
 
 enum {
     CHOICES = 10,
@@ -73,11 +74,10 @@ static const void *openmpi_value(const char *name) {
     return index >= 0 && registry.value(index, &at, NULL, NULL) == 0 ? at : NULL;
 }
 
-/* A list of point-to-point layers without the monitoring layer that was switched on (wire.c): nothing is measured, and
- * this is why. */
+/* A list of point-to-point layers without the monitoring layer that the wire matrix needs (wire.c): nothing is measured,
+ * and this is why. */
 static void read_layers(void) {
-    const char *monitored = getenv("OMPI_MCA_pml_monitoring_enable");
-    if (!monitored || atoi(monitored) <= 0) return;
+    if (!tl_wire_requested()) return;
     int index = registry.find("ompi", "pml", NULL, NULL);
     const void *at = NULL;
     if (index < 0 || registry.value(index, &at, NULL, NULL) != 0 || !at) return;

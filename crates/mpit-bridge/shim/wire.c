@@ -1,9 +1,8 @@
 /*
  * The `wire` matrix: messages that the library really sends, also inside collectives, by Open MPI's own monitoring
- * (component pml_monitoring). Opt-in, as it costs 0.1 us a message. The component must be switched on before MPI_Init
- * by OMPI_MCA_pml_monitoring_enable: done when this object is loaded, where THROUGHLINE_WIRE=1 or the agent has laid a
- * file called like its socket with `.wire` at its end, which says that it wants everybody's. What the component
- * counts is observed by standing before its exported function (wire_openmpi.c); its own counters go on as usual.
+ * (component pml_monitoring). Opt-in, as it costs 0.1 us a message: requested by THROUGHLINE_WIRE=1, or by a file called like
+ * the agent's socket with `.wire` at its end, by which the agent requests everybody's. The component is switched on within
+ * MPI_Init, and observed by standing before its exported function (wire_openmpi.c); its own counters go on as usual.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -39,12 +38,9 @@ static int agent_wants(void) {
     return run && *run && access(path, F_OK) == 0;
 }
 
-/* Before main, in programs that have nothing to do with MPI too: so as little as can be. */
-__attribute__((constructor)) static void switch_on(void) {
-    const char *shim = getenv("THROUGHLINE_SHIM");
-    if (shim && (strcmp(shim, "off") == 0 || strcmp(shim, "0") == 0 || strcmp(shim, "no") == 0)) return;
+int tl_wire_requested(void) {
     int requested = requested_by_environment();
-    if (requested == 1 || (requested < 0 && agent_wants())) setenv("OMPI_MCA_pml_monitoring_enable", "1", 0);
+    return requested == 1 || (requested < 0 && agent_wants());
 }
 
 void tl_wire_start(void) {

@@ -11,6 +11,8 @@ extern int tl_wire_counts;
 /* The library sends a message, within the call that this thread is in. */
 void tl_wire_message(int peer, uint64_t bytes, int tag);
 
+/* By the environment or the agent's file, so before any agent is spoken to. */
+int tl_wire_requested(void);
 /* After MPI_Init: counting begins. */
 void tl_wire_start(void);
 /* The agent wants it, or does not. The program's environment, being nearer, wins. */
