@@ -12,7 +12,7 @@ DEBUG   := target/debug
 # With cargo-auditable, binaries carry the list of their dependencies.
 AUDITABLE := $(shell $(CARGO) auditable --version >/dev/null 2>&1 && echo auditable)
 
-.PHONY: help deps prefix pages build install demo test lint shim testdouble bench soak advisories sbom
+.PHONY: help deps prefix pages build install demo test lint shim preloads testdouble bench soak advisories sbom
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,14 @@ OUT := $(DEBUG)/lib/throughline
 shim:
 	@$(MAKE) --no-print-directory -C crates/mpit-bridge/shim OUT=$(CURDIR)/$(OUT)
 
+# What enters users' programs and containers: the shim and throughline-exec, for a glibc older than this machine's.
+BIN := $(DEBUG)
+preloads: OUT = $(BIN)/lib/throughline
+preloads: shim
+	$(CARGO) $(AUDITABLE) rustc $(if $(filter $(RELEASE),$(BIN)),--release) --package throughline-mpit-bridge --bin throughline-exec \
+		-- -C linker=$(CURDIR)/xtask/user-cc.sh -C link-arg=-Wl,--build-id=sha1
+	@deploy/check-glibc.sh $(OUT)/libthroughline-*.so $(BIN)/throughline-exec
+
 testdouble:
 	@$(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
 
@@ -53,10 +61,10 @@ $(PAGES): $(WEB)/node_modules/.package-lock.json crates/gateway/openapi.yaml $(w
 	cd $(WEB) && npm run --silent build
 	@touch $@
 
-PRODUCTS := $(addprefix --package throughline-,cli agent fabric mpit-bridge)
+PRODUCTS := $(addprefix --package throughline-,cli agent fabric)
 build: deps pages
 	$(CARGO) $(AUDITABLE) build --release --bins $(PRODUCTS)
-	@$(MAKE) --no-print-directory shim OUT=$(RELEASE)/lib/throughline
+	@$(MAKE) --no-print-directory preloads BIN=$(RELEASE)
 
 # Builds nothing: whoever installs as root should not compile as root.
 PREFIX ?= /usr
@@ -67,7 +75,7 @@ install:
 # The products, and beside them the demo with its test double, which no installation has.
 demo: deps pages
 	$(CARGO) build --release --bins $(PRODUCTS) --package throughline-demo
-	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
+	@$(MAKE) --no-print-directory preloads testdouble BIN=$(RELEASE) OUT=$(RELEASE)/lib/throughline
 	@$(RELEASE)/throughline demo $(ARGS)
 
 lint: deps
@@ -75,6 +83,7 @@ lint: deps
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	@deploy/check-units.sh
+	@$(MAKE) --no-print-directory preloads
 	@$(CARGO) xtask deny bans licenses sources
 	@$(MAKE) --no-print-directory advisories
 

@@ -26,6 +26,11 @@ if [ -n "$missing" ]; then
     echo "install: not in $from:$missing; make build makes them" >&2
     exit 69
 fi
+# A cargo build of all programs leaves a throughline-exec for this machine's glibc.
+if command -v readelf >/dev/null; then
+    "$top/deploy/check-glibc.sh" "$from/throughline-exec" "$from"/lib/throughline/libthroughline-*.so ||
+        echo "install: programs in containers of older systems will end at once; make build makes what they need" >&2
+fi
 
 # put MODE FILE FOLDER: a copy in which paths below /usr are those of this prefix. New under its own name and then
 # moved: a running program or a mapped object must not change below its user.

@@ -73,6 +73,29 @@ fn without_the_modules_word_the_prolog_queries_throughline_exec() {
     assert_eq!(prolog(objects, &[("PMIX_RANK", "0")]), format!("export LD_PRELOAD={object}\n"));
 }
 
+/// The objects run on glibc 2.17; what this machine's compiler makes of a later function is rejected by its name.
+#[test]
+fn a_symbol_of_a_later_glibc_is_named() {
+    let check = |file: &Path| Command::new(deploy("check-glibc.sh")).arg(file).output().unwrap();
+    for family in ["openmpi", "openmpi5", "mpich", "mpi3"] {
+        let output = check(&plain_shim().join(format!("libthroughline-{family}.so")));
+        assert!(output.status.success(), "{output:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, object) = (folder.path().join("late.c"), folder.path().join("late.so"));
+    std::fs::write(
+        &source,
+        "int getentropy(void *, unsigned long); int late(void *p) { return getentropy(p, 1); }",
+    )
+    .unwrap();
+    let mut compile = Command::new("cc");
+    assert!(compile.args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source).status().unwrap().success());
+    let output = check(&object);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("getentropy needs GLIBC_2.25"), "{said}");
+}
+
 /// An installation for a package: each file in its place, paths in files those of the prefix, and a program there that
 /// finds its objects.
 #[test]
