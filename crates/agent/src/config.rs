@@ -283,7 +283,7 @@ pub struct Mpi {
     /// Peers in rows of traffic by operation, of all jobs in a second; more come at longer intervals.
     #[serde(alias = "traffic_rows_per_second")] // each was a row
     pub traffic_cells_per_second: u32,
-    /// Whether ranks also report which messages really went.
+    /// Whether ranks also report which messages really went: those of Open MPI 4.1 and 5.0.
     pub wire: bool,
     /// Who may trace.
     pub trace: Trace,

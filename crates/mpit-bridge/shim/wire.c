@@ -18,6 +18,7 @@ static struct tl_peer *by_operation[TL_OPERATION_LIMIT];
  * its monitoring layer. */
 static int has_messages, has_one_sided, has_persistent;
 static int wanted;
+static const char *missing_because;
 
 /* 1: yes, 0: no, -1: the environment does not say. */
 static int requested_by_environment(void) {
@@ -43,7 +44,14 @@ int tl_wire_requested(void) {
     return requested == 1 || (requested < 0 && agent_wants());
 }
 
+void tl_wire_missing(const char *because) {
+    missing_because = because;
+}
+
 void tl_wire_start(void) {
+    char setting[128];
+    snprintf(setting, sizeof setting, "wire=%s", missing_because ? missing_because : "");
+    if (missing_because) tl_name_add(TL_NAME_SETTING, 0, 0, 0, setting);
     wanted = requested_by_environment() == 1;
     if (tl_library.family != TL_FAMILY_OPENMPI || tl_world_size <= 0 || tl_world_size > TL_WORLD_LIMIT) return;
     __atomic_store_n(&tl_wire_counts, 1, __ATOMIC_RELEASE);

@@ -13,6 +13,8 @@ void tl_wire_message(int peer, uint64_t bytes, int tag);
 
 /* By the environment or the agent's file, so before any agent is spoken to. */
 int tl_wire_requested(void);
+/* It was requested, and the library's monitoring stays off: reported as the setting `wire`. */
+void tl_wire_missing(const char *because);
 /* After MPI_Init: counting begins. */
 void tl_wire_start(void);
 /* The agent wants it, or does not. The program's environment, being nearer, wins. */

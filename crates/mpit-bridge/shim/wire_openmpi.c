@@ -58,16 +58,24 @@ static int is_known_version(void) {
     int length = 0, major = 0, minor = 0;
     if (!find(&get_version, "PMPI_Get_library_version") || get_version(text, &length) != 0) return 0;
     if (sscanf(text, "Open MPI v%d.%d", &major, &minor) != 2) return 0;
-    int is_known = (major == 4 && minor == 1) || (major == 5 && minor == 0);
-    if (!is_known) tl_debug("the wire matrix is off: its monitoring is not known to be harmless in Open MPI %d.%d", major, minor);
-    return is_known;
+    return (major == 4 && minor == 1) || (major == 5 && minor == 0);
+}
+
+/* NULL: there is none. */
+static const char *reason_against(void) {
+    if (!is_within_init()) return "MPI_T_init_thread or a session came before MPI_Init";
+    if (!is_default()) return "pml_monitoring_enable is set to 0";
+    if (!is_known_version()) return "only in Open MPI 4.1 and 5.0 its monitoring is known to leave programs unharmed";
+    return NULL;
 }
 
 static void switch_on(void) {
     int *enabled = tl_find_data("mca_common_monitoring_enabled");
     int *state = tl_find_data("mca_common_monitoring_current_state");
     if (switched_on || !enabled || !state || *enabled || tl_switched_off() || !tl_wire_requested()) return;
-    if (!is_within_init() || !is_default() || !is_known_version()) return;
+    const char *against = reason_against();
+    tl_wire_missing(against);
+    if (against) return;
     *enabled = *state = 1;
     switched_on = AWAITS_MESSAGES;
 }

@@ -36,7 +36,8 @@ Environment:
   THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas; a star at
                              the end of a name stands for any rest; an empty list reads none
   THROUGHLINE_WIRE=1         tell which messages Open MPI really sends, also inside collectives; about
-                             0.1 microseconds a message
+                             0.1 microseconds a message. With Open MPI 4.1 and 5.0; others' monitoring
+                             is not known to leave programs unharmed
   THROUGHLINE_TRACE=1        as --trace; give it to all ranks of a job
   THROUGHLINE_TRACE_RATE=N, THROUGHLINE_TRACE_RECORDS=N
                              records a second of a rank, and in all, at most

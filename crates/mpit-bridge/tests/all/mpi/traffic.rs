@@ -126,14 +126,8 @@ async fn between_two_groups_models_are_what_open_mpi_reports() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/intercommunicators.c", folder.path());
-    let command = |agents: &[Agent], wire| {
-        let mut command = command(agents, &program, wire, &[]);
-        // Of Open MPI 4.1, it crashes on intercommunicators.
-        command.env("OMPI_MCA_coll", "^monitoring");
-        command
-    };
-    let measured = run(folder.path(), "w", |agents| command(agents, true)).await;
-    let modelled = run(folder.path(), "m", |agents| command(agents, false)).await;
+    let measured = run(folder.path(), "w", |agents| command(agents, &program, true, &[])).await;
+    let modelled = run(folder.path(), "m", |agents| command(agents, &program, false, &[])).await;
     for (rank, (real, model)) in measured.iter().zip(&modelled).enumerate() {
         let (real, by_model) = (by_operation(real), by_operation(model));
         for operation in

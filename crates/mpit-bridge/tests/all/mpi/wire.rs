@@ -18,6 +18,23 @@ fn run(agent: &Agent, program: &Path, profile: &Path) -> Command {
     command
 }
 
+/// The wire matrix is Open MPI's own; the sum of its bytes.
+fn assert_equal(agent: &Agent, profile: &Path) -> u64 {
+    let (theirs, mut sum) = (monitored(profile), 0);
+    for from in 0..4 {
+        for to in 0..4 {
+            let cell =
+                agent.observed.wire.get(&(from, to)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
+            let there = theirs[from as usize][to as usize];
+            // Theirs counts from the middle of MPI_Init to the end of MPI_Finalize: a few messages of no bytes more.
+            assert_eq!(cell.0, there.0, "bytes from {from} to {to}: {:?}\n{theirs:?}", agent.observed.wire);
+            assert!(cell.1 <= there.1, "messages from {from} to {to}");
+            sum += cell.0;
+        }
+    }
+    sum
+}
+
 /// Lines `E FROM TO N bytes N msgs sent` (what a program sent) and `I ...` (what the library sent by itself).
 fn monitored(prefix: &Path) -> Vec<Vec<(u64, u64)>> {
     let mut matrix = vec![vec![(0, 0); 4]; 4];
@@ -46,20 +63,8 @@ async fn what_really_went() {
     command.env("THROUGHLINE_WIRE", "1");
     let output = agent.run(command, 4).await;
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-    let theirs = monitored(&folder.path().join("profile"));
-    let (mut ours, mut logical) = (0, 0);
-    for from in 0..4 {
-        for to in 0..4 {
-            let cell =
-                agent.observed.wire.get(&(from, to)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
-            let there = theirs[from as usize][to as usize];
-            // Theirs counts from the middle of MPI_Init to the end of MPI_Finalize: a few messages of no bytes more.
-            assert_eq!(cell.0, there.0, "bytes from {from} to {to}: {:?}\n{theirs:?}", agent.observed.wire);
-            assert!(cell.1 <= there.1, "messages from {from} to {to}");
-            ours += cell.0;
-            logical += agent.observed.peers.get(&(from, to)).map_or(0, |cell| cell.bytes);
-        }
-    }
+    let ours = assert_equal(&agent, &folder.path().join("profile"));
+    let logical: u64 = agent.observed.peers.values().map(|cell| cell.bytes).sum();
     assert!(ours > 0 && ours < logical, "collectives send less than each to everybody: {ours} of {logical}");
 }
 
@@ -99,4 +104,61 @@ async fn a_selection_that_leaves_the_monitoring_layer_out() {
         let reported = agent.observed.settings.get("pml").map(String::as_str);
         assert_eq!(reported, (!is_measured).then_some("ob1"));
     }
+}
+
+/// Open MPI's monitoring of collectives, which its parameter switches on as well, crashes on these.
+#[tokio::test(flavor = "multi_thread")]
+async fn collectives_whose_sides_differ_are_measured() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/uneven.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run(&agent, &program, &folder.path().join("profile"));
+    command.env("THROUGHLINE_WIRE", "1");
+    let output = agent.run(command, 4).await;
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    assert!(assert_equal(&agent, &folder.path().join("profile")) > 0);
+}
+
+/// Whoever sets the parameter gets what it says: nothing, or all of the monitoring, that of collectives (lines of
+/// communicators, `D`) included.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_users_own_setting_of_the_parameter_holds() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
+    let on_collectives = |profile: &Path| {
+        std::fs::read_to_string(format!("{}.0.prof", profile.display()))
+            .is_ok_and(|text| text.lines().any(|line| line.starts_with("D\t")))
+    };
+    for (setting, is_measured, has_collectives) in
+        [(None, true, false), (Some("0"), false, false), (Some("1"), true, true)]
+    {
+        let name = setting.unwrap_or("none");
+        let profile = folder.path().join(format!("profile-{name}"));
+        let mut agent = Agent::start(&folder.path().join(name));
+        let mut command = run(&agent, &program, &profile);
+        command.env("THROUGHLINE_WIRE", "1");
+        if let Some(setting) = setting {
+            command.env("OMPI_MCA_pml_monitoring_enable", setting);
+        }
+        let output = agent.run(command, 4).await;
+        assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+        assert_eq!(!agent.observed.wire.is_empty(), is_measured, "{setting:?}");
+        assert_eq!(on_collectives(&profile), has_collectives, "{setting:?}");
+        // Why there is none.
+        assert_eq!(agent.observed.settings.contains_key("wire"), !is_measured, "{setting:?}");
+    }
+}
+
+/// Programs that a program starts, be they without the shim, inherit nothing that switches the monitoring on.
+#[test]
+fn the_environment_stays_as_it_is() {
+    let run = |wire: &str| {
+        let mut command = Command::new("/usr/bin/env");
+        command.env_clear().env("THROUGHLINE_WIRE", wire);
+        command.env("LD_PRELOAD", plain_shim().join(Mpi::Open.object()));
+        stdout(&succeeded(&mut command))
+    };
+    assert_eq!(run("1").replace("WIRE=1", "WIRE=0"), run("0"));
 }
