@@ -70,6 +70,7 @@ else
 fi
 for object in $objects; do put 644 "$from/lib/throughline/libthroughline-$object.so" lib/throughline; done
 put 755 "$top/deploy/slurm/task-prolog.sh" lib/throughline
+put 755 "$top/deploy/containers/oci-hook" lib/throughline
 put 644 "$top/crates/mpit-bridge/include/throughline.h" include
 for file in "$top"/deploy/systemd/*; do put 644 "$file" lib/systemd/system; done
 put 644 "$top/deploy/sysusers.d/throughline.conf" lib/sysusers.d

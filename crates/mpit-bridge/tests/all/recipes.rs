@@ -1,8 +1,9 @@
 //! The recipes of deploy/ that put the shim into programs: what each would do, without its scheduler.
 
 use crate::mpi::support::plain_shim;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file).canonicalize().unwrap()
@@ -94,6 +95,118 @@ fn a_symbol_of_a_later_glibc_is_named() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("getentropy needs GLIBC_2.25"), "{said}");
+}
+
+/// A hook of deploy/containers with these folders in place of those of an installation.
+fn hook(name: &str, folder: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(deploy(&format!("containers/{name}"))).unwrap();
+    let place = |name: &str| folder.join(name).display().to_string();
+    let text =
+        text.replace("/usr/lib/throughline", &place("objects")).replace("/run/throughline", &place("run"));
+    let hook = folder.join(name);
+    std::fs::write(&hook, text).unwrap();
+    hook
+}
+
+/// Roots of images that take the objects, and of some that do not, each with what is preloaded there.
+fn images(folder: &Path) -> [(PathBuf, bool); 5] {
+    for made in ["run", "objects"] {
+        std::fs::create_dir(folder.join(made)).unwrap();
+    }
+    std::fs::write(folder.join("objects/libthroughline-mpich.so"), "").unwrap();
+    let root = |name: &str, files: &[(&str, &str)]| {
+        let root = folder.join(name);
+        for (file, text) in files {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        root
+    };
+    const LIBC: &str = "\0GLIBC_2.16\0GLIBC_2.17\0";
+    let debian = "lib/x86_64-linux-gnu/";
+    let parts = [("libpthread.so.0", ""), ("libdl.so.2", ""), ("libc.so.6", LIBC)];
+    let whole = |place: &str| parts.map(|(name, text)| (format!("{place}{name}"), text));
+    let made = |name: &str, files: &[(String, &str)]| {
+        let files: Vec<_> = files.iter().map(|(file, text)| (file.as_str(), *text)).collect();
+        root(name, &files)
+    };
+    let musl = [whole(debian).to_vec(), vec![("lib/ld-musl-x86_64.so.1".to_owned(), "")]].concat();
+    let mut old = whole("lib64/");
+    old[2].1 = "\0GLIBC_2.12\0";
+    [
+        (made("debian", &whole(debian)), true),
+        (made("rhel", &whole("usr/lib64/")), true),
+        (made("musl", &musl), false),
+        (made("rhel6", &old), false),
+        (made("parts", &whole(debian)[2..]), false),
+    ]
+}
+
+#[test]
+fn enroots_hook_looks_at_the_images_c_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let (environment, mounts) = (folder.path().join("environment"), folder.path().join("fstab"));
+    let objects = folder.path().join("objects").display().to_string();
+    for (root, takes) in images(folder.path()) {
+        let started = |before: &str| {
+            std::fs::write(&environment, before).unwrap();
+            std::fs::write(&mounts, "").unwrap();
+            let mut run = Command::new("/bin/sh");
+            run.arg(hook("enroot-hook.sh", folder.path())).env_clear().env("PATH", "/usr/bin:/bin");
+            run.env("ENROOT_ROOTFS", &root).env("ENROOT_ENVIRON", &environment).env("ENROOT_MOUNTS", &mounts);
+            let output = run.output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            let after = std::fs::read_to_string(&environment).unwrap();
+            let mounted = std::fs::read_to_string(&mounts).unwrap().lines().count();
+            assert_eq!(mounted, if takes { 2 } else { 0 }, "{}", root.display());
+            after.strip_prefix(before).unwrap().to_owned()
+        };
+        let object = format!("LD_PRELOAD={objects}/libthroughline-mpich.so");
+        let wanted = |text: &str| if takes { format!("{object}{text}\n") } else { String::new() };
+        assert_eq!(started("THROUGHLINE_MPI=mpich\n"), wanted(""));
+        assert_eq!(started("LD_PRELOAD=/opt/tool.so\nTHROUGHLINE_MPI=mpich\n"), wanted(":/opt/tool.so"));
+        assert_eq!(started("THROUGHLINE_MPI=mpich\nTHROUGHLINE_SHIM=off\n"), "");
+        assert_eq!(started("THROUGHLINE_MPI=openmpi\n"), "");
+        assert_eq!(started(""), "");
+        assert_eq!(started(&format!("{object}\n")), if takes { "" } else { "LD_PRELOAD=\n" });
+    }
+}
+
+#[test]
+fn podmans_hook_looks_at_the_images_c_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("objects/libthroughline-mpich.so").display().to_string();
+    for (root, takes) in images(folder.path()) {
+        let started = |environment: &[&str]| -> (Vec<String>, usize) {
+            let config =
+                serde_json::json!({"root": {"path": root}, "process": {"env": environment}, "mounts": []});
+            let mut run = Command::new("python3");
+            run.arg(hook("oci-hook", folder.path())).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut run = run.spawn().unwrap();
+            run.stdin.take().unwrap().write_all(config.to_string().as_bytes()).unwrap();
+            let output = run.wait_with_output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let config: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let strings = serde_json::from_value(config["process"]["env"].clone()).unwrap();
+            (strings, config["mounts"].as_array().unwrap().len())
+        };
+        let mounted = if takes { 2 } else { 0 };
+        let preload = format!("LD_PRELOAD={object}");
+        let named = ["PATH=/bin", "THROUGHLINE_MPI=mpich"];
+        let mut wanted = named.map(str::to_owned).to_vec();
+        wanted.extend(takes.then(|| preload.clone()));
+        assert_eq!(started(&named), (wanted, mounted), "{}", root.display());
+        let off = ["THROUGHLINE_MPI=mpich", "THROUGHLINE_SHIM=off"];
+        assert_eq!(started(&off), (off.map(str::to_owned).to_vec(), mounted));
+        let had: Vec<_> = takes.then(|| preload.clone()).into_iter().collect();
+        assert_eq!(started(&[&preload]), (had, mounted));
+    }
+    let mut run = Command::new("python3");
+    run.arg(hook("oci-hook", folder.path())).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    run.stdin.take().unwrap().write_all(b"no JSON").unwrap();
+    assert_eq!(run.wait_with_output().unwrap().stdout, b"no JSON");
 }
 
 /// An installation for a package: each file in its place, paths in files those of the prefix, and a program there that
