@@ -108,9 +108,15 @@ fn bypassed(report: &Report) -> Option<String> {
     })
 }
 
-/// The wire matrix was requested, and a selection of layers leaves it out.
+/// The wire matrix was requested, and the ranks report why it is missing, or that a selection of layers leaves it out.
 fn unmeasured(report: &Report) -> Option<String> {
-    let layers = report.settings.iter().find(|setting| setting.name == "pml")?.value.as_str();
+    let value = |name| {
+        report.settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+    };
+    if let Some(because) = value("wire") {
+        return Some(format!("The wire matrix was requested and is missing: {because}."));
+    }
+    let layers = value("pml")?;
     let remedy = if layers.starts_with('^') {
         "Take monitoring off that list.".to_owned()
     } else {

@@ -118,4 +118,6 @@ fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
     assert!(unmeasured(&report).unwrap().ends_with("--mca pml ob1,monitoring."));
     report.settings[0].value = "^monitoring".into();
     assert!(unmeasured(&report).unwrap().ends_with("off that list."));
+    report.settings.push(throughline_api::jobs::Setting { name: "wire".into(), value: "a reason".into() });
+    assert!(unmeasured(&report).unwrap().ends_with("is missing: a reason."));
 }
