@@ -7,6 +7,7 @@
  * Each rank writes MPI_COUNTER_DIR/PID.txt when MPI has started, has ended, and when the process ends.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -340,9 +343,27 @@ static void write_file(const char *state) {
     if (fclose(file) == 0) rename(unfinished, name);
 }
 
+static int is_in_program(const char *word) {
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), found = 0;
+    struct stat data;
+    if (file < 0) return 0;
+    if (fstat(file, &data) == 0) {
+        void *text = mmap(NULL, (size_t)data.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (text != MAP_FAILED) {
+            found = memmem(text, (size_t)data.st_size, word, strlen(word)) != NULL;
+            munmap(text, (size_t)data.st_size);
+        }
+    }
+    close(file);
+    return found;
+}
+
+/* Open MPI's bindings of Fortran call PMPI_X; MPICH's call MPI_X, but for those of mpi_f08. */
 static int look_for_fortran(struct dl_phdr_info *info, size_t size, void *unused) {
     (void)size, (void)unused;
-    if (strstr(info->dlpi_name, "libmpi_mpifh")) has_fortran = 1;
+    const char *name = info->dlpi_name;
+    if (strstr(name, "libmpi_mpifh")) has_fortran = 1;
+    if (strstr(name, "libmpichfort") || strstr(name, "libmpifort")) has_fortran |= is_in_program("_f08");
     return 0;
 }
 

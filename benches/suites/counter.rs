@@ -20,6 +20,8 @@ pub enum Family {
 pub struct Header {
     /// Whose it is.
     pub family: Family,
+    /// The library's name and version.
+    pub library: String,
     /// `MPI_VERSION` and `MPI_SUBVERSION`.
     pub version: (u32, u32),
     functions: Vec<Function>,
@@ -43,10 +45,18 @@ impl Header {
         };
         let number = |name| value(name).and_then(|text| text.parse().ok()).unwrap_or(0);
         let is_open = value("OMPI_MAJOR_VERSION").is_some();
+        let part = |name| value(name).unwrap_or("?").trim_matches('"').to_owned();
+        let library = if is_open {
+            let parts = ["OMPI_MAJOR_VERSION", "OMPI_MINOR_VERSION", "OMPI_RELEASE_VERSION"].map(part);
+            format!("Open MPI {}", parts.join("."))
+        } else {
+            format!("MPICH {}", part("MPICH_VERSION"))
+        };
         let functions = functions(&asked(&[])?);
         ensure!(!functions.is_empty(), "{mpicc}: its mpi.h declares no function with a twin PMPI_*");
         Ok(Self {
             family: if is_open { Family::OpenMpi } else { Family::Mpich },
+            library,
             version: (number("MPI_VERSION"), number("MPI_SUBVERSION")),
             functions,
         })

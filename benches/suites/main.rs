@@ -21,7 +21,7 @@ use judge::{Judge, Verdict};
 use programs::{Defaults, Program};
 use report::{Entry, Report};
 use run::{Bench, Mode};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use truth::Agent;
@@ -155,7 +155,7 @@ fn main() -> anyhow::Result<ExitCode> {
         folder: folder.path().to_owned(),
     };
     let mut report = Report {
-        library: library(&bench, header.version),
+        library: format!("{} by {}", header.library, bench.mpiexec),
         wrapped: if cli.no_counter { 0 } else { header.wrapped() },
         not_run: 0,
         lost_frames: 0,
@@ -244,13 +244,4 @@ fn line(entry: &Entry) -> String {
         text += &format!("; {} {:.2} s {verdict}", judged.mode.name(), judged.seconds);
     }
     text
-}
-
-fn library(bench: &Bench, version: (u32, u32)) -> String {
-    let name = match bench.family {
-        Family::OpenMpi => "Open MPI",
-        Family::Mpich => "MPICH",
-    };
-    let launcher = Path::new(&bench.mpiexec);
-    format!("{name} (MPI {}.{}), {}", version.0, version.1, launcher.display())
 }

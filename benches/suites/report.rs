@@ -61,7 +61,7 @@ impl Report {
                 .all(|mode| mode.verdict != Verdict::Different)
     }
 
-    /// Prints it for people.
+    /// Prints it for people; the differences themselves were printed when they were found.
     pub fn print(&self, modes: &[Mode]) {
         let bare_limit = self.programs.iter().filter(|entry| entry.is_over_limit).count();
         let failing = self.programs.iter().filter(|entry| entry.code != 0 && !entry.is_over_limit).count();
@@ -90,7 +90,9 @@ impl Report {
             self.print_mode(*mode);
         }
         for entry in &self.programs {
-            entry.print_differences();
+            for judged in entry.modes.iter().filter(|judged| judged.verdict == Verdict::Different) {
+                println!("DIFFERENT, {}: {}", judged.mode.name(), entry.program);
+            }
         }
         if self.lost_frames + self.malformed_messages > 0 {
             println!("\n{} frames lost, {} messages malformed", self.lost_frames, self.malformed_messages);
