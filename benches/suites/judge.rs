@@ -92,7 +92,7 @@ impl<'a> Judge<'a> {
         self.agent.clear();
         let run = self.bench.run(self.program, mode, limit)?;
         let compared = if self.bench.counter.is_some() {
-            self.agent.compare(&self.bench.counted())?
+            self.agent.compare(&self.bench.counted(), run.code != 0)?
         } else {
             Compared::default()
         };

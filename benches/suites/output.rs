@@ -8,6 +8,8 @@ pub struct Shown {
 
 /// Frames of backtraces that only the objects between program and library have.
 const BETWEEN: &[&str] = &["libthroughline", "libmpi-counter"];
+/// What Open MPI's launcher says of itself, now and then in place of a rank's message, while it ends a job that failed.
+const LAUNCHER: &[&str] = &["ORTE_ERROR_LOG", "PMIX ERROR"];
 /// What MPICH prints of a failing call's status: the shim's own stands where the program ignores it.
 const STATUS: &[&str] = &["status=", "statuses="];
 
@@ -17,7 +19,7 @@ impl Shown {
         let text = text.replace(folder, ".");
         let mut lines: Vec<_> = text
             .lines()
-            .filter(|line| !BETWEEN.iter().any(|name| line.contains(name)))
+            .filter(|line| !BETWEEN.iter().chain(LAUNCHER).any(|name| line.contains(name)))
             .map(plain)
             .filter(|line| !line.is_empty())
             .collect();

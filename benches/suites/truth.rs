@@ -88,21 +88,27 @@ impl Agent {
         *locked(&self.observed) = Observed::default();
     }
 
-    /// Compares what the ranks of the run that has just ended counted.
-    pub fn compare(&self, folder: &Path) -> anyhow::Result<Compared> {
+    /// Compares what the ranks of the run that has just ended counted. Where it failed, its launcher may have killed ranks
+    /// before they had sent all: those that are recorded as lost are left out.
+    pub fn compare(&self, folder: &Path, has_failed: bool) -> anyhow::Result<Compared> {
         let mut compared = Compared::default();
         for entry in std::fs::read_dir(folder)?.filter_map(Result::ok) {
             if entry.path().extension().is_some_and(|extension| extension == "txt") {
                 let text = std::fs::read_to_string(entry.path())?;
                 let counted = counted(&text).with_context(|| format!("{}", entry.path().display()))?;
-                self.compare_rank(&counted, &mut compared);
+                self.compare_rank(&counted, has_failed, &mut compared);
             }
         }
         Ok(compared)
     }
 
-    fn compare_rank(&self, counted: &Counted, compared: &mut Compared) {
+    fn compare_rank(&self, counted: &Counted, has_failed: bool, compared: &mut Compared) {
         if counted.state != "finalized" || counted.has_fortran {
+            compared.not_compared += 1;
+            return;
+        }
+        let rank = self.rank(counted);
+        if has_failed && rank.as_ref().is_none_or(|rank| rank.ending != "clean") {
             compared.not_compared += 1;
             return;
         }
@@ -110,7 +116,7 @@ impl Agent {
         compared.calls += counted.sums.values().map(|sums| sums.0).sum::<u64>();
         compared.bytes += counted.sums.values().map(|sums| sums.1).sum::<u64>();
         let who = format!("rank {} (process {})", counted.rank, counted.pid);
-        let Some(rank) = self.rank(counted) else {
+        let Some(rank) = rank else {
             compared.wrong.push(format!("{who} is not among the ranks that reported"));
             return;
         };
