@@ -14,8 +14,8 @@ const SLOWER: (f64, f64) = (1.5, 1.0);
 /// The same for the fastest of all repeated runs, which is a difference if also each of them took longer than each without the
 /// shim: what else goes on on the machine falls on both.
 const SLOWER_AT_BEST: (f64, f64) = (1.25, 0.5);
-/// Pairs of runs that are added where a run is slower: of five and five, one order of 252 has all of one before all others.
-const TIME_PAIRS: u32 = 4;
+/// Pairs of runs that are added where a run is slower: of five and six, one order of 462 has all of one before all others.
+const TIME_PAIRS: u32 = 5;
 /// Shells and MPICH name a signal in the exit code so; codes from here on are of signals.
 const SIGNALS_FROM: i32 = 128;
 /// Signals that MPICH's launcher gives as the code itself, where a process died: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
         program: &'a Program,
         repeats: u32,
     ) -> anyhow::Result<Self> {
-        let bare = vec![bench.run(program, Mode::Bare, program.limit)?];
+        let bare = vec![bench.run(program, Mode::Bare, program.limit, false)?];
         Ok(Self { bench, agent, program, repeats, bare })
     }
 
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
 
     fn run(&self, mode: Mode, limit: Duration) -> anyhow::Result<(Run, Compared)> {
         self.agent.clear();
-        let run = self.bench.run(self.program, mode, limit)?;
+        let run = self.bench.run(self.program, mode, limit, true)?;
         let compared = if self.bench.counter.is_some() {
             self.agent.compare(&self.bench.counted(), run.code != 0)?
         } else {
@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
     /// Over its limit: both have more time.
     fn judge_limit(&mut self, mode: Mode, differences: &mut Vec<String>) -> anyhow::Result<Verdict> {
         let limit = self.program.limit * PATIENCE;
-        let bare = self.bench.run(self.program, Mode::Bare, limit)?;
+        let bare = self.bench.run(self.program, Mode::Bare, limit, false)?;
         let (run, compared) = self.run(mode, limit)?;
         differences.extend(compared.wrong);
         if run.is_over_limit && !bare.is_over_limit {
@@ -161,10 +161,12 @@ impl<'a> Judge<'a> {
         if !is_slower(run.seconds, fastest(&self.bare), SLOWER) {
             return Ok(Verdict::Same);
         }
-        let mut runs = vec![run.clone()];
+        let mut runs = Vec::new();
         for _ in 0..TIME_PAIRS {
-            self.bare.push(self.bench.run(self.program, Mode::Bare, self.program.limit * PATIENCE)?);
-            runs.push(self.run(mode, self.program.limit * PATIENCE)?.0);
+            let limit = self.program.limit * PATIENCE;
+            self.bare.push(self.bench.run(self.program, Mode::Bare, limit, false)?);
+            // What the counter costs is not the shim's.
+            runs.push(self.bench.run(self.program, mode, limit, false)?);
             if fastest(&runs) <= slowest(&self.bare) {
                 return Ok(Verdict::Same);
             }
@@ -185,7 +187,7 @@ impl<'a> Judge<'a> {
     ) -> anyhow::Result<Verdict> {
         let mut runs = vec![first.clone()];
         for _ in 0..self.repeats {
-            self.bare.push(self.bench.run(self.program, Mode::Bare, self.program.limit)?);
+            self.bare.push(self.bench.run(self.program, Mode::Bare, self.program.limit, false)?);
             let (run, compared) = self.run(mode, self.program.limit)?;
             differences.extend(compared.wrong);
             runs.push(run);

@@ -8,8 +8,10 @@ pub struct Shown {
 
 /// Frames of backtraces that only the objects between program and library have.
 const BETWEEN: &[&str] = &["libthroughline", "libmpi-counter"];
-/// What Open MPI's launcher says of itself, now and then in place of a rank's message, while it ends a job that failed.
-const LAUNCHER: &[&str] = &["ORTE_ERROR_LOG", "PMIX ERROR"];
+/// What Open MPI's launcher says of itself while it ends a job that failed: how many ranks sent which message of help, and
+/// now and then an error of its own in place of such a message.
+const LAUNCHER: &[&str] =
+    &["ORTE_ERROR_LOG", "PMIX ERROR", " sent help message ", "orte_base_help_aggregate", "[warn] Epoll"];
 /// What MPICH prints of a failing call's status: the shim's own stands where the program ignores it.
 const STATUS: &[&str] = &["status=", "statuses="];
 

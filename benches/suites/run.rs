@@ -98,7 +98,7 @@ impl Bench {
     }
 
     /// The launcher's command; where it is for people, without what only this process has.
-    fn line(&self, program: &Program, mode: Mode, is_for_people: bool) -> Line {
+    fn line(&self, program: &Program, mode: Mode, is_counted: bool, is_for_people: bool) -> Line {
         let mut words = vec![self.mpiexec.clone(), "-n".to_owned(), program.ranks.to_string()];
         let mut variables = program.variables.clone();
         let mut set = |name: &str, value: String| variables.push((name.to_owned(), value));
@@ -115,7 +115,7 @@ impl Bench {
                 set("THROUGHLINE_SOCKET", self.socket.display().to_string());
                 set("THROUGHLINE_TRACE_DIR", self.folder.display().to_string());
             }
-            if let Some(counter) = self.counter.as_ref().filter(|_| !is_for_people) {
+            if let Some(counter) = self.counter.as_ref().filter(|_| is_counted) {
                 set("MPI_COUNTER_DIR", self.counted().display().to_string());
                 // Not for the launcher: the library is not the launcher's.
                 words.extend(["env".to_owned(), format!("LD_PRELOAD={}", counter.display())]);
@@ -133,7 +133,7 @@ impl Bench {
 
     /// How a person repeats a run, without the counter and with the agent that is there, if any.
     pub fn repeated_by(&self, program: &Program, mode: Mode) -> String {
-        let Line { variables, words } = self.line(program, mode, true);
+        let Line { variables, words } = self.line(program, mode, false, true);
         let variables = variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         variables.chain(words.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ")
     }
@@ -143,8 +143,14 @@ impl Bench {
         self.folder.join("counted")
     }
 
-    /// One run, within `limit`.
-    pub fn run(&self, program: &Program, mode: Mode, limit: Duration) -> anyhow::Result<Run> {
+    /// One run, within `limit`, with the counter or without.
+    pub fn run(
+        &self,
+        program: &Program,
+        mode: Mode,
+        limit: Duration,
+        is_counted: bool,
+    ) -> anyhow::Result<Run> {
         let _ = std::fs::remove_dir_all(self.counted());
         std::fs::create_dir_all(self.counted())?;
         let folder = tempfile::Builder::new().prefix("run").tempdir_in(&self.folder)?;
@@ -155,7 +161,7 @@ impl Bench {
         }
         let printed = folder.path().join("printed");
         let file = std::fs::File::create(&printed)?;
-        let Line { variables, words } = self.line(program, mode, false);
+        let Line { variables, words } = self.line(program, mode, is_counted, false);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).envs(variables).env_remove("LD_PRELOAD").current_dir(&place);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
