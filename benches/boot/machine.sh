@@ -1,6 +1,7 @@
 #!/bin/sh
 # PID 1 of new namespaces becomes systemd in a root file system: machine.sh ROOT KMSG, for benches/boot.sh.
-# It has what a container has: /sys and /proc/sys are read-only, as the kernel is not its own, and there are no devices.
+# It has what a container has: the kernel is not its own, so /sys and /proc/sys are read-only, and it may neither load modules
+# nor set the clock; and there are no devices.
 # KMSG is a FIFO that takes what systemd logs: it reports cycles of the boot before the journal runs.
 set -eu
 root=$1 kmsg=$2
@@ -27,4 +28,4 @@ pivot_root . dev/host
 umount -l /dev/host
 rmdir /dev/host
 exec env -i container=throughline-boot PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    /sbin/init --log-target=journal-or-kmsg --show-status=no
+    setpriv --bounding-set=-sys_module,-sys_time /sbin/init --log-target=journal-or-kmsg --show-status=no
