@@ -41,8 +41,13 @@ static int root_of(const struct tl_comm *comm, int root) {
     if (TL_LIKELY(!comm || !comm->inter)) return root;
     return root == tl_library.root ? TL_ROOT_SELF : root >= 0 ? root : TL_NO_ROOT;
 }
-static int contributes(const struct tl_comm *comm, int root) {
-    return !comm || !comm->inter || root >= 0;
+/* Ranks of an intercommunicator's root group hand nothing over, and those of it that pass MPI_PROC_NULL have no buffer: what
+ * they name as count and type is not looked at. Said by the argument alone, as the communicator may not be known. */
+static int contributes(int root) {
+    return root >= 0;
+}
+static int takes_part(int root) {
+    return root >= 0 || root == tl_library.root;
 }
 
 void tl_note_time(tl_callp call) {
@@ -71,7 +76,7 @@ void tl_note_barrier(tl_callp call, tl_handle comm) {
 
 void tl_note_bcast(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
-    int64_t bytes = bytes_of(call, count, type);
+    int64_t bytes = takes_part(root) ? bytes_of(call, count, type) : 0;
     record(call, bytes, is_root(comm, root) ? bytes : 0);
     collective(call, comm, root_of(comm, root), bytes);
 }
@@ -84,8 +89,8 @@ void tl_note_allreduce(tl_callp call, int64_t count, tl_handle type, tl_handle c
 
 void tl_note_reduce(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
-    int64_t bytes = bytes_of(call, count, type);
-    record(call, bytes, contributes(comm, root) ? bytes : 0);
+    int64_t bytes = takes_part(root) ? bytes_of(call, count, type) : 0;
+    record(call, bytes, contributes(root) ? bytes : 0);
     collective(call, comm, root_of(comm, root), bytes);
 }
 
@@ -96,12 +101,18 @@ void tl_note_scan(tl_callp call, int64_t count, tl_handle type, tl_handle handle
     collective(call, comm, TL_NO_ROOT, bytes);
 }
 
+/* Of a scatter: the root may pass MPI_IN_PLACE with any type, and whether this rank is the root is not known where the
+ * communicator is not. */
+static int receives(const struct tl_comm *comm, int root) {
+    return comm && contributes(root);
+}
+
 /* The root's own part of a gather with MPI_IN_PLACE lies in the receive buffer already. */
 void tl_note_gather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype, int64_t recvcount,
                     tl_handle recvtype, int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = 0;
-    if (contributes(comm, root))
+    if (contributes(root))
         bytes = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
     collective(call, comm, root_of(comm, root), bytes);
@@ -109,11 +120,11 @@ void tl_note_gather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_ha
 
 void tl_note_gatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                      const void *recvcounts, tl_handle recvtype, int root, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
+    struct tl_comm *comm = in_place(sendbuf) ? tl_comm_find_now(call->self, handle) : comm_of(call, handle);
     int64_t bytes = 0;
     if (in_place(sendbuf)) /* allowed at the root only, where recvcounts is given */
         bytes = is_root(comm, root) ? bytes_of(call, count_at(call, recvcounts, comm->rank), recvtype) : 0;
-    else if (contributes(comm, root))
+    else if (contributes(root))
         bytes = bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
     if (sends_to_root(comm, root) || !comm) to_member(call, comm, root, bytes);
@@ -127,7 +138,7 @@ void tl_note_scatter(tl_callp call, int64_t sendcount, tl_handle sendtype, int64
         block = bytes_of(call, sendcount, sendtype);
         record(call, block, block * comm->size);
     } else {
-        if (contributes(comm, root)) block = bytes_of(call, recvcount, recvtype);
+        if (receives(comm, root)) block = bytes_of(call, recvcount, recvtype);
         record(call, block, 0);
     }
     collective(call, comm, root_of(comm, root), block);
@@ -135,15 +146,16 @@ void tl_note_scatter(tl_callp call, int64_t sendcount, tl_handle sendtype, int64
 
 void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype, int64_t recvcount,
                       tl_handle recvtype, int root, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
+    struct tl_comm *comm = tl_comm_find_now(call->self, handle);
     if (!is_root(comm, root)) {
-        record(call, contributes(comm, root) ? bytes_of(call, recvcount, recvtype) : 0, 0);
+        record(call, receives(comm, root) ? bytes_of(call, recvcount, recvtype) : 0, 0);
         if (!comm) unknown(call->self, 1);
         return;
     }
-    int64_t element = bytes_of(call, 1, sendtype), total = 0;
+    struct blocks blocks = {sendcounts, NULL, sendtype, -1};
+    int64_t total = 0;
     for (int i = 0; i < comm->size; i++) {
-        int64_t bytes = count_at(call, sendcounts, i) * element;
+        int64_t bytes = block_at(call, &blocks, i);
         total += bytes;
         if (i != comm->rank) to_member(call, comm, i, bytes);
     }
@@ -159,7 +171,7 @@ void tl_note_allgather(tl_callp call, const void *sendbuf, int64_t sendcount, tl
 
 void tl_note_allgatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                         const void *recvcounts, tl_handle recvtype, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
+    struct tl_comm *comm = in_place(sendbuf) ? tl_comm_find_now(call->self, handle) : comm_of(call, handle);
     int64_t bytes;
     if (!in_place(sendbuf)) bytes = bytes_of(call, sendcount, sendtype);
     else bytes = comm && !comm->inter ? bytes_of(call, count_at(call, recvcounts, comm->rank), recvtype) : 0;
@@ -175,18 +187,16 @@ void tl_note_alltoall(tl_callp call, const void *sendbuf, int64_t sendcount, tl_
     collective(call, comm, TL_NO_ROOT, block);
 }
 
-/* The v and w forms: one block for each member; `types` is NULL where all have the type `type`. `slot` is whose peers they
- * are; their mean is returned. */
-static int64_t note_blocks(tl_callp call, int slot, const void *counts, const void *types, tl_handle type,
-                           const struct tl_comm *comm) {
+/* The v and w forms: one block for each member. `slot` is whose peers they are; their mean is returned. `comm` is as
+ * tl_comm_find_now has it. */
+static int64_t note_blocks(tl_callp call, int slot, struct blocks blocks, const struct tl_comm *comm) {
     if (!comm) {
         record(call, 0, 0);
         return 0;
     }
-    int64_t element = types ? 0 : bytes_of(call, 1, type), total = 0;
+    int64_t total = 0;
     for (int i = 0; i < comm->size; i++) {
-        int64_t count = count_at(call, counts, i);
-        int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
+        int64_t bytes = block_at(call, &blocks, i);
         total += bytes;
         if (i != comm->rank) add_member(call->self, slot, comm, i, bytes);
     }
@@ -195,22 +205,22 @@ static int64_t note_blocks(tl_callp call, int slot, const void *counts, const vo
     return mean;
 }
 
-static void note_exchange(tl_callp call, const void *counts, const void *types, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
-    note_blocks(call, call->operation, counts, types, type, comm);
+static void note_exchange(tl_callp call, struct blocks blocks, tl_handle handle) {
+    struct tl_comm *comm = tl_comm_find_now(call->self, handle);
+    note_blocks(call, call->operation, blocks, comm);
     if (!comm) unknown(call->self, 1);
 }
 
 void tl_note_alltoallv(tl_callp call, const void *sendbuf, const void *sendcounts, tl_handle sendtype,
                        const void *recvcounts, tl_handle recvtype, tl_handle comm) {
-    if (in_place(sendbuf)) note_exchange(call, recvcounts, NULL, recvtype, comm);
-    else note_exchange(call, sendcounts, NULL, sendtype, comm);
+    struct blocks received = {recvcounts, NULL, recvtype, -1}, sent = {sendcounts, NULL, sendtype, -1};
+    note_exchange(call, in_place(sendbuf) ? received : sent, comm);
 }
 
 void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcounts, const void *sendtypes,
                        const void *recvcounts, const void *recvtypes, tl_handle comm) {
-    if (in_place(sendbuf)) note_exchange(call, recvcounts, recvtypes, 0, comm);
-    else note_exchange(call, sendcounts, sendtypes, 0, comm);
+    struct blocks received = {recvcounts, recvtypes, 0, -1}, sent = {sendcounts, sendtypes, 0, -1};
+    note_exchange(call, in_place(sendbuf) ? received : sent, comm);
 }
 
 /* Members of the own group of an intercommunicator. */
@@ -222,15 +232,16 @@ static int own_size(const struct tl_comm *comm) {
 /* Between two groups the counts are those that the own group receives. Each member hands over as many elements in all, and
  * in which parts they are scattered there, only the other group knows. */
 void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
+    struct tl_comm *comm = tl_comm_find_now(call->self, handle);
     if (!comm || !comm->inter) {
-        int64_t block = note_blocks(call, TL_LOGICAL_ONLY, recvcounts, NULL, type, comm);
+        struct blocks blocks = {recvcounts, NULL, type, -1};
+        int64_t block = note_blocks(call, TL_LOGICAL_ONLY, blocks, comm);
         collective(call, comm, TL_NO_ROOT, block);
         return;
     }
     int64_t total = 0;
     for (int i = own_size(comm); i-- > 0;) total += count_at(call, recvcounts, i);
-    total *= bytes_of(call, 1, type);
+    total = bytes_of(call, total, type);
     record(call, comm->size ? total / comm->size : 0, total);
     unknown(call->self, (uint64_t)comm->size);
 }

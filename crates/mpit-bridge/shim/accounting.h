@@ -14,11 +14,11 @@
 
 #define TL_HOT static inline __attribute__((always_inline))
 
-/* Bytes of `count` elements. */
+/* Bytes of `count` elements; of none, `type` may be anything. */
 TL_HOT int64_t bytes_of(const struct tl_call *call, int64_t count, tl_handle type) {
     type = tl_same(type);
     const struct tl_type *known = &call->self->types[tl_type_place(type)];
-    int64_t size = TL_LIKELY(known->handle == type && known->size >= 0) ? known->size : tl_type_size(call->self, type);
+    int64_t size = TL_LIKELY(known->handle == type && known->size >= 0) ? known->size : tl_type_size(call->self, type, count);
     return count * size;
 }
 
@@ -148,6 +148,21 @@ static inline int64_t count_at(const struct tl_call *call, const void *counts, i
 static inline tl_handle type_at(const struct tl_call *call, const void *types, int i) {
     if (tl_is_fortran(call->form)) return tl_library.type_f2c(((const int *)types)[i]);
     return tl_library.handle_bytes == 8 ? ((const tl_handle *)types)[i] : ((const int *)types)[i];
+}
+
+/* The blocks of the v and w forms: an array of counts, and of types or one type for all. */
+struct blocks {
+    const void *counts, *types;
+    tl_handle type;
+    int64_t element; /* bytes of that type; -1: not queried yet, as a call whose counts are all 0 may have any type */
+};
+
+TL_HOT int64_t block_at(const struct tl_call *call, struct blocks *blocks, int i) {
+    int64_t count = count_at(call, blocks->counts, i);
+    if (count == 0) return 0;
+    if (blocks->types) return bytes_of(call, count, type_at(call, blocks->types, i));
+    if (blocks->element < 0) blocks->element = bytes_of(call, 1, blocks->type);
+    return count * blocks->element;
 }
 
 static inline int in_place(const void *buffer) {

@@ -99,12 +99,16 @@ void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_hand
 
 /* ---- neighbourhood collectives ---- */
 
-/* The communicator with its neighbours; NULL where they are not known, with what that counts. */
+/* Where neighbours are not known. */
+static void note_no_neighbourhood(tl_callp call) {
+    record(call, 0, 0);
+    unknown(call->self, 1);
+}
+
 static struct tl_comm *neighbourhood(tl_callp call, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     if (comm && tl_comm_neighbours(comm)) return comm;
-    record(call, 0, 0);
-    unknown(call->self, 1);
+    note_no_neighbourhood(call);
     return NULL;
 }
 
@@ -137,14 +141,17 @@ void tl_note_neighbor_alltoall(tl_callp call, int64_t count, tl_handle type, tl_
 
 void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *types, tl_handle type,
                              tl_handle handle) {
-    struct tl_comm *comm = neighbourhood(call, handle);
-    if (!comm) return;
-    int64_t element = types ? 0 : bytes_of(call, 1, type), total = 0;
+    struct tl_comm *comm = tl_comm_find_with_neighbours(call->self, handle);
+    if (!comm) {
+        note_no_neighbourhood(call);
+        return;
+    }
+    struct blocks blocks = {counts, types, type, -1};
+    int64_t total = 0;
     int there = 0;
     for (int i = 0; i < comm->target_count; i++) {
         if (comm->targets[i] < 0) continue;
-        int64_t count = count_at(call, counts, i);
-        int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
+        int64_t bytes = block_at(call, &blocks, i);
         total += bytes;
         there++;
         to_member(call, comm, comm->targets[i], bytes);

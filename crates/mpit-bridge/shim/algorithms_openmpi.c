@@ -13,8 +13,8 @@
 #if defined(__x86_64__)
 
 /* What the assembly reads of a thread. */
-_Static_assert(offsetof(struct tl_thread, depth) == 12, "see tl_algorithm_enter");
-_Static_assert(offsetof(struct tl_thread, algorithm) == 16, "see tl_algorithm_enter");
+_Static_assert(offsetof(struct tl_thread, depth) == 8, "see tl_algorithm_enter");
+_Static_assert(offsetof(struct tl_thread, algorithm) == 12, "see tl_algorithm_enter");
 
 extern void *tl_algorithm_next[TL_ALGORITHM_LIMIT] __attribute__((visibility("hidden")));
 void *tl_algorithm_next[TL_ALGORITHM_LIMIT];
@@ -51,11 +51,11 @@ __asm__(
     ".cfi_startproc\n"
     "  movq tl_self@gottpoff(%rip), %r11\n"
     "  movq %fs:(%r11), %r11\n"
-    "  cmpl $0, 12(%r11)\n" /* depth */
+    "  cmpl $0, 8(%r11)\n" /* depth */
     "  je 1f\n"
-    "  cmpl $0, 16(%r11)\n" /* algorithm */
+    "  cmpl $0, 12(%r11)\n" /* algorithm */
     "  jne 1f\n"
-    "  movl %eax, 16(%r11)\n"
+    "  movl %eax, 12(%r11)\n"
     "1:\n"
     "  leaq tl_algorithm_next(%rip), %r11\n"
     "  movq (%r11,%rax,8), %r11\n"

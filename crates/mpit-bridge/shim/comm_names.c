@@ -37,7 +37,7 @@ void tl_comm_name_look(struct tl_comm *comm) {
 }
 
 void tl_comm_name_set(tl_handle handle, const char *name) {
-    struct tl_thread *self = tl_enter(TL_NO_CALL);
+    struct tl_thread *self = tl_enter(TL_NO_CALL, TL_FRAME);
     if (!self) return;
     struct tl_comm *comm = tl_comm_find(self, handle);
     if (comm && name) report(comm, name);

@@ -142,7 +142,38 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     return 1;
 }
 
+/* What this thread is freeing, while a callback of an attribute of it is at work: described for this thread alone, as it must not
+ * be in the table when another thread gets its handle. */
+static struct tl_comm *find_leaving(struct tl_thread *self, tl_handle handle, int is_window) {
+    struct tl_comm *comm = self->leaving.comm;
+    if (!comm) {
+        pthread_mutex_lock(&tl_comms_lock);
+        comm = self->spare_comm ? self->spare_comm : tl_memory(sizeof *comm);
+        if (comm) self->spare_comm = comm->next_spare;
+        if (comm && describe(comm, handle, is_window)) {
+            TL_STORE(&comm->handle, handle);
+            self->leaving.comm = comm;
+        } else if (comm) {
+            comm->next_spare = self->spare_comm;
+            self->spare_comm = comm;
+            comm = NULL;
+        }
+        pthread_mutex_unlock(&tl_comms_lock);
+    }
+    if (comm) self->last_comm = comm;
+    return comm;
+}
+
+/* Is it? Not where the call that frees it was left by a jump. */
+static int is_leaving(struct tl_thread *self, tl_handle handle) {
+    if (TL_LIKELY(self->leaving.handle != handle)) return 0;
+    if (!tl_frame_is_over(self, self->leaving.frame, TL_FRAME)) return 1;
+    self->leaving = (struct tl_leaving){0};
+    return 0;
+}
+
 static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_window) {
+    if (TL_UNLIKELY(is_leaving(self, handle))) return find_leaving(self, handle, is_window);
     struct tl_comm *comm = lookup(handle);
     if (TL_UNLIKELY(!comm)) {
         pthread_mutex_lock(&tl_comms_lock);
@@ -182,23 +213,81 @@ struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
     return TL_LIKELY(comm != NULL) ? comm : find(self, handle, 1);
 }
 
+/* Members as the library has them now; 0 if it does not report. */
+static int size_now(tl_handle handle) {
+    int is_inter = 0, size = 0;
+    if (tl_library.comm_test_inter(handle, &is_inter) != 0) return 0;
+    return (is_inter ? tl_library.comm_remote_size : tl_library.comm_size)(handle, &size) == 0 ? size : 0;
+}
+
+struct tl_comm *tl_comm_find_now(struct tl_thread *self, tl_handle handle) {
+    struct tl_comm *comm = tl_comm_find(self, handle);
+    if (!comm || TL_LIKELY(comm->size == size_now(comm->handle))) return comm;
+    tl_comm_evict(handle);
+    return tl_comm_find(self, handle);
+}
+
+struct tl_comm *tl_comm_find_with_neighbours(struct tl_thread *self, tl_handle handle) {
+    struct tl_comm *comm = tl_comm_find_now(self, handle);
+    if (!comm || !tl_comm_neighbours(comm)) return NULL;
+    if (TL_LIKELY(comm->target_count == tl_comm_neighbours_now(comm))) return comm;
+    tl_comm_evict(handle);
+    comm = tl_comm_find(self, handle);
+    return comm && tl_comm_neighbours(comm) ? comm : NULL;
+}
+
+/* Call with the lock held. */
+static void clear(struct tl_comm *comm) {
+    tl_group_leave(comm->group);
+    free(comm->targets);
+    comm->group = NULL;
+    comm->last = NULL;
+    comm->world = comm->targets = NULL;
+    comm->target_count = -1;
+    __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
+}
+
 void tl_comm_evict(tl_handle handle) {
     handle = tl_same(handle);
     pthread_mutex_lock(&tl_comms_lock);
     struct tl_comm *comm = lookup(handle);
+    if (comm) clear(comm);
+    pthread_mutex_unlock(&tl_comms_lock);
+}
+
+struct tl_leaving tl_comm_leave(tl_handle handle, struct tl_frame_mark frame) {
+    struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
+    tl_comm_evict(handle);
+    if (!self || !self->table) return (struct tl_leaving){0}; /* a thread that can't record */
+    struct tl_leaving before = self->leaving;
+    self->leaving = (struct tl_leaving){tl_same(handle), frame, NULL};
+    return before;
+}
+
+void tl_comm_left(struct tl_leaving before) {
+    struct tl_thread *self = tl_thread_attached();
+    if (!self || !self->table) return;
+    struct tl_comm *comm = self->leaving.comm;
     if (comm) {
-        tl_group_leave(comm->group);
-        free(comm->targets);
-        comm->group = NULL;
-        comm->last = NULL;
-        comm->world = comm->targets = NULL;
-        comm->target_count = -1;
-        __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
+        pthread_mutex_lock(&tl_comms_lock);
+        clear(comm);
+        comm->next_spare = self->spare_comm;
+        self->spare_comm = comm;
+        pthread_mutex_unlock(&tl_comms_lock);
     }
+    self->leaving = before;
+}
+
+/* Handles of an earlier session mean nothing in the next one. */
+static void evict_all(void) {
+    pthread_mutex_lock(&tl_comms_lock);
+    for (size_t i = 1; i <= slots_used; i++)
+        if (slots[i].group) clear(&slots[i]);
     pthread_mutex_unlock(&tl_comms_lock);
 }
 
 int tl_comms_start(tl_handle group) {
+    evict_all();
     if (tl_world_size > TL_WORLD_LIMIT) return 0;
     world_group = group;
     have_world_group = 1;

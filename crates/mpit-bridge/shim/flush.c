@@ -37,7 +37,7 @@ enum {
     SETTLE_MS = 1,            /* after the end of a bin: what ended with it is recorded by then */
     LOG_FULL = 50, LOG_EMPTY = 10, /* percent: the next look comes after half, after twice the time */
     WELCOME_PATIENCE_MS = 20, /* in MPI_Init, only when an agent took the connection */
-    STOP_PATIENCE_MS = 500,   /* for the thread to end; it never waits for anything but its own clock */
+    STOP_PATIENCE_MS = 5000,  /* for the thread to end. It waits for nothing but its own clock, and on a loaded node for a core */
     FINAL_PATIENCE_MS = 100,  /* for the whole last push, only when the agent's queue is full */
     TRACE_PATIENCE_MS = 1000, /* the same for the end of a trace, which its user requested: up to a ring of each thread */
     RETRY_FIRST_MS = 1000,
@@ -50,7 +50,8 @@ enum {
 static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
-static int stopping;
+static int stopping, ended; /* the thread is to end, and has nothing left to do but what is next */
+static enum tl_bye_reason left_to_thread; /* nobody waits for it any more: it is to send the rest itself, and goodbye */
 /* What the thread does: all of its work, or what is wanted of it while MPI_Finalize ends the library. Changes under the lock. */
 enum { WORKS, TO_PAUSE, PAUSED, REPORTS_OPEN_CALL };
 static int state = WORKS;
@@ -308,6 +309,12 @@ static void *run(void *unused) {
         }
     }
     while (sleep_for(until_next_report())) report_open_call();
+    pthread_mutex_lock(&lock);
+    ended = 1;
+    enum tl_bye_reason reason = left_to_thread;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+    if (reason) tl_flush_finish(reason, 0);
     return NULL;
 }
 
@@ -361,18 +368,23 @@ int tl_flush_start(int64_t started) {
     return start_thread();
 }
 
+static struct timespec patience_for_thread(clockid_t clock) {
+    int64_t at = tl_clock(clock) + (int64_t)STOP_PATIENCE_MS * 1000000;
+    return (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
+}
+
 int tl_flush_pause(void) {
-    struct timespec until;
-    int64_t at = tl_clock(CLOCK_MONOTONIC) + (int64_t)STOP_PATIENCE_MS * 1000000;
-    until.tv_sec = (time_t)(at / 1000000000);
-    until.tv_nsec = (long)(at % 1000000000);
+    struct timespec until = patience_for_thread(CLOCK_MONOTONIC);
     pthread_mutex_lock(&lock);
     TL_STORE(&state, TO_PAUSE);
     pthread_cond_broadcast(&wake);
     while (state != PAUSED && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
     }
-    stopping = state != PAUSED;
-    int paused = !stopping;
+    int paused = state == PAUSED;
+    if (!paused) {
+        stopping = 1;
+        left_to_thread = TL_BYE_FINALIZE;
+    }
     pthread_mutex_unlock(&lock);
     return paused;
 }
@@ -384,14 +396,23 @@ void tl_flush_resume(void) {
     pthread_mutex_unlock(&lock);
 }
 
-int tl_flush_stop(void) {
+int tl_flush_stop(enum tl_bye_reason reason) {
+    struct timespec until = patience_for_thread(CLOCK_MONOTONIC);
     pthread_mutex_lock(&lock);
     stopping = 1;
-    pthread_cond_signal(&wake);
+    pthread_cond_broadcast(&wake);
+    while (!ended && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
+    }
+    int has_ended = ended;
+    if (!has_ended) left_to_thread = reason;
     pthread_mutex_unlock(&lock);
-    int64_t at = tl_clock(CLOCK_REALTIME) + (int64_t)STOP_PATIENCE_MS * 1000000;
-    struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+    if (has_ended) pthread_join(thread, NULL);
+    return has_ended;
+}
+
+void tl_flush_await(void) {
+    struct timespec until = patience_for_thread(CLOCK_REALTIME);
+    if (left_to_thread) pthread_timedjoin_np(thread, NULL, &until);
 }
 
 static void push_last(int with_pvars) {

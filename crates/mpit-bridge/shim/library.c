@@ -113,6 +113,7 @@ static void is_open_mpi(struct tl_library *l, void *world) {
     l->in_place = (const void *)1;
     l->fortran_in_place = tl_find_data("mpi_fortran_in_place_");
     l->root = -4;
+    l->type_null = (tl_handle)tl_find_data("ompi_mpi_datatype_null");
     l->topology_cart = 1;
     l->topology_graph = 2;
     l->topology_dist_graph = 3;
@@ -146,6 +147,7 @@ static void is_mpich(struct tl_library *l) {
     l->comm_world = 0x44000000;
     l->in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
     l->root = -3;
+    l->type_null = 0x0c000000;
     l->topology_graph = 1;
     l->topology_cart = 2;
     l->topology_dist_graph = 3;
@@ -169,6 +171,7 @@ static void is_abi(struct tl_library *l) {
     l->comm_world = 0x101;
     l->in_place = (const void *)1;
     l->root = -4;
+    l->type_null = 0x200;
     l->topology_cart = 211;
     l->topology_graph = 212;
     l->topology_dist_graph = 213;

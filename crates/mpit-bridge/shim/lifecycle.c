@@ -20,6 +20,7 @@
 #include "pvars.h"
 #include "shim.h"
 #include "sync.h"
+#include "tool.h"
 #include "trace.h"
 
 int tl_world_size, tl_world_rank;
@@ -75,11 +76,12 @@ static void in_child(void) {
 
 /* MPI_Finalize is a call as others are, but that nothing of MPI may be called once it has begun: what is before it is sent before
  * it, and how long it took after it. A rank that waits in it for others is in MPI. */
-static void open_finalize(void) {
+static void open_finalize(struct tl_frame_mark wrapper) {
     struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
     if (!self || !self->table) return; /* a thread that can't record */
     TL_STORE(&self->depth, TL_OP_Finalize);
     self->algorithm = 0;
+    tl_inside(self, wrapper);
     finalize_start = tl_ticks();
     tl_open(self, finalize_start);
 }
@@ -98,12 +100,20 @@ static void close_finalize(void) {
 static void end(enum tl_bye_reason reason) {
     if (!__atomic_exchange_n(&ending, 0, __ATOMIC_ACQ_REL)) return;
     close_finalize();
-    if (tl_flush_stop()) tl_flush_finish(reason, 0);
+    if (tl_flush_stop(reason)) tl_flush_finish(reason, 0);
 }
 
-/* The program ends without MPI_Finalize, or after its last session. No MPI function may be called any more. */
+/* The program ends. Its handlers that were registered before MPI_Init are still to come, and may call MPI; but the library may have
+ * handlers, too, and what it has is not read any more by another thread. */
 static void at_exit(void) {
-    if (getpid() != owner || (!started && !ending)) return;
+    if (getpid() == owner && started) tl_tool_end();
+}
+
+/* After all handlers: the program ends without MPI_Finalize, or after its last session. No MPI function may be called any more. */
+__attribute__((destructor)) static void unload(void) {
+    if (!owner || getpid() != owner) return;
+    tl_flush_await();
+    if (!started && !ending) return;
     struct tl_fp_env before = tl_fp_env_save();
     end(TL_BYE_EXIT); /* within MPI_Finalize */
     if (started) {
@@ -112,7 +122,8 @@ static void at_exit(void) {
         tl_trace_finish();
         tl_sync_last();
         tl_sync_stop();
-        if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT, 0);
+        enum tl_bye_reason reason = paused ? TL_BYE_FINALIZE : TL_BYE_EXIT;
+        if (tl_flush_stop(reason)) tl_flush_finish(reason, 0);
     }
     tl_fp_env_restore(&before);
 }
@@ -225,16 +236,17 @@ static int end_recording(void) {
 
 /* Both may be called, by the wrapper and then by finalize_hook.c. The last values of the variables go with the last push, and
  * MPI_T ends before MPI does. */
-void tl_finishing(void) {
+void tl_finishing(struct tl_frame_mark wrapper) {
     struct tl_fp_env before = tl_fp_env_save();
     if (end_recording()) {
         if (tl_flush_pause()) {
             tl_flush_last();
             tl_pvars_stop();
-            open_finalize();
+            open_finalize(wrapper);
             __atomic_store_n(&ending, 1, __ATOMIC_RELEASE);
             tl_flush_resume();
         }
+        tl_tool_end();
         tl_comms_stop();
     }
     tl_fp_env_restore(&before);
@@ -243,10 +255,11 @@ void tl_finishing(void) {
 void tl_finishing_unseen(void) {
     struct tl_fp_env before = tl_fp_env_save();
     if (end_recording()) {
-        if (tl_flush_stop()) {
+        if (tl_flush_stop(TL_BYE_FINALIZE)) {
             tl_flush_finish(TL_BYE_FINALIZE, 1);
             tl_pvars_stop();
         }
+        tl_tool_end();
         tl_comms_stop();
     }
     tl_fp_env_restore(&before);

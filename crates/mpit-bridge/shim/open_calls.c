@@ -65,6 +65,8 @@ static int look(struct tl_thread *thread, struct now *now) {
     now->operation = __atomic_load_n(&thread->depth, __ATOMIC_ACQUIRE);
     now->comm = __atomic_load_n(&thread->open_comm, __ATOMIC_ACQUIRE);
     now->peer = __atomic_load_n(&thread->open_peer, __ATOMIC_ACQUIRE);
+    struct tl_frame_mark frame = {TL_LOAD(&thread->frame.at), TL_LOAD(&thread->frame.returns_to)};
+    if (now->start == TL_LOAD(&thread->open_in_doubt) || tl_frame_has_changed(frame)) return 0;
     return TL_LOAD(&thread->open_start) == now->start && now->operation > 0 && now->operation < TL_OPERATION_LIMIT;
 }
 

@@ -154,6 +154,7 @@ TL_FAST_FUNCTION void tl_fast_count(struct tl_thread *self, struct tl_row_now *r
     uint64_t tl_stored[TL_STORED_FEW]; \
     if (!tl_fast_may(tl_me) || !keep(tl_stored, tl_row, TL_MANY_##Name, TL_REQUESTED_##Name)) otherwise; \
     TL_STORE(&tl_me->depth, TL_OP_##Name); \
+    tl_inside(tl_me, TL_FRAME); \
     parameters(TL_FAST, TL_NOTHING) \
     struct arguments_##symbol tl_given = {parameters(TL_GIVE, TL_NOTHING)}; \
     TL_IN_MEMORY(tl_given); \

@@ -176,12 +176,20 @@ static void look_for_more(void) {
 static int start(void) {
     if (ready) return 1;
     if (!list && !(list = calloc(VARIABLES, sizeof *list))) return 0;
-    ready = tl_tool_open() && tl_tool.session_create(&session) == 0;
+    if (!tl_tool_open() || !tl_tool_read_begin()) return 0;
+    ready = tl_tool.session_create(&session) == 0;
+    tl_tool_read_end();
     return ready;
 }
 
-void tl_pvars_choose(const char *names) {
+static void release_all(void) {
+    if (!ready || !tl_tool_read_begin()) return;
     while (listed > 0) release(&list[--listed]);
+    tl_tool_read_end();
+}
+
+void tl_pvars_choose(const char *names) {
+    release_all();
     tl_pvar_algorithms_evict();
     observed = 0;
     patterns_listed = 0;
@@ -195,8 +203,9 @@ void tl_pvars_choose(const char *names) {
         names += length;
         names += strspn(names, ", ");
     }
-    if (patterns_listed == 0 || !start()) return;
+    if (patterns_listed == 0 || !start() || !tl_tool_read_begin()) return;
     look_for_more();
+    tl_tool_read_end();
     for (int i = 0; i < patterns_listed; i++)
         if (!pattern_found[i]) tl_debug("performance variable %s: not here, or not to be read", patterns[i]);
 }
@@ -241,12 +250,14 @@ static void put_variable(struct tl_frame *frame, struct variable *v, int everyth
 void tl_pvars_push(int everything, int patience_ms) {
     static struct tl_frame frame;
     if (!ready) return;
-    look_for_more();
     tl_frame_begin(&frame, TL_PVARS);
     tl_put_u64(&frame, (uint64_t)tl_clock(CLOCK_MONOTONIC));
     size_t empty = frame.length;
+    if (!tl_tool_read_begin()) return;
+    look_for_more();
     for (int i = 0; i < listed; i++)
         if (tl_tool.read(session, list[i].handle, list[i].values) == 0) put_variable(&frame, &list[i], everything);
+    tl_tool_read_end();
     if (frame.length > empty && !tl_channel_send(&frame, patience_ms))
         for (int i = 0; i < listed; i++) list[i].fresh = list[i].count;
 }
@@ -254,19 +265,24 @@ void tl_pvars_push(int everything, int patience_ms) {
 int tl_pvars_read(int variable, double *value) {
     if (!ready || variable >= listed) return 0;
     struct variable *v = &list[variable];
-    if (tl_tool.read(session, v->handle, v->values) != 0) return 0;
-    *value = value_at(v, 0);
-    return 1;
+    if (!tl_tool_read_begin()) return 0;
+    int is_read = tl_tool.read(session, v->handle, v->values) == 0;
+    tl_tool_read_end();
+    if (is_read) *value = value_at(v, 0);
+    return is_read;
 }
 
 void tl_pvars_stop(void) {
     if (ready) {
         tl_pvar_algorithms_evict();
-        while (listed > 0) release(&list[--listed]);
-        tl_tool.session_free(&session);
+        release_all();
+        if (tl_tool_read_begin()) {
+            tl_tool.session_free(&session);
+            tl_tool_read_end();
+        }
         ready = 0;
     }
-    tl_tool_close();
+    tl_tool_end();
 }
 
 uint64_t tl_pvars_missing(void) {

@@ -169,13 +169,15 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
     looked->found = looked->few;
     looked->receives = looked->unrequested = looked->later = 0;
     looked->active = 0;
+    looked->is_cut = 0;
     looked->count = count < 0 || !requests ? 0 : count;
     if (TL_UNLIKELY(looked->count > TL_LOOKED_FEW)) {
         if (looked->count > TL_LOOKED_LIMIT) looked->count = TL_LOOKED_LIMIT;
         struct tl_found *many = space(&self->looked, &self->looked_bytes, (size_t)looked->count * sizeof *many);
         if (many) looked->found = many;
         else looked->count = TL_LOOKED_FEW;
-        if (looked->count < count) TL_ADD(&self->untracked_requests, (uint64_t)(count - looked->count));
+        looked->is_cut = looked->count < count;
+        if (looked->is_cut) TL_ADD(&self->untracked_requests, (uint64_t)(count - looked->count));
     }
     for (int i = 0; i < looked->count; i++) {
         struct tl_found *found = &looked->found[i];
@@ -189,7 +191,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
 }
 
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
-    if (!tl_wants_status(looked, form, given)) return given;
+    if (!tl_wants_status(looked, form, given) || looked->is_cut) return given;
     if (looked->count <= TL_LOOKED_FEW) return few;
     void *many = space(&self->statuses, &self->statuses_bytes, (size_t)looked->count * TL_STATUS_BYTES);
     return many ? many : given;

@@ -25,6 +25,7 @@ struct tl_found {
 struct tl_looked {
     const void *requests; /* the program's array */
     int count;
+    int is_cut; /* the call has more requests than that */
     unsigned active; /* how many of them may be completed: known, and if persistent, started */
     int receives;    /* one of them at least */
     int unrequested;     /* no status may be fetched that the program does not fetch (wrappers.h) */

@@ -3,8 +3,8 @@
  * algorithms.c where one forces an algorithm. Other variables are not read: MPI libraries have a thousand.
  *
  * Open MPI's are queried from its own registry (mca_base_var_find), which needs no MPI_T; a forced algorithm holds only
- * with coll_tuned_use_dynamic_rules. Other libraries' are queried from MPI_T; MPICH numbers its algorithms without
- * names there, so the name is the text that the environment gave, else the number.
+ * with coll_tuned_use_dynamic_rules. Other libraries' are queried from MPI_T, where the environment has such a variable; MPICH
+ * numbers its algorithms without names there, so the name is the text that the environment gave, else the number.
  */
 #define _GNU_SOURCE
 #include "settings.h"
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "algorithms.h"
 #include "tool.h"
@@ -184,6 +185,23 @@ static void read_variable(int index, const char *name) {
     if (operation) tl_algorithm_force(operation, strndup(algorithm, NAME_BYTES));
 }
 
+static int is_choice(const char *name) {
+    if (strncmp(name, "MPI", 3) != 0) return 0;
+    return ends_with(name, "_ALGORITHM") || ends_with(name, "_SELECTION_TUNING_JSON_FILE");
+}
+
+/* Does the environment have one? Nobody else sets them, but for a program that writes its own. */
+static int is_any_forced(void) {
+    for (char **variable = environ; *variable; variable++) {
+        const char *equals = strchr(*variable, '=');
+        char name[NAME_BYTES];
+        if (!equals || equals - *variable >= NAME_BYTES) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - *variable), *variable);
+        if (is_choice(name)) return 1;
+    }
+    return 0;
+}
+
 static void read_others(void) {
     int count = 0;
     if (!tl_tool_open() || tl_tool.cvar_get_num(&count) != 0) return;
@@ -192,11 +210,11 @@ static void read_others(void) {
         int length = sizeof name, verbosity, bind, scope, none = 0;
         tl_handle type = 0;
         if (tl_tool.cvar_get_info(i, name, &length, &verbosity, &type, NULL, NULL, &none, &bind, &scope) != 0) continue;
-        if (ends_with(name, "_ALGORITHM") || ends_with(name, "_SELECTION_TUNING_JSON_FILE")) read_variable(i, name);
+        if (is_choice(name)) read_variable(i, name);
     }
 }
 
 void tl_settings_read(void) {
     if (tl_library.family == TL_FAMILY_OPENMPI) read_openmpi();
-    else read_others();
+    else if (is_any_forced()) read_others();
 }

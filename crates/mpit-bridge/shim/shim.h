@@ -141,6 +141,7 @@ struct tl_comm {
     uint64_t serial;  /* counts what the slot has held */
     int target_count; /* neighbours that a neighbourhood collective sends to; -1: not queried yet (topology.c) */
     int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is retained, as counts are by position */
+    struct tl_comm *next_spare;
 };
 
 /* The size of a datatype that never goes away (types.c); negative: it may, so that the library is queried each time. */
@@ -172,12 +173,26 @@ struct tl_row_now {
     int many, bytes;     /* how many they were, and the size of that */
 } __attribute__((aligned(TL_CACHE_LINE)));
 
+/* A wrapper's frame, and the return address that stands in it: while both agree, the wrapper has not returned. */
+struct tl_frame_mark {
+    void *const *at;
+    void *returns_to;
+};
+
+/* A communicator or window that is being freed: callbacks of its attributes may still use it. */
+struct tl_leaving {
+    tl_handle handle; /* 0: none */
+    struct tl_frame_mark frame; /* of the wrapper that frees it */
+    struct tl_comm *comm;       /* as a callback needed it */
+};
+
 /* What one thread recorded; only that thread writes, the flush thread reads. Retained when the thread ends. */
 struct tl_thread {
     struct tl_thread *next;
-    int in_use;
     int depth;         /* inside a wrapper, that of this operation: calls that MPI makes to itself pass through */
     int algorithm;     /* slot of the algorithm observed inside the present call; 0: none */
+    struct tl_frame_mark frame; /* of the wrapper that it is inside of, or was last */
+    int in_use;
     int nonblocking;   /* the nonblocking or persistent collective called last */
     int interrupted;   /* its rows of polls have ended (tl_recording_stop): written by others, taken back by the thread */
     int last_class;    /* size class of the call recorded last */
@@ -187,6 +202,7 @@ struct tl_thread {
     struct tl_comm *last_comm;
     uint64_t rows_open;  /* bit n: rows[n].left may not be 0 */
     uint64_t open_start; /* ticks: when the call began that it is in; 0: it is in none, or in one that is not timed */
+    uint64_t open_in_doubt; /* the same of a call that may be over: another one began before it ended (frames.c) */
     tl_handle open_comm; /* that call's communicator and peer (open_calls.c); of a call before where it has none */
     int open_peer;
     struct tl_row_now rows[TL_POLL_FORMS * TL_POLL_KINDS];
@@ -204,6 +220,9 @@ struct tl_thread {
     struct tl_peer *peers[TL_PEER_SLOTS]; /* of each place by world rank; made on first use */
     struct tl_log *log;        /* cells as they were at the ends of bins (readings.c); made with the first */
     struct tl_ring *ring;      /* trace mode; mapped on first use */
+    struct tl_leaving leaving; /* what it frees at the moment (comms.c) */
+    struct tl_comm *spare_comm;
+    const char *stack_low, *stack_high; /* its own one, once it was looked up (frames.c) */
     struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
     int level;                                /* of MPI_Pcontrol */
     struct tl_table *all_tables; /* chain, for the flush thread */
@@ -230,6 +249,7 @@ struct tl_library {
     const void *fortran_in_place;
     int fortran_first_index; /* of an array, as the library's own Fortran functions say it */
     int root; /* MPI_ROOT */
+    tl_handle type_null; /* MPI_DATATYPE_NULL */
     int topology_graph, topology_cart, topology_dist_graph;
     tl_handle request_null, request_empty, byte, no_op;
     const void *status_ignore, *fortran_status_ignore, *fortran_statuses_ignore;
@@ -305,6 +325,12 @@ void *tl_memory(size_t size);
 
 /* threads.c */
 struct tl_thread *tl_thread_attach(void);
+/* frames.c: a wrapper is entered while the thread is inside of one, or has no area yet. The thread where this call is to be
+ * recorded, NULL where not. */
+struct tl_thread *tl_enter_anew(struct tl_thread *self, struct tl_frame_mark frame);
+/* Whether a wrapper of this frame has ended, as seen from a later one of the same thread, or from the flush thread. */
+int tl_frame_is_over(struct tl_thread *self, struct tl_frame_mark before, struct tl_frame_mark now);
+int tl_frame_has_changed(struct tl_frame_mark frame);
 /* NULL where the thread has none. */
 static inline struct tl_thread *tl_thread_attached(void) {
     return tl_self == &tl_nobody ? NULL : tl_self;
@@ -329,7 +355,17 @@ struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
 struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);
 /* Fills in `targets` once; 0 where the library does not report. */
 int tl_comm_neighbours(struct tl_comm *comm);
+/* How many there are, as the library says now; -1: it does not report. */
+int tl_comm_neighbours_now(const struct tl_comm *comm);
+/* As tl_comm_find, where an array of the program is to be read by the size: that is queried once more. A communicator may
+ * have been freed where the shim could not see it, and another one have its handle. */
+struct tl_comm *tl_comm_find_now(struct tl_thread *self, tl_handle handle);
+/* The same for its neighbours. NULL: not known. */
+struct tl_comm *tl_comm_find_with_neighbours(struct tl_thread *self, tl_handle handle);
 void tl_comm_evict(tl_handle handle);
+/* Around the call that frees one. The library may give the handle to another thread's next communicator at once. */
+struct tl_leaving tl_comm_leave(tl_handle handle, struct tl_frame_mark frame);
+void tl_comm_left(struct tl_leaving before);
 /* groups.c: adds what collectives sent to the sums by peer; these */
 int tl_groups_start(void);
 void tl_comms_fold(void);
@@ -344,7 +380,7 @@ void tl_finalize_hook_register(void);
 
 /* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called, and has returned */
 void tl_started(void);
-void tl_finishing(void);
+void tl_finishing(struct tl_frame_mark wrapper);
 void tl_finished(void);
 /* MPI_Finalize has been called past the wrapper: nobody will see it return. */
 void tl_finishing_unseen(void);
@@ -378,8 +414,9 @@ static inline unsigned tl_type_place(tl_handle type) {
     return (unsigned)((uint64_t)type ^ (uint64_t)type >> 9) % TL_TYPES_KNOWN;
 }
 void tl_types_start(void);
-/* Bytes of one element; of types that stay, it is retained in `self`. */
-int64_t tl_type_size(struct tl_thread *self, tl_handle type);
+/* Bytes of one of `count` elements; of types that stay, it is retained in `self`. 0 without a look at the type where there is no
+ * element: a call that uses no type may have any, and a query about it would reach the program's error handler. */
+int64_t tl_type_size(struct tl_thread *self, tl_handle type, int64_t count);
 
 /* accounting.c: `call` has waited for what calls recorded in a cell began: so many ticks for so many requests, of which
  * some have received so many bytes. */
@@ -453,12 +490,25 @@ static inline int tl_goes_on(int operation) {
            operation == 152; /* those of MPI 4, which not all objects have: ..._init */
 }
 
-/* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */
-static inline struct tl_thread *tl_enter(int operation) {
+/* The frame of the function that this stands in: the address of the caller's frame and the return address are its first words. */
+#define TL_FRAME tl_frame_mark_of(__builtin_frame_address(0))
+static inline struct tl_frame_mark tl_frame_mark_of(void *const *frame) {
+    return (struct tl_frame_mark){frame, frame[1]};
+}
+
+/* Read by the flush thread, too. */
+static inline void tl_inside(struct tl_thread *self, struct tl_frame_mark frame) {
+    TL_STORE(&self->frame.at, frame.at);
+    TL_STORE(&self->frame.returns_to, frame.returns_to);
+}
+
+/* Starts a call, of a wrapper with this frame; NULL when it is to pass through unrecorded: inside another one, or no memory. */
+static inline struct tl_thread *tl_enter(int operation, struct tl_frame_mark frame) {
     struct tl_thread *self = tl_self;
-    if (TL_UNLIKELY(self->depth) && (self != &tl_nobody || !(self = tl_thread_attach()))) return NULL;
+    if (TL_UNLIKELY(self->depth) && !(self = tl_enter_anew(self, frame))) return NULL;
     TL_STORE(&self->depth, operation); /* read by the flush thread, as what follows in wrappers */
     self->algorithm = 0;
+    tl_inside(self, frame);
     if (tl_goes_on(operation)) self->nonblocking = operation;
     return self;
 }

@@ -27,6 +27,7 @@ static void thread_ended(void *area) {
     struct tl_thread *thread = area;
     tl_regions_close(thread);
     tl_polls_settle(thread);
+    tl_close(thread); /* a call that it was left from, or ended in */
     tl_self = &tl_nobody;
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
 }
@@ -56,6 +57,8 @@ struct tl_thread *tl_thread_attach(void) {
     if (self) {
         self->in_use = 1;
         self->depth = self->nonblocking = 0;
+        self->stack_low = self->stack_high = NULL;
+        self->leaving = (struct tl_leaving){0};
         self->last_comm = &tl_no_comm;
         self->table = self->tables[0];
     } else {

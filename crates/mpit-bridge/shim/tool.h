@@ -24,14 +24,17 @@ struct tl_tool {
 };
 extern struct tl_tool tl_tool;
 
-/* After MPI_Init. 0 if there is no MPI_T, or none that another thread may use. Again: as the first time. */
+/* After MPI_Init. 0 if there is no MPI_T, or none that another thread may use. */
 int tl_tool_open(void);
-/* Before MPI_Finalize. */
-void tl_tool_close(void);
+/* Before MPI_Finalize, and where the process ends: nothing is read any more. Any thread. */
+void tl_tool_end(void);
+/* Around calls of MPI_T's functions, which may only be made in between; short. 0: it has ended, and there is no end to call. */
+int tl_tool_read_begin(void);
+void tl_tool_read_end(void);
 
-/* Around the program's own MPI_T_init_thread and MPI_T_finalize. */
-void tl_tool_step_back(void);
-void tl_tool_step_in(void);
+/* The program's own MPI_T_init_thread and MPI_T_finalize. */
+int tl_tool_program_init(int (*next)(int, int *), int required, int *provided);
+int tl_tool_program_finalize(int (*next)(void));
 
 #pragma GCC visibility pop
 

@@ -16,37 +16,49 @@ static int *space(int count) {
     return calloc((size_t)count + 1, sizeof(int)); /* one more: none is no failure */
 }
 
+/* How many neighbours it sends to and, of a distributed graph, how many send to it; -1: it has none, or the library does not
+ * report. */
+static int count_now(tl_handle handle, int rank, int *kind, int *in) {
+    int count = 0, weighted = 0;
+    if (!tl_library.topo_test || tl_library.topo_test(handle, kind) != 0) return -1;
+    if (*kind == tl_library.topology_cart)
+        return tl_library.cartdim_get && tl_library.cartdim_get(handle, &count) == 0 ? 2 * count : -1;
+    if (*kind == tl_library.topology_graph) {
+        if (!tl_library.graph_neighbors_count) return -1;
+        return tl_library.graph_neighbors_count(handle, rank, &count) == 0 ? count : -1;
+    }
+    if (*kind != tl_library.topology_dist_graph || !tl_library.dist_graph_neighbors_count) return -1;
+    return tl_library.dist_graph_neighbors_count(handle, in, &count, &weighted) == 0 ? count : -1;
+}
+
+int tl_comm_neighbours_now(const struct tl_comm *comm) {
+    int kind = 0, in = 0;
+    return count_now(TL_LOAD(&comm->handle), comm->rank, &kind, &in);
+}
+
 /* Each dimension has the neighbour below and then the one above; either may be MPI_PROC_NULL. */
-static int *of_cart(tl_handle handle, int *count) {
-    int dimensions = 0;
-    if (!tl_library.cartdim_get || tl_library.cartdim_get(handle, &dimensions) != 0) return NULL;
-    int *found = space(2 * dimensions);
+static int *of_cart(tl_handle handle, int count) {
+    int *found = space(count);
     if (!found || !tl_library.cart_shift) goto failed;
-    for (int d = 0; d < dimensions; d++)
+    for (int d = 0; d < count / 2; d++)
         if (tl_library.cart_shift(handle, d, 1, &found[2 * d], &found[2 * d + 1]) != 0) goto failed;
-    *count = 2 * dimensions;
     return found;
 failed:
     free(found);
     return NULL;
 }
 
-static int *of_graph(tl_handle handle, int rank, int *count) {
-    if (!tl_library.graph_neighbors_count || !tl_library.graph_neighbors) return NULL;
-    if (tl_library.graph_neighbors_count(handle, rank, count) != 0) return NULL;
-    int *found = space(*count);
-    if (found && tl_library.graph_neighbors(handle, rank, *count, found) == 0) return found;
+static int *of_graph(tl_handle handle, int rank, int count) {
+    int *found = space(count);
+    if (found && tl_library.graph_neighbors && tl_library.graph_neighbors(handle, rank, count, found) == 0) return found;
     free(found);
     return NULL;
 }
 
-static int *of_dist_graph(tl_handle handle, int *count) {
-    int in = 0, weighted = 0;
-    if (!tl_library.dist_graph_neighbors_count || !tl_library.dist_graph_neighbors) return NULL;
-    if (tl_library.dist_graph_neighbors_count(handle, &in, count, &weighted) != 0) return NULL;
-    int *sources = space(in), *source_weights = space(in), *found = space(*count), *weights = space(*count);
-    int done = sources && source_weights && found && weights &&
-               tl_library.dist_graph_neighbors(handle, in, sources, source_weights, *count, found, weights) == 0;
+static int *of_dist_graph(tl_handle handle, int in, int count) {
+    int *sources = space(in), *source_weights = space(in), *found = space(count), *weights = space(count);
+    int done = tl_library.dist_graph_neighbors && sources && source_weights && found && weights &&
+               tl_library.dist_graph_neighbors(handle, in, sources, source_weights, count, found, weights) == 0;
     free(sources);
     free(source_weights);
     free(weights);
@@ -56,12 +68,12 @@ static int *of_dist_graph(tl_handle handle, int *count) {
 }
 
 static int query(struct tl_comm *comm) {
-    int kind = 0, count = 0, *found = NULL;
     tl_handle handle = TL_LOAD(&comm->handle);
-    if (!tl_library.topo_test || tl_library.topo_test(handle, &kind) != 0) return 0;
-    if (kind == tl_library.topology_cart) found = of_cart(handle, &count);
-    else if (kind == tl_library.topology_graph) found = of_graph(handle, comm->rank, &count);
-    else if (kind == tl_library.topology_dist_graph) found = of_dist_graph(handle, &count);
+    int kind = 0, in = 0, count = count_now(handle, comm->rank, &kind, &in), *found;
+    if (count < 0) return 0;
+    if (kind == tl_library.topology_cart) found = of_cart(handle, count);
+    else if (kind == tl_library.topology_graph) found = of_graph(handle, comm->rank, count);
+    else found = of_dist_graph(handle, in, count);
     if (!found) return 0;
     comm->targets = found;
     __atomic_store_n(&comm->target_count, count, __ATOMIC_RELEASE);

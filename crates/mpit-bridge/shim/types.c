@@ -33,7 +33,8 @@ static int64_t query(tl_handle type) {
 
 /* Of two types that share a place the one observed last has it. A handle that was once of a type not named never becomes
  * that of a named one, so what is retained of it stays true. */
-int64_t tl_type_size(struct tl_thread *self, tl_handle type) {
+int64_t tl_type_size(struct tl_thread *self, tl_handle type, int64_t count) {
+    if (count == 0 || type == tl_library.type_null) return 0;
     struct tl_type *known = &self->types[tl_type_place(type)];
     int64_t size = query(type);
     int found;

@@ -64,7 +64,7 @@ enum { NO_SUCH_FUNCTION = 16 };
         if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \
         __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
-        if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter(TL_OP_##Name))) return tl_following(parameters(TL_PASS, TL_COMMA)); \
+        if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter(TL_OP_##Name, TL_FRAME))) return tl_following(parameters(TL_PASS, TL_COMMA)); \
         const int tl_timed = tl_is_timed(tl_me, TL_OP_##Name), tl_later = tl_looks_later(TL_OP_##Name, tl_timed); \
         (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \
@@ -170,31 +170,29 @@ TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 
 TL_EXPORT int MPI_Finalize(void);
 TL_EXPORT int MPI_Finalize(void) {
-    tl_finishing();
+    tl_finishing(TL_FRAME);
     int status = next_void("MPI_Finalize", TL_CALLER);
     tl_finished();
     return status;
 }
 
-/* What the shim itself does with MPI_T must change nothing of what the program gets: see tool.c. */
+/* What the shim itself does with MPI_T changes nothing of what the program gets: see tool.c. */
 TL_EXPORT int MPI_T_init_thread(int required, int *provided);
 TL_EXPORT int MPI_T_init_thread(int required, int *provided) {
     int (*next)(int, int *);
     void *found = tl_find_for("MPI_T_init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
-    tl_tool_step_back();
-    int status = next(required, provided);
-    tl_tool_step_in();
-    return status;
+    return tl_tool_program_init(next, required, provided);
 }
 
 TL_EXPORT int MPI_T_finalize(void);
 TL_EXPORT int MPI_T_finalize(void) {
-    tl_tool_step_back();
-    int status = next_void("MPI_T_finalize", TL_CALLER);
-    tl_tool_step_in();
-    return status;
+    int (*next)(void);
+    void *found = tl_find_for("MPI_T_finalize", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    return tl_tool_program_finalize(next);
 }
 
 /* A handle behind an address. Before the library is known, its width is queried from the library. */
@@ -202,18 +200,16 @@ static tl_handle tl_handle_at(const void *handle) {
     return tl_library_handle_bytes() == 8 ? *(const tl_handle *)handle : *(const int *)handle;
 }
 
-static void evict(const void *comm) {
-    if (!TL_LOAD(&tl_recording) || !comm) return;
-    tl_comm_evict(tl_handle_at(comm));
-}
-
 static int next_with_comm(const char *symbol, void *comm, const void *caller) {
     int (*next)(void *);
     void *found = tl_find_for(symbol, caller);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
-    evict(comm); /* before: the library may give the handle to the next communicator at once */
-    return next(comm);
+    if (!TL_LOAD(&tl_recording) || !comm) return next(comm);
+    struct tl_leaving before = tl_comm_leave(tl_handle_at(comm), TL_FRAME);
+    int status = next(comm);
+    tl_comm_left(before);
+    return status;
 }
 
 /* MPI leaves its meaning to tools, and what follows the level too: that is handed on as far as registers hold it, for

@@ -9,7 +9,7 @@
 enum { NO_SUCH_FUNCTION = 16 };
 
 static void followed(tl_handle parent, tl_handle made) {
-    struct tl_thread *self = tl_enter(TL_NO_CALL);
+    struct tl_thread *self = tl_enter(TL_NO_CALL, TL_FRAME);
     if (!self) return;
     tl_comm_made(self, parent, made);
     self->depth = 0;

@@ -131,7 +131,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         } \
         __builtin_memcpy(&next, &after, sizeof next); \
         struct tl_thread *tl_me; \
-        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter(TL_OP_##Name))) { \
+        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter(TL_OP_##Name, TL_FRAME))) { \
             next(parameters(TL_PASS, TL_COMMA), error); \
             return; \
         } \
@@ -262,7 +262,7 @@ static void finish(const char *symbol, int *error, const void *caller) {
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    tl_finishing();
+    tl_finishing(TL_FRAME);
     next(error);
     tl_finished();
 }
@@ -272,8 +272,11 @@ static void release(const char *symbol, int *comm, int *error, const void *calle
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (TL_LOAD(&tl_recording) && tl_library.comm_f2c) tl_comm_evict(tl_library.comm_f2c(*comm));
+    const int is_known = TL_LOAD(&tl_recording) && tl_library.comm_f2c;
+    struct tl_leaving before;
+    if (is_known) before = tl_comm_leave(tl_library.comm_f2c(*comm), TL_FRAME);
     next(comm, error);
+    if (is_known) tl_comm_left(before);
 }
 
 static void release_window(const char *symbol, int *window, int *error, const void *caller) {
@@ -281,8 +284,11 @@ static void release_window(const char *symbol, int *window, int *error, const vo
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (TL_LOAD(&tl_recording) && tl_library.win_f2c) tl_comm_evict(tl_library.win_f2c(*window));
+    const int is_known = TL_LOAD(&tl_recording) && tl_library.win_f2c;
+    struct tl_leaving before;
+    if (is_known) before = tl_comm_leave(tl_library.win_f2c(*window), TL_FRAME);
     next(window, error);
+    if (is_known) tl_comm_left(before);
 }
 
 /* A text has its length behind all other arguments. */
@@ -295,7 +301,7 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
         return;
     }
     __builtin_memcpy(&next, &found, sizeof next);
-    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter(TL_OP_File_open) : NULL;
+    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter(TL_OP_File_open, TL_FRAME) : NULL;
     uint64_t start = tl_ticks();
     next(comm, name, mode, info, file, error, length);
     if (!self) return;

@@ -1,6 +1,7 @@
 //! The shim under real MPI libraries, through throughline-exec and the receiver.
 
 mod algorithms;
+mod arguments;
 mod beside;
 mod bins;
 mod exact;
@@ -8,6 +9,7 @@ mod exec;
 mod faults;
 mod generated;
 mod golden;
+mod jumps;
 mod open_calls;
 mod program_state;
 mod regions;

@@ -42,7 +42,7 @@ async fn each_call_is_in_the_bin_in_which_it_ended() {
         let numbers: Vec<i64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
         (numbers[0], numbers[1] as u64, numbers[2] as u64)
     });
-    let total = stdout.lines().last().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    let total = stdout.lines().last().unwrap().split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
     assert_eq!(reported[last].1, total, "all of them in the end");
     let mut wrong = Vec::new();
     let mut checked = 0;

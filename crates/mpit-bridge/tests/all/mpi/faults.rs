@@ -59,7 +59,8 @@ async fn agent_replaced_in_mid_run() {
     }
 }
 
-/// The shim uses MPI_T itself; a program that does so too must not notice, nor get another thread level.
+/// The shim uses MPI_T itself; a program that does so too, or has not initialized it, must not notice, nor get another thread
+/// level.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_with_tools_of_their_own() {
     let _alone = alone().await;
@@ -74,6 +75,25 @@ async fn programs_with_tools_of_their_own() {
         let shimmed = agent.run(command, 2).await;
         assert_eq!(shown(&shimmed), shown(&plain));
         assert_eq!(agent.observed.variables.is_empty(), mpi == Mpi::Mpich, "the shim's own variables");
+    }
+}
+
+/// The program's handlers of its end run after those that were registered later.
+#[tokio::test(flavor = "multi_thread")]
+async fn finalize_in_a_handler_from_before_init() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/late_finalize.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(&program);
+        let output = agent.run(command, 2).await;
+        assert!(output.status.success(), "{}", stderr(&output));
+        for rank in 0..2 {
+            assert_eq!(agent.observed.cell(rank, "barrier", 0), Some((15, 0)), "{mpi:?}");
+        }
+        assert!(agent.observed.ranks.values().all(|rank| rank.ending == "clean"), "{mpi:?}");
     }
 }
 

@@ -135,13 +135,15 @@ impl Mpi {
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         let program = into.join(format!("{stem}.{}", self.name()));
         // mpif.h itself is full of what Fortran compilers warn of.
-        let (compiler, warnings): (_, &[&str]) = if file.ends_with(".f90") {
-            ("mpif90", &[])
-        } else {
-            ("mpicc", &["-Wall", "-Wextra", "-Werror"])
+        let modules = into.to_str().unwrap();
+        let (compiler, flags): (_, &[&str]) = match path.extension().and_then(|kind| kind.to_str()) {
+            Some("f90") => ("mpif90", &["-J", modules]),
+            // Open MPI's headers for C++ cast functions.
+            Some("cpp") => ("mpicxx", &["-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type"]),
+            _ => ("mpicc", &["-Wall", "-Wextra", "-Werror"]),
         };
         let mut command = Command::new(self.command(compiler));
-        command.args(warnings).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path).arg("-lm");
+        command.args(flags).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path).arg("-lm");
         succeeded(&mut command);
         program
     }

@@ -152,6 +152,23 @@ fn a_root_without_proc() {
     assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
 }
 
+/// The loader of musl ends a program whose preload needs a function that is not there: the objects need none.
+#[test]
+fn programs_of_musl_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("hello");
+    let text = folder.path().join("hello.c");
+    std::fs::write(&text, "int puts(const char *);\nint main(void) { return puts(\"hello\") < 0; }\n")
+        .unwrap();
+    succeeded(Command::new("musl-gcc").arg("-o").arg(&program).arg(text));
+    for object in ["mpi3", "mpich", "openmpi", "openmpi5"] {
+        let object = plain_shim().join(format!("libthroughline-{object}.so"));
+        let mut command = Command::new(&program);
+        let output = command.env("LD_PRELOAD", &object).env("THROUGHLINE_WIRE", "1").output().unwrap();
+        assert_eq!(shown(&output), ("hello\n".to_owned(), String::new(), Some(0)), "{}", object.display());
+    }
+}
+
 /// Who looks the functions up in the library itself is named in the state of the agent, and once in an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_that_bypass_the_shim_are_named() {

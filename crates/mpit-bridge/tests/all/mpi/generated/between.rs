@@ -17,6 +17,11 @@ fn is_in_roots_group(member: &Member) -> bool {
     member.world().is_multiple_of(2)
 }
 
+/// Has no part in what goes from the root or to it, and its count and type mean nothing.
+fn stands_by(member: &Member) -> bool {
+    is_in_roots_group(member) && !is_root(member)
+}
+
 const ROOT: usize = 0;
 
 /// Operations to the root or from it.
@@ -28,7 +33,7 @@ fn rooted(g: &mut Generator, size: Size) {
     forms(g, ["Bcast", "Ibcast", "Bcast_init"], true, BETWEEN, &list, |member| {
         let sends = is_root(member);
         Part {
-            class: bytes,
+            class: if stands_by(member) { 0 } else { bytes },
             bytes: if sends { bytes } else { 0 },
             to: if sends { to_all(member, |_| bytes) } else { vec![] },
         }
@@ -67,7 +72,7 @@ fn sums(g: &mut Generator) {
     forms(g, to_root, true, BETWEEN, &list(count, &[Arg::RootBetween]), |member| {
         let sends = !is_in_roots_group(member);
         Part {
-            class: bytes,
+            class: if stands_by(member) { 0 } else { bytes },
             bytes: if sends { bytes } else { 0 },
             to: if sends { vec![(ROOT, bytes)] } else { vec![] },
         }
