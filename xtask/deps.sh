@@ -10,6 +10,7 @@ gcc:/usr/bin/gcc
 libc6-dev:/usr/include/stdio.h
 binutils:/usr/bin/readelf
 gfortran:/usr/bin/gfortran
+musl-tools:/usr/bin/musl-gcc
 make:/usr/bin/make
 libibumad-dev:/usr/include/infiniband/umad.h
 libopenmpi-dev:/usr/bin/mpicc.openmpi
