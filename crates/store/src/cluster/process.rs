@@ -150,6 +150,8 @@ pub(super) fn stop(folder: &Path) -> Result<bool, Error> {
         }
         std::thread::sleep(STOP_POLL);
     }
+    // Its file is gone before it is, and its log collector ends last. A unit's other processes are killed when `serve` ends.
+    let _ = wait_for_leftovers(folder);
     Ok(true)
 }
 
