@@ -66,7 +66,7 @@ static void count_by(int step) {
 }
 
 int tl_tool_open(void) {
-    if (state != NOT_OPEN) return state == OPEN;
+    if (TL_LOAD(&state) != NOT_OPEN) return TL_LOAD(&state) == OPEN;
     if (!find_functions()) return 0;
     int provided = 0, variables;
     if (!program_users) not_initialized = tl_tool.cvar_get_num(&variables);
@@ -77,19 +77,18 @@ int tl_tool_open(void) {
         has_begun = init_thread(tl_library.thread_multiple, &provided) == 0;
         if (!has_begun || provided < tl_library.thread_multiple) return 0;
     }
-    state = OPEN;
+    TL_STORE(&state, OPEN);
     return 1;
 }
 
+/* Without the lock, as nobody may wait for a read that hangs. */
 void tl_tool_end(void) {
-    pthread_mutex_lock(&lock);
-    state = ENDED;
-    pthread_mutex_unlock(&lock);
+    TL_STORE(&state, ENDED);
 }
 
 int tl_tool_read_begin(void) {
     pthread_mutex_lock(&lock);
-    if (state == OPEN) {
+    if (TL_LOAD(&state) == OPEN) {
         count_by(1);
         return 1;
     }

@@ -7,7 +7,9 @@
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int stub_tool_count(int bytes);
 int stub_tool_reads(void);
@@ -132,6 +134,8 @@ int PMPI_T_pvar_start(void *session, struct handle *handle) {
 int PMPI_T_pvar_read(void *session, struct handle *handle, void *to);
 int PMPI_T_pvar_read(void *session, struct handle *handle, void *to) {
     if (session != handles) return ERROR;
+    const char *slow_ms = getenv("STUB_TOOL_SLOW_MS"); /* as on a node whose cores are taken */
+    if (slow_ms) usleep((unsigned)atoi(slow_ms) * 1000);
     size_t size = (size_t)variables[handle->index].type >> 8 & 0xff;
     memset(to, 0, size * (size_t)variables[handle->index].count);
     if (handle->started && variables[handle->index].value == &shared_memory_rd) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use throughline_mpit_bridge::Config;
 use throughline_mpit_bridge::Welcome;
 
-fn driver(folder: &Path) -> PathBuf {
+fn driver(folder: &Path, program: &str) -> PathBuf {
     let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
     let flags = ["-O1", "-Wall", "-Wextra", "-Werror"];
     let library = folder.join("libmpistub.so");
@@ -17,7 +17,7 @@ fn driver(folder: &Path) -> PathBuf {
     succeeded(command.arg(source("stub_mpi.c")).arg(source("stub_tool.c")));
     let driver = folder.join("driver");
     let mut command = Command::new("cc");
-    command.args(flags).arg("-o").arg(&driver).arg(source("tool_driver.c")).arg("-Wl,--no-as-needed");
+    command.args(flags).arg("-o").arg(&driver).arg(source(program)).args(["-pthread", "-Wl,--no-as-needed"]);
     command.arg(plain_shim().join("libthroughline-mpich.so")).arg(library);
     command.arg(format!("-Wl,-rpath,{},-rpath,{}", plain_shim().display(), folder.display()));
     succeeded(&mut command);
@@ -27,7 +27,7 @@ fn driver(folder: &Path) -> PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_class_and_datatype_and_algorithms_that_counters_prove() {
     let folder = tempfile::tempdir().unwrap();
-    let driver = driver(folder.path());
+    let driver = driver(folder.path(), "tool_driver.c");
     let _alone = alone().await;
     let names =
         ["mv2_coll_*", "stub_l*", "stub_s*", "stub_percentage", "stub_high", "stub_aggregate", "stub_text"];
@@ -87,4 +87,33 @@ async fn every_class_and_datatype_and_algorithms_that_counters_prove() {
     }
     let setting = agent.observed.settings.get("MPIR_CVAR_BCAST_COLLECTIVE_ALGORITHM").map(String::as_str);
     assert_eq!((setting, agent.observed.settings.len()), (Some("2:knomial"), 1));
+}
+
+/// The thread that pushes is in a read for long when the rank ends: less than MPI_Finalize waits for it, and more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rank_ends_cleanly_however_late_its_last_push_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = driver(folder.path(), "stub_driver.c");
+    let _alone = alone().await;
+    for slow_ms in ["1500", "6000"] {
+        let welcome = Welcome {
+            bin_milliseconds: Some(10),
+            push_milliseconds: Some(10),
+            variables: Some(vec!["stub_percentage".to_owned()]),
+            ..Welcome::default()
+        };
+        let socket = folder.path().join(slow_ms);
+        let mut agent = Agent::start_with(Config { socket, node: "n1".into(), welcome, ..Config::default() });
+        let mut command = Command::new(&driver);
+        command
+            .args(["1", "1000"])
+            .env("THROUGHLINE_SOCKET", &agent.socket)
+            .env("STUB_TOOL_SLOW_MS", slow_ms);
+        let output = agent.run(command, 1).await;
+        assert!(output.status.success(), "{slow_ms}: {}", stderr(&output));
+        assert_eq!(agent.observed.cell(0, "send", 8), Some((1000, 8000)), "{slow_ms}");
+        let ends: Vec<_> = agent.observed.ranks.values().map(|rank| rank.ending.as_str()).collect();
+        assert_eq!(ends, ["clean"], "{slow_ms}");
+        agent.receiver.stop().await;
+    }
 }
