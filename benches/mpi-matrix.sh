@@ -11,9 +11,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 wheels=${THROUGHLINE_MPI_WHEELS-$PWD/target/mpi-wheels}
 tests=("$@")
-[ $# -gt 0 ] || tests=(mpi::{exact,generated,program_state,faults,algorithms,wire,beside,exec,surroundings}::)
+[ $# -gt 0 ] || tests=(mpi::{exact,generated,arguments,jumps,program_state,faults,algorithms,wire,beside,exec,surroundings}::)
 # Columns: the tests' modules.
-checks=(exact generated program_state faults algorithms wire beside exec surroundings)
+checks=(exact generated arguments jumps program_state faults algorithms wire beside exec surroundings)
 failed=0
 mounted=()
 trap 'for at in ${mounted[@]+"${mounted[@]}"}; do umount -R -l "$at"; done' EXIT

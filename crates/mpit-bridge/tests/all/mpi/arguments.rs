@@ -34,33 +34,41 @@ async fn what_a_call_does_not_use_is_not_asked_about() {
     }
 }
 
+/// Of so many rounds: one alltoallv between pairs, and one barrier of the callbacks.
+fn check_exchange(observed: &Observed, rank: u32, rounds: u64) {
+    assert_eq!(observed.cell(rank, "alltoallv", 4), Some((rounds, rounds * 8)), "rank {rank}");
+    assert_eq!(observed.cell(rank, "barrier", 0), Some((rounds, 0)), "rank {rank}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fortran_freed_is_not_known_any_more() {
+    let _alone = alone().await;
+    let observed = as_without(Mpi::Mpich, "tests/programs/freed.f90", false).await;
+    for rank in 0..RANKS {
+        check_exchange(&observed, rank, 20);
+        let to_partner = observed.row(rank, RANKS)[((rank + 2) % RANKS) as usize];
+        assert_eq!(to_partner.0, 80, "rank {rank}");
+    }
+}
+
 /// A communicator that a callback used while it was freed, or that was freed unseen: the next one with its handle has
 /// its own members.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_freed_is_not_known_any_more() {
     let _alone = alone().await;
-    for (mpi, file, rounds) in [
-        (Mpi::Mpich, "tests/programs/freed.c", 40),
-        (Mpi::Open, "tests/programs/freed.c", 40),
-        (Mpi::Mpich, "tests/programs/freed.f90", 20),
-    ] {
-        let observed = as_without(mpi, file, false).await;
+    for mpi in BOTH {
+        let observed = as_without(mpi, "tests/programs/freed.c", false).await;
         for rank in 0..RANKS {
-            let name = format!("{mpi:?} {file}, rank {rank}");
+            let name = format!("{mpi:?}, rank {rank}");
             let of = |operation: &str| observed.cell(rank, operation, 4);
-            assert_eq!(of("alltoallv"), Some((rounds, rounds * 8)), "{name}");
-            let barriers = observed.cell(rank, "barrier", 0);
-            assert_eq!(barriers, Some((rounds, 0)), "{name}: those of the callbacks");
-            let is_c = file.ends_with(".c");
+            check_exchange(&observed, rank, 40);
             let row = observed.row(rank, RANKS);
             let bytes: Vec<u64> = row.iter().map(|cell| cell.0).collect();
             let mut expected = [0; RANKS as usize];
-            expected[((rank + 2) % RANKS) as usize] = rounds * 4;
-            if is_c {
-                assert_eq!(of("accumulate"), Some((20, 80)), "{name}");
-                expected[((rank + 1) % RANKS) as usize] += 80;
-            }
-            if is_c && mpi == Mpi::Mpich {
+            expected[((rank + 2) % RANKS) as usize] = 40 * 4;
+            assert_eq!(of("accumulate"), Some((20, 80)), "{name}");
+            expected[((rank + 1) % RANKS) as usize] += 80;
+            if mpi == Mpi::Mpich {
                 assert_eq!(of("put"), Some((20, 80)), "{name}");
                 // Rank 0 of the window that goes is the world's last one.
                 expected[RANKS as usize - 1] += 80;
