@@ -3,7 +3,8 @@
  * counted when it returns, so without these such a rank is silent.
  *
  * Wrappers store the call, as their arguments have it, in the thread's area (tl_open). It is read here while the thread goes
- * on: the start is stored last and cleared first, so what stands between two readings of the same start is that call's.
+ * on: the start is stored last and cleared first, so what stands between two readings of the same start is that call's. A call that
+ * an error handler has left is not reported (frames.c).
  */
 #include "open_calls.h"
 
@@ -58,6 +59,7 @@ struct now {
     uint64_t start;
     int operation, peer;
     tl_handle comm;
+    struct tl_frame_mark frame;
 };
 static int look(struct tl_thread *thread, struct now *now) {
     now->start = __atomic_load_n(&thread->open_start, __ATOMIC_ACQUIRE);
@@ -65,8 +67,8 @@ static int look(struct tl_thread *thread, struct now *now) {
     now->operation = __atomic_load_n(&thread->depth, __ATOMIC_ACQUIRE);
     now->comm = __atomic_load_n(&thread->open_comm, __ATOMIC_ACQUIRE);
     now->peer = __atomic_load_n(&thread->open_peer, __ATOMIC_ACQUIRE);
-    struct tl_frame_mark frame = {TL_LOAD(&thread->frame.at), TL_LOAD(&thread->frame.returns_to)};
-    if (now->start == TL_LOAD(&thread->open_in_doubt) || tl_frame_has_changed(frame)) return 0;
+    now->frame = (struct tl_frame_mark){TL_LOAD(&thread->frame.at), TL_LOAD(&thread->frame.returns_to)};
+    if (now->start == TL_LOAD(&thread->open_in_doubt)) return 0;
     return TL_LOAD(&thread->open_start) == now->start && now->operation > 0 && now->operation < TL_OPERATION_LIMIT;
 }
 
@@ -122,7 +124,7 @@ void tl_open_calls_push(struct tl_frame *frame, int (*patience)(void)) {
             scale = tl_clock_scale(&now);
         }
         int64_t age = now.ticks > open.start ? (int64_t)((double)(now.ticks - open.start) * scale) : 0;
-        if (!is_long(age, now.monotonic)) continue;
+        if (!is_long(age, now.monotonic) || tl_frame_has_changed(open.frame)) continue;
         struct tl_open_call call = {.operation = (uint16_t)open.operation, .thread = (uint16_t)thread->number, .peer = UINT32_MAX};
         call.start = now.monotonic - age;
         describe(&call, &open);
