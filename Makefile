@@ -8,6 +8,7 @@ CARGO   ?= cargo
 ARGS    ?=
 RELEASE := target/release
 DEBUG   := target/debug
+DEMO    := target/demo
 
 # With cargo-auditable, binaries carry the list of their dependencies.
 AUDITABLE := $(shell $(CARGO) auditable --version >/dev/null 2>&1 && echo auditable)
@@ -39,7 +40,7 @@ shim:
 BIN := $(DEBUG)
 preloads: OUT = $(BIN)/lib/throughline
 preloads: shim
-	$(CARGO) $(AUDITABLE) rustc $(if $(filter $(RELEASE),$(BIN)),--release) --package throughline-mpit-bridge --bin throughline-exec \
+	$(CARGO) $(AUDITABLE) rustc --profile $(or $(filter demo release,$(notdir $(BIN))),dev) --package throughline-mpit-bridge --bin throughline-exec \
 		-- -C linker=$(CURDIR)/xtask/user-cc.sh -C link-arg=-Wl,--build-id=sha1
 	@deploy/check-glibc.sh $(OUT)/libthroughline-*.so $(BIN)/throughline-exec
 
@@ -72,11 +73,12 @@ FROM := $(RELEASE)
 install:
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) deploy/install.sh $(FROM)
 
-# The products, and beside them the demo with its test double, which no installation has.
+# The products, and beside them the demo with its test double, which no installation has. By a profile of its own: whoever tries
+# it out waits for the compiler most of all.
 demo: deps pages
-	$(CARGO) build --release --bins $(PRODUCTS) --package throughline-demo
-	@$(MAKE) --no-print-directory preloads testdouble BIN=$(RELEASE) OUT=$(RELEASE)/lib/throughline
-	@$(RELEASE)/throughline demo $(ARGS)
+	$(CARGO) build --profile demo --bins $(PRODUCTS) --package throughline-demo
+	@$(MAKE) --no-print-directory preloads testdouble BIN=$(DEMO) OUT=$(DEMO)/lib/throughline
+	@$(DEMO)/throughline demo $(ARGS)
 
 lint: deps
 	$(CARGO) fmt --all --check
