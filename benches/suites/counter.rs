@@ -30,7 +30,7 @@ pub struct Header {
 impl Header {
     /// Reads the header that a compiler wrapper finds.
     pub fn read(mpicc: &str) -> anyhow::Result<Self> {
-        let asked = |options: &[&str]| -> anyhow::Result<String> {
+        let preprocessed = |options: &[&str]| -> anyhow::Result<String> {
             let mut command = Command::new(mpicc);
             command.args(options).args(["-E", "-P", "-include", "mpi.h", "-x", "c", "/dev/null"]);
             let output = command.output().with_context(|| format!("{mpicc} cannot run: make deps"))?;
@@ -38,7 +38,7 @@ impl Header {
             ensure!(output.status.success(), "{mpicc} cannot read mpi.h: {complaint}");
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
-        let macros = asked(&["-dM"])?;
+        let macros = preprocessed(&["-dM"])?;
         let value = |name: &str| {
             let start = format!("#define {name} ");
             macros.lines().find_map(|line| line.strip_prefix(&start)).map(str::trim)
@@ -52,7 +52,7 @@ impl Header {
         } else {
             format!("MPICH {}", part("MPICH_VERSION"))
         };
-        let functions = functions(&asked(&[])?);
+        let functions = functions(&preprocessed(&[])?);
         ensure!(!functions.is_empty(), "{mpicc}: its mpi.h declares no function with a twin PMPI_*");
         Ok(Self {
             family: if is_open { Family::OpenMpi } else { Family::Mpich },

@@ -1,5 +1,5 @@
 //! Whether runs under the shim differ from runs without it, and whether the program itself differs from run to run. Runs are
-//! repeated in turn where they differ, so that load and launchers' races are told from what the shim does.
+//! repeated in turn where they differ, so that load and launchers' races are kept apart from what the shim does.
 
 use crate::programs::Program;
 use crate::run::{Bench, Mode, Run};

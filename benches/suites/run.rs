@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long processes may take to go once the launcher has ended, or was told to end.
+/// How long processes may take to go once the launcher has ended, or was requested to end.
 const GRACE: Duration = Duration::from_secs(3);
 /// Most of an output that is read.
 const OUTPUT_MAX: usize = 4 << 20;
@@ -211,7 +211,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Waits for the launcher; over its limit it is told to end, which ends its ranks, and after that it is killed.
+/// Waits for the launcher; over its limit it is requested to end, which ends its ranks, and after that it is killed.
 fn wait(child: &mut Child, limit: Duration) -> anyhow::Result<(ExitStatus, bool)> {
     let ended_within = |child: &mut Child, limit: Duration| -> std::io::Result<Option<ExitStatus>> {
         let end = Instant::now() + limit;

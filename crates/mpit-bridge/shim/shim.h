@@ -172,7 +172,7 @@ struct tl_row_now {
     int many, bytes;     /* how many they were, and the size of that */
 } __attribute__((aligned(TL_CACHE_LINE)));
 
-/* A wrapper's frame, and the return address that stands in it: while both agree, the wrapper has not returned. */
+/* A wrapper's frame and the return address in it: while both agree, the wrapper has not returned. */
 struct tl_frame_mark {
     void *const *at;
     void *returns_to;
@@ -434,7 +434,7 @@ static inline int tl_goes_on(int operation) {
            operation == 152; /* those of MPI 4, which not all objects have: ..._init */
 }
 
-/* The frame of the function that this stands in: the address of the caller's frame and the return address are its first words. */
+/* The frame of the function that uses this macro: its first words are the address of the caller's frame and the return address. */
 #define TL_FRAME tl_frame_mark_of(__builtin_frame_address(0))
 static inline struct tl_frame_mark tl_frame_mark_of(void *const *frame) {
     return (struct tl_frame_mark){frame, frame[1]};

@@ -1,5 +1,5 @@
 /* Calls with arguments that they do not use: MPI_DATATYPE_NULL where nothing is sent, and types that only the root has. Whether a
- * library takes them is its own matter: each rank counts the errors that it was told of, and rank 0 prints them. 4 ranks. */
+ * library takes them is its own matter: each rank counts the errors that its handler was called for, and rank 0 prints them. 4 ranks. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -25,7 +25,7 @@ async fn as_without(mpi: Mpi, file: &str, trace: bool) -> Observed {
 
 /// A count of 0 with MPI_DATATYPE_NULL, types that only the root has: an error that is not there reaches no handler.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_call_does_not_use_is_not_asked_about() {
+async fn what_a_call_does_not_use_is_not_queried() {
     let _alone = alone().await;
     for mpi in BOTH {
         for trace in [false, true] {
