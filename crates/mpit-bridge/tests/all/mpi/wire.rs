@@ -120,7 +120,7 @@ async fn collectives_whose_sides_differ_are_measured() {
     assert!(assert_equal(&agent, &folder.path().join("profile")) > 0);
 }
 
-/// Whoever sets the parameter gets what it says: nothing, or all of the monitoring, that of collectives (lines of
+/// A user who sets the parameter gets what it requests: nothing, or all of the monitoring, that of collectives (lines of
 /// communicators, `D`) included.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_users_own_setting_of_the_parameter_holds() {
