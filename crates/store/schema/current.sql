@@ -1,4 +1,4 @@
--- The schema of version 54, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 1, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -155,6 +155,7 @@ CREATE TABLE detail_ib_ports (
     port_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
+    saturated text[],
     transmit_data_bytes bigint,
     receive_data_bytes bigint,
     transmit_packets bigint,
@@ -178,7 +179,6 @@ CREATE TABLE detail_ib_ports (
     vl15_dropped bigint,
     qp1_dropped bigint,
     rate_bytes_per_second bigint,
-    saturated text[],
     transmit_wait_tick_bytes bigint,
     local_physical_errors bigint,
     malformed_packet_errors bigint,
@@ -925,6 +925,8 @@ CREATE TABLE ib_port_counters (
     port_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
+    -- Counters that stood at their largest value and are NULL for that reason.
+    saturated text[],
     -- Data sent on this port, all virtual lanes, without link packets. Cumulative since epoch. Unit: bytes. Origin:
     -- PortXmitData x 4.
     transmit_data_bytes bigint,
@@ -986,8 +988,6 @@ CREATE TABLE ib_port_counters (
     -- Data rate of this port's link in one direction, after line coding. As of time. Unit: bytes per second.
     -- Origin: PortInfo: active width x active speed.
     rate_bytes_per_second bigint,
-    -- Counters that stood at their largest value and are NULL for that reason.
-    saturated text[],
     -- Bytes that the link could have carried in one tick of transmit_wait; absent where the device does not tell
     -- its tick. As of time. Unit: bytes. Origin: PortSamplesControl: Tick.
     transmit_wait_tick_bytes bigint,
@@ -1629,6 +1629,14 @@ CREATE TABLE mpi_ops (
     size_class_bytes bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
+    -- The innermost annotated region of the program at the call; empty outside of all.
+    region text NOT NULL DEFAULT ''::text,
+    -- What the library did inside a collective, by its own name: ring, recursivedoubling. Empty where it is not
+    -- known.
+    algorithm text NOT NULL DEFAULT ''::text,
+    -- observed: seen at work. forced: a setting asked for it. pvar: a performance variable counted it. unknown:
+    -- nobody says. Empty: the operation has none.
+    algorithm_source text NOT NULL DEFAULT ''::text,
     -- Calls of this MPI operation, by size class. Cumulative since epoch. Unit: count. Origin: calls counted by the
     -- shim.
     calls bigint,
@@ -1640,14 +1648,6 @@ CREATE TABLE mpi_ops (
     -- Longest single call of this MPI operation since the rank began. As of time. Unit: seconds. Origin: time
     -- around the call.
     longest_seconds double precision,
-    -- The innermost annotated region of the program at the call; empty outside of all.
-    region text NOT NULL DEFAULT ''::text,
-    -- What the library did inside a collective, by its own name: ring, recursivedoubling. Empty where it is not
-    -- known.
-    algorithm text NOT NULL DEFAULT ''::text,
-    -- observed: seen at work. forced: a setting asked for it. pvar: a performance variable counted it. unknown:
-    -- nobody says. Empty: the operation has none.
-    algorithm_source text NOT NULL DEFAULT ''::text,
     -- Time from the return of the call that began this MPI operation to its completion. Cumulative since epoch.
     -- Unit: seconds. Origin: completion of requests.
     wait_seconds double precision,

@@ -1,5 +1,5 @@
-//! Columns of metrics: the catalogue has one for each metric, and each start adds those that a table lacks. So a counter
-//! that a release adds needs no migration. Rows from before have NULL in it: it was not read. Nothing is removed here,
+//! Columns of metrics: the catalogue has one for each metric, and each start adds those that a table lacks, all of them to
+//! a new table. So a counter that a release adds needs no migration. Rows from before have NULL in it: it was not read. Nothing is removed here,
 //! and migrations run before, so that they cannot refer to a column that only this file makes.
 
 use tokio_postgres::{Error, Transaction};

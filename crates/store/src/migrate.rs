@@ -1,5 +1,5 @@
-//! Brings a database to the schema of this build, under an advisory lock: immutable SQL files that change tables, each
-//! applied once, then columns of new metrics ([`crate::columns`]), then functions and views ([`crate::schema`]). Comments
+//! Brings a database to the schema of this build, under an advisory lock: immutable SQL that changes tables, each step
+//! applied once, then columns of metrics ([`crate::columns`]), then functions and views ([`crate::schema`]). Comments
 //! of metric columns come from the catalogue.
 
 use std::time::{Duration, Instant};
@@ -22,20 +22,17 @@ const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;
 const GRANT_RETRIES: usize = 20;
 const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The last migration that creates functions or views. Older ones have a transaction each; later ones share one with
-/// functions and views, so that nobody finds a table changed and a view not.
-const LAST_WITH_OBJECTS: i32 = 21;
-
 /// How long [`migrate`] waits for others that use what it changes: longer than any statement of the reading role
 /// (`READ_STATEMENT_SECONDS_MAX`), tried again after a pause each.
 const BUSY_LIMIT: Duration = Duration::from_secs(600);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
-/// One immutable SQL file.
-struct Migration {
-    version: i32,
-    name: &'static str,
-    sql: &'static str,
+/// One step of the tables. A released step is never edited; a change of the schema is a new one.
+#[derive(Clone, Copy)]
+pub(crate) struct Migration {
+    pub version: i32,
+    pub name: &'static str,
+    pub sql: &'static str,
 }
 
 impl Migration {
@@ -44,159 +41,19 @@ impl Migration {
     }
 }
 
-/// All migrations, in order. A released file is never edited; a change of the schema is a new file.
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
-    Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
-    Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
-    Migration { version: 4, name: "crawler_term", sql: include_str!("../migrations/V004__crawler_term.sql") },
-    Migration { version: 5, name: "event_ends", sql: include_str!("../migrations/V005__event_ends.sql") },
-    Migration {
-        version: 6,
-        name: "fabric_counters",
-        sql: include_str!("../migrations/V006__fabric_counters.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "mpi_dimensions",
-        sql: include_str!("../migrations/V007__mpi_dimensions.sql"),
-    },
-    Migration { version: 8, name: "jobs", sql: include_str!("../migrations/V008__jobs.sql") },
-    Migration { version: 9, name: "job_places", sql: include_str!("../migrations/V009__job_places.sql") },
-    Migration { version: 10, name: "job_totals", sql: include_str!("../migrations/V010__job_totals.sql") },
-    Migration { version: 11, name: "mpi_trace", sql: include_str!("../migrations/V011__mpi_trace.sql") },
-    Migration {
-        version: 12,
-        name: "total_limits",
-        sql: include_str!("../migrations/V012__total_limits.sql"),
-    },
-    Migration { version: 13, name: "gpu_health", sql: include_str!("../migrations/V013__gpu_health.sql") },
-    Migration { version: 14, name: "gpu_pm", sql: include_str!("../migrations/V014__gpu_pm.sql") },
-    Migration { version: 15, name: "gpu_sources", sql: include_str!("../migrations/V015__gpu_sources.sql") },
-    Migration { version: 16, name: "minutes", sql: include_str!("../migrations/V016__minutes.sql") },
-    Migration { version: 17, name: "multicast", sql: include_str!("../migrations/V017__multicast.sql") },
-    Migration { version: 18, name: "wait_ratio", sql: include_str!("../migrations/V018__wait_ratio.sql") },
-    Migration { version: 19, name: "blocks", sql: include_str!("../migrations/V019__blocks.sql") },
-    Migration {
-        version: 20,
-        name: "longer_chunks",
-        sql: include_str!("../migrations/V020__longer_chunks.sql"),
-    },
-    Migration { version: 21, name: "senders", sql: include_str!("../migrations/V021__senders.sql") },
-    Migration {
-        version: 22,
-        name: "schema_objects",
-        sql: include_str!("../migrations/V022__schema_objects.sql"),
-    },
-    Migration { version: 23, name: "row_rules", sql: include_str!("../migrations/V023__row_rules.sql") },
-    Migration { version: 24, name: "mpi_traffic", sql: include_str!("../migrations/V024__mpi_traffic.sql") },
-    Migration { version: 25, name: "link_shares", sql: include_str!("../migrations/V025__link_shares.sql") },
-    Migration {
-        version: 26,
-        name: "link_share_minutes",
-        sql: include_str!("../migrations/V026__link_share_minutes.sql"),
-    },
-    Migration {
-        version: 27,
-        name: "no_management",
-        sql: include_str!("../migrations/V027__no_management.sql"),
-    },
-    Migration {
-        version: 28,
-        name: "multicast_groups",
-        sql: include_str!("../migrations/V028__multicast_groups.sql"),
-    },
-    Migration {
-        version: 29,
-        name: "switch_routing",
-        sql: include_str!("../migrations/V029__switch_routing.sql"),
-    },
-    Migration { version: 30, name: "open_calls", sql: include_str!("../migrations/V030__open_calls.sql") },
-    Migration { version: 31, name: "verdicts", sql: include_str!("../migrations/V031__verdicts.sql") },
-    Migration {
-        version: 32,
-        name: "rank_scheduling",
-        sql: include_str!("../migrations/V032__rank_scheduling.sql"),
-    },
-    Migration { version: 33, name: "waits", sql: include_str!("../migrations/V033__waits.sql") },
-    Migration {
-        version: 34,
-        name: "region_paths",
-        sql: include_str!("../migrations/V034__region_paths.sql"),
-    },
-    Migration {
-        version: 35,
-        name: "packed_hours",
-        sql: include_str!("../migrations/V035__packed_hours.sql"),
-    },
-    Migration { version: 36, name: "export", sql: include_str!("../migrations/V036__export.sql") },
-    Migration {
-        version: 37,
-        name: "folded_cells",
-        sql: include_str!("../migrations/V037__folded_cells.sql"),
-    },
-    Migration {
-        version: 38,
-        name: "report_posts",
-        sql: include_str!("../migrations/V038__report_posts.sql"),
-    },
-    Migration { version: 39, name: "hour_rows", sql: include_str!("../migrations/V039__hour_rows.sql") },
-    Migration { version: 40, name: "peer_arrays", sql: include_str!("../migrations/V040__peer_arrays.sql") },
-    Migration { version: 41, name: "detail", sql: include_str!("../migrations/V041__detail.sql") },
-    Migration { version: 42, name: "rank_clocks", sql: include_str!("../migrations/V042__rank_clocks.sql") },
-    Migration { version: 43, name: "node_rows", sql: include_str!("../migrations/V043__node_rows.sql") },
-    Migration {
-        version: 44,
-        name: "merged_rounds",
-        sql: include_str!("../migrations/V044__merged_rounds.sql"),
-    },
-    Migration {
-        version: 45,
-        name: "packed_cells",
-        sql: include_str!("../migrations/V045__packed_cells.sql"),
-    },
-    Migration {
-        version: 46,
-        name: "nvlink_hours",
-        sql: include_str!("../migrations/V046__nvlink_hours.sql"),
-    },
-    Migration {
-        version: 47,
-        name: "packed_calls",
-        sql: include_str!("../migrations/V047__packed_calls.sql"),
-    },
-    Migration {
-        version: 48,
-        name: "self_stat_rows",
-        sql: include_str!("../migrations/V048__self_stat_rows.sql"),
-    },
-    Migration { version: 49, name: "detail_bins", sql: include_str!("../migrations/V049__detail_bins.sql") },
-    Migration {
-        version: 50,
-        name: "thinned_chunks",
-        sql: include_str!("../migrations/V050__thinned_chunks.sql"),
-    },
-    Migration {
-        version: 51,
-        name: "detail_links",
-        sql: include_str!("../migrations/V051__detail_links.sql"),
-    },
-    Migration {
-        version: 52,
-        name: "link_share_hours",
-        sql: include_str!("../migrations/V052__link_share_hours.sql"),
-    },
-    Migration {
-        version: 53,
-        name: "gpu_pcie_hours",
-        sql: include_str!("../migrations/V053__gpu_pcie_hours.sql"),
-    },
-    Migration {
-        version: 54,
-        name: "self_stat_names",
-        sql: include_str!("../migrations/V054__self_stat_names.sql"),
-    },
-];
+/// The files of the first step, which makes all tables. It may be edited until 0.1.0 is tagged.
+macro_rules! baseline {
+    ($($name:literal),+) => {
+        concat!($(include_str!(concat!("../migrations/V001__baseline/", $name, ".sql"))),+)
+    };
+}
+
+/// All migrations, in order.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "baseline",
+    sql: baseline!("inventory", "jobs", "links", "mpi", "reports", "rollups", "detail", "bookkeeping"),
+}];
 
 /// What a call of [`migrate`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,9 +74,15 @@ pub fn schema_version() -> i32 {
 /// Applies what is missing; calling it again changes nothing. Any number of processes may call it at a time.
 ///
 /// # Errors
-/// TimescaleDB is not installed on the server, the schema is newer than this build, or an applied file is
+/// TimescaleDB is not installed on the server, the schema is newer than this build, or an applied migration is
 /// not the one that this build knows.
 pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
+    migrate_to(database, MIGRATIONS).await
+}
+
+/// [`migrate`] with these migrations.
+pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) -> Result<Migrated, Error> {
+    let known = migrations.last().map_or(0, |migration| migration.version);
     let mut client = database.connect().await?;
     let what = format!("migrating the database {}", database.place());
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await.map_err(Error::sql(&what))?;
@@ -235,38 +98,30 @@ pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
         .query("SELECT version, checksum FROM schema_migrations ORDER BY version", &[])
         .await
         .map_err(Error::sql(&what))?;
-    if let Some(newest) = done.last().map(|row| row.get::<_, i32>(0)).filter(|v| *v > schema_version()) {
+    let pending = pending(&client, &done, migrations, database.place(), &what).await?;
+    if let Some(newest) = done.last().map(|row| row.get::<_, i32>(0)).filter(|version| *version > known) {
         return Err(Error::Schema(format!(
-            "the database {} has schema version {newest}, and this program knows {}: use a newer throughline",
+            "the database {} has schema version {newest}, and this program knows {known}: use a newer throughline",
             database.place(),
-            schema_version()
         )));
     }
-    let pending = pending(&client, &done, database.place(), &what).await?;
-    let (old, new): (Vec<_>, Vec<_>) =
-        pending.iter().partition(|(migration, _)| migration.version <= LAST_WITH_OBJECTS);
-    for (migration, checksum) in &old {
-        let what = migration.what();
-        let transaction = client.transaction().await.map_err(Error::sql(&what))?;
-        apply(&transaction, migration, checksum).await.map_err(Error::sql(&what))?;
-        transaction.commit().await.map_err(Error::sql(&what))?;
-    }
-    let objects = apply_with_objects(&mut client, &new, database.place()).await?;
+    let objects = apply_with_objects(&mut client, &pending, database.place()).await?;
     write_comments(&client).await?;
     grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
-    Ok(Migrated { applied: pending.len(), objects, version: schema_version() })
+    Ok(Migrated { applied: pending.len(), objects, version: known })
 }
 
 /// The migrations that the database does not have, with their checksums.
 async fn pending(
     client: &Client,
     done: &[Row],
+    migrations: &[Migration],
     place: &str,
     what: &str,
-) -> Result<Vec<(&'static Migration, String)>, Error> {
+) -> Result<Vec<(Migration, String)>, Error> {
     let mut pending = Vec::new();
-    for migration in MIGRATIONS {
+    for migration in migrations {
         let checksum = client
             .query_one("SELECT md5($1)", &[&migration.sql])
             .await
@@ -274,6 +129,12 @@ async fn pending(
             .get::<_, String>(0);
         match done.iter().find(|row| row.get::<_, i32>(0) == migration.version) {
             Some(row) if row.get::<_, String>(1) == checksum => {}
+            Some(_) if migration.version == 1 => {
+                return Err(Error::Schema(format!(
+                    "the database {place} was made by a build from before 0.1.0, whose tables this program cannot take over: \
+                     open it with that build, or begin an empty database"
+                )));
+            }
             Some(_) => {
                 return Err(Error::Schema(format!(
                     "migration {} ({}) of the database {place} is not the one that this program knows: it was made \
@@ -281,7 +142,7 @@ async fn pending(
                     migration.version, migration.name,
                 )));
             }
-            None => pending.push((migration, checksum)),
+            None => pending.push((*migration, checksum)),
         }
     }
     Ok(pending)
@@ -302,7 +163,7 @@ async fn apply(
 /// changes. Returns the number of functions and views changed.
 async fn apply_with_objects(
     client: &mut Client,
-    migrations: &[&(&'static Migration, String)],
+    migrations: &[(Migration, String)],
     place: &str,
 ) -> Result<usize, Error> {
     let (start, mut is_reported) = (Instant::now(), false);
@@ -328,10 +189,7 @@ async fn apply_with_objects(
     }
 }
 
-async fn try_with_objects(
-    client: &mut Client,
-    migrations: &[&(&'static Migration, String)],
-) -> Result<usize, Fault> {
+async fn try_with_objects(client: &mut Client, migrations: &[(Migration, String)]) -> Result<usize, Fault> {
     let what = "changing the schema";
     let transaction = client.transaction().await.map_err(Fault::sql(what))?;
     let limit = format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'");

@@ -23,7 +23,8 @@ use throughline_prefix::Set;
 use tokio::sync::OnceCell;
 
 use crate::database::{READ_ROLE, WRITE_ROLE};
-use crate::{ClusterOptions, Database, Error, Lifetime, PrivateCluster, migrate};
+use crate::migrate::{MIGRATIONS, Migration, migrate_to};
+use crate::{ClusterOptions, Database, Error, Lifetime, Migrated, PrivateCluster, migrate, schema_version};
 
 /// The migrated database that each test's is copied from.
 const TEMPLATE: &str = "template_throughline";
@@ -51,6 +52,16 @@ pub async fn database() -> Database {
 pub async fn empty_database() -> Database {
     let cluster = CLUSTER.get_or_init(start).await;
     create(cluster, EMPTY_TEMPLATE).await
+}
+
+/// Migrates as a build would that has one more step.
+///
+/// # Errors
+/// As [`migrate`].
+pub async fn migrate_with_step(database: &Database, sql: &'static str) -> Result<Migrated, Error> {
+    let step = Migration { version: schema_version() + 1, name: "later", sql };
+    let all: Vec<Migration> = MIGRATIONS.iter().copied().chain([step]).collect();
+    migrate_to(database, &all).await
 }
 
 /// Takes a test's database away, its sessions included, or gives it back.

@@ -16,16 +16,10 @@ async fn columns(database: &Database) -> Vec<String> {
     client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-/// How many there are. Numbers are reserved before a migration is there, so that some may be left out.
-pub fn migrations() -> usize {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
-    std::fs::read_dir(folder).unwrap().count()
-}
-
 #[tokio::test]
 async fn migrating_twice_changes_nothing_and_fresh_equals_migrated() {
     let fresh = testing::empty_database().await;
-    assert_eq!(migrate(&fresh).await.unwrap().applied, migrations());
+    assert_eq!(migrate(&fresh).await.unwrap().applied, 1);
     let first = columns(&fresh).await;
     let again = migrate(&fresh).await.unwrap();
     assert_eq!((again.applied, again.version), (0, schema_version()));
@@ -39,7 +33,7 @@ async fn many_processes_may_migrate_at_once() {
     let database = testing::empty_database().await;
     let all = futures::future::join_all((0..4).map(|_| migrate(&database))).await;
     let applied: usize = all.into_iter().map(|migrated| migrated.unwrap().applied).sum();
-    assert_eq!(applied, migrations());
+    assert_eq!(applied, 1);
 }
 
 #[tokio::test]
@@ -48,7 +42,9 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
     let client = database.connect().await.unwrap();
     client.execute("UPDATE schema_migrations SET checksum = 'x' WHERE version = 1", &[]).await.unwrap();
     let error = migrate(&database).await.unwrap_err().to_string();
-    assert!(error.contains("migration 1 (inventory)"), "{error}");
+    assert!(error.contains("before 0.1.0") && error.contains("begin an empty database"), "{error}");
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
     client.execute("INSERT INTO schema_migrations VALUES (9999, 'later', '')", &[]).await.unwrap();
     let error = migrate(&database).await.unwrap_err().to_string();
     assert!(error.contains("9999") && error.contains("newer"), "{error}");

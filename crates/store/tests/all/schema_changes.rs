@@ -1,5 +1,4 @@
-//! Changes of the schema: a database of any older state becomes what a new one is, with its data, its rights and what
-//! others built on it; functions and views follow their files; readers go on meanwhile.
+//! Changes of the schema: a later step keeps a database's data, its rights and what others built on it; functions and views follow their files; readers go on meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,13 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use throughline_store::{Database, migrate, schema_text, testing};
+use throughline_store::{Database, migrate, schema_text, schema_version, testing};
 use tokio_postgres::Client;
 
 use crate::job_links::SEED;
-
-/// The last version whose migrations made functions and views.
-const BEFORE_FILES: usize = 21;
 
 /// Rows of kinds that [`SEED`] does not have.
 const MORE: &str = "
@@ -38,9 +34,9 @@ INSERT INTO ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_s
 VALUES ('2026-11-20 12:00:00+00', 1, '2026-11-20', 60, 500, 10, 1000, 2);
 INSERT INTO events (time, instance, source, kind, severity, text)
 VALUES ('2026-11-20 12:00:00+00', 'n1', 'gpu', 'source.down', 'error', 'GPU 1''s driver');
-INSERT INTO self_stats (time, instance, source, name, value)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', 'spool', name, n
-FROM generate_series(1, 3) n, unnest(ARRAY['records', 'spool_bytes']) name;
+INSERT INTO self_stat_rows (time, instance, sources, names, readings)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', '{spool,spool}', '{records,spool_bytes}', ARRAY[n, n]
+FROM generate_series(1, 3) n;
 INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
 VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);
 INSERT INTO batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');
@@ -49,34 +45,6 @@ UPDATE minute_state SET made_until = '2026-11-20 12:01:00+00', noticed_until = '
 
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// The files of the first migrations, in order: name and text.
-fn migrations(until: usize) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(folder("migrations")).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files.truncate(until);
-    let read = |path: &PathBuf| {
-        let stem = path.file_stem().unwrap().to_str().unwrap();
-        (stem.split_once("__").unwrap().1.to_owned(), std::fs::read_to_string(path).unwrap())
-    };
-    files.iter().map(read).collect()
-}
-
-/// A database as a build with so many migrations left it.
-async fn of_version(version: usize) -> (Database, Client) {
-    let database = testing::empty_database().await;
-    let client = database.connect().await.unwrap();
-    let table = "SET client_min_messages = warning; CREATE TABLE schema_migrations (version integer PRIMARY KEY, \
-                 name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
-    client.batch_execute(table).await.unwrap();
-    for (place, (name, sql)) in migrations(version).into_iter().enumerate() {
-        client.batch_execute(&sql).await.unwrap();
-        let insert = "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, md5($3))";
-        client.execute(insert, &[&i32::try_from(place + 1).unwrap(), &name, &sql]).await.unwrap();
-    }
-    (database, client)
 }
 
 /// What the catalogue says about everything of ours: columns, comments, constraints, indexes, bodies of functions and
@@ -138,43 +106,47 @@ async fn the_text_of_the_schema_is_current() {
 }
 
 #[tokio::test]
-async fn each_older_state_becomes_the_present_schema() {
-    let fresh = testing::empty_database().await;
-    migrate(&fresh).await.unwrap();
-    let expected = whole_schema(&fresh).await;
-    assert!(expected.len() > 500, "{}", expected.len());
-    for version in 1..=BEFORE_FILES {
-        let (database, client) = of_version(version).await;
-        drop(client);
-        let migrated = migrate(&database).await.unwrap();
-        assert_eq!(migrated.applied, crate::schema::migrations() - version);
-        assert_eq!(whole_schema(&database).await, expected, "from version {version}");
-    }
-}
-
-#[tokio::test]
-async fn a_database_of_the_version_before_keeps_its_data_and_what_others_built() {
-    let (database, client) = of_version(BEFORE_FILES).await;
+async fn a_later_step_keeps_the_data_and_what_others_built() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
     client.batch_execute(SEED).await.unwrap();
     client.batch_execute(MORE).await.unwrap();
     let theirs = "CREATE SCHEMA theirs; CREATE VIEW theirs.links AS SELECT name, speed FROM public.ib_link_named; \
                   CREATE VIEW theirs.totals AS SELECT job_key, sum(bytes) AS bytes FROM public.mpi_op_totals GROUP BY 1";
     client.batch_execute(theirs).await.unwrap();
-    let (mut columns, mut before) = contents(&client, None).await;
-    // Its algorithms were not known in that version.
-    columns.remove("pvar_table");
-    before.remove("pvar_table");
+    let (columns, before) = contents(&client, None).await;
     let seeded = before.values().filter(|(rows, _)| *rows > 0).count();
     assert!(seeded > 30, "{before:#?}");
-    migrate(&database).await.unwrap();
+    let step =
+        "CREATE TABLE later (id integer PRIMARY KEY); ALTER TABLE job ADD COLUMN later integer DEFAULT 7;
+        ALTER TABLE ib_port_counters ADD COLUMN later text; UPDATE job SET later = 8";
+    let migrated = testing::migrate_with_step(&database, step).await.unwrap();
+    assert_eq!((migrated.applied, migrated.version), (1, schema_version() + 1));
+    let again = testing::migrate_with_step(&database, step).await.unwrap();
+    assert_eq!((again.applied, again.objects), (0, 0), "replayed");
     let (_, after) = contents(&client, Some(&columns)).await;
     assert_eq!(after, before);
     for (view, rows) in [("links", 1), ("totals", 1)] {
         let count = client.query_one(&format!("SELECT count(*) FROM theirs.{view}"), &[]).await.unwrap();
         assert_eq!(count.get::<_, i64>(0), rows, "{view}");
     }
-    let links = database.connect_reader().await.unwrap().query("SELECT * FROM job_links(1)", &[]).await;
-    assert_eq!(links.unwrap().len(), 4);
+    client.batch_execute("DROP SCHEMA theirs CASCADE").await.unwrap();
+    let fresh = testing::empty_database().await;
+    assert_eq!(testing::migrate_with_step(&fresh, step).await.unwrap().version, schema_version() + 1);
+    assert_eq!(whole_schema(&database).await, whole_schema(&fresh).await);
+    let error = migrate(&database).await.unwrap_err().to_string();
+    assert!(error.contains("use a newer throughline"), "{error}");
+}
+
+#[tokio::test]
+async fn a_step_that_fails_changes_nothing() {
+    let database = testing::database().await;
+    let before = whole_schema(&database).await;
+    let step = "ALTER TABLE job ADD COLUMN later integer; SELECT 1 / 0";
+    let error = testing::migrate_with_step(&database, step).await.unwrap_err().to_string();
+    assert!(error.contains("division by zero"), "{error}");
+    assert_eq!(whole_schema(&database).await, before);
+    assert_eq!(migrate(&database).await.unwrap().applied, 0);
 }
 
 /// Makes the next start apply these objects again.
@@ -361,19 +333,4 @@ async fn a_reader_in_a_transaction_is_waited_for() {
     transaction.query("SELECT * FROM ib_port_named", &[]).await.unwrap();
     transaction.commit().await.unwrap();
     assert!(starting.await.unwrap().unwrap().objects > 30);
-}
-
-#[tokio::test]
-async fn hours_of_nvlinks_in_an_earlier_form_keep_their_rows() {
-    let (database, client) = of_version(45).await;
-    let packed = "UPDATE packed_state SET packed_from = '2026-11-20 00:00Z', packed_until = '2026-11-20 00:00Z';
-        INSERT INTO nvlink_blocks (time, gpu_id, metric, source, element) VALUES
-            ('2026-11-20 03:00Z', 1, 0, '', 0), ('2026-11-20 03:00Z', 1, -2, 'nvml', 0), ('2026-11-20 04:00Z', 1, 0, '', 0),
-            ('2026-11-20 04:00Z', 1, -6, 'nvml', 0)";
-    client.batch_execute(packed).await.unwrap();
-    migrate(&database).await.unwrap();
-    let begins = "SELECT string_agg(to_char(packed_from AT TIME ZONE 'UTC', 'HH24'), ' ' ORDER BY readings) FROM packed_state
-        WHERE packed_from = packed_until";
-    let row = client.query_one(begins, &[]).await.unwrap();
-    assert_eq!(row.get::<_, &str>(0), "00 00 04", "of hosts, of the fabric, of NVLinks");
 }

@@ -1,0 +1,274 @@
+-- All tables, as a new database has them. Columns of metrics are not here: the catalogue has them, and each start adds those that a
+-- table lacks (columns.rs). Functions and views are files beside this folder. This file may change until 0.1.0 is tagged, and never
+-- from then on: later changes are new files.
+
+-- What exists: natural keys and their numbers, and the state of each thing with its validity.
+CREATE TABLE subnet (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    prefix text NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (prefix)
+);
+COMMENT ON TABLE subnet IS
+    'InfiniBand subnets by their prefix.';
+
+CREATE TABLE node_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    name text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (name)
+);
+
+CREATE TABLE gpu_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    uuid text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (uuid)
+);
+
+CREATE TABLE host_port_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id integer NOT NULL,
+    device text NOT NULL,
+    port integer NOT NULL,
+    guid text,
+    PRIMARY KEY (id),
+    UNIQUE (node_id, device, port),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+COMMENT ON TABLE host_port_key IS
+    'Ports of hosts'' own adapters, as sysfs names them.';
+COMMENT ON COLUMN host_port_key.guid IS 'Node GUID of the adapter, the same as in ib_node.';
+
+CREATE TABLE ib_node_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    subnet_id integer NOT NULL,
+    guid text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (subnet_id, guid),
+    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+);
+
+CREATE TABLE ib_port_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    ib_node_id integer NOT NULL,
+    port integer NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (ib_node_id, port),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+
+CREATE TABLE mpi_cell_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    operation text NOT NULL,
+    size_class_bytes bigint NOT NULL,
+    region text NOT NULL,
+    algorithm text NOT NULL,
+    algorithm_source text NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (operation, size_class_bytes, region, algorithm, algorithm_source)
+);
+COMMENT ON TABLE mpi_cell_key IS
+    'The small numbers of cells in mpi_rank_rows and mpi_node_rows: operation, size class, region, algorithm and how it is known.';
+COMMENT ON COLUMN mpi_cell_key.used_at IS
+    'When a row had it last, to within two days. A number is removed once all rows that have it have expired.';
+
+CREATE TABLE node (
+    node_id integer NOT NULL,
+    name text NOT NULL,
+    boot_id text,
+    boot_time timestamptz,
+    hca_guids text[] NOT NULL DEFAULT '{}',
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (node_id, valid_from),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+CREATE UNIQUE INDEX node_current ON node (node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE node IS
+    'Hosts, one row per boot.';
+COMMENT ON COLUMN node.hca_guids IS 'Node GUIDs of the host''s own InfiniBand adapters: the way from a job to its links.';
+
+CREATE TABLE gpu (
+    gpu_id integer NOT NULL,
+    uuid text NOT NULL,
+    node_id integer,
+    index integer NOT NULL,
+    name text NOT NULL,
+    pci_bus_id text NOT NULL,
+    link_count integer NOT NULL,
+    source text NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    parent_gpu_id integer,
+    numa_node integer,
+    nearest_hcas text[],
+    PRIMARY KEY (gpu_id, valid_from),
+    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id),
+    FOREIGN KEY (parent_gpu_id) REFERENCES gpu_key(id)
+);
+CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
+COMMENT ON COLUMN gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not tell.';
+COMMENT ON COLUMN gpu.nearest_hcas IS
+    'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
+
+CREATE TABLE gpu_link (
+    gpu_id integer NOT NULL,
+    link integer NOT NULL,
+    active boolean NOT NULL,
+    version integer,
+    speed_bytes_per_second bigint,
+    remote_type text NOT NULL,
+    remote_pci_bus_id text NOT NULL,
+    remote_gpu_id integer,
+    remote_link integer,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (gpu_id, link, valid_from),
+    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
+    FOREIGN KEY (remote_gpu_id) REFERENCES gpu_key(id)
+);
+CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
+COMMENT ON TABLE gpu_link IS
+    'NVLinks and what is at their other end; the other GPU may be on another node.';
+COMMENT ON COLUMN gpu_link.speed_bytes_per_second IS 'Speed of one direction.';
+
+CREATE TABLE device_owner (
+    kind text NOT NULL,
+    name text NOT NULL,
+    node_id integer NOT NULL,
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (kind, name),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+COMMENT ON TABLE device_owner IS
+    'The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only after this one has not reported it for a while.';
+
+CREATE TABLE ib_node (
+    ib_node_id integer NOT NULL,
+    guid text NOT NULL,
+    type text NOT NULL,
+    description text NOT NULL,
+    lid integer NOT NULL,
+    device_id integer NOT NULL,
+    vendor_id integer NOT NULL,
+    system_guid text NOT NULL,
+    generation bigint NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    routing text,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    CHECK (routing IN ('static', 'adaptive'))
+);
+CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE ib_node IS
+    'Switches, channel adapters and routers of a fabric, as discovered.';
+COMMENT ON COLUMN ib_node.generation IS 'The last discovery that found it; a finished discovery ends rows that it did not find.';
+COMMENT ON COLUMN ib_node.routing IS
+    'How a switch chooses output ports, as it reported last: static, by its forwarding table alone; adaptive, among several ports by load. NULL where it never reported.';
+
+CREATE TABLE ib_port (
+    port_id integer NOT NULL,
+    ib_node_id integer NOT NULL,
+    port integer NOT NULL,
+    port_guid text NOT NULL,
+    lid integer NOT NULL,
+    state text NOT NULL,
+    physical_state text NOT NULL,
+    width text NOT NULL,
+    speed text NOT NULL,
+    rate_bytes_per_second bigint NOT NULL,
+    remote_port_id integer,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    lmc integer,
+    PRIMARY KEY (port_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    FOREIGN KEY (port_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id),
+    CHECK ((lmc >= 0) AND (lmc <= 7))
+);
+CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN ib_port.rate_bytes_per_second IS 'Data rate of the link in one direction; 0 while it is down.';
+COMMENT ON COLUMN ib_port.remote_port_id IS 'The port at the other end of the cable, NULL without one.';
+COMMENT ON COLUMN ib_port.lmc IS
+    'LID mask control of the port of an adapter or router: it has 2^lmc LIDs from lid on, and a route to each. NULL on ports of switches and where it is not reported.';
+
+CREATE TABLE ib_link (
+    port_a_id integer NOT NULL,
+    port_b_id integer NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (port_a_id, port_b_id, valid_from),
+    FOREIGN KEY (port_a_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (port_b_id) REFERENCES ib_port_key(id),
+    CHECK (port_a_id < port_b_id)
+);
+CREATE INDEX ib_link_b ON ib_link (port_b_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_link_current ON ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE ib_link IS
+    'Cables: each once, the end with the smaller port_id first.';
+
+CREATE TABLE ib_lft (
+    ib_node_id integer NOT NULL,
+    linear_forwarding_table bytea NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN ib_lft.linear_forwarding_table IS 'Byte i (from 0) is the output port for LID i; 255 where there is none.';
+
+CREATE TABLE ib_mft (
+    ib_node_id integer NOT NULL,
+    multicast_forwarding_table jsonb NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE ib_mft IS
+    'Multicast forwarding tables of switches, as whole walks read them.';
+COMMENT ON COLUMN ib_mft.multicast_forwarding_table IS
+    'Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.';
+
+CREATE TABLE ib_multicast_group (
+    subnet_id integer NOT NULL,
+    mgid text NOT NULL,
+    mlid integer NOT NULL,
+    pkey integer NOT NULL,
+    mtu_bytes integer,
+    rate_bytes_per_second bigint,
+    service_level integer NOT NULL,
+    name text,
+    member_count integer,
+    members jsonb,
+    generation bigint NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (subnet_id, mgid, valid_from),
+    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+);
+CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (subnet_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (subnet_id, mgid) WHERE (valid_to IS NULL);
+COMMENT ON TABLE ib_multicast_group IS
+    'Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.';
+COMMENT ON COLUMN ib_multicast_group.mgid IS 'Multicast GID as an IPv6 address.';
+COMMENT ON COLUMN ib_multicast_group.mlid IS 'Multicast LID; several groups may share one.';
+COMMENT ON COLUMN ib_multicast_group.pkey IS 'Partition key.';
+COMMENT ON COLUMN ib_multicast_group.mtu_bytes IS 'Largest payload of a packet; NULL where the code has no meaning.';
+COMMENT ON COLUMN ib_multicast_group.rate_bytes_per_second IS 'Rate that each member must have; NULL where the code has no meaning.';
+COMMENT ON COLUMN ib_multicast_group.name IS
+    'What the MGID is known to be for: the IPoIB groups of RFC 4391 and others with a signature; NULL where it is not known.';
+COMMENT ON COLUMN ib_multicast_group.member_count IS 'Members; NULL where the administrator does not report them.';
+COMMENT ON COLUMN ib_multicast_group.members IS
+    'Join states by port GUID: {"0x0002c90300000001": 1}. Bits: 1 full member, 2 non-member, 4 send-only. NULL where members are not reported, or were more than the crawler records.';
+COMMENT ON COLUMN ib_multicast_group.generation IS 'Discovery after which it was read last, nanoseconds since 1970.';

@@ -1,0 +1,243 @@
+-- Jobs and their ranks.
+CREATE TABLE job (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    key text NOT NULL,
+    scheduler text,
+    native_id text,
+    step text,
+    uid bigint,
+    user_name text,
+    command text,
+    start_time timestamptz,
+    end_time timestamptz,
+    world_size integer,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    name text,
+    account text,
+    queue text,
+    array_id text,
+    evidence text,
+    reported_by text,
+    PRIMARY KEY (id),
+    UNIQUE (key)
+);
+CREATE INDEX job_native ON job (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX job_running ON job (id) WHERE (end_time IS NULL);
+COMMENT ON TABLE job IS
+    'Jobs; the key is scheduler:id[.step], or local:... without a scheduler.';
+COMMENT ON COLUMN job.key IS 'scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
+COMMENT ON COLUMN job.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
+COMMENT ON COLUMN job.account IS 'Account or project, as the scheduler''s variables name it.';
+COMMENT ON COLUMN job.queue IS 'Partition of Slurm, queue of others.';
+COMMENT ON COLUMN job.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
+COMMENT ON COLUMN job.evidence IS
+    'What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or process (no scheduler). The user is always the kernel''s word.';
+COMMENT ON COLUMN job.reported_by IS 'The node that reported the job''s owner first.';
+
+CREATE TABLE job_node (
+    job_id integer NOT NULL,
+    node_id integer NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz NOT NULL,
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (job_id, node_id),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+COMMENT ON TABLE job_node IS
+    'When each node spoke of a job: agents do once a minute while ranks of it run there.';
+COMMENT ON COLUMN job_node.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
+COMMENT ON COLUMN job_node.reported_at IS 'When that was stored, by the database''s clock.';
+
+CREATE TABLE job_rank (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    node_id integer,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    world_size integer NOT NULL,
+    mpi_library text NOT NULL,
+    start_time timestamptz NOT NULL,
+    end_time timestamptz,
+    ending text,
+    gpu_uuids text[],
+    hca_ports text[],
+    cpus text,
+    numa_nodes integer[],
+    hca_numa_nodes integer[],
+    PRIMARY KEY (job_id, rank, start_time),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
+CREATE INDEX job_rank_running ON job_rank (job_id) WHERE (end_time IS NULL);
+COMMENT ON COLUMN job_rank.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
+COMMENT ON COLUMN job_rank.ending IS
+    'clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.';
+COMMENT ON COLUMN job_rank.gpu_uuids IS
+    'GPUs that its process has used, by the driver''s list of processes; NULL where not known, {} for none.';
+COMMENT ON COLUMN job_rank.hca_ports IS
+    'DEVICE/PORT of the host''s adapters on which its process has queue pairs, the one with most first; NULL where not known.';
+COMMENT ON COLUMN job_rank.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
+COMMENT ON COLUMN job_rank.numa_nodes IS 'NUMA nodes of these CPUs.';
+COMMENT ON COLUMN job_rank.hca_numa_nodes IS
+    'NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where sysfs does not say.';
+
+CREATE TABLE job_comm (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    comm integer NOT NULL,
+    name text NOT NULL,
+    size integer NOT NULL,
+    rank_in_comm integer,
+    named_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, comm),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+);
+COMMENT ON TABLE job_comm IS
+    'Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.';
+COMMENT ON COLUMN job_comm.comm IS 'The rank''s own number of the communicator; other ranks number theirs otherwise.';
+COMMENT ON COLUMN job_comm.rank_in_comm IS 'NULL in an intercommunicator, whose size is that of the remote group.';
+
+CREATE TABLE job_setting (
+    job_id integer NOT NULL,
+    name text NOT NULL,
+    value text NOT NULL,
+    rank integer NOT NULL,
+    told_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, name, value),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+);
+COMMENT ON TABLE job_setting IS
+    'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each value that any rank has.';
+COMMENT ON COLUMN job_setting.rank IS 'A rank that has it: the first that told.';
+
+CREATE TABLE job_judgement (
+    job_id integer NOT NULL,
+    judged_at timestamptz NOT NULL,
+    is_final boolean NOT NULL,
+    report text,
+    PRIMARY KEY (job_id),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=70);
+COMMENT ON TABLE job_judgement IS
+    'When each job was judged last: each minute while it runs, and once after its end.';
+COMMENT ON COLUMN job_judgement.is_final IS 'After its end, with all that its nodes and the fabric reported.';
+COMMENT ON COLUMN job_judgement.report IS 'What throughline job report prints; NULL until it is final.';
+
+CREATE TABLE job_verdict (
+    job_id integer NOT NULL,
+    kind text NOT NULL,
+    subject text NOT NULL,
+    first_at timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    place smallint NOT NULL,
+    observation text NOT NULL,
+    remedy text NOT NULL,
+    confidence text NOT NULL,
+    cost double precision,
+    other_job text,
+    facts jsonb NOT NULL,
+    PRIMARY KEY (job_id, kind, subject),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    CHECK (confidence IN ('certain', 'likely'))
+) WITH (fillfactor=70);
+COMMENT ON TABLE job_verdict IS
+    'What slows a job down: docs/VERDICTS.md. One that is true now has the last_at of its job''s judged_at; others were true once.';
+COMMENT ON COLUMN job_verdict.kind IS 'hung, link_bound, victim and so on.';
+COMMENT ON COLUMN job_verdict.subject IS 'The rank, host, link, operation or region; job where it is about all of it.';
+COMMENT ON COLUMN job_verdict.first_at IS 'When it was said first.';
+COMMENT ON COLUMN job_verdict.last_at IS 'When it was said last.';
+COMMENT ON COLUMN job_verdict.place IS 'Among those said at the same time, the most important one first, from 0.';
+COMMENT ON COLUMN job_verdict.observation IS 'What was observed, with its figures.';
+COMMENT ON COLUMN job_verdict.remedy IS 'What to do.';
+COMMENT ON COLUMN job_verdict.cost IS 'Part of the ranks'' time that it costs, at most 1; NULL where it can''t be said.';
+COMMENT ON COLUMN job_verdict.other_job IS 'Key of the other job: whose bytes hold it up, or whom it holds up.';
+COMMENT ON COLUMN job_verdict.facts IS 'Figures that it rests on: name, value, unit and the threshold from which on it is said.';
+
+CREATE TABLE report_post (
+    job_id integer NOT NULL,
+    id uuid NOT NULL DEFAULT gen_random_uuid(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    state text NOT NULL DEFAULT 'waiting',
+    tries integer NOT NULL DEFAULT 0,
+    next_try timestamptz NOT NULL DEFAULT now(),
+    error text,
+    PRIMARY KEY (job_id),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    CHECK (state IN ('waiting', 'failed'))
+);
+CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting');
+COMMENT ON TABLE report_post IS
+    'Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.';
+COMMENT ON COLUMN report_post.id IS
+    'Sent with the report (Throughline-Report-Id): the same each time, so that a receiver knows one that comes twice.';
+COMMENT ON COLUMN report_post.state IS
+    'waiting: is posted at next_try. failed: was refused, or not taken within a day, and is not posted again.';
+COMMENT ON COLUMN report_post.tries IS 'How often it was posted in vain.';
+COMMENT ON COLUMN report_post.error IS 'Why the last try failed.';
+
+CREATE TABLE mpi_open_call (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    thread integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    operation text NOT NULL,
+    start_time timestamptz NOT NULL,
+    reported_at timestamptz NOT NULL,
+    has_returned boolean NOT NULL,
+    is_on_world boolean NOT NULL,
+    comm integer,
+    comm_size integer,
+    peer integer,
+    pending_requests integer NOT NULL,
+    oldest_request text,
+    PRIMARY KEY (job_id, rank, thread),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=50);
+COMMENT ON TABLE mpi_open_call IS
+    'The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls has those that go on, or in which their rank was killed.';
+COMMENT ON COLUMN mpi_open_call.thread IS 'The rank''s own number of the thread.';
+COMMENT ON COLUMN mpi_open_call.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
+COMMENT ON COLUMN mpi_open_call.operation IS 'MPI name without the prefix, in lower case.';
+COMMENT ON COLUMN mpi_open_call.reported_at IS
+    'When the rank reported it last; of a call that goes on it is behind by at most 2 % of the call''s age and a second, and 10 s.';
+COMMENT ON COLUMN mpi_open_call.has_returned IS 'It is over, and counted in mpi_ops.';
+COMMENT ON COLUMN mpi_open_call.is_on_world IS 'It is on MPI_COMM_WORLD.';
+COMMENT ON COLUMN mpi_open_call.comm IS 'job_comm.comm of the communicator; NULL where it has no name.';
+COMMENT ON COLUMN mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';
+COMMENT ON COLUMN mpi_open_call.peer IS 'Rank in MPI_COMM_WORLD that the call names: destination, source or root.';
+COMMENT ON COLUMN mpi_open_call.pending_requests IS 'Requests of the thread that are pending, persistent ones left out.';
+COMMENT ON COLUMN mpi_open_call.oldest_request IS 'The operation that began the oldest of them.';
+
+CREATE TABLE mpi_rank_scheduling (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    first_time timestamptz NOT NULL,
+    first_cpu_nanoseconds bigint,
+    first_runqueue_wait_nanoseconds bigint,
+    first_involuntary_switches bigint,
+    time timestamptz NOT NULL,
+    cpu_nanoseconds bigint,
+    runqueue_wait_nanoseconds bigint,
+    involuntary_switches bigint,
+    before_time timestamptz,
+    before_cpu_nanoseconds bigint,
+    cpu_hertz_sum double precision,
+    cpu_hertz_readings integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (job_id, rank, epoch),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=50);
+COMMENT ON TABLE mpi_rank_scheduling IS
+    'What the kernel counted of each rank''s process: its first reading, the newest one and the one before. Cumulative since the start of the process; NULL where the kernel does not say.';
+COMMENT ON COLUMN mpi_rank_scheduling.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
+COMMENT ON COLUMN mpi_rank_scheduling.first_time IS 'Of the first reading, just after MPI_Init.';
+COMMENT ON COLUMN mpi_rank_scheduling.cpu_nanoseconds IS 'Processor time of all threads.';
+COMMENT ON COLUMN mpi_rank_scheduling.runqueue_wait_nanoseconds IS 'Time that the first thread could have run and waited for a processor.';
+COMMENT ON COLUMN mpi_rank_scheduling.involuntary_switches IS 'How often the first thread was taken off its processor.';
+COMMENT ON COLUMN mpi_rank_scheduling.before_time IS 'Of the reading before the newest, some 10 s earlier.';
+COMMENT ON COLUMN mpi_rank_scheduling.cpu_hertz_sum IS
+    'Clocks of the CPU that the rank ran on, summed over the readings in which it ran; NULL where the kernel does not say.';
+COMMENT ON COLUMN mpi_rank_scheduling.cpu_hertz_readings IS 'How many readings that is the sum of.';
