@@ -1,7 +1,7 @@
 #!/bin/sh
 # How long `throughline job` takes on a job of many ranks, against one reading of all its rows by SQL. Seeds a
-# database of its own: RANKS ranks (1000) of 5 cells each, of each rank a row a minute for an hour, of each node's ranks a row a
-# cell every SECONDS_A_ROW (10), and 6 peers each, a row a minute. Prints medians of 5. Ends with status 2 where a command takes longer than LIMIT_MS (3000).
+# database of its own: RANKS ranks (1000) of 5 cells each, of each rank a row a minute for an hour, of each node's ranks a row
+# every SECONDS_A_ROW (10), and 6 peers each, a row a minute. Prints medians of 5. Ends with status 2 where a command takes longer than LIMIT_MS (3000).
 set -eu
 cd "$(dirname "$0")/.."
 ranks=${RANKS:-1000} seconds=${SECONDS_A_ROW:-10} limit=${LIMIT_MS:-3000}
@@ -29,33 +29,33 @@ INSERT INTO node_key (name) SELECT 'n' || g FROM generate_series(1, 1 + $ranks /
 INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
 SELECT j.id, r, 1 + r / 64, 'n' || (1 + r / 64), 1000 + r, $ranks, 'Open MPI v4.1.4', j.start_time, j.end_time, 'clean'
 FROM job j, generate_series(0, $ranks - 1) r;
--- As agents fold them: of each node's ranks a row a cell each SECONDS_A_ROW, and all cells of a rank in a row a minute.
-CREATE TEMPORARY TABLE cell AS SELECT * FROM (VALUES ('allreduce', 8::bigint), ('allreduce', 8192), ('isend', 65536), ('irecv', 65536),
+-- As agents fold them: of each node's ranks a row each SECONDS_A_ROW, and of a rank a row a minute.
+$(cat crates/store/src/testing/packed_cells.sql)
+INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+SELECT operation, size, '', '', '' FROM (VALUES ('allreduce', 8::bigint), ('allreduce', 8192), ('isend', 65536), ('irecv', 65536),
     ('waitall', 0)) c(operation, size);
-INSERT INTO mpi_node_cells (time, job_id, node_id, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, since,
-    source, calls, bytes, elapsed_seconds, longest_seconds, ranks, least_rank, least_rank_seconds, most_rank, most_rank_seconds)
-SELECT j.start_time + t * INTERVAL '1 second', j.id, n.node_id, c.operation, c.size, '', '', '', j.start_time,
-       j.start_time + (t - $seconds) * INTERVAL '1 second', 'pmpi', n.ranks * t * 100, n.ranks * t * 100 * c.size, n.ranks * t * 0.05, 0.01,
-       n.ranks, n.least, 0.04, n.most, 0.06
-FROM job j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM job_rank GROUP BY 1, 2) n, cell c,
-     generate_series($seconds, 3600, $seconds) t WHERE n.job_id = j.id;
-INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, operations, size_classes_bytes, regions, algorithms, algorithm_sources,
-    calls, bytes, elapsed_nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes, least_nanoseconds)
-SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, j.start_time, 'pmpi', c.operations, c.sizes, c.none, c.none, c.none,
-       array_fill(t * 6000::bigint, ARRAY[5]), ARRAY(SELECT t * 6000 * size FROM unnest(c.sizes) WITH ORDINALITY u(size, n) ORDER BY n),
-       array_fill(t * 3000000000::bigint, ARRAY[5]), array_fill(10000000::bigint, ARRAY[5]), array_fill(NULL::bigint, ARRAY[5]),
-       array_fill(NULL::bigint, ARRAY[5]), array_fill(NULL::bigint, ARRAY[5])
-FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t,
-     (SELECT array_agg(operation) AS operations, array_agg(size) AS sizes, array_agg(''::text) AS none FROM cell) c;
+CREATE TEMPORARY TABLE sums AS
+SELECT n.ranks, t, pg_temp.packed_cells(array_agg(c.id), array_agg(n.ranks * t * 100), array_agg(n.ranks * t * 100 * c.size_class_bytes),
+                                        array_agg(n.ranks * t * 50000000)) AS cells
+FROM (SELECT DISTINCT count(*) AS ranks FROM job_rank GROUP BY job_id, node_id UNION SELECT 1) n, generate_series(1, 3600) t, mpi_cell_key c
+WHERE t % least($seconds, 60) = 0 GROUP BY 1, 2;
+INSERT INTO mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
+SELECT j.start_time + t * INTERVAL '1 second', j.id, n.node_id, j.start_time, j.start_time + (t - $seconds) * INTERVAL '1 second', 'pmpi',
+       true, s.cells, pg_temp.packed_rounds(5, n.ranks, n.least, 40000000, n.most, 60000000)
+FROM job j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM job_rank GROUP BY 1, 2) n, sums s
+WHERE n.job_id = j.id AND s.ranks = n.ranks AND s.t % $seconds = 0;
+INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
+SELECT j.start_time + s.t * INTERVAL '1 second', j.id, r, j.start_time, 'pmpi', true, s.cells
+FROM job j, generate_series(0, $ranks - 1) r, sums s WHERE s.ranks = 1 AND s.t % 60 = 0;
 INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
 SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 'logical', j.start_time, 'pmpi', true,
        (SELECT array_agg(DISTINCT (r + d + $ranks) % $ranks) FROM unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d),
        array_fill(t * 6553600::bigint, ARRAY[6]), array_fill(t * 100::bigint, ARRAY[6])
 FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
-ANALYZE mpi_node_cells, mpi_rank_rows, mpi_rank_peers, job_rank;
+ANALYZE mpi_node_rows, mpi_rank_rows, mpi_rank_peers, job_rank;
 EOF
 $psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || (SELECT count(*) FROM mpi_rank_rows) || ' rows of ranks, '
-    || (SELECT count(*) FROM mpi_node_cells) || ' of nodes'"
+    || (SELECT count(*) FROM mpi_node_rows) || ' of nodes'"
 
 THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
     "$throughline" serve --state-dir "$folder" >"$folder/serve.out" 2>"$folder/serve.log" &

@@ -51,11 +51,14 @@ SELECT t.now, k.id, to_timestamp(0), 'mad', ((extract(epoch FROM t.now) - 1.7e9)
 FROM ib_port_key k, (SELECT clock_timestamp() AS now) t ON CONFLICT DO NOTHING;
 INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
 SELECT clock_timestamp(), '0xfe80000000000000', 'mad', count(*), count(*), 0, 0.2 FROM ib_port_key;
-INSERT INTO mpi_node_cells (time, job_id, node_id, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, since, source,
-    calls, bytes, elapsed_seconds, ranks, least_rank, least_rank_seconds, most_rank, most_rank_seconds)
-SELECT clock_timestamp(), r.job_id, r.node_id, 'allreduce', 8, '', '', '', min(r.start_time), now() - INTERVAL '1 second', 'pmpi',
-    count(*) * 10, count(*) * 80, 0.1 * count(*), count(*), min(r.rank), 0.05, max(r.rank), 0.15
-FROM job_rank r GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
+$(cat crates/store/src/testing/packed_cells.sql)
+INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) VALUES ('allreduce', 8, '', '', '')
+ON CONFLICT DO NOTHING;
+INSERT INTO mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
+SELECT clock_timestamp(), r.job_id, r.node_id, min(r.start_time), now() - INTERVAL '1 second', 'pmpi', true,
+    pg_temp.packed_cells(ARRAY[min(c.id)], ARRAY[count(*) * 10], ARRAY[count(*) * 80], ARRAY[count(*) * 100000000]),
+    pg_temp.packed_rounds(1, count(*), min(r.rank), 50000000, max(r.rank), 150000000)
+FROM job_rank r, mpi_cell_key c GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
 -- Agents speak of each job once a minute.
 UPDATE job_node SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
 SQL

@@ -143,28 +143,13 @@ fill gpu_pm_counters 200 "time, gpu_id, epoch, source, nvlink_transmit_bytes, nv
     pcie_write_bytes, nvlink_transmit_peak_bytes_per_second, nvlink_receive_peak_bytes_per_second,
     pcie_read_peak_bytes_per_second, pcie_write_peak_bytes_per_second, samples, void_samples, buffer_overflows" "t, i, e, 'cupti',
     c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), c(step, i, 5), c(step, i, 6), c(step, i, 7), c(step, i, 8), step, 0, 0"
-# Ten cells of each rank, operations in turn.
 operation="(ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast'])[1 + i % 5]"
-fill mpi_ops 1000 "time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls,
-    bytes, elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds" "t, i / 320, i / 10, $operation,
-    64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END, CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END,
-    CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, 'pmpi', step * 100, c(step, i, 1), step * 0.01, 0.5, step * 0.001,
-    c(step, i, 2), step * 0.0007"
-# All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks, a row each, and all in one.
+# All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks.
 all=$rows rows=$((rows < 20000 ? rows : 20000))
-fill mpi_rank_rows 500 "time, job_id, rank, epoch, source, cells" "t, i / 32, i, e, 'pmpi', cells(43200 + step * 300, i, 1)"
+fill mpi_rank_rows 500 "time, job_id, rank, epoch, source, is_folded, cells" "t, i / 32, i, e, 'pmpi', true, cells(43200 + step * 300, i, 1)"
 fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, cells, rounds" "t, i / 10, i, e, t - INTERVAL '10 seconds',
     'pmpi', true, cells(43200 + step * 10, i, 32), rounds(step, i)"
 rows=$all
-fill mpi_node_cells 1000 "time, job_id, node_id, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, since, source, calls,
-    bytes, elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds, ranks, least_rank, least_rank_seconds, most_rank,
-    most_rank_seconds" "t, i / 100, i / 10, $operation, 64 << (i % 10)::integer, CASE WHEN i % 2 = 0 THEN 'solve' ELSE '' END,
-    CASE i % 5 WHEN 0 THEN 'ring' ELSE '' END, CASE i % 5 WHEN 0 THEN 'forced' ELSE '' END, e, t - INTERVAL '10 seconds', 'pmpi',
-    step * 3200, c(step, i, 1), step * 0.32, 0.5, step * 0.032, c(step, i, 2), step * 0.02, 32, 3, 0.3, 17, 0.4"
-fill mpi_peers 1000 "time, job_id, rank, peer, kind, epoch, source, bytes, messages" "t, i / 160, i / 5, i * 7 % 32, 'logical', e,
-    'pmpi', c(step, i, 1), step * 10"
-fill mpi_traffic 1000 "time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages" "t, i / 100,
-    i / 20, $operation, 'modelled', 'transmit', i, e, t - INTERVAL '1 second', 'pmpi', c(step, i, 1), step * 10"
 # Peers in one row: of a rank's four and of many, of a node's 128 in the time of its ranks.
 for count in 4 128; do
     all=$rows rows=$((rows < 40000 ? rows : 40000))

@@ -55,7 +55,7 @@ pub fn fill(place: &Path, job: &str, epoch: i64, begin: i64, options: &Options) 
                 kind: "logical".into(),
                 source: "pmpi".into(),
                 cells: (0..4).map(peer).collect(),
-                is_whole: None,
+                is_whole: false,
             });
             recorder.append(&mut batch);
             // Ranks push each at a moment of its own, and it is written twice a second.

@@ -195,7 +195,7 @@ impl Ranks {
             kind: "logical".into(),
             source: "pmpi".into(),
             cells: peers_of(rank, self.world).into_iter().map(cell).collect(),
-            is_whole: None, // the folder decides
+            is_whole: false, // the folder decides
         }
     }
 
@@ -215,7 +215,7 @@ impl Ranks {
             direction: "transmit".into(),
             source: "pmpi".into(),
             cells: self.peers.iter().map(cell).collect(),
-            is_whole: Some(true),
+            is_whole: true,
         })
     }
 

@@ -82,9 +82,7 @@ const WITHOUT_REPORTS: &str =
     "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
 FROM (
   SELECT instance, max(time) AS last
-  FROM (
-    SELECT instance, time FROM self_stat_rows WHERE $__timeFilter(time)
-    UNION ALL SELECT instance, time FROM self_stat_values WHERE $__timeFilter(time)) reports
+  FROM self_stat_rows WHERE $__timeFilter(time)
   GROUP BY 1) daemons";
 /// Records dropped in the time range.
 const DROPPED: &str = "SELECT coalesce(sum(risen), 0) AS dropped

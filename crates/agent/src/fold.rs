@@ -3,7 +3,7 @@
 //! at its end. Reports are cumulative: what is left out between two rows is in the next one.
 //!
 //! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
-//! here passes as it came, a row for each report, and so does what ranks report that were not announced: nothing is lost.
+//! here passes as it came, a row for each report (`mpi_ops`), and so does what ranks report that were not announced: nothing is lost.
 
 mod node;
 mod peers;
@@ -201,18 +201,18 @@ impl Folder {
     /// Takes a bin; what finds no place goes into `passed`.
     fn bin(&mut self, mut bin: MpiRankBin, passed: &mut Batch) {
         let (cells_of_all, id) = (self.cells, (bin.rank, bin.epoch));
-        if self.running(&bin.job_key, id).is_none() {
-            passed.mpi_ops.push(bin);
+        let job = self.jobs.get_mut(&bin.job_key);
+        let rank = job.map(|job| (&mut job.cells, &mut job.count, job.ranks.get_mut(&id)));
+        let Some((of_node, count, Some(rank))) = rank.filter(|(.., rank)| rank.as_ref().is_some_and(|rank| !rank.has_ended())) else {
+            pass(bin, passed);
             return;
-        }
-        let Some(job) = self.jobs.get_mut(&bin.job_key) else { return };
-        let Some(rank) = job.ranks.get_mut(&id) else { return };
+        };
         let mut added = 0;
         bin.cells.retain(|cell| {
             // One job alone gets three quarters, and the next always gets some.
             let free = CELLS_MAX.saturating_sub(cells_of_all + added);
-            let may_grow = free > 0 && job.count + added <= 3 * free;
-            match rank.cell(&mut job.cells, cell, bin.time, &bin.source, may_grow) {
+            let may_grow = free > 0 && *count + added <= 3 * free;
+            match rank.cell(of_node, cell, bin.time, &bin.source, may_grow) {
                 Some(is_new) => {
                     added += usize::from(is_new);
                     false
@@ -220,9 +220,10 @@ impl Folder {
                 None => true,
             }
         });
-        job.count += added;
+        *count += added;
         self.cells += added;
         if !bin.cells.is_empty() {
+            bin.time = rank.next_time(bin.time);
             passed.mpi_ops.push(bin);
         }
     }
@@ -338,6 +339,17 @@ impl JobHere {
         for ((number, _), rank) in &mut self.ranks {
             rank.fold(*number, &mut self.cells);
         }
+    }
+}
+
+/// Passes on a bin of a rank that is not folded. A rank has one row of a time: what it reports at once is one record.
+fn pass(bin: MpiRankBin, passed: &mut Batch) {
+    let is_same = |other: &&mut MpiRankBin| {
+        (other.time, other.epoch, other.rank) == (bin.time, bin.epoch, bin.rank) && other.job_key == bin.job_key
+    };
+    match passed.mpi_ops.iter_mut().rev().find(is_same) {
+        Some(other) => other.cells.extend(bin.cells),
+        None => passed.mpi_ops.push(bin),
     }
 }
 

@@ -460,7 +460,7 @@ impl JobHere {
                 direction: if key.is_read { "receive" } else { "transmit" }.to_owned(),
                 source: if key.kind == Kind::Measured { MESSAGES_SOURCE } else { CALLS_SOURCE }.to_owned(),
                 cells: cells.iter().map(|(key, sums)| peer_cell(key.peer, *sums)).collect(),
-                is_whole: Some(is_whole.get(&key.line()) == Some(&true)),
+                is_whole: is_whole.get(&key.line()) == Some(&true),
             })
         });
         let records = records.collect();

@@ -301,10 +301,10 @@ fn totals_are_the_last_whole_record_and_those_after_it() {
             sums.insert(key("send", "modelled", "transmit", peer), (bytes, bytes / 10));
         }
         let new = bench.round(START + round * SECOND);
-        wholes += new.iter().filter(|record| record.is_whole == Some(true)).count();
+        wholes += new.iter().filter(|record| record.is_whole).count();
         cells += new.iter().map(|record| record.cells.len()).sum::<usize>();
         records.extend(new);
-        let last = records.iter().rposition(|record| record.is_whole == Some(true)).unwrap();
+        let last = records.iter().rposition(|record| record.is_whole).unwrap();
         let read: Rows =
             records[last..].iter().flat_map(|record| rows(std::slice::from_ref(record))).collect();
         assert_eq!(read, sums);

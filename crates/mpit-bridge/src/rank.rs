@@ -284,7 +284,7 @@ impl Rank {
             kind: name.to_owned(),
             source: source.to_owned(),
             cells: peers.iter().filter(|peer| peer.kind == kind).map(peer_cell).collect(),
-            is_whole: None, // the agent folds it
+            is_whole: false,
         });
         Ok(rows.filter(|row| !row.cells.is_empty()).collect())
     }

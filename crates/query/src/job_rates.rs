@@ -19,7 +19,7 @@ const RATES: &str = "
                      ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
     ), cells AS MATERIALIZED (
         SELECT r.id, c.* FROM running r CROSS JOIN LATERAL (
-            SELECT operation, calls, bytes, elapsed_seconds, last_time, NULL::timestamptz AS since FROM mpi_bin_cells(r.id)
+            SELECT operation, calls, bytes, elapsed_seconds, last_time, NULL::timestamptz AS since FROM mpi_overflow_cells(r.id)
             UNION ALL
             SELECT operation, calls, bytes, elapsed_seconds, last_time, since FROM mpi_node_op_cells(r.id)) c
     ), open AS MATERIALIZED (
@@ -38,7 +38,7 @@ const RATES: &str = "
         SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
         FROM newest n CROSS JOIN LATERAL (
             SELECT * FROM (SELECT n.last_time - make_interval(secs => n.seconds) AS time) before CROSS JOIN LATERAL (
-                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_bin_cells(n.id, before.time)
+                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_overflow_cells(n.id, before.time)
                 UNION ALL
                 SELECT operation, calls, bytes, elapsed_seconds FROM mpi_node_op_cells(n.id, before.time)) b) c
         UNION ALL

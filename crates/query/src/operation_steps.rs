@@ -26,7 +26,7 @@ pub async fn steps(
         "m.algorithm_source, m.calls, m.bytes, m.elapsed_seconds, m.wait_seconds, m.received_bytes";
     let sql = format!(
         "WITH packed AS MATERIALIZED (
-             SELECT * FROM mpi_rank_row_cells($1, {from}, $2)
+             SELECT * FROM mpi_op_cells($1, {from}, $2)
          ), detailed AS MATERIALIZED (
              SELECT DISTINCT ON ({CELL}) {CELL}, {BEFORE}, m.time FROM mpi_op_rows m
              WHERE job_id = $1 AND rank = $2 AND time > {from} - interval '2 minutes' AND time <= {from} AND {before}
@@ -41,13 +41,7 @@ pub async fn steps(
              FROM (SELECT DISTINCT {CELL} FROM counted) c
              CROSS JOIN LATERAL (
                  SELECT * FROM (
-                     (SELECT {BEFORE}, m.time FROM mpi_ops m
-                      WHERE m.job_id = $1 AND m.rank = $2 AND m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes
-                        AND m.region = c.region AND m.algorithm = c.algorithm AND m.epoch = c.epoch AND m.time <= {from}
-                        AND m.time >= c.epoch
-                      ORDER BY m.time DESC LIMIT 1)
-                     UNION ALL
-                     SELECT {BEFORE}, m.last_time FROM packed m
+                     SELECT {BEFORE}, m.last_time AS time FROM packed m
                      WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
                        AND m.algorithm = c.algorithm AND m.epoch = c.epoch
                      UNION ALL

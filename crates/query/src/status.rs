@@ -54,11 +54,7 @@ const SOURCES: &str = "
         FROM (
             SELECT job_id, rank, count(*) AS rows, max(time) AS newest
             FROM (
-                SELECT job_id, rank, time FROM mpi_ops WHERE time > now() - INTERVAL '1 minute'
-                UNION ALL
                 SELECT job_id, rank, time FROM mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
-                UNION ALL
-                SELECT job_id, rank, time FROM mpi_peers WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
                 SELECT job_id, rank, time FROM mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
@@ -69,10 +65,7 @@ const SOURCES: &str = "
         UNION ALL
         SELECT 'mpi', n.name, m.rows, m.newest
         FROM (SELECT node_id, count(*) AS rows, max(time) AS newest
-              FROM (SELECT node_id, time FROM mpi_node_cells WHERE time > now() - INTERVAL '1 minute'
-                    UNION ALL
-                    SELECT node_id, time FROM mpi_node_rows WHERE time > now() - INTERVAL '1 minute') rows
-              GROUP BY node_id) m
+              FROM mpi_node_rows WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
         JOIN node_key n ON n.id = m.node_id
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.

@@ -84,24 +84,16 @@ pub async fn pairs_behind(
     Ok(pairs)
 }
 
-/// From one pair, and one rank, to the next down the primary key; a job that has both kinds has both for the first of them.
+/// From one rank and kind to the next down the primary key; a job that has both kinds has both for the first of them.
 const KINDS: &str = "
-    WITH RECURSIVE pairs (rank, peer, kind) AS (
-        (SELECT rank, peer, kind FROM mpi_peers m, job_span($1) s
-         WHERE m.job_id = $1 AND m.time >= s.since AND m.time <= s.ending ORDER BY rank, peer, kind LIMIT 1)
-        UNION ALL SELECT n.rank, n.peer, n.kind FROM pairs p CROSS JOIN LATERAL (
-            SELECT m.rank, m.peer, m.kind FROM mpi_peers m
-            WHERE m.job_id = $1 AND (m.rank, m.peer, m.kind) > (p.rank, p.peer, p.kind)
-            ORDER BY m.rank, m.peer, m.kind LIMIT 1) n
-    ), lines (rank, kind) AS (
+    WITH RECURSIVE lines (rank, kind) AS (
         (SELECT rank, kind FROM mpi_rank_peers m, job_span($1) s
          WHERE m.job_id = $1 AND m.time >= s.since AND m.time <= s.ending ORDER BY rank, kind LIMIT 1)
         UNION ALL SELECT n.rank, n.kind FROM lines l CROSS JOIN LATERAL (
             SELECT m.rank, m.kind FROM mpi_rank_peers m
             WHERE m.job_id = $1 AND (m.rank, m.kind) > (l.rank, l.kind) ORDER BY m.rank, m.kind LIMIT 1) n
     )
-    SELECT DISTINCT kind
-    FROM ((SELECT kind FROM pairs LIMIT 64) UNION ALL (SELECT kind FROM lines LIMIT 16)) first ORDER BY kind";
+    SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first ORDER BY kind";
 
 /// Kinds of matrices that a job has.
 ///
@@ -189,7 +181,7 @@ pub async fn operations(
     } else {
         let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
         let before = format!(
-            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM mpi_bin_cells($1, {from})
+            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM mpi_overflow_cells($1, {from})
              UNION ALL SELECT -1 - node_id, NULL, {columns} FROM mpi_node_op_cells($1, {from})",
             from = moment(grid.from)
         );

@@ -122,7 +122,7 @@ pub async fn cells(client: &Client, job: i32) -> Result<Vec<Cell>, Error> {
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
                sum(c.wait_seconds)::float8, CASE WHEN bool_and(c.least_seconds IS NOT NULL) THEN sum(c.least_seconds)::float8 END,
                stored_total(sum(c.bytes))
-        FROM mpi_op_newest($1) c
+        FROM mpi_op_cells($1) c
         GROUP BY 1, 2, 3";
     let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
     let one = |row: &Row| {
@@ -165,11 +165,7 @@ async fn samples(
             ..NodeSample::default()
         };
         members.entry(one.group).or_insert_with(|| row.get(6));
-        let figures = match row.get::<_, Option<SampledCalls>>(13) {
-            Some(packed) => packed.0,
-            None => of_arrays(&row),
-        };
-        all.extend(figures.into_iter().map(|figures: SampledCall| {
+        all.extend(row.get::<_, SampledCalls>(7).0.into_iter().map(|figures: SampledCall| {
             let figure = |column: usize| figures[column];
             #[allow(clippy::cast_possible_truncation)] // at most 40
             let level = figure(5).clamp(0, 40) as i32;
@@ -187,19 +183,10 @@ async fn samples(
     Ok((all, members))
 }
 
-/// Calls of a row as an earlier version wrote it.
-fn of_arrays(row: &Row) -> Vec<SampledCall> {
-    let columns: [Vec<i64>; 6] =
-        std::array::from_fn(|at| row.get::<_, Option<Vec<i64>>>(7 + at).unwrap_or_default());
-    let length = columns.iter().map(Vec::len).min().unwrap_or_default();
-    (0..length).map(|call| std::array::from_fn(|at| columns[at][call])).collect()
-}
-
 /// All seconds of a short job; of a long one windows of it, and how many each stands for; where some of its hours are thinned, such
 /// windows of all of them as are left there. Records are made at whole seconds, by all nodes at once.
 async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
-    const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
-                           m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels, m.packed";
+    const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.packed";
     let at = now(client).await?;
     let from = job.start.unwrap_or(job.first_seen).div_euclid(1000) * 1000;
     let to = job.end.map_or(at, |end| end.min(at)) + 2000;

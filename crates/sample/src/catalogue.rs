@@ -165,7 +165,7 @@ pub const SATURATED_SUFFIX: &str = "_saturated";
 pub const SATURATED_HELP: &str =
     "1 while this counter sticks at its largest value: it counts no more until it is cleared.";
 
-/// A hypertable of samples.
+/// A hypertable of samples, or a view on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// Ports of the fabric, read through MADs.
@@ -212,7 +212,7 @@ impl Table {
         Table::SelfStats,
     ];
 
-    /// SQL name.
+    /// SQL name: of the hypertable, or of the view that has a row for each element of its arrays.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -222,11 +222,11 @@ impl Table {
             Table::NvlinkCounters => "nvlink_counters",
             Table::GpuPcieCounters => "gpu_pcie_counters",
             Table::GpuPmCounters => "gpu_pm_counters",
-            Table::MpiOps => "mpi_ops",
-            Table::MpiPeers => "mpi_peers",
+            Table::MpiOps => "mpi_op_rows",
+            Table::MpiPeers => "mpi_peer_rows",
             Table::MpiRegions => "mpi_regions",
             Table::MpiRegionPaths => "mpi_region_paths",
-            Table::MpiTraffic => "mpi_traffic",
+            Table::MpiTraffic => "mpi_traffic_rows",
             Table::SelfStats => "self_stats",
         }
     }
@@ -262,6 +262,12 @@ impl Table {
         }
     }
 
+    /// Whether it is a view: its hypertables have packed cells, arrays of peers or of self-metrics in place of columns of metrics.
+    #[must_use]
+    pub const fn is_view(self) -> bool {
+        matches!(self, Table::MpiOps | Table::MpiPeers | Table::MpiTraffic | Table::SelfStats)
+    }
+
     /// Whether its rows hold arrays over links or lanes.
     #[must_use]
     pub const fn has_arrays(self) -> bool {
@@ -289,22 +295,18 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 44] = [
+pub const HYPERTABLES: [&str; 38] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
     "nvlink_counters",
     "gpu_pcie_counters",
     "gpu_pm_counters",
-    "mpi_ops",
-    "mpi_peers",
     "mpi_pvars",
     "mpi_regions",
     "mpi_region_paths",
-    "mpi_traffic",
     "mpi_sampled_calls",
     "mpi_rank_rows",
-    "mpi_node_cells",
     "mpi_node_rows",
     "mpi_node_traffic",
     "mpi_rank_peers",
@@ -312,7 +314,6 @@ pub const HYPERTABLES: [&str; 44] = [
     "mpi_clock",
     "events",
     "coverage",
-    "self_stat_values",
     "self_stat_rows",
     "ib_port_minutes",
     "host_port_minutes",
@@ -324,7 +325,6 @@ pub const HYPERTABLES: [&str; 44] = [
     "link_shares",
     "link_share_minutes",
     "link_share_hours",
-    "detail_mpi_ops",
     "detail_mpi_bins",
     "detail_mpi_peers",
     "detail_mpi_regions",

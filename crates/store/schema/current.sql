@@ -5,8 +5,8 @@ CREATE TABLE batch_ledger (
     spool_id uuid NOT NULL,
     sequence bigint NOT NULL,
     changed_at timestamptz NOT NULL DEFAULT now(),
-    -- The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL until
-    -- the first entry after version 20.
+    -- The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL where
+    -- the sender has no name.
     owner text,
     PRIMARY KEY (spool_id)
 );
@@ -238,32 +238,6 @@ CREATE TABLE detail_mpi_bins (
 );
 CREATE INDEX detail_mpi_bins_by_rank ON detail_mpi_bins (job_id, rank, "time");
 SELECT create_hypertable('detail_mpi_bins', by_range('time', INTERVAL '01:00:00'));
-
--- As detail_mpi_bins, in the form of releases before it: a row each 100 ms. It gets no more rows.
-CREATE TABLE detail_mpi_ops (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    operations text[] NOT NULL,
-    size_classes_bytes bigint[] NOT NULL,
-    regions text[] NOT NULL,
-    algorithms text[] NOT NULL,
-    algorithm_sources text[] NOT NULL,
-    calls bigint[] NOT NULL,
-    bytes bigint[] NOT NULL,
-    elapsed_nanoseconds bigint[] NOT NULL,
-    longest_nanoseconds bigint[] NOT NULL,
-    wait_nanoseconds bigint[] NOT NULL,
-    received_bytes bigint[] NOT NULL,
-    least_nanoseconds bigint[] NOT NULL,
-    -- Of the record: tells apart several of one rank and time. The same record is there once, however often it was
-    -- requested.
-    digest bigint NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, "time", digest)
-);
-SELECT create_hypertable('detail_mpi_ops', by_range('time', INTERVAL '01:00:00'));
 
 -- Traffic from a rank to others, on demand: peers that changed, cumulative since epoch, element n of each array is of
 -- the same peer.
@@ -1469,46 +1443,8 @@ CREATE TABLE mpi_clock (
 );
 SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
 
--- MPI operations of a job summed over its ranks on a node, cumulative since epoch, as of the end of an interval; only
--- cells that grew in it.
-CREATE TABLE mpi_node_cells (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    node_id integer NOT NULL,
-    operation text NOT NULL,
-    size_class_bytes bigint NOT NULL,
-    region text NOT NULL,
-    algorithm text NOT NULL,
-    algorithm_source text NOT NULL,
-    -- When the node began to count the job: another one after a restart of its agent. What ranks did before is in
-    -- no cell; mpi_rank_rows has it.
-    epoch timestamptz NOT NULL,
-    -- Where the interval began that ends at time.
-    since timestamptz NOT NULL,
-    source text NOT NULL,
-    calls bigint,
-    bytes bigint,
-    elapsed_seconds double precision,
-    longest_seconds double precision,
-    wait_seconds double precision,
-    received_bytes bigint,
-    least_seconds double precision,
-    -- Ranks of the node that called it in the interval.
-    ranks integer NOT NULL,
-    -- Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.
-    least_rank integer NOT NULL,
-    -- Its time in the interval.
-    least_rank_seconds double precision NOT NULL,
-    -- Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.
-    most_rank integer NOT NULL,
-    -- Its time in the interval.
-    most_rank_seconds double precision NOT NULL,
-    PRIMARY KEY (job_id, node_id, operation, size_class_bytes, region, algorithm, epoch, "time")
-);
-SELECT create_hypertable('mpi_node_cells', by_range('time', INTERVAL '01:00:00'));
-
--- MPI operations of a job summed over its ranks on a node, as mpi_node_cells, with the cells in one row: element n of
--- each array is of the same cell. The view mpi_op_series has a row for each cell.
+-- MPI operations of a job summed over its ranks on a node, cumulative since epoch, with the cells in one row each ten
+-- seconds unless configured. The view mpi_op_series has a row for each cell.
 CREATE TABLE mpi_node_rows (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -1522,40 +1458,18 @@ CREATE TABLE mpi_node_rows (
     -- Whether all cells are in it; else only those that grew in the interval. The totals are those of the last such
     -- row and the rows after it.
     is_whole boolean NOT NULL,
-    operations text[],
-    size_classes_bytes bigint[],
-    regions text[],
-    algorithms text[],
-    algorithm_sources text[],
-    calls bigint[],
-    bytes bigint[],
-    elapsed_nanoseconds bigint[],
-    longest_nanoseconds bigint[],
-    wait_nanoseconds bigint[],
-    received_bytes bigint[],
-    least_nanoseconds bigint[],
-    -- Ranks of the node that called it in the interval; 0: the cell did not grow.
-    ranks integer[],
-    -- Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.
-    least_ranks integer[],
-    -- Its time in the interval.
-    least_rank_nanoseconds bigint[],
-    -- Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.
-    most_ranks integer[],
-    -- Its time in the interval.
-    most_rank_nanoseconds bigint[],
-    -- The sums of its cells, bit-packed as in mpi_rank_rows. NULL in rows of a version before schema 45, which have
-    -- arrays.
-    cells bit varying,
+    -- The sums of its cells, bit-packed as in mpi_rank_rows.
+    cells bit varying NOT NULL,
     -- What the interval brought, bit-packed: mpi_packed_round(rounds, n) has of the nth cell how many ranks called
     -- it, and which spent the least and the most time in it.
-    rounds bit varying,
+    rounds bit varying NOT NULL,
     PRIMARY KEY (job_id, node_id, epoch, "time")
 );
 SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '01:00:00'));
 
--- Traffic between a job's ranks on a node and other ranks by operation, as mpi_traffic, with the peers in one row:
--- element n of each array is of the same peer. The view mpi_traffic_rows has a row for each peer.
+-- Traffic between a job's ranks on a node and other ranks by operation, cumulative since epoch, with the peers in one
+-- row: element n of each array is of the same peer. Peers are additive: a message is in one row, so that all kinds are
+-- summed. The view mpi_traffic_rows has a row for each peer.
 CREATE TABLE mpi_node_traffic (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -1600,7 +1514,7 @@ CREATE TABLE mpi_open_call (
     -- When the rank reported it last; of a call that goes on it is behind by at most 2 % of the call's age and a
     -- second, and 10 s.
     reported_at timestamptz NOT NULL,
-    -- It is over, and counted in mpi_ops.
+    -- It is over, and counted as other calls are.
     has_returned boolean NOT NULL,
     -- It is on MPI_COMM_WORLD.
     is_on_world boolean NOT NULL,
@@ -1618,68 +1532,6 @@ CREATE TABLE mpi_open_call (
     FOREIGN KEY (job_id) REFERENCES job(id)
 ) WITH (fillfactor=50);
 
--- MPI operations of a rank, cumulative since epoch, as of the end of a time bin; only cells that changed.
-CREATE TABLE mpi_ops (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    -- MPI name without the prefix, in lower case: allreduce, isend, waitall.
-    operation text NOT NULL,
-    -- Largest message size of the class: 0 or a power of two.
-    size_class_bytes bigint NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    -- The innermost annotated region of the program at the call; empty outside of all.
-    region text NOT NULL DEFAULT ''::text,
-    -- What the library did inside a collective, by its own name: ring, recursivedoubling. Empty where it is not
-    -- known.
-    algorithm text NOT NULL DEFAULT ''::text,
-    -- observed: seen at work. forced: a setting asked for it. pvar: a performance variable counted it. unknown:
-    -- nobody says. Empty: the operation has none.
-    algorithm_source text NOT NULL DEFAULT ''::text,
-    -- Calls of this MPI operation, by size class. Cumulative since epoch. Unit: count. Origin: calls counted by the
-    -- shim.
-    calls bigint,
-    -- What callers of this MPI operation passed to send: count x datatype size. Cumulative since epoch. Unit:
-    -- bytes. Origin: call arguments.
-    bytes bigint,
-    -- Time spent inside this MPI operation. Cumulative since epoch. Unit: seconds. Origin: time around the call.
-    elapsed_seconds double precision,
-    -- Longest single call of this MPI operation since the rank began. As of time. Unit: seconds. Origin: time
-    -- around the call.
-    longest_seconds double precision,
-    -- Time from the return of the call that began this MPI operation to its completion. Cumulative since epoch.
-    -- Unit: seconds. Origin: completion of requests.
-    wait_seconds double precision,
-    -- What receives of this MPI operation got. Cumulative since epoch. Unit: bytes. Origin: status at completion.
-    received_bytes bigint,
-    -- What calls of this MPI operation would have taken, had each been as short as the shortest of its bin.
-    -- Cumulative since epoch. Unit: seconds. Origin: time around the call.
-    least_seconds double precision,
-    PRIMARY KEY (job_id, rank, operation, size_class_bytes, region, algorithm, "time")
-);
-SELECT create_hypertable('mpi_ops', by_range('time', INTERVAL '01:00:00'));
-
--- Traffic from rank to rank of MPI_COMM_WORLD, cumulative since epoch; only pairs that changed.
-CREATE TABLE mpi_peers (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    peer integer NOT NULL,
-    -- logical: from call arguments. wire: messages that really went, also inside collectives.
-    kind text NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    -- Bytes from this rank to the peer. Cumulative since epoch. Unit: bytes. Origin: call arguments (logical) or
-    -- messages really sent (wire).
-    bytes bigint,
-    -- Messages from this rank to the peer. Cumulative since epoch. Unit: count. Origin: call arguments (logical) or
-    -- messages really sent (wire).
-    messages bigint,
-    PRIMARY KEY (job_id, rank, peer, kind, "time")
-);
-SELECT create_hypertable('mpi_peers', by_range('time', INTERVAL '01:00:00'));
-
 -- MPI_T performance variables.
 CREATE TABLE mpi_pvars (
     time timestamptz NOT NULL,
@@ -1695,8 +1547,8 @@ CREATE TABLE mpi_pvars (
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
 
--- Traffic from a rank to others, cumulative since epoch, as mpi_peers, with the peers in one row: element n of each
--- array is of the same peer. The view mpi_peer_rows has a row for each peer.
+-- Traffic from a rank to others, cumulative since epoch, with the peers in one row: element n of each array is of the
+-- same peer. The view mpi_peer_rows has a row for each peer.
 CREATE TABLE mpi_rank_peers (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -1716,9 +1568,9 @@ CREATE TABLE mpi_rank_peers (
 );
 SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00'));
 
--- All MPI operations of a rank in one row, cumulative since epoch. At most one row a minute unless configured, in a
--- long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row
--- for each cell.
+-- MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured,
+-- in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a
+-- row for each cell.
 CREATE TABLE mpi_rank_rows (
     -- End of the last time bin that is in it.
     time timestamptz NOT NULL,
@@ -1726,23 +1578,15 @@ CREATE TABLE mpi_rank_rows (
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
-    operations text[],
-    size_classes_bytes bigint[],
-    regions text[],
-    algorithms text[],
-    algorithm_sources text[],
-    calls bigint[],
-    bytes bigint[],
-    elapsed_nanoseconds bigint[],
-    longest_nanoseconds bigint[],
-    wait_nanoseconds bigint[],
-    received_bytes bigint[],
-    least_nanoseconds bigint[],
-    -- The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key. NULL in
-    -- rows of a version before schema 45, which have arrays: element n of each is of the same cell.
-    cells bit varying,
-    PRIMARY KEY (job_id, rank, epoch, "time")
+    -- The row has all cells that the rank's agent folds: those of the rank's last such row are its totals, and
+    -- mpi_node_rows has what they grew by. Else it has cells beyond the agent's limits that changed in a time bin,
+    -- which are in no row of the node.
+    is_folded boolean NOT NULL,
+    -- The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key.
+    cells bit varying NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, "time", is_folded)
 );
+CREATE INDEX mpi_rank_rows_not_folded ON mpi_rank_rows (job_id, rank, epoch, "time") WHERE (NOT is_folded);
 SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'));
 
 -- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
@@ -1850,21 +1694,10 @@ CREATE TABLE mpi_sampled_calls (
     group_size integer NOT NULL,
     -- World ranks of the members, for people: FIRST-LAST:DISTANCE, the first runs of many.
     members text NOT NULL,
-    -- Running number of each call among those of the row's members, operation, size class and cell.
-    calls bigint[],
-    -- Of each call: the node's ranks that sampled it.
-    ranks bigint[],
-    -- Of each call: time in it, summed over these ranks.
-    elapsed_nanoseconds bigint[],
-    -- Of each call: time of the rank with the least.
-    least_nanoseconds bigint[],
-    -- Of each call: that rank, in MPI_COMM_WORLD.
-    least_ranks bigint[],
-    -- Of each call: it stands for 2^level calls.
-    levels bigint[],
-    -- The calls, bit-packed: mpi_packed_calls(packed) has a row for each. NULL in rows of an earlier version, which
-    -- have arrays: element n of each is of the same call.
-    packed bit varying,
+    -- The calls, bit-packed: mpi_packed_calls(packed) has a row for each, with its running number among those of
+    -- the row's members, operation, size class and cell, and of the node's ranks that sampled it how many, the sum
+    -- of their times, and the one with the least.
+    packed bit varying NOT NULL,
     PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell)
 );
 SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '01:00:00'));
@@ -1898,40 +1731,6 @@ CREATE TABLE mpi_trace (
     PRIMARY KEY (job_id, rank, epoch, number, "time")
 );
 SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
-
--- Traffic between a job's ranks on a node and other ranks by operation, cumulative since epoch; only cells that
--- changed. Cells are additive: a message is in one of them, so that all kinds are summed.
-CREATE TABLE mpi_traffic (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    -- The node whose ranks send, or read; as in job_rank.
-    node_id integer NOT NULL,
-    -- Lower-case MPI name without the prefix; other: messages within no wrapped operation.
-    operation text NOT NULL,
-    -- measured: messages that the MPI library reported. modelled: call arguments laid out by the algorithm that
-    -- carries them out. logical: call arguments, to each member that they are meant for.
-    kind text NOT NULL,
-    -- transmit: from the node to the peer. receive: from the peer to the node; one-sided reads only.
-    direction text NOT NULL,
-    -- Rank in MPI_COMM_WORLD.
-    peer integer NOT NULL,
-    -- When the node began to count the job: another one after a restart of its agent.
-    epoch timestamptz NOT NULL,
-    -- What the cell grew by since its row before flowed between this time and that of the row.
-    since timestamptz NOT NULL,
-    source text NOT NULL,
-    -- Bytes of this MPI operation between this node's ranks of the job and the peer. Cumulative since epoch. Unit:
-    -- bytes. Origin: messages that the library reports (measured), call arguments by the shape of the algorithm
-    -- (modelled) or as they are (logical).
-    bytes bigint,
-    -- Messages of this MPI operation between this node's ranks of the job and the peer. Cumulative since epoch.
-    -- Unit: count. Origin: messages that the library reports (measured), call arguments by the shape of the
-    -- algorithm (modelled) or as they are (logical).
-    messages bigint,
-    PRIMARY KEY (job_id, node_id, operation, kind, direction, peer, epoch, "time")
-);
-CREATE INDEX mpi_traffic_time ON mpi_traffic ("time");
-SELECT create_hypertable('mpi_traffic', by_range('time', INTERVAL '01:00:00'));
 
 -- Hosts, one row per boot.
 CREATE TABLE node (
@@ -2207,18 +2006,6 @@ CREATE TABLE self_stat_series (
     instance text NOT NULL,
     PRIMARY KEY (name, source, instance)
 );
-
--- Figures about Throughline itself, a row for each value: those that earlier versions stored. The view self_stats has
--- them with self_stat_rows.
-CREATE TABLE self_stat_values (
-    time timestamptz NOT NULL,
-    instance text NOT NULL,
-    source text NOT NULL,
-    name text NOT NULL,
-    value double precision NOT NULL,
-    PRIMARY KEY (name, source, instance, "time")
-);
-SELECT create_hypertable('self_stat_values', by_range('time', INTERVAL '1 day'));
 
 -- InfiniBand subnets by their prefix.
 CREATE TABLE subnet (
@@ -3998,61 +3785,6 @@ AS $$
 $$;
 COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
 
--- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
--- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_bin_cells(job integer, until timestamptz DEFAULT 'infinity')
-RETURNS TABLE (
-    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
-    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
-    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
-    least_seconds double precision)
-LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
--- Statistics of a chunk that has just begun are none: without these the planner may sort a job's whole history.
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
-AS $$
-DECLARE
-    span record;
-BEGIN
-    SELECT * INTO span FROM job_span(mpi_bin_cells.job);
-    -- EXECUTE, so that the times are constants of the plan and chunks outside of them no part of it.
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_ops m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.rank DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC, m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_ops m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm)
-                      < ((l.cell).rank, (l.cell).operation, (l.cell).size_class_bytes, (l.cell).region, (l.cell).algorithm)
-                ORDER BY m.rank DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC, m.time DESC
-                LIMIT 1) n
-        ), earlier AS (
-            SELECT e.cell FROM newest l
-            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
-            CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_ops m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.operation = (l.cell).operation
-                  AND m.size_class_bytes = (l.cell).size_class_bytes AND m.region = (l.cell).region
-                  AND m.algorithm = (l.cell).algorithm AND m.epoch = r.start_time
-                  AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
-                ORDER BY m.time DESC
-                LIMIT 1) e
-        )
-        SELECT (cell).rank, (cell).operation, (cell).size_class_bytes, (cell).region, (cell).algorithm,
-               (cell).algorithm_source, (cell).epoch, (cell).calls, (cell).bytes, (cell).elapsed_seconds,
-               (cell).longest_seconds, (cell).wait_seconds, (cell).received_bytes, (cell).time, (cell).least_seconds
-        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
-END
-$$;
-COMMENT ON FUNCTION mpi_bin_cells IS
-    'The last row of each cell and epoch in mpi_ops of a job, up to a time. mpi_op_cells has these and what ranks send in one row.';
-
 -- The form is that of crates/store/src/writer/packed_cells.rs. Each OFFSET 0 keeps what is inside from being computed again for each
 -- cell; bits are taken out of the table once.
 CREATE OR REPLACE FUNCTION mpi_packed_cells(cells bit varying)
@@ -4088,7 +3820,7 @@ AS $$
     CROSS JOIN LATERAL generate_series(0, p.count - 1) n
 $$;
 COMMENT ON FUNCTION mpi_packed_cells IS
-    'The cells of a row of mpi_rank_rows or mpi_node_rows that are bit-packed, a row for each; number: its place among them, from 0. None where the row has arrays.';
+    'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
 -- The form is that of crates/store/src/writer/packed_cells.rs.
 CREATE OR REPLACE FUNCTION mpi_packed_round(rounds bit varying, number integer)
@@ -4133,112 +3865,98 @@ AS $$
     CROSS JOIN LATERAL generate_series(0, p.count - 1) n
 $$;
 COMMENT ON FUNCTION mpi_packed_calls IS
-    'The calls of a row of mpi_sampled_calls that are bit-packed, a row for each. None where the row has arrays.';
+    'The calls of a row of mpi_sampled_calls, a row for each.';
 
--- A row has all cells of a rank, in arrays or bit-packed: the last row of each rank and epoch has its totals. The primary key ends with the time: the next
--- rank or epoch is one step of the index away.
-CREATE OR REPLACE FUNCTION mpi_rank_row_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+-- What agents do not fold is rows of changed cells: the last row of a cell has its total. There are none unless a node has more cells than
+-- an agent folds, so all rows of the job are read.
+CREATE OR REPLACE FUNCTION mpi_overflow_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
+    least_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 10 COST 1000000
+-- As in mpi_op_cells.
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_overflow_cells.job);
+    RETURN QUERY EXECUTE $query$
+        SELECT DISTINCT ON (m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch)
+               m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
+               p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
+               p.wait_nanoseconds / 1e9::double precision, p.received_bytes, m.time, p.least_nanoseconds / 1e9::double precision
+        FROM mpi_rank_rows m
+        CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
+        JOIN mpi_cell_key k ON k.id = p.cell_id
+        WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+        ORDER BY m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch, m.time DESC
+    $query$ USING job, span.since, least(span.ending, until), only_rank;
+END
+$$;
+COMMENT ON FUNCTION mpi_overflow_cells IS
+    'Of cells beyond what agents fold the last value of each and epoch, up to a time; of one rank where one is given. They are in no row of mpi_node_rows.';
+
+-- A folded row has all cells of a rank: the last one of each rank and epoch has its totals. The primary key ends with the time: the next
+-- rank or epoch is one step of the index away. A cell is in such a row and among those beyond what is folded where there was no place for
+-- it at first, or where an agent was replaced while its rank ran: the later one is its total.
+CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
     longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
     least_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
--- As in mpi_bin_cells.
+-- Statistics of a chunk that has just begun are none: without these the planner may sort a job's whole history.
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
-BEGIN
-    SELECT * INTO span FROM job_span(mpi_rank_row_cells.job);
-    RETURN QUERY EXECUTE $query$
+    has_overflow boolean;
+    -- EXECUTE, so that the times are constants of the plan and chunks outside of them no part of it.
+    folded text := $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM mpi_rank_rows m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
              ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM mpi_rank_rows m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
                   AND (m.rank, m.epoch) < ((l.line).rank, (l.line).epoch)
                 ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
         )
-        SELECT (line).rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, (line).epoch,
-               c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
-               c.wait / 1e9::double precision, c.received, (line).time, c.least / 1e9::double precision
-        FROM newest
-        CROSS JOIN LATERAL unnest(
-            (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).algorithm_sources,
-            (line).calls, (line).bytes, (line).elapsed_nanoseconds, (line).longest_nanoseconds, (line).wait_nanoseconds,
-            (line).received_bytes, (line).least_nanoseconds)
-            c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
-        UNION ALL
         SELECT (line).rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, (line).epoch,
                p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
                p.wait_nanoseconds / 1e9::double precision, p.received_bytes, (line).time, p.least_nanoseconds / 1e9::double precision
         FROM newest
         CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
         JOIN mpi_cell_key k ON k.id = p.cell_id
-    $query$ USING job, span.since, least(span.ending, until), only_rank;
-END
-$$;
-COMMENT ON FUNCTION mpi_rank_row_cells IS
-    'The cells of the last row of each rank and epoch in mpi_rank_rows of a job, up to a time; of one rank where one is given.';
-
--- Ranks send all of their cells in one row (mpi_rank_rows); those of older agents, and cells beyond what an agent folds, are rows of
--- mpi_ops. A cell has both where an agent was replaced while its rank ran: the later one is its total.
-CREATE OR REPLACE FUNCTION mpi_op_newest(job integer, until timestamptz DEFAULT 'infinity')
-RETURNS TABLE (
-    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
-    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
-    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz,
-    least_seconds double precision)
-LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET jit = off
-AS $$
-DECLARE
-    span record;
-    has_bins boolean;
+    $query$;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_op_newest.job);
-    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_ops m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
-        INTO has_bins USING job, span.since, span.ending;
-    IF NOT has_bins THEN
-        RETURN QUERY SELECT * FROM mpi_rank_row_cells(mpi_op_newest.job, mpi_op_newest.until);
-        RETURN;
+    SELECT * INTO span FROM job_span(mpi_op_cells.job);
+    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_rank_rows m WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3)'
+        INTO has_overflow USING job, span.since, span.ending;
+    IF has_overflow THEN
+        folded := format('SELECT DISTINCT ON (c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch) c.*
+            FROM (SELECT * FROM (%s) f (rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, calls, bytes,
+                                        elapsed_seconds, longest_seconds, wait_seconds, received_bytes, last_time, least_seconds)
+                  UNION ALL SELECT * FROM mpi_overflow_cells($1, $3, $4)) c
+            ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC, c.calls DESC',
+            folded);
     END IF;
-    RETURN QUERY
-        SELECT DISTINCT ON (c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch) c.*
-        FROM (SELECT * FROM mpi_bin_cells(mpi_op_newest.job, mpi_op_newest.until)
-              UNION ALL SELECT * FROM mpi_rank_row_cells(mpi_op_newest.job, mpi_op_newest.until)) c
-        ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC;
-END
-$$;
-COMMENT ON FUNCTION mpi_op_newest IS
-    'As mpi_op_cells, with least_seconds.';
-
-CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity')
-RETURNS TABLE (
-    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
-    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
-    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz)
-LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET jit = off
-AS $$
-BEGIN
-    RETURN QUERY
-        SELECT n.rank, n.operation, n.size_class_bytes, n.region, n.algorithm, n.algorithm_source, n.epoch, n.calls, n.bytes,
-               n.elapsed_seconds, n.longest_seconds, n.wait_seconds, n.received_bytes, n.last_time
-        FROM mpi_op_newest(mpi_op_cells.job, mpi_op_cells.until) n;
+    RETURN QUERY EXECUTE folded USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
 COMMENT ON FUNCTION mpi_op_cells IS
-    'The last value of each cell and epoch of a job''s operations, up to a time: their sums are the job''s totals as of then.';
+    'The last value of each cell and epoch of a job''s operations, up to a time, of one rank where one is given: their sums are the job''s totals as of then.';
 
--- A node has what it counted since an epoch either in mpi_node_cells, from an older agent, or in mpi_node_rows. Of the one each cell
--- and epoch is one step of the index; of the other each node and epoch, with the rows since the last whole one.
+-- The last row of each node and epoch is one step of the index away from the next one. Where not all cells are in it, the last one that
+-- has all is looked for, and the rows since are read with it.
 CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
@@ -4280,15 +3998,8 @@ BEGIN
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         ), cells AS (
-            SELECT line, c.*
-            FROM lines
-            CROSS JOIN LATERAL unnest(
-                (line).operations, (line).size_classes_bytes, (line).regions, (line).algorithms, (line).calls, (line).bytes,
-                (line).elapsed_nanoseconds, (line).wait_nanoseconds, (line).received_bytes, (line).ranks)
-                c (operation, size_class_bytes, region, algorithm, calls, bytes, elapsed, wait, received, ranks)
-            UNION ALL
-            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds,
-                   p.wait_nanoseconds, p.received_bytes, r.ranks
+            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds AS elapsed,
+                   p.wait_nanoseconds AS wait, p.received_bytes AS received, r.ranks
             FROM lines
             CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
             CROSS JOIN LATERAL mpi_packed_round((line).rounds, p.number) r
@@ -4302,67 +4013,19 @@ BEGIN
         FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$ USING job, span.since, least(span.ending, until);
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_node_cells m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.node_id DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC,
-                      m.epoch DESC, m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_node_cells m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.node_id, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch)
-                      < ((l.cell).node_id, (l.cell).operation, (l.cell).size_class_bytes, (l.cell).region,
-                         (l.cell).algorithm, (l.cell).epoch)
-                ORDER BY m.node_id DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC,
-                         m.epoch DESC, m.time DESC
-                LIMIT 1) n
-        )
-        SELECT (cell).node_id, (cell).operation, (cell).size_class_bytes, (cell).region, (cell).algorithm, (cell).epoch,
-               (cell).calls, (cell).bytes, (cell).elapsed_seconds, (cell).wait_seconds, (cell).received_bytes,
-               (cell).since, (cell).time
-        FROM newest
-    $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION mpi_node_op_cells IS
-    'The last value of each cell and epoch in mpi_node_rows and mpi_node_cells of a job, up to a time: what its nodes have counted by then.';
+    'The last value of each cell and epoch in mpi_node_rows of a job, up to a time: what its nodes have counted by then.';
 
 CREATE OR REPLACE VIEW mpi_op_rows AS
-SELECT time, job_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, source, calls, bytes,
-       elapsed_seconds, longest_seconds, wait_seconds, received_bytes, least_seconds, false AS is_folded,
-       time AS stored_time
-FROM mpi_ops
-UNION ALL
-SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
-       m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
-       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, true,
-       m.time
-FROM mpi_rank_rows m
-CROSS JOIN LATERAL unnest(
-    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
-    m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
-    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
-UNION ALL
 SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
-       m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
-       p.wait_nanoseconds / 1e9::double precision, p.received_bytes, p.least_nanoseconds / 1e9::double precision, true,
-       m.time
+       m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
+       p.longest_nanoseconds / 1e9::double precision AS longest_seconds, p.wait_nanoseconds / 1e9::double precision AS wait_seconds,
+       p.received_bytes, p.least_nanoseconds / 1e9::double precision AS least_seconds, m.is_folded, m.time AS stored_time
 FROM mpi_rank_rows m
 CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
 JOIN mpi_cell_key k ON k.id = p.cell_id
-UNION ALL
-SELECT m.time, m.job_id, m.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
-       m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision, c.longest / 1e9::double precision,
-       c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
-       m.time
-FROM detail_mpi_ops m
-CROSS JOIN LATERAL unnest(
-    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes,
-    m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes, m.least_nanoseconds)
-    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, longest, wait, received, least)
 UNION ALL
 SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
@@ -4375,26 +4038,18 @@ CROSS JOIN LATERAL unnest(
 JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
     WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
 COMMENT ON VIEW mpi_op_rows IS
-    'MPI operations of ranks over time, a row for each cell: those of mpi_ops, those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
+    'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
 COMMENT ON COLUMN mpi_op_rows.stored_time IS
     'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';
 
 CREATE OR REPLACE VIEW mpi_op_series AS
-SELECT time, NULL::timestamptz AS since, job_id, NULL::integer AS node_id, rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch,
-       calls, bytes, elapsed_seconds, wait_seconds, received_bytes
-FROM mpi_ops
-UNION ALL
-SELECT time, since, job_id, node_id, NULL, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, calls, bytes,
-       elapsed_seconds, wait_seconds, received_bytes
-FROM mpi_node_cells
-UNION ALL
-SELECT m.time, m.since, m.job_id, m.node_id, NULL, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, m.epoch,
-       c.calls, c.bytes, c.elapsed / 1e9::double precision, c.wait / 1e9::double precision, c.received
-FROM mpi_node_rows m
-CROSS JOIN LATERAL unnest(
-    m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources, m.calls, m.bytes, m.elapsed_nanoseconds,
-    m.wait_nanoseconds, m.received_bytes)
-    c (operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received)
+SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::integer AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
+       k.algorithm, k.algorithm_source, m.epoch, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
+       p.wait_nanoseconds / 1e9::double precision AS wait_seconds, p.received_bytes
+FROM mpi_rank_rows m
+CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
+JOIN mpi_cell_key k ON k.id = p.cell_id
+WHERE NOT m.is_folded
 UNION ALL
 SELECT m.time, m.since, m.job_id, m.node_id, NULL, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.wait_nanoseconds / 1e9::double precision, p.received_bytes
@@ -4402,103 +4057,35 @@ FROM mpi_node_rows m
 CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
 JOIN mpi_cell_key k ON k.id = p.cell_id;
 COMMENT ON VIEW mpi_op_series IS
-    'MPI operations over time as finely as there are rows, to be summed over a job: of each rank where it has rows in mpi_ops, and of the ranks of a node together in mpi_node_rows, or mpi_node_cells. Cumulative since epoch in each cell of a node or rank.';
+    'MPI operations over time as finely as there are rows, to be summed over a job: of the ranks of a node together, and of a rank what its agent does not fold. Cumulative since epoch in each cell of a node or rank.';
 
 CREATE OR REPLACE VIEW mpi_peer_rows AS
-SELECT time, job_id, rank, peer, kind, epoch, source, bytes, messages
-FROM mpi_peers
-UNION ALL
 SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
 FROM mpi_rank_peers m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
 COMMENT ON VIEW mpi_peer_rows IS
-    'Traffic from ranks to others over time, a row for each pair: those of mpi_peers, and those of mpi_rank_peers. Cumulative since epoch.';
+    'Traffic from ranks to others over time, a row for each pair. Cumulative since epoch.';
 
 CREATE OR REPLACE VIEW mpi_traffic_rows AS
-SELECT time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages
-FROM mpi_traffic
-UNION ALL
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
 FROM mpi_node_traffic m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
 COMMENT ON VIEW mpi_traffic_rows IS
-    'Traffic of jobs by operation over time, a row for each peer: those of mpi_traffic, and those of mpi_node_traffic. Cumulative since epoch.';
-
--- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
--- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_single_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
-RETURNS TABLE (
-    rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
-LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
-AS $$
-DECLARE
-    span record;
-    dense boolean;
-BEGIN
-    SELECT * INTO span FROM job_span(mpi_single_peer_cells.job);
-    -- A step of the index costs as much as reading some 30 rows. A large world where all send to all seldom has few
-    -- rows for each of very many pairs: then all are read.
-    EXECUTE $query$
-        SELECT count(*) < 30 * count(DISTINCT (s.rank, s.peer, s.kind))
-        FROM (SELECT m.rank, m.peer, m.kind FROM mpi_peers m
-              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-              ORDER BY m.rank, m.peer, m.kind, m.time LIMIT 20000) s
-    $query$ INTO dense USING job, span.since, least(span.ending, until);
-    IF dense THEN
-        RETURN QUERY EXECUTE $query$
-            SELECT m.rank, m.peer, m.kind, m.epoch, max(m.bytes), max(m.messages), max(m.time) FROM mpi_peers m
-            WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-            GROUP BY m.rank, m.peer, m.kind, m.epoch
-        $query$ USING job, span.since, least(span.ending, until);
-        RETURN;
-    END IF;
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_peers m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_peers m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.rank, m.peer, m.kind) < ((l.cell).rank, (l.cell).peer, (l.cell).kind)
-                ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
-                LIMIT 1) n
-        ), earlier AS (
-            SELECT e.cell FROM newest l
-            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
-            CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_peers m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.peer = (l.cell).peer AND m.kind = (l.cell).kind
-                  AND m.epoch = r.start_time AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
-                ORDER BY m.time DESC
-                LIMIT 1) e
-        )
-        SELECT (cell).rank, (cell).peer, (cell).kind, (cell).epoch, (cell).bytes, (cell).messages, (cell).time
-        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
-END
-$$;
-COMMENT ON FUNCTION mpi_single_peer_cells IS
-    'The last row of each pair of ranks, kind and epoch in mpi_peers of a job, up to a time.';
+    'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';
 
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
 -- one that has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_rank_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
--- As in mpi_bin_cells.
+-- As in mpi_op_cells.
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_rank_peer_cells.job);
+    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM mpi_rank_peers m
@@ -4534,35 +4121,6 @@ BEGIN
         WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
         GROUP BY 1, 2, 3, 4
     $query$ USING job, span.since, least(span.ending, until);
-END
-$$;
-COMMENT ON FUNCTION mpi_rank_peer_cells IS
-    'The last value of each pair of ranks, kind and epoch in mpi_rank_peers of a job, up to a time.';
-
--- Ranks have their peers in one row (mpi_rank_peers); those of older agents, and what is beyond an agent's limits, are rows of mpi_peers.
--- A pair has both where an agent was replaced while its rank ran: sums grow, so the larger one is the later.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
-RETURNS TABLE (
-    rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
-LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET jit = off
-AS $$
-DECLARE
-    span record;
-    has_singles boolean;
-BEGIN
-    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
-    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_peers m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
-        INTO has_singles USING job, span.since, span.ending;
-    IF NOT has_singles THEN
-        RETURN QUERY SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until);
-        RETURN;
-    END IF;
-    RETURN QUERY
-        SELECT c.rank, c.peer, c.kind, c.epoch, max(c.bytes), max(c.messages), max(c.last_time)
-        FROM (SELECT * FROM mpi_single_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)
-              UNION ALL SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)) c
-        GROUP BY c.rank, c.peer, c.kind, c.epoch;
 END
 $$;
 COMMENT ON FUNCTION mpi_peer_cells IS
@@ -4660,8 +4218,7 @@ END
 $$;
 COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
 
--- A node has the traffic since an epoch either in mpi_traffic, from an older agent, or in mpi_node_traffic. Of the one each cell and
--- epoch is one step of the index; of the other each operation, kind, direction and epoch, as in mpi_rank_peer_cells.
+-- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
@@ -4711,28 +4268,6 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_traffic m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
-                      m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_traffic m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.node_id, m.operation, m.kind, m.direction, m.peer, m.epoch)
-                      < ((l.cell).node_id, (l.cell).operation, (l.cell).kind, (l.cell).direction, (l.cell).peer,
-                         (l.cell).epoch)
-                ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
-                         m.time DESC
-                LIMIT 1) n
-        )
-        SELECT (cell).node_id, (cell).operation, (cell).kind, (cell).direction, (cell).peer, (cell).epoch,
-               (cell).bytes, (cell).messages, (cell).time
-        FROM newest
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
@@ -4966,9 +4501,6 @@ COMMENT ON FUNCTION coverage_rounds IS
     'were on average, and each took as long as the slowest.';
 
 CREATE OR REPLACE VIEW self_stats AS
-SELECT time, instance, source, name, value
-FROM self_stat_values
-UNION ALL
 SELECT r.time, r.instance, v.source, v.name, v.value
 FROM self_stat_rows r
 LEFT JOIN self_stat_names n ON n.id = r.names_id
@@ -4981,24 +4513,17 @@ CREATE OR REPLACE FUNCTION self_stat_newest(
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT n.time, n.value
-    FROM (
-        (SELECT v.time, v.value FROM self_stat_values v
-         WHERE v.name = of_name AND v.source = of_source AND v.instance = of_instance AND v.time > since AND v.time <= until
-         ORDER BY v.time DESC LIMIT 1)
-        UNION ALL
-        -- Most daemons do not have most series: that is one step, and not a look into each row.
-        SELECT x.time, x.value
-        FROM self_stat_series s
-        CROSS JOIN LATERAL (
-            SELECT r.time, e.value
-            FROM self_stat_rows r
-            LEFT JOIN self_stat_names n ON n.id = r.names_id
-            CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
-            WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
-            ORDER BY r.time DESC LIMIT 1) x
-        WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance) n
-    ORDER BY n.time DESC LIMIT 1
+    -- Most daemons do not have most series: that is one step, and not a look into each row.
+    SELECT x.time, x.value
+    FROM self_stat_series s
+    CROSS JOIN LATERAL (
+        SELECT r.time, e.value
+        FROM self_stat_rows r
+        LEFT JOIN self_stat_names n ON n.id = r.names_id
+        CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
+        WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
+        ORDER BY r.time DESC LIMIT 1) x
+    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance
 $$;
 COMMENT ON FUNCTION self_stat_newest IS
     'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';
@@ -5124,7 +4649,7 @@ WITH local AS (
           FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM (SELECT job_id, rank, time FROM mpi_peers UNION ALL SELECT job_id, rank, time FROM mpi_rank_peers) reports) points
+          FROM mpi_rank_peers) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')

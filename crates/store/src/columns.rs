@@ -26,8 +26,7 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
         rows.iter().any(|row| row.get::<_, &str>(0) == table && row.get::<_, &str>(1) == column)
     };
     let mut statements = Vec::new();
-    // self_stats has the names in a column.
-    let tables = Table::ALL.into_iter().filter(|table| *table != Table::SelfStats);
+    let tables = Table::ALL.into_iter().filter(|table| !table.is_view());
     for (name, table) in tables.map(|table| (table.name(), table)).chain(DETAIL_TABLES) {
         for metric in table.metrics().iter().filter(|metric| !is_there(name, metric.name)) {
             let kind = sql_type(table, metric);
@@ -40,7 +39,7 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
 
 #[cfg(test)]
 mod tests {
-    use throughline_sample::catalogue::{MPI_ELAPSED_SECONDS, NVLINK_TRANSMIT_BYTES, TRANSMIT_WAIT};
+    use throughline_sample::catalogue::{NVLINK_TRANSMIT_BYTES, REGION_ELAPSED_SECONDS, TRANSMIT_WAIT};
 
     use super::*;
 
@@ -48,6 +47,6 @@ mod tests {
     fn types_follow_the_unit_and_the_shape_of_the_table() {
         assert_eq!(sql_type(Table::IbPortCounters, &TRANSMIT_WAIT), "bigint");
         assert_eq!(sql_type(Table::NvlinkCounters, &NVLINK_TRANSMIT_BYTES), "bigint[]");
-        assert_eq!(sql_type(Table::MpiOps, &MPI_ELAPSED_SECONDS), "double precision");
+        assert_eq!(sql_type(Table::MpiRegions, &REGION_ELAPSED_SECONDS), "double precision");
     }
 }

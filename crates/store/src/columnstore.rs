@@ -48,22 +48,14 @@ impl Columnstore {
 }
 
 /// Each table with a columnstore.
-pub static COLUMNSTORES: [Columnstore; 22] = [
+pub static COLUMNSTORES: [Columnstore; 17] = [
     columns("ib_port_lane_counters", "port_id", "time"),
     columns("gpu_pm_counters", "gpu_id", "source, time"),
-    columns("mpi_ops", "job_id", "rank, operation, size_class_bytes, region, algorithm, time"),
-    columns("mpi_peers", "job_id", "rank, kind, peer, time"),
     columns("mpi_pvars", "job_id", "rank, name, element, time"),
     columns("mpi_regions", "job_id", "rank, region, time"),
     columns("mpi_region_paths", "job_id", "rank, path, time"),
-    columns("mpi_traffic", "job_id", "node_id, operation, kind, direction, peer, epoch, time"),
     columns("mpi_sampled_calls", "job_id", "time, node_id").of_bytes(|_| 423.0),
     columns("mpi_rank_rows", "job_id", "rank, epoch, time").of_bytes(|_| 286.0),
-    columns(
-        "mpi_node_cells",
-        "job_id",
-        "node_id, operation, size_class_bytes, region, algorithm, epoch, time",
-    ),
     columns("mpi_node_rows", "job_id", "node_id, epoch, time").of_bytes(|_| 435.0),
     columns("mpi_node_traffic", "job_id", "node_id, operation, kind, direction, epoch, time")
         .of_bytes(|s| by_peers(55.0, 1439.0, traffic_cells(s))),
@@ -72,7 +64,6 @@ pub static COLUMNSTORES: [Columnstore; 22] = [
     columns("mpi_trace", "job_id", "rank, epoch, number, time"),
     columns("mpi_clock", "job_id", "rank, epoch, number, time"),
     columns("coverage", "instance", "source, time").of_bytes(|_| 19.0),
-    columns("self_stat_values", "instance", "source, name, time"),
     columns("self_stat_rows", "instance", "time").of_bytes(|s| by_values(41.0, 212.0, own_values(s))),
     columns("ib_port_minutes", "port_id", "epoch, time").of_bytes(|_| 41.0),
     columns("host_port_minutes", "host_port_id", "epoch, time").of_bytes(|_| 37.0),

@@ -291,7 +291,6 @@ impl TableForm {
 
 const NONE: fn(&Site) -> f64 = |_| 0.0;
 const OFF: &str = "off by default";
-const NO_OLD_AGENTS: &str = "no agents of versions before rows were folded";
 
 /// One entry for each hypertable, in the order of [`HYPERTABLES`]: a table without one does not compile.
 pub static FORMS: [TableForm; HYPERTABLES.len()] = [
@@ -302,20 +301,15 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         .assuming("one library reads each link"),
     readings("gpu_pcie_counters", |s| s.gpus() / s.node_seconds, |_| 148.0),
     readings("gpu_pm_counters", NONE, |_| 220.0).assuming(OFF),
-    readings("mpi_ops", NONE, |_| 242.0).assuming(NO_OLD_AGENTS),
-    readings("mpi_peers", NONE, |_| 176.0).assuming(NO_OLD_AGENTS),
     readings("mpi_pvars", NONE, |_| 207.0).assuming(OFF),
     readings("mpi_regions", NONE, |_| 186.0).assuming("programs without annotations"),
     readings("mpi_region_paths", NONE, |_| 232.0).assuming("programs without annotations"),
-    readings("mpi_traffic", NONE, |_| 256.0).assuming(NO_OLD_AGENTS),
     readings("mpi_sampled_calls", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 640.0)
         .assuming("a node has one set of samples, of four calls a second")
         .thinned_to(|s| s.mpi_nodes() / 60.0, |_| 686.0),
     readings("mpi_rank_rows", |s| s.ranks() / RANK_SECONDS, |_| 400.0)
         .assuming("a rank has 10 cells and runs for hours")
         .thinned_to(|s| s.ranks() / 1800.0, |_| 406.0),
-    readings("mpi_node_cells", NONE, |_| 302.0)
-        .assuming("no agents of versions before its cells were arrays"),
     readings("mpi_node_rows", |s| s.mpi_nodes() / FOLD_SECONDS, |_| 570.0)
         .assuming("a node's ranks have the same 10 cells")
         .thinned_to(|s| s.mpi_nodes() * 61.0 / 3600.0, |_| 582.0),
@@ -340,12 +334,6 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
     .chunks_of(24)
     .assuming("a source of a node, another where it has GPUs, four, and one fabric, of which all can be read")
     .thinned_to(|s| (s.nodes() + s.gpu_nodes() + s.fabrics()) / 300.0, |_| 176.0),
-    TableForm {
-        keep: Keep::With("self_stat_rows"),
-        ..readings("self_stat_values", NONE, |_| 171.0)
-            .chunks_of(24)
-            .assuming("rows of earlier versions only")
-    },
     readings("self_stat_rows", |s| s.nodes() / OWN_SECONDS, |s| by_values(522.0, 2088.0, own_values(s)))
         .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations")
         .thinned_to(
@@ -381,7 +369,6 @@ pub static FORMS: [TableForm; HYPERTABLES.len()] = [
         .blocks_of("link_share_minutes")
         .chunks_of(24)
         .assuming("4 contributors on each port in each minute"),
-    readings("detail_mpi_ops", NONE, |_| 0.0).on_demand(),
     readings("detail_mpi_bins", NONE, |_| 14_600.0).on_demand(),
     readings("detail_mpi_peers", NONE, |_| 341.0).on_demand(),
     readings("detail_mpi_regions", NONE, |_| 0.0).on_demand(),

@@ -1,5 +1,5 @@
 //! Shares of links: whose bytes were on each direction of each link, in windows of 10 s. Estimated of the traffic that jobs
-//! report (`mpi_traffic`), the forwarding tables and the ports' counters (`throughline_shares`), and stored in
+//! report (`mpi_node_traffic`), the forwarding tables and the ports' counters (`throughline_shares`), and stored in
 //! `link_shares`.
 //!
 //! [`make_link_shares`] makes windows in order, each once its data is there or some time has passed. What arrives later is

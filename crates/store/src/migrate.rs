@@ -241,7 +241,7 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
         .query(
             "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c \
              JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace \
-             AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped",
+             AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND NOT a.attisdropped",
             &[],
         )
         .await

@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn a_table_can_have_its_own_time_and_a_wrong_name_is_an_error() {
         let mut retention = Retention::for_all(Duration::from_secs(60));
-        retention.set("mpi_ops", Duration::from_secs(5)).unwrap();
-        assert_eq!(retention.of("mpi_ops"), Duration::from_secs(5));
+        retention.set("mpi_pvars", Duration::from_secs(5)).unwrap();
+        assert_eq!(retention.of("mpi_pvars"), Duration::from_secs(5));
         assert_eq!(retention.of("events"), Duration::from_secs(60));
         assert_eq!(retention.of("nvlink_minutes"), Duration::from_secs(60));
         let longer = retention.clone().with_minutes(Duration::from_secs(90));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(longer.of("link_share_hours"), longer.of("link_share_minutes"));
         retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
         assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
-        assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
+        assert!(retention.set("mpi_pvar", Duration::ZERO).unwrap_err().contains("mpi_pvars"));
         // As long as readings are there in any form: packed hours count, unless they go sooner.
         let mut packed = Retention::default();
         assert_eq!(packed.readings(), DEFAULT_RAW);

@@ -64,6 +64,9 @@ pub async fn migrate_with_step(database: &Database, sql: &'static str) -> Result
     migrate_to(database, &all).await
 }
 
+/// SQL for functions of a session that pack cells of MPI operations, for rows that a test makes in SQL.
+pub const PACKED_CELLS: &str = include_str!("testing/packed_cells.sql");
+
 /// Takes a test's database away, its sessions included, or gives it back.
 ///
 /// # Panics

@@ -77,7 +77,7 @@ mod tests {
     fn a_bound_belongs_to_its_own_subquery() {
         for bounded in [
             "SELECT 1 FROM events e WHERE $__timeFilter(e.time)",
-            "SELECT 1 FROM a JOIN mpi_ops m ON m.time >= a.began",
+            "SELECT 1 FROM a JOIN mpi_rank_rows m ON m.time >= a.began",
             "SELECT 1 FROM ib_port_rates($__timeFrom(), $__timeTo())",
             "SELECT 1 FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())",
             "SELECT 1 FROM mpi_op_totals WHERE job_id = 7",
@@ -87,7 +87,7 @@ mod tests {
         }
         for unbounded in [
             "SELECT 1 FROM events e WHERE e.kind = 'x'",
-            "SELECT (SELECT count(*) FROM mpi_ops) FROM events WHERE $__timeFilter(time)",
+            "SELECT (SELECT count(*) FROM mpi_rank_rows) FROM events WHERE $__timeFilter(time)",
             "SELECT 1 FROM ib_port_rates('-infinity', $__timeTo())",
             "SELECT sum(bytes) FROM mpi_op_totals",
         ] {

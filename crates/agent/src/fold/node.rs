@@ -242,7 +242,7 @@ impl NodeCells {
             });
         }
         let (epoch, job_key, source) = (self.epoch, job_key.to_owned(), self.source.clone());
-        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole: Some(is_whole) })
+        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole })
     }
 
     /// The record of an interval that ended with the newest report; `None` where there is none since the last record.

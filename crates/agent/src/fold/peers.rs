@@ -79,7 +79,7 @@ impl Peers {
             return None;
         }
         record.time = self.next_time(record.time);
-        record.is_whole = Some(false);
+        record.is_whole = false;
         Some(record)
     }
 
@@ -124,7 +124,7 @@ impl Peers {
             kind: kind.to_owned(),
             source: self.source.clone(),
             cells,
-            is_whole: Some(is_whole),
+            is_whole,
         })
     }
 }
@@ -140,7 +140,7 @@ mod tests {
 
     fn row(peers: &mut Peers) -> (bool, Vec<(u32, u64)>) {
         let row = peers.row("job", (0, 0), "logical").unwrap();
-        (row.is_whole.unwrap(), row.cells.iter().map(|cell| (cell.peer, cell.bytes)).collect())
+        (row.is_whole, row.cells.iter().map(|cell| (cell.peer, cell.bytes)).collect())
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         assert!(row(&mut peers).0);
         // Two have a row and make place for two; the third passes, at a time of its own.
         let passed = peers.take(report(1000, &[(3, 5), (4, 5), (5, 5)]), 0).unwrap();
-        assert_eq!((passed.cells.len(), passed.is_whole, passed.time), (1, Some(false), 2000));
+        assert_eq!((passed.cells.len(), passed.is_whole, passed.time), (1, false, 2000));
         assert_eq!(row(&mut peers), (false, vec![(3, 5), (4, 5)]));
         assert_eq!(peers.len(), 0);
         assert_eq!(peers.take(report(5000, &[(1, 2)]), 9), None);

@@ -151,6 +151,12 @@ impl RankHere {
         }
     }
 
+    /// The time of its next row, with folded cells or others: stored in microseconds, and a key.
+    pub fn next_time(&mut self, time: i64) -> i64 {
+        self.sent_time = time.max(self.sent_time + 1000);
+        self.sent_time
+    }
+
     /// Peers that it holds, of all kinds.
     pub fn peers_held(&self) -> usize {
         self.peers.values().map(Peers::len).sum()
@@ -234,14 +240,13 @@ impl RankHere {
     /// What is cumulative.
     fn sums(&mut self, (job_key, (rank, epoch), of_node): Whose<'_>, into: &mut Batch) {
         if std::mem::take(&mut self.has_changed) {
-            // Stored in microseconds, and a key.
-            self.sent_time = self.time.max(self.sent_time + 1000);
+            let time = self.next_time(self.time);
             let mut numbers: Vec<CellNumber> = self.cells.keys().copied().collect();
             numbers.sort_unstable();
             let cells =
                 numbers.iter().filter_map(|number| of_node.named(*number, &self.cells.get(number)?.now));
             into.mpi_rank_rows.push(MpiRankBin {
-                time: self.sent_time,
+                time,
                 epoch,
                 job_key: job_key.to_owned(),
                 rank,

@@ -96,7 +96,7 @@ fn a_record_has_all_cells_or_those_that_grew() {
         records.append(&mut folder.due(BEGIN + (interval * 10 + 12) * SECOND).mpi_node_cells);
     }
     let found: Vec<_> = records.iter().map(|record| (record.is_whole, record.cells.len())).collect();
-    assert_eq!(found, [(Some(true), 20), (Some(false), 1), (Some(false), 1), (Some(true), 20)]);
+    assert_eq!(found, [(true, 20), (false, 1), (false, 1), (true, 20)]);
     let whole: Vec<_> = records[3].cells.iter().map(|cell| cell.ranks).collect();
     assert_eq!((whole[0], whole[1..].iter().sum::<u32>()), (1, 0), "one grew");
 }

@@ -26,8 +26,8 @@ const SEED: &str = "
         FROM job j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
     INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
         SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;
-    INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
-        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', 4096, 2 FROM job j;
+    INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
+        SELECT j.start_time + interval '1 minute', j.id, 0, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM job j;
     INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
     INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
     INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)

@@ -22,14 +22,16 @@ const JOBS: &str = "
     INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at)
         SELECT g.n, k.id, j.start_time, now(), now() - g.reported * interval '1 minute'
         FROM given g JOIN job j ON j.id = g.n CROSS JOIN node_key k;
-    INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds)
-        SELECT now() - interval '11 minutes', 2, 0, 'allreduce', 8, start_time, 'pmpi', 10, 80, 1 FROM job WHERE id = 2;";
+    INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) VALUES ('allreduce', 8, '', '', '');
+    INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
+        SELECT now() - interval '11 minutes', 2, 0, start_time, 'pmpi', true,
+               pg_temp.packed_cells(ARRAY[1], ARRAY[10], ARRAY[80], ARRAY[1000000000]) FROM job WHERE id = 2;";
 
 const EXPECTED: [&str; 7] = ["running", "running", "running", "silent", "silent", "lost", "ended"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn command_line_api_and_sql_name_the_same_states() {
-    let site = Site::with(JOBS).await;
+    let site = Site::with(&[throughline_store::testing::PACKED_CELLS, JOBS].concat()).await;
     let expected: BTreeMap<String, String> =
         (1..).zip(EXPECTED).map(|(n, state)| (format!("slurm:{n}.0@1000"), state.to_owned())).collect();
 

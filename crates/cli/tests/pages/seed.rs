@@ -260,7 +260,7 @@ impl Run {
                 direction: "transmit".into(),
                 source: "pmpi".into(),
                 cells,
-                is_whole: Some(true),
+                is_whole: true,
             };
             let others = (0..places).filter(|place| *place != own).map(|place| cell(place, 400));
             let mpi_traffic = vec![
@@ -317,7 +317,7 @@ impl Run {
                 bytes: seconds * (1 << 20) * u64::from(rank + 1),
                 messages: seconds * 40,
             }],
-            is_whole: Some(true),
+            is_whole: true,
         };
         Some(Batch {
             node: format!("n{}", self.hosts.start + 1),

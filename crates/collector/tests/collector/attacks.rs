@@ -56,7 +56,7 @@ async fn attack_01_bins_of_the_past_hold_up_nobody() {
     }
     honest.end().await;
     assert!(at.elapsed() < Duration::from_secs(10), "{:?}", at.elapsed());
-    let of_job = "SELECT count(*) FROM mpi_ops o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
+    let of_job = "SELECT count(*) FROM mpi_op_rows o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
     assert_eq!(site.number(of_job).await, 200);
     let chunks = site.number(CHUNKS).await;
     assert!((1..=70).contains(&chunks), "{chunks} chunks");
@@ -117,7 +117,7 @@ async fn attack_02_a_frame_of_the_year_2200_costs_nobody_a_row() {
         node.append(&Batch { node: "n1".into(), mpi_ops: bins, ..Batch::default() });
     }
     node.end().await;
-    assert_eq!(site.number("SELECT count(*) FROM mpi_ops").await, 120);
+    assert_eq!(site.number("SELECT count(*) FROM mpi_op_rows").await, 120);
     assert_eq!(site.number("SELECT count(*) FROM batch_quarantine").await, 0);
     assert_eq!(site.rejected("time_future"), 40);
     assert_eq!(site.number("SELECT records FROM rejected_records WHERE reason = 'time_future'").await, 40);
@@ -149,7 +149,7 @@ async fn of_others(site: &Site) -> Vec<String> {
         "SELECT 'link ' || t::text FROM gpu_link t ORDER BY 1",
         "SELECT 'job ' || t::text FROM job t WHERE key = 'slurm:900' ORDER BY 1",
         "SELECT 'rank ' || r::text FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
-        "SELECT 'ops ' || t::text FROM mpi_ops t JOIN job j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'ops ' || t::text FROM mpi_op_rows t JOIN job j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
         "SELECT 'comm ' || t::text FROM job_comm t JOIN job j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
         "SELECT 'event ' || t::text FROM events t WHERE instance NOT IN ('evil', 'server') ORDER BY 1",
     ] {
@@ -271,7 +271,7 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM job j JOIN job_rank r ON r.job_id = j.id \
                    WHERE key = 'slurm:901'";
     assert_eq!(site.texts(claimed).await, ["evil 0 evil"]);
-    let rows = "SELECT count(*) FROM mpi_ops o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
+    let rows = "SELECT count(*) FROM mpi_op_rows o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
     assert_eq!(site.number(rows).await, 1);
     assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'evil'").await, 2);
     assert_eq!(site.number("SELECT count(*) FROM self_stats WHERE instance = 'evil'").await, 1);

@@ -55,9 +55,9 @@ async fn nodes_of_the_same_jobs_go_through_different_writers_and_lose_nothing() 
     for sender in senders {
         sender.end().await;
     }
-    assert_eq!(site.number("SELECT count(*) FROM mpi_ops").await, i64::from(2 * NODES * BINS));
+    assert_eq!(site.number("SELECT count(*) FROM mpi_op_rows").await, i64::from(2 * NODES * BINS));
     let complete = format!(
-        "SELECT count(*) FROM (SELECT rank FROM mpi_ops GROUP BY job_id, rank, operation HAVING max(calls) = {BINS}) c"
+        "SELECT count(*) FROM (SELECT rank FROM mpi_op_rows GROUP BY job_id, rank, operation HAVING max(calls) = {BINS}) c"
     );
     assert_eq!(site.number(&complete).await, i64::from(2 * NODES));
     assert_eq!(site.number("SELECT count(*) FROM job_rank").await, i64::from(NODES));

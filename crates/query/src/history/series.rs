@@ -121,19 +121,8 @@ async fn figures(
     equal: &[Equal<'_>],
 ) -> Result<Vec<Series>, Error> {
     let (from, to) = (seconds(range.from), seconds(range.to));
-    // Of rows of one value, from each (source, instance) to the next one down the primary key: a step costs one row, however
-    // many samples there are. Of rows of arrays the series are listed.
-    let mut sql = "WITH RECURSIVE pairs (source, instance) AS (\
-         (SELECT source, instance FROM self_stat_values WHERE name = $1 ORDER BY source, instance LIMIT 1) \
-         UNION ALL SELECT n.source, n.instance FROM pairs p CROSS JOIN LATERAL (\
-           SELECT source, instance FROM self_stat_values s \
-           WHERE s.name = $1 AND (s.source, s.instance) > (p.source, p.instance) \
-           ORDER BY s.source, s.instance LIMIT 1) n) \
-         SELECT 0, 0, instance, source FROM (\
-           SELECT p.source, p.instance FROM pairs p WHERE EXISTS (\
-             SELECT FROM self_stat_values s WHERE s.name = $1 AND s.source = p.source AND s.instance = p.instance \
-             AND s.time >= to_timestamp($2) AND s.time <= to_timestamp($3)) \
-           UNION SELECT k.source, k.instance FROM self_stat_series k WHERE k.name = $1 AND EXISTS (\
+    let mut sql = "SELECT 0, 0, instance, source FROM (\
+           SELECT k.source, k.instance FROM self_stat_series k WHERE k.name = $1 AND EXISTS (\
              SELECT FROM self_stat_rows r LEFT JOIN self_stat_names l ON l.id = r.names_id \
              CROSS JOIN LATERAL unnest(coalesce(l.sources, r.sources), coalesce(l.names, r.names)) v (source, name) \
              WHERE r.instance = k.instance AND r.time >= to_timestamp($2) AND r.time <= to_timestamp($3) \

@@ -9,7 +9,7 @@ CREATE TABLE batch_ledger (
 COMMENT ON TABLE batch_ledger IS
     'Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.';
 COMMENT ON COLUMN batch_ledger.owner IS
-    'The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL until the first entry after version 20.';
+    'The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL where the sender has no name.';
 
 CREATE TABLE batch_quarantine (
     spool_id uuid NOT NULL,

@@ -58,33 +58,6 @@ COMMENT ON COLUMN detail_request_node.refusal IS
     'Why not all came: off, failed (the recorder), agent (too old for it), limit, expired. NULL where all did.';
 COMMENT ON COLUMN detail_request_node.remark IS 'The same for people, with what to do.';
 
-CREATE TABLE detail_mpi_ops (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    operations text[] NOT NULL,
-    size_classes_bytes bigint[] NOT NULL,
-    regions text[] NOT NULL,
-    algorithms text[] NOT NULL,
-    algorithm_sources text[] NOT NULL,
-    calls bigint[] NOT NULL,
-    bytes bigint[] NOT NULL,
-    elapsed_nanoseconds bigint[] NOT NULL,
-    longest_nanoseconds bigint[] NOT NULL,
-    wait_nanoseconds bigint[] NOT NULL,
-    received_bytes bigint[] NOT NULL,
-    least_nanoseconds bigint[] NOT NULL,
-    digest bigint NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, time, digest)
-);
-SELECT create_hypertable('detail_mpi_ops', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE detail_mpi_ops IS
-    'As detail_mpi_bins, in the form of releases before it: a row each 100 ms. It gets no more rows.';
-COMMENT ON COLUMN detail_mpi_ops.digest IS
-    'Of the record: tells apart several of one rank and time. The same record is there once, however often it was requested.';
-
 CREATE TABLE detail_mpi_bins (
     time timestamptz NOT NULL,
     since timestamptz NOT NULL,

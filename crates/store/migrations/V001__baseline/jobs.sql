@@ -203,7 +203,7 @@ COMMENT ON COLUMN mpi_open_call.epoch IS 'When the rank''s MPI_Init ended: job_r
 COMMENT ON COLUMN mpi_open_call.operation IS 'MPI name without the prefix, in lower case.';
 COMMENT ON COLUMN mpi_open_call.reported_at IS
     'When the rank reported it last; of a call that goes on it is behind by at most 2 % of the call''s age and a second, and 10 s.';
-COMMENT ON COLUMN mpi_open_call.has_returned IS 'It is over, and counted in mpi_ops.';
+COMMENT ON COLUMN mpi_open_call.has_returned IS 'It is over, and counted as other calls are.';
 COMMENT ON COLUMN mpi_open_call.is_on_world IS 'It is on MPI_COMM_WORLD.';
 COMMENT ON COLUMN mpi_open_call.comm IS 'job_comm.comm of the communicator; NULL where it has no name.';
 COMMENT ON COLUMN mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';

@@ -1,43 +1,4 @@
 -- What ranks and nodes report of MPI.
-CREATE TABLE mpi_ops (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    operation text NOT NULL,
-    size_class_bytes bigint NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    region text NOT NULL DEFAULT '',
-    algorithm text NOT NULL DEFAULT '',
-    algorithm_source text NOT NULL DEFAULT '',
-    PRIMARY KEY (job_id, rank, operation, size_class_bytes, region, algorithm, time)
-);
-SELECT create_hypertable('mpi_ops', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE mpi_ops IS
-    'MPI operations of a rank, cumulative since epoch, as of the end of a time bin; only cells that changed.';
-COMMENT ON COLUMN mpi_ops.operation IS 'MPI name without the prefix, in lower case: allreduce, isend, waitall.';
-COMMENT ON COLUMN mpi_ops.size_class_bytes IS 'Largest message size of the class: 0 or a power of two.';
-COMMENT ON COLUMN mpi_ops.region IS 'The innermost annotated region of the program at the call; empty outside of all.';
-COMMENT ON COLUMN mpi_ops.algorithm IS
-    'What the library did inside a collective, by its own name: ring, recursivedoubling. Empty where it is not known.';
-COMMENT ON COLUMN mpi_ops.algorithm_source IS
-    'observed: seen at work. forced: a setting asked for it. pvar: a performance variable counted it. unknown: nobody says. Empty: the operation has none.';
-
-CREATE TABLE mpi_peers (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    rank integer NOT NULL,
-    peer integer NOT NULL,
-    kind text NOT NULL,
-    epoch timestamptz NOT NULL,
-    source text NOT NULL,
-    PRIMARY KEY (job_id, rank, peer, kind, time)
-);
-SELECT create_hypertable('mpi_peers', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE mpi_peers IS
-    'Traffic from rank to rank of MPI_COMM_WORLD, cumulative since epoch; only pairs that changed.';
-COMMENT ON COLUMN mpi_peers.kind IS 'logical: from call arguments. wire: messages that really went, also inside collectives.';
-
 CREATE TABLE mpi_pvars (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -83,32 +44,6 @@ COMMENT ON TABLE mpi_region_paths IS
 COMMENT ON COLUMN mpi_region_paths.path IS
     'The regions that a thread was in, from the outermost to the innermost one, separated by /; in a name, / is written \/ and \ is written \\.';
 
-CREATE TABLE mpi_traffic (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    node_id integer NOT NULL,
-    operation text NOT NULL,
-    kind text NOT NULL,
-    direction text NOT NULL,
-    peer integer NOT NULL,
-    epoch timestamptz NOT NULL,
-    since timestamptz NOT NULL,
-    source text NOT NULL,
-    PRIMARY KEY (job_id, node_id, operation, kind, direction, peer, epoch, time)
-);
-SELECT create_hypertable('mpi_traffic', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-CREATE INDEX mpi_traffic_time ON mpi_traffic (time);
-COMMENT ON TABLE mpi_traffic IS
-    'Traffic between a job''s ranks on a node and other ranks by operation, cumulative since epoch; only cells that changed. Cells are additive: a message is in one of them, so that all kinds are summed.';
-COMMENT ON COLUMN mpi_traffic.node_id IS 'The node whose ranks send, or read; as in job_rank.';
-COMMENT ON COLUMN mpi_traffic.operation IS 'Lower-case MPI name without the prefix; other: messages within no wrapped operation.';
-COMMENT ON COLUMN mpi_traffic.kind IS
-    'measured: messages that the MPI library reported. modelled: call arguments laid out by the algorithm that carries them out. logical: call arguments, to each member that they are meant for.';
-COMMENT ON COLUMN mpi_traffic.direction IS 'transmit: from the node to the peer. receive: from the peer to the node; one-sided reads only.';
-COMMENT ON COLUMN mpi_traffic.peer IS 'Rank in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_traffic.epoch IS 'When the node began to count the job: another one after a restart of its agent.';
-COMMENT ON COLUMN mpi_traffic.since IS 'What the cell grew by since its row before flowed between this time and that of the row.';
-
 CREATE TABLE mpi_sampled_calls (
     time timestamptz NOT NULL,
     job_id integer NOT NULL,
@@ -119,13 +54,7 @@ CREATE TABLE mpi_sampled_calls (
     cell bigint NOT NULL,
     group_size integer NOT NULL,
     members text NOT NULL,
-    calls bigint[],
-    ranks bigint[],
-    elapsed_nanoseconds bigint[],
-    least_nanoseconds bigint[],
-    least_ranks bigint[],
-    levels bigint[],
-    packed bit varying,
+    packed bit varying NOT NULL,
     PRIMARY KEY (job_id, time, node_id, comm_group, operation, size_class_bytes, cell)
 );
 SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
@@ -134,15 +63,8 @@ COMMENT ON TABLE mpi_sampled_calls IS
 COMMENT ON COLUMN mpi_sampled_calls.comm_group IS 'Names the members: a hash of their world ranks in their order.';
 COMMENT ON COLUMN mpi_sampled_calls.cell IS 'Tells calls apart that are counted apart: a hash of algorithm and root.';
 COMMENT ON COLUMN mpi_sampled_calls.members IS 'World ranks of the members, for people: FIRST-LAST:DISTANCE, the first runs of many.';
-COMMENT ON COLUMN mpi_sampled_calls.calls IS
-    'Running number of each call among those of the row''s members, operation, size class and cell.';
-COMMENT ON COLUMN mpi_sampled_calls.ranks IS 'Of each call: the node''s ranks that sampled it.';
-COMMENT ON COLUMN mpi_sampled_calls.elapsed_nanoseconds IS 'Of each call: time in it, summed over these ranks.';
-COMMENT ON COLUMN mpi_sampled_calls.least_nanoseconds IS 'Of each call: time of the rank with the least.';
-COMMENT ON COLUMN mpi_sampled_calls.least_ranks IS 'Of each call: that rank, in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_sampled_calls.levels IS 'Of each call: it stands for 2^level calls.';
 COMMENT ON COLUMN mpi_sampled_calls.packed IS
-    'The calls, bit-packed: mpi_packed_calls(packed) has a row for each. NULL in rows of an earlier version, which have arrays: element n of each is of the same call.';
+    'The calls, bit-packed: mpi_packed_calls(packed) has a row for each, with its running number among those of the row''s members, operation, size class and cell, and of the node''s ranks that sampled it how many, the sum of their times, and the one with the least.';
 
 CREATE TABLE mpi_rank_rows (
     time timestamptz NOT NULL,
@@ -150,65 +72,19 @@ CREATE TABLE mpi_rank_rows (
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
-    operations text[],
-    size_classes_bytes bigint[],
-    regions text[],
-    algorithms text[],
-    algorithm_sources text[],
-    calls bigint[],
-    bytes bigint[],
-    elapsed_nanoseconds bigint[],
-    longest_nanoseconds bigint[],
-    wait_nanoseconds bigint[],
-    received_bytes bigint[],
-    least_nanoseconds bigint[],
-    cells bit varying,
-    PRIMARY KEY (job_id, rank, epoch, time)
+    is_folded boolean NOT NULL,
+    cells bit varying NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, time, is_folded)
 );
 SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+CREATE INDEX mpi_rank_rows_not_folded ON mpi_rank_rows (job_id, rank, epoch, time) WHERE (NOT is_folded);
 COMMENT ON TABLE mpi_rank_rows IS
-    'All MPI operations of a rank in one row, cumulative since epoch. At most one row a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row for each cell.';
+    'MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row for each cell.';
 COMMENT ON COLUMN mpi_rank_rows.time IS 'End of the last time bin that is in it.';
+COMMENT ON COLUMN mpi_rank_rows.is_folded IS
+    'The row has all cells that the rank''s agent folds: those of the rank''s last such row are its totals, and mpi_node_rows has what they grew by. Else it has cells beyond the agent''s limits that changed in a time bin, which are in no row of the node.';
 COMMENT ON COLUMN mpi_rank_rows.cells IS
-    'The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key. NULL in rows of a version before schema 45, which have arrays: element n of each is of the same cell.';
-
-CREATE TABLE mpi_node_cells (
-    time timestamptz NOT NULL,
-    job_id integer NOT NULL,
-    node_id integer NOT NULL,
-    operation text NOT NULL,
-    size_class_bytes bigint NOT NULL,
-    region text NOT NULL,
-    algorithm text NOT NULL,
-    algorithm_source text NOT NULL,
-    epoch timestamptz NOT NULL,
-    since timestamptz NOT NULL,
-    source text NOT NULL,
-    calls bigint,
-    bytes bigint,
-    elapsed_seconds double precision,
-    longest_seconds double precision,
-    wait_seconds double precision,
-    received_bytes bigint,
-    least_seconds double precision,
-    ranks integer NOT NULL,
-    least_rank integer NOT NULL,
-    least_rank_seconds double precision NOT NULL,
-    most_rank integer NOT NULL,
-    most_rank_seconds double precision NOT NULL,
-    PRIMARY KEY (job_id, node_id, operation, size_class_bytes, region, algorithm, epoch, time)
-);
-SELECT create_hypertable('mpi_node_cells', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE mpi_node_cells IS
-    'MPI operations of a job summed over its ranks on a node, cumulative since epoch, as of the end of an interval; only cells that grew in it.';
-COMMENT ON COLUMN mpi_node_cells.epoch IS
-    'When the node began to count the job: another one after a restart of its agent. What ranks did before is in no cell; mpi_rank_rows has it.';
-COMMENT ON COLUMN mpi_node_cells.since IS 'Where the interval began that ends at time.';
-COMMENT ON COLUMN mpi_node_cells.ranks IS 'Ranks of the node that called it in the interval.';
-COMMENT ON COLUMN mpi_node_cells.least_rank IS 'Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_node_cells.least_rank_seconds IS 'Its time in the interval.';
-COMMENT ON COLUMN mpi_node_cells.most_rank IS 'Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_node_cells.most_rank_seconds IS 'Its time in the interval.';
+    'The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key.';
 
 CREATE TABLE mpi_node_rows (
     time timestamptz NOT NULL,
@@ -218,42 +94,20 @@ CREATE TABLE mpi_node_rows (
     since timestamptz NOT NULL,
     source text NOT NULL,
     is_whole boolean NOT NULL,
-    operations text[],
-    size_classes_bytes bigint[],
-    regions text[],
-    algorithms text[],
-    algorithm_sources text[],
-    calls bigint[],
-    bytes bigint[],
-    elapsed_nanoseconds bigint[],
-    longest_nanoseconds bigint[],
-    wait_nanoseconds bigint[],
-    received_bytes bigint[],
-    least_nanoseconds bigint[],
-    ranks integer[],
-    least_ranks integer[],
-    least_rank_nanoseconds bigint[],
-    most_ranks integer[],
-    most_rank_nanoseconds bigint[],
-    cells bit varying,
-    rounds bit varying,
+    cells bit varying NOT NULL,
+    rounds bit varying NOT NULL,
     PRIMARY KEY (job_id, node_id, epoch, time)
 );
 SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_node_rows IS
-    'MPI operations of a job summed over its ranks on a node, as mpi_node_cells, with the cells in one row: element n of each array is of the same cell. The view mpi_op_series has a row for each cell.';
+    'MPI operations of a job summed over its ranks on a node, cumulative since epoch, with the cells in one row each ten seconds unless configured. The view mpi_op_series has a row for each cell.';
 COMMENT ON COLUMN mpi_node_rows.epoch IS
     'When the node began to count the job: another one after a restart of its agent. What ranks did before is in no cell; mpi_rank_rows has it.';
 COMMENT ON COLUMN mpi_node_rows.since IS 'Where the interval began that ends at time.';
 COMMENT ON COLUMN mpi_node_rows.is_whole IS
     'Whether all cells are in it; else only those that grew in the interval. The totals are those of the last such row and the rows after it.';
-COMMENT ON COLUMN mpi_node_rows.ranks IS 'Ranks of the node that called it in the interval; 0: the cell did not grow.';
-COMMENT ON COLUMN mpi_node_rows.least_ranks IS 'Of these the one with the least time in it in the interval; in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_node_rows.least_rank_nanoseconds IS 'Its time in the interval.';
-COMMENT ON COLUMN mpi_node_rows.most_ranks IS 'Of these the one with the most time in it in the interval; in MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_node_rows.most_rank_nanoseconds IS 'Its time in the interval.';
 COMMENT ON COLUMN mpi_node_rows.cells IS
-    'The sums of its cells, bit-packed as in mpi_rank_rows. NULL in rows of a version before schema 45, which have arrays.';
+    'The sums of its cells, bit-packed as in mpi_rank_rows.';
 COMMENT ON COLUMN mpi_node_rows.rounds IS
     'What the interval brought, bit-packed: mpi_packed_round(rounds, n) has of the nth cell how many ranks called it, and which spent the least and the most time in it.';
 
@@ -276,7 +130,7 @@ CREATE TABLE mpi_node_traffic (
 SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX mpi_node_traffic_time ON mpi_node_traffic (time);
 COMMENT ON TABLE mpi_node_traffic IS
-    'Traffic between a job''s ranks on a node and other ranks by operation, as mpi_traffic, with the peers in one row: element n of each array is of the same peer. The view mpi_traffic_rows has a row for each peer.';
+    'Traffic between a job''s ranks on a node and other ranks by operation, cumulative since epoch, with the peers in one row: element n of each array is of the same peer. Peers are additive: a message is in one row, so that all kinds are summed. The view mpi_traffic_rows has a row for each peer.';
 COMMENT ON COLUMN mpi_node_traffic.node_id IS 'The node whose ranks send, or read; as in job_rank.';
 COMMENT ON COLUMN mpi_node_traffic.operation IS 'Lower-case MPI name without the prefix; other: messages within no wrapped operation.';
 COMMENT ON COLUMN mpi_node_traffic.kind IS
@@ -305,7 +159,7 @@ CREATE TABLE mpi_rank_peers (
 );
 SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_rank_peers IS
-    'Traffic from a rank to others, cumulative since epoch, as mpi_peers, with the peers in one row: element n of each array is of the same peer. The view mpi_peer_rows has a row for each peer.';
+    'Traffic from a rank to others, cumulative since epoch, with the peers in one row: element n of each array is of the same peer. The view mpi_peer_rows has a row for each peer.';
 COMMENT ON COLUMN mpi_rank_peers.kind IS 'logical: call arguments. wire: messages that the library really sent, also inside collectives.';
 COMMENT ON COLUMN mpi_rank_peers.is_whole IS
     'Whether all peers are in it; else only those that changed since the row before. The totals are those of the last such row and the rows after it.';

@@ -72,18 +72,6 @@ COMMENT ON COLUMN row_rules.heartbeat_seconds IS 'What is read and does not chan
 COMMENT ON COLUMN row_rules.largest_gap_seconds IS 'Between two rows farther apart it was not read: no rate is made across.';
 COMMENT ON COLUMN row_rules.quiet_bytes IS 'Data since the last row, in either direction, that count as unchanged.';
 
-CREATE TABLE self_stat_values (
-    time timestamptz NOT NULL,
-    instance text NOT NULL,
-    source text NOT NULL,
-    name text NOT NULL,
-    value double precision NOT NULL,
-    PRIMARY KEY (name, source, instance, time)
-);
-SELECT create_hypertable('self_stat_values', by_range('time', INTERVAL '1 day'), create_default_indexes => false);
-COMMENT ON TABLE self_stat_values IS
-    'Figures about Throughline itself, a row for each value: those that earlier versions stored. The view self_stats has them with self_stat_rows.';
-
 CREATE TABLE self_stat_names (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
     digest text NOT NULL,

@@ -19,4 +19,4 @@ AS $$
     CROSS JOIN LATERAL generate_series(0, p.count - 1) n
 $$;
 COMMENT ON FUNCTION mpi_packed_calls IS
-    'The calls of a row of mpi_sampled_calls that are bit-packed, a row for each. None where the row has arrays.';
+    'The calls of a row of mpi_sampled_calls, a row for each.';

@@ -33,4 +33,4 @@ AS $$
     CROSS JOIN LATERAL generate_series(0, p.count - 1) n
 $$;
 COMMENT ON FUNCTION mpi_packed_cells IS
-    'The cells of a row of mpi_rank_rows or mpi_node_rows that are bit-packed, a row for each; number: its place among them, from 0. None where the row has arrays.';
+    'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';

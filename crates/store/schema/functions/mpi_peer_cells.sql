@@ -1,27 +1,51 @@
--- Ranks have their peers in one row (mpi_rank_peers); those of older agents, and what is beyond an agent's limits, are rows of mpi_peers.
--- A pair has both where an agent was replaced while its rank ran: sums grow, so the larger one is the later.
+-- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
+-- one that has all is looked for, and the rows since are read with it.
 CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET jit = off
+-- As in mpi_op_cells.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
-    has_singles boolean;
 BEGIN
     SELECT * INTO span FROM job_span(mpi_peer_cells.job);
-    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_peers m WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3)'
-        INTO has_singles USING job, span.since, span.ending;
-    IF NOT has_singles THEN
-        RETURN QUERY SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until);
-        RETURN;
-    END IF;
-    RETURN QUERY
-        SELECT c.rank, c.peer, c.kind, c.epoch, max(c.bytes), max(c.messages), max(c.last_time)
-        FROM (SELECT * FROM mpi_single_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)
-              UNION ALL SELECT * FROM mpi_rank_peer_cells(mpi_peer_cells.job, mpi_peer_cells.until)) c
-        GROUP BY c.rank, c.peer, c.kind, c.epoch;
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS line FROM mpi_rank_peers m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.line FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
+                ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), lines AS (
+            SELECT line FROM newest
+            UNION ALL
+            SELECT b.line FROM newest l
+            LEFT JOIN LATERAL (
+                SELECT m.time FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                ORDER BY m.time DESC
+                LIMIT 1) w ON true
+            CROSS JOIN LATERAL (
+                SELECT m AS line FROM mpi_rank_peers m
+                WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+            WHERE NOT (l.line).is_whole
+        )
+        SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
+        FROM lines
+        CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
+        GROUP BY 1, 2, 3, 4
+    $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION mpi_peer_cells IS

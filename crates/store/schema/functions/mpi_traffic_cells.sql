@@ -1,5 +1,4 @@
--- A node has the traffic since an epoch either in mpi_traffic, from an older agent, or in mpi_node_traffic. Of the one each cell and
--- epoch is one step of the index; of the other each operation, kind, direction and epoch, as in mpi_rank_peer_cells.
+-- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
@@ -49,28 +48,6 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
-    RETURN QUERY EXECUTE $query$
-        WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_traffic m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-             ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
-                      m.time DESC
-             LIMIT 1)
-            UNION ALL
-            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_traffic m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
-                  AND (m.node_id, m.operation, m.kind, m.direction, m.peer, m.epoch)
-                      < ((l.cell).node_id, (l.cell).operation, (l.cell).kind, (l.cell).direction, (l.cell).peer,
-                         (l.cell).epoch)
-                ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
-                         m.time DESC
-                LIMIT 1) n
-        )
-        SELECT (cell).node_id, (cell).operation, (cell).kind, (cell).direction, (cell).peer, (cell).epoch,
-               (cell).bytes, (cell).messages, (cell).time
-        FROM newest
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;

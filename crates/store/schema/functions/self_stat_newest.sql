@@ -3,24 +3,17 @@ CREATE OR REPLACE FUNCTION self_stat_newest(
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT n.time, n.value
-    FROM (
-        (SELECT v.time, v.value FROM self_stat_values v
-         WHERE v.name = of_name AND v.source = of_source AND v.instance = of_instance AND v.time > since AND v.time <= until
-         ORDER BY v.time DESC LIMIT 1)
-        UNION ALL
-        -- Most daemons do not have most series: that is one step, and not a look into each row.
-        SELECT x.time, x.value
-        FROM self_stat_series s
-        CROSS JOIN LATERAL (
-            SELECT r.time, e.value
-            FROM self_stat_rows r
-            LEFT JOIN self_stat_names n ON n.id = r.names_id
-            CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
-            WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
-            ORDER BY r.time DESC LIMIT 1) x
-        WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance) n
-    ORDER BY n.time DESC LIMIT 1
+    -- Most daemons do not have most series: that is one step, and not a look into each row.
+    SELECT x.time, x.value
+    FROM self_stat_series s
+    CROSS JOIN LATERAL (
+        SELECT r.time, e.value
+        FROM self_stat_rows r
+        LEFT JOIN self_stat_names n ON n.id = r.names_id
+        CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
+        WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
+        ORDER BY r.time DESC LIMIT 1) x
+    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance
 $$;
 COMMENT ON FUNCTION self_stat_newest IS
     'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';

@@ -1,9 +1,6 @@
 CREATE OR REPLACE VIEW mpi_traffic_rows AS
-SELECT time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages
-FROM mpi_traffic
-UNION ALL
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
 FROM mpi_node_traffic m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
 COMMENT ON VIEW mpi_traffic_rows IS
-    'Traffic of jobs by operation over time, a row for each peer: those of mpi_traffic, and those of mpi_node_traffic. Cumulative since epoch.';
+    'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';

@@ -39,7 +39,7 @@ WITH local AS (
           FROM mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM (SELECT job_id, rank, time FROM mpi_peers UNION ALL SELECT job_id, rank, time FROM mpi_rank_peers) reports) points
+          FROM mpi_rank_peers) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')

@@ -1,7 +1,4 @@
 CREATE OR REPLACE VIEW self_stats AS
-SELECT time, instance, source, name, value
-FROM self_stat_values
-UNION ALL
 SELECT r.time, r.instance, v.source, v.name, v.value
 FROM self_stat_rows r
 LEFT JOIN self_stat_names n ON n.id = r.names_id

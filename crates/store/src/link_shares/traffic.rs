@@ -27,10 +27,7 @@ const CELLS_MAX: usize = 1_500_000;
 /// A cell without a row for so long is evicted; its last value is looked up when it grows again.
 const IDLE: Micros = 900_000_000;
 
-/// Cells that are looked up with one statement.
-const LOOKED_UP: usize = 20_000;
-
-/// As many operations, kinds and directions of nodes, each with all of its peers.
+/// Operations, kinds and directions of nodes, each with all of its peers, that are looked up with one statement.
 const LINES_LOOKED_UP: usize = 2_000;
 
 /// Whose traffic, from where to where.
@@ -69,30 +66,15 @@ struct Last {
     messages: i64,
 }
 
-/// In which table rows are.
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    /// `mpi_traffic`: a row for each peer.
-    Single,
-    /// `mpi_node_traffic`: all peers in a row.
-    Arrays,
-}
-
-impl Form {
-    /// Rows of some time, in its order.
-    fn rows(self, since: Micros, until: Micros) -> String {
-        let (table, figures) = match self {
-            Form::Single => ("mpi_traffic", "peer, coalesce(bytes, 0), coalesce(messages, 0)"),
-            Form::Arrays => ("mpi_node_traffic", "peers, bytes, messages"),
-        };
-        format!(
-            "SELECT job_id, node_id, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
-                    direction = 'receive', epoch, since, time, {figures}
-             FROM {table} WHERE time > {} AND time <= {} ORDER BY time",
-            moment(since),
-            moment(until)
-        )
-    }
+/// SQL for rows of some time, in its order.
+fn rows(since: Micros, until: Micros) -> String {
+    format!(
+        "SELECT job_id, node_id, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
+                direction = 'receive', epoch, since, time, peers, bytes, messages
+         FROM mpi_node_traffic WHERE time > {} AND time <= {} ORDER BY time",
+        moment(since),
+        moment(until)
+    )
 }
 
 /// What the cells of a row have in common.
@@ -199,32 +181,19 @@ impl Traffic {
         until: Micros,
         taken_until: Micros,
     ) -> Result<(), Error> {
-        for form in [Form::Single, Form::Arrays] {
-            let mut added = Added::default();
-            let parameters: [&str; 0] = [];
-            let rows =
-                client.query_raw(&form.rows(since, until), parameters).await.map_err(Error::sql(WHAT))?;
-            let mut rows = pin!(rows);
-            while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
-                let line = self.line(&row);
-                match form {
-                    Form::Single => {
-                        self.add(line.cell(row.get(8), row.get(9), row.get(10)), &mut added, taken_until);
-                    }
-                    Form::Arrays => {
-                        let (peers, [bytes, messages]) =
-                            (row.get::<_, Vec<i32>>(8), [9, 10].map(|at| numbers(&row, at)));
-                        for (peer, (bytes, messages)) in
-                            peers.into_iter().zip(bytes.into_iter().zip(messages))
-                        {
-                            self.add(line.cell(peer, bytes, messages), &mut added, taken_until);
-                        }
-                    }
-                }
+        let mut added = Added::default();
+        let parameters: [&str; 0] = [];
+        let rows = client.query_raw(&rows(since, until), parameters).await.map_err(Error::sql(WHAT))?;
+        let mut rows = pin!(rows);
+        while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
+            let line = self.line(&row);
+            let (peers, [bytes, messages]) =
+                (row.get::<_, Vec<i32>>(8), [9, 10].map(|at| numbers(&row, at)));
+            for (peer, (bytes, messages)) in peers.into_iter().zip(bytes.into_iter().zip(messages)) {
+                self.add(line.cell(peer, bytes, messages), &mut added, taken_until);
             }
-            self.add_unknown(client, form, added.unknown, taken_until).await?;
         }
-        Ok(())
+        self.add_unknown(client, added.unknown, taken_until).await
     }
 
     /// Adds a row's cell, or notes it where no value of it is cached.
@@ -249,7 +218,6 @@ impl Traffic {
     async fn add_unknown(
         &mut self,
         client: &Client,
-        form: Form,
         unknown: Vec<Cell>,
         taken_until: Micros,
     ) -> Result<(), Error> {
@@ -261,14 +229,7 @@ impl Traffic {
                 wanted.push(*cell);
             }
         }
-        match form {
-            Form::Single => {
-                for some in wanted.chunks(LOOKED_UP) {
-                    self.look_up(client, some).await?;
-                }
-            }
-            Form::Arrays => self.look_up_lines(client, &wanted).await?,
-        }
+        self.look_up(client, &wanted).await?;
         for cell in unknown {
             let id = (cell.key, cell.epoch);
             let last = self.cells.get(&id).copied();
@@ -285,34 +246,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Reads the values of cells before their rows into the cache.
+    /// Reads the values of cells before their rows into the cache: of the last row that has all peers, and those after it.
     async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
-        let sql = "
-            SELECT w.n, l.time, l.bytes, l.messages
-            FROM unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-                        $8::timestamptz[]) WITH ORDINALITY
-                 AS w (job, node, peer, operation, kind, direction, epoch, before, n)
-            CROSS JOIN LATERAL (
-                SELECT time, coalesce(bytes, 0) AS bytes, coalesce(messages, 0) AS messages FROM mpi_traffic t
-                WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
-                  AND t.direction = w.direction AND t.peer = w.peer AND t.epoch = w.epoch
-                  AND t.time < w.before AND t.time >= w.epoch
-                ORDER BY t.time DESC LIMIT 1) l";
-        let peers: Vec<i32> = cells.iter().map(|cell| cell.key.peer).collect();
-        let of = self.columns(cells);
-        let parameters: [&(dyn ToSql + Sync); 8] =
-            [&of.jobs, &of.nodes, &peers, &of.operations, &of.kinds, &of.directions, &of.epochs, &of.before];
-        let rows = client.query(sql, &parameters).await.map_err(Error::sql(WHAT))?;
-        for row in rows {
-            let Some(cell) = cells.get(place(&row)) else { continue };
-            let last = Last { time: micros(row.get(1)), bytes: row.get(2), messages: row.get(3) };
-            self.cells.insert((cell.key, cell.epoch), last);
-        }
-        Ok(())
-    }
-
-    /// As [`Self::look_up`], of rows with all peers: the last one that is whole, and those after it.
-    async fn look_up_lines(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
         let sql = "
             SELECT w.n, l.time, l.peers, l.bytes, l.messages
             FROM unnest($1::integer[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])

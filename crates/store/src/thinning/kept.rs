@@ -8,7 +8,7 @@ use crate::Error;
 /// What is kept of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The last row of each key: each row has everything.
+    /// The last row of each key: each row has everything, but for those of cells that are not folded, which all stay.
     Last,
     /// One row of each key with the last value of each peer: rows have all peers, or those that changed since the row before.
     Peers {
@@ -134,7 +134,7 @@ impl Kept {
             Rule::Rounds => insert(self.rounds(chunk)),
             Rule::Metrics => self.metrics(chunk, scratch),
             Rule::Cells => {
-                return merged::fill(transaction, chunk, scratch, columns, |time| self.step(time)).await;
+                return merged::fill(transaction, chunk, scratch, &self.step("m.time")).await;
             }
         };
         transaction.batch_execute(&fill).await.map_err(Error::sql(WHAT))
@@ -167,12 +167,14 @@ impl Kept {
     fn last(&self, chunk: &str, columns: &[String]) -> String {
         let (key, step) = (self.key_of("m"), self.step("m.time"));
         format!(
-            "({columns}) SELECT DISTINCT ON ({key}, {step}) {columns} FROM {chunk} m ORDER BY {key}, {step}, m.time DESC",
+            "({columns})
+             (SELECT DISTINCT ON ({key}, {step}) {columns} FROM {chunk} m WHERE m.is_folded ORDER BY {key}, {step}, m.time DESC)
+             UNION ALL SELECT {columns} FROM {chunk} m WHERE NOT m.is_folded",
             columns = columns.join(", ")
         )
     }
 
-    /// As `mpi_traffic_cells` and `mpi_rank_peer_cells` read them: the last row that has all peers, and what changed after it. A step
+    /// As `mpi_traffic_cells` and `mpi_peer_cells` read them: the last row that has all peers, and what changed after it. A step
     /// without such a row keeps what changed in it.
     fn peers(&self, chunk: &str, has_since: bool) -> String {
         let (since, least, of_step) =

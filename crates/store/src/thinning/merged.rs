@@ -82,29 +82,20 @@ impl Merged {
     }
 }
 
-/// Puts merged rows of a chunk into an empty table with its columns. Rows of a version before cells were bits stay as they are, with all
-/// of their step. `step` is what a time's step is in SQL, given the row's name.
+/// Puts merged rows of a chunk into an empty table with its columns. `step` is what the step of a row `m` is in SQL.
 pub(super) async fn fill(
     transaction: &Transaction<'_>,
     chunk: &str,
     scratch: &str,
-    columns: &[String],
-    step: impl Fn(&str) -> String,
+    step: &str,
 ) -> Result<(), Error> {
-    let (step, of_old) = (step("m.time"), step("o.time"));
-    let has_arrays = format!(
-        "EXISTS (SELECT FROM {chunk} o WHERE o.cells IS NULL AND o.job_id = m.job_id AND o.node_id = m.node_id
-                 AND o.epoch = m.epoch AND {of_old} = {step})"
-    );
-    let columns = columns.join(", ");
     let micros = |time: &str| format!("(extract(epoch FROM {time}) * 1000000)::bigint");
     let begin = format!(
-        "INSERT INTO {scratch} ({columns}) SELECT {columns} FROM {chunk} m WHERE {has_arrays};
-         DECLARE {CURSOR} NO SCROLL CURSOR FOR
+        "DECLARE {CURSOR} NO SCROLL CURSOR FOR
          SELECT m.job_id, m.node_id, {}, {}, {}, {}, m.source, m.is_whole, m.cells, m.rounds
-         FROM {chunk} m WHERE NOT {has_arrays} ORDER BY m.job_id, m.node_id, m.epoch, m.time",
+         FROM {chunk} m ORDER BY m.job_id, m.node_id, m.epoch, m.time",
         micros("m.epoch"),
-        micros(&step),
+        micros(step),
         micros("m.time"),
         micros("m.since")
     );

@@ -67,9 +67,12 @@ impl CellKeys {
 
     /// Notes cells of a batch that have no number here.
     pub fn note(&self, batch: &Batch, missing: &mut BTreeSet<CellName>) {
-        let of_nodes = batch.mpi_node_cells.iter().filter(|all| all.is_whole.is_some());
-        let of_nodes = of_nodes.flat_map(|all| &all.cells).filter_map(|cell| cell.sums.as_ref());
-        for cell in batch.mpi_rank_rows.iter().flat_map(|all| &all.cells).chain(of_nodes) {
+        let of_nodes = batch.mpi_node_cells.iter().flat_map(|all| &all.cells);
+        let of_nodes = of_nodes.filter_map(|cell| cell.sums.as_ref());
+        // What was requested has the names beside the numbers.
+        let overflow = batch.mpi_ops.iter().filter(|_| batch.detail.is_none());
+        let of_ranks = batch.mpi_rank_rows.iter().chain(overflow).flat_map(|all| &all.cells);
+        for cell in of_ranks.chain(of_nodes) {
             let name = CellName::of(cell);
             if !self.ids.contains_key(&name) {
                 missing.insert(name);

@@ -158,10 +158,9 @@ macro_rules! timed {
         $apply!(
             ib_ports "ib_port_counters", ib_port_lanes "ib_port_lane_counters", host_ports "host_port_counters",
             gpu_links "nvlink_counters", gpu_pcie "gpu_pcie_counters", gpu_pm "gpu_pm_counters",
-            mpi_ops "mpi_ops", mpi_peers "mpi_peers", mpi_pvars "mpi_pvars", mpi_regions "mpi_regions",
-            mpi_regions "mpi_region_paths",
-            mpi_traffic "mpi_traffic", mpi_sampled_calls "mpi_sampled_calls", mpi_rank_rows "mpi_rank_rows",
-            mpi_node_cells "mpi_node_cells", mpi_node_cells "mpi_node_rows", mpi_traffic "mpi_node_traffic", mpi_peers "mpi_rank_peers",
+            mpi_ops "mpi_rank_rows", mpi_rank_rows "mpi_rank_rows", mpi_peers "mpi_rank_peers", mpi_pvars "mpi_pvars",
+            mpi_regions "mpi_regions", mpi_regions "mpi_region_paths", mpi_sampled_calls "mpi_sampled_calls",
+            mpi_node_cells "mpi_node_rows", mpi_traffic "mpi_node_traffic",
             events "events", coverage "coverage", self_stats "self_stat_rows"
         )
     };

@@ -32,37 +32,33 @@ pub(super) const IB_PORTS: usize = 0;
 pub(super) const HOST_PORTS: usize = 1;
 pub(super) const NVLINK: usize = 2;
 pub(super) const PCIE: usize = 3;
-pub(super) const MPI_OPS: usize = 4;
-pub(super) const MPI_PEERS: usize = 5;
-pub(super) const MPI_PVARS: usize = 6;
-pub(super) const EVENTS: usize = 7;
-pub(super) const COVERAGE: usize = 8;
-pub(super) const SELF_STATS: usize = 9;
-pub(super) const IB_PORT_LANES: usize = 10;
-pub(super) const MPI_REGIONS: usize = 11;
-pub(super) const MPI_TRACE: usize = 12;
-pub(super) const MPI_CLOCK: usize = 13;
-pub(super) const PM: usize = 14;
-pub(super) const MPI_TRAFFIC: usize = 15;
-pub(super) const MPI_SAMPLED_CALLS: usize = 16;
-pub(super) const MPI_REGION_PATHS: usize = 17;
-pub(super) const MPI_RANK_ROWS: usize = 18;
-pub(super) const MPI_NODE_CELLS: usize = 19;
-pub(super) const MPI_NODE_TRAFFIC: usize = 20;
-pub(super) const MPI_RANK_PEERS: usize = 21;
-pub(super) const DETAIL_MPI_BINS: usize = 22;
-pub(super) const DETAIL_MPI_PEERS: usize = 23;
-pub(super) const DETAIL_MPI_REGIONS: usize = 24;
-pub(super) const DETAIL_MPI_PVARS: usize = 25;
-pub(super) const DETAIL_HOST_PORTS: usize = 26;
-pub(super) const DETAIL_NVLINK: usize = 27;
-pub(super) const DETAIL_PCIE: usize = 28;
-pub(super) const DETAIL_PM: usize = 29;
-pub(super) const MPI_NODE_ROWS: usize = 30;
-pub(super) const DETAIL_IB_PORTS: usize = 31;
+pub(super) const MPI_PVARS: usize = 4;
+pub(super) const EVENTS: usize = 5;
+pub(super) const COVERAGE: usize = 6;
+pub(super) const SELF_STATS: usize = 7;
+pub(super) const IB_PORT_LANES: usize = 8;
+pub(super) const MPI_REGIONS: usize = 9;
+pub(super) const MPI_TRACE: usize = 10;
+pub(super) const MPI_CLOCK: usize = 11;
+pub(super) const PM: usize = 12;
+pub(super) const MPI_SAMPLED_CALLS: usize = 13;
+pub(super) const MPI_REGION_PATHS: usize = 14;
+pub(super) const MPI_RANK_ROWS: usize = 15;
+pub(super) const MPI_NODE_TRAFFIC: usize = 16;
+pub(super) const MPI_RANK_PEERS: usize = 17;
+pub(super) const DETAIL_MPI_BINS: usize = 18;
+pub(super) const DETAIL_MPI_PEERS: usize = 19;
+pub(super) const DETAIL_MPI_REGIONS: usize = 20;
+pub(super) const DETAIL_MPI_PVARS: usize = 21;
+pub(super) const DETAIL_HOST_PORTS: usize = 22;
+pub(super) const DETAIL_NVLINK: usize = 23;
+pub(super) const DETAIL_PCIE: usize = 24;
+pub(super) const DETAIL_PM: usize = 25;
+pub(super) const MPI_NODE_ROWS: usize = 26;
+pub(super) const DETAIL_IB_PORTS: usize = 27;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 32] = [
+pub(super) static TABLES: [TableSpec; 28] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -85,29 +81,6 @@ pub(super) static TABLES: [TableSpec; 32] = [
         name: "gpu_pcie_counters",
         before: &["time", "gpu_id", "epoch", "source"],
         metrics: Some(Table::GpuPcieCounters),
-        after: &[],
-    },
-    TableSpec {
-        name: "mpi_ops",
-        before: &[
-            "time",
-            "job_id",
-            "rank",
-            "operation",
-            "size_class_bytes",
-            "region",
-            "algorithm",
-            "algorithm_source",
-            "epoch",
-            "source",
-        ],
-        metrics: Some(Table::MpiOps),
-        after: &[],
-    },
-    TableSpec {
-        name: "mpi_peers",
-        before: &["time", "job_id", "rank", "peer", "kind", "epoch", "source"],
-        metrics: Some(Table::MpiPeers),
         after: &[],
     },
     TableSpec {
@@ -218,23 +191,6 @@ pub(super) static TABLES: [TableSpec; 32] = [
         after: &[],
     },
     TableSpec {
-        name: "mpi_traffic",
-        before: &[
-            "time",
-            "job_id",
-            "node_id",
-            "operation",
-            "kind",
-            "direction",
-            "peer",
-            "epoch",
-            "since",
-            "source",
-        ],
-        metrics: Some(Table::MpiTraffic),
-        after: &[],
-    },
-    TableSpec {
         name: "mpi_sampled_calls",
         before: &["time", "job_id", "node_id", "comm_group", "operation", "size_class_bytes", "cell"],
         metrics: None,
@@ -248,27 +204,9 @@ pub(super) static TABLES: [TableSpec; 32] = [
     },
     TableSpec {
         name: "mpi_rank_rows",
-        before: &["time", "job_id", "rank", "epoch", "source", "cells"],
+        before: &["time", "job_id", "rank", "epoch", "source", "is_folded", "cells"],
         metrics: None,
         after: &[],
-    },
-    TableSpec {
-        name: "mpi_node_cells",
-        before: &[
-            "time",
-            "job_id",
-            "node_id",
-            "operation",
-            "size_class_bytes",
-            "region",
-            "algorithm",
-            "algorithm_source",
-            "epoch",
-            "since",
-            "source",
-        ],
-        metrics: Some(Table::MpiOps),
-        after: &["ranks", "least_rank", "least_rank_seconds", "most_rank", "most_rank_seconds"],
     },
     TableSpec {
         name: "mpi_node_traffic",

@@ -5,8 +5,8 @@ use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 use super::keys::{Keys, small};
 use super::packed_cells;
 use super::rows::{
-    MPI_NODE_CELLS, MPI_NODE_ROWS, MPI_NODE_TRAFFIC, MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_RANK_PEERS,
-    MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored,
+    MPI_NODE_ROWS, MPI_NODE_TRAFFIC, MPI_PVARS, MPI_RANK_PEERS, MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS,
+    MPI_SAMPLED_CALLS, Rows, stored,
 };
 use crate::copy::RowBuffer;
 use crate::sampled_calls::{self, SampledCall};
@@ -22,8 +22,7 @@ pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
 impl Rows {
     /// Adds a batch's samples of MPI ranks.
     pub(super) fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        self.add_mpi_ops(batch, keys)?;
-        self.add_mpi_rank_rows(batch, keys)?;
+        self.add_mpi_ranks(batch, keys)?;
         self.add_mpi_node_cells(batch, keys)?;
         self.add_mpi_regions(batch, keys)?;
         self.add_mpi_traffic(batch, keys)?;
@@ -45,105 +44,49 @@ impl Rows {
     }
 
     fn add_mpi_peers(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for peers in &batch.mpi_peers {
+        for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
-            if let Some(is_whole) = peers.is_whole {
-                if !peers.cells.is_empty() {
-                    let row = &mut self.buffers[MPI_RANK_PEERS];
-                    begin(row, peers.time, job, rank);
-                    row.text(&peers.kind);
-                    row.time(peers.epoch);
-                    row.text(&peers.source);
-                    row.boolean(is_whole);
-                    peer_arrays(row, &peers.cells)?;
-                }
-                continue;
-            }
-            for cell in &peers.cells {
-                let peer = small(cell.peer, "peer")?;
-                let row = &mut self.buffers[MPI_PEERS];
-                begin(row, peers.time, job, rank);
-                row.int4(peer);
-                row.text(&peers.kind);
-                row.time(peers.epoch);
-                row.text(&peers.source);
-                row.int8(stored(cell.bytes));
-                row.int8(stored(cell.messages));
-            }
+            let row = &mut self.buffers[MPI_RANK_PEERS];
+            begin(row, peers.time, job, rank);
+            row.text(&peers.kind);
+            row.time(peers.epoch);
+            row.text(&peers.source);
+            row.boolean(peers.is_whole);
+            peer_arrays(row, &peers.cells)?;
         }
         Ok(())
     }
 
-    fn add_mpi_ops(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for bin in &batch.mpi_ops {
+    /// Cells of ranks, those that their agents fold and those that they do not.
+    fn add_mpi_ranks(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        let folded = batch.mpi_rank_rows.iter().map(|all| (all, true));
+        let overflow = batch.mpi_ops.iter().map(|some| (some, false));
+        for (bin, is_folded) in folded.chain(overflow).filter(|(bin, _)| !bin.cells.is_empty()) {
             let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
-            for cell in &bin.cells {
-                let row = &mut self.buffers[MPI_OPS];
-                begin(row, bin.time, job, rank);
-                row.text(&cell.operation);
-                row.int8(stored(cell.size_class_bytes));
-                row.text(&cell.region);
-                row.text(&cell.algorithm);
-                row.text(&cell.algorithm_source);
-                row.time(bin.epoch);
-                row.text(&bin.source);
-                figures(row, cell);
-            }
-        }
-        Ok(())
-    }
-
-    fn add_mpi_rank_rows(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for all in batch.mpi_rank_rows.iter().filter(|all| !all.cells.is_empty()) {
-            let (job, rank) = (keys.job(&all.job_key)?, small(all.rank, "rank")?);
             let row = &mut self.buffers[MPI_RANK_ROWS];
-            begin(row, all.time, job, rank);
-            row.time(all.epoch);
-            row.text(&all.source);
-            row.bits(&packed_cells::cells(&numbered(all.cells.iter(), keys)?));
+            begin(row, bin.time, job, rank);
+            row.time(bin.epoch);
+            row.text(&bin.source);
+            row.boolean(is_folded);
+            row.bits(&packed_cells::cells(&numbered(bin.cells.iter(), keys)?));
         }
         Ok(())
     }
 
     fn add_mpi_node_cells(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for all in &batch.mpi_node_cells {
+        for all in batch.mpi_node_cells.iter().filter(|all| !all.cells.is_empty()) {
             let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
-            if let Some(is_whole) = all.is_whole {
-                if !all.cells.is_empty() {
-                    let row = &mut self.buffers[MPI_NODE_ROWS];
-                    begin(row, all.time, job, node);
-                    row.time(all.epoch);
-                    row.time(all.since);
-                    row.text(&all.source);
-                    row.boolean(is_whole);
-                    // The collector rejects records with a cell without sums.
-                    let cells: Vec<_> = all.cells.iter().filter(|cell| cell.sums.is_some()).collect();
-                    let sums = cells.iter().filter_map(|cell| cell.sums.as_ref());
-                    row.bits(&packed_cells::cells(&numbered(sums, keys)?));
-                    row.bits(&packed_cells::rounds(&cells));
-                }
-                continue;
-            }
-            for cell in &all.cells {
-                // The collector rejects records without them.
-                let Some(sums) = &cell.sums else { continue };
-                let row = &mut self.buffers[MPI_NODE_CELLS];
-                begin(row, all.time, job, node);
-                row.text(&sums.operation);
-                row.int8(stored(sums.size_class_bytes));
-                row.text(&sums.region);
-                row.text(&sums.algorithm);
-                row.text(&sums.algorithm_source);
-                row.time(all.epoch);
-                row.time(all.since);
-                row.text(&all.source);
-                figures(row, sums);
-                row.int4(small(cell.ranks, "ranks")?);
-                row.int4(small(cell.least_rank, "rank")?);
-                row.float8(seconds(cell.least_rank_nanoseconds));
-                row.int4(small(cell.most_rank, "rank")?);
-                row.float8(seconds(cell.most_rank_nanoseconds));
-            }
+            let row = &mut self.buffers[MPI_NODE_ROWS];
+            begin(row, all.time, job, node);
+            row.time(all.epoch);
+            row.time(all.since);
+            row.text(&all.source);
+            row.boolean(all.is_whole);
+            // The collector rejects records with a cell without sums.
+            let cells: Vec<_> = all.cells.iter().filter(|cell| cell.sums.is_some()).collect();
+            let sums = cells.iter().filter_map(|cell| cell.sums.as_ref());
+            row.bits(&packed_cells::cells(&numbered(sums, keys)?));
+            row.bits(&packed_cells::rounds(&cells));
         }
         Ok(())
     }
@@ -182,37 +125,18 @@ impl Rows {
 
 impl Rows {
     fn add_mpi_traffic(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for traffic in &batch.mpi_traffic {
+        for traffic in batch.mpi_traffic.iter().filter(|traffic| !traffic.cells.is_empty()) {
             let (job, node) = (keys.job(&traffic.job_key)?, keys.node(&batch.node)?);
-            if let Some(is_whole) = traffic.is_whole {
-                if !traffic.cells.is_empty() {
-                    let row = &mut self.buffers[MPI_NODE_TRAFFIC];
-                    begin(row, traffic.time, job, node);
-                    row.text(&traffic.operation);
-                    row.text(&traffic.kind);
-                    row.text(&traffic.direction);
-                    row.time(traffic.epoch);
-                    row.time(traffic.since);
-                    row.text(&traffic.source);
-                    row.boolean(is_whole);
-                    peer_arrays(row, &traffic.cells)?;
-                }
-                continue;
-            }
-            for cell in &traffic.cells {
-                let peer = small(cell.peer, "peer")?;
-                let row = &mut self.buffers[MPI_TRAFFIC];
-                begin(row, traffic.time, job, node);
-                row.text(&traffic.operation);
-                row.text(&traffic.kind);
-                row.text(&traffic.direction);
-                row.int4(peer);
-                row.time(traffic.epoch);
-                row.time(traffic.since);
-                row.text(&traffic.source);
-                row.int8(stored(cell.bytes));
-                row.int8(stored(cell.messages));
-            }
+            let row = &mut self.buffers[MPI_NODE_TRAFFIC];
+            begin(row, traffic.time, job, node);
+            row.text(&traffic.operation);
+            row.text(&traffic.kind);
+            row.text(&traffic.direction);
+            row.time(traffic.epoch);
+            row.time(traffic.since);
+            row.text(&traffic.source);
+            row.boolean(traffic.is_whole);
+            peer_arrays(row, &traffic.cells)?;
         }
         Ok(())
     }
@@ -289,21 +213,6 @@ fn numbered<'a>(
     keys: &Keys,
 ) -> Result<Vec<(i32, &'a MpiOpCell)>, String> {
     cells.map(|cell| Ok((keys.cell(cell)?, cell))).collect()
-}
-
-/// Columns of the catalogue's metrics of operations.
-fn figures(row: &mut RowBuffer, cell: &MpiOpCell) {
-    let optional_seconds = |row: &mut RowBuffer, nanoseconds: Option<u64>| match nanoseconds {
-        Some(nanoseconds) => row.float8(seconds(nanoseconds)),
-        None => row.null(),
-    };
-    row.int8(stored(cell.calls));
-    row.int8(stored(cell.bytes));
-    row.float8(seconds(cell.elapsed_nanoseconds));
-    row.float8(seconds(cell.longest_nanoseconds));
-    optional_seconds(row, cell.wait_nanoseconds);
-    row.optional_int8(cell.received_bytes.map(stored));
-    optional_seconds(row, cell.least_nanoseconds);
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

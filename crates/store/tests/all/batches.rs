@@ -138,7 +138,7 @@ pub fn batch_of_everything() -> Batch {
             kind: "logical".to_owned(),
             source: source("pmpi"),
             cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 10 }],
-            is_whole: None,
+            is_whole: false,
         }],
         mpi_pvars: vec![MpiPvarSample {
             time,
@@ -219,7 +219,7 @@ pub fn batch_of_everything() -> Batch {
             direction: "transmit".to_owned(),
             source: source("pmpi"),
             cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 20 }],
-            is_whole: None,
+            is_whole: false,
         }],
         mpi_rank_rows: vec![MpiRankBin {
             time,
@@ -243,7 +243,7 @@ pub fn batch_of_everything() -> Batch {
                 most_rank: 5,
                 most_rank_nanoseconds: 750_000_000,
             }],
-            is_whole: None,
+            is_whole: false,
         }],
         mpi_sampled_calls: vec![MpiSampledCalls {
             time,

@@ -72,7 +72,7 @@ fn life(life: &Life) -> Batch {
         kind: kind.into(),
         source: "pmpi".into(),
         cells: peers_of(life.rank, n, bytes),
-        is_whole: None,
+        is_whole: false,
     };
     let regions = |(n, time): (u64, i64)| MpiRankRegions {
         time,
@@ -130,8 +130,6 @@ enum Form {
     Bins,
     /// All cells in a row.
     Rows,
-    /// All cells in a row of arrays, as a version before schema 45 wrote them.
-    Arrays,
     /// First in one way and then, from the agent that took its place, in the other.
     Replaced,
 }
@@ -141,7 +139,7 @@ impl Form {
         let bins = std::mem::take(&mut batch.mpi_ops);
         let first_row = match self {
             Form::Bins => bins.len(),
-            Form::Rows | Form::Arrays => 0,
+            Form::Rows => 0,
             Form::Replaced => bins.len() / 2,
         };
         batch.mpi_rank_rows = bins[first_row..].to_vec();
@@ -153,8 +151,8 @@ impl Form {
                 sums.insert((peers.kind.clone(), cell.peer), *cell);
             }
             if let Some(rows_before) = (at / 2).checked_sub(first_row) {
-                peers.is_whole = Some(rows_before.is_multiple_of(7));
-                if peers.is_whole == Some(true) {
+                peers.is_whole = rows_before.is_multiple_of(7);
+                if peers.is_whole {
                     let all = sums.iter().filter(|((kind, _), _)| *kind == peers.kind);
                     peers.cells = all.map(|(_, cell)| *cell).collect();
                 }
@@ -201,31 +199,8 @@ async fn seeded_as(form: Form) -> Client {
         entry.sequence = sequence;
         Writer::new(database.clone()).write(std::slice::from_ref(entry)).await.unwrap();
     }
-    if form == Form::Arrays {
-        let changed = database.connect().await.unwrap().execute(AS_ARRAYS, &[]).await.unwrap();
-        assert_eq!(changed, 72 + 72 + 7 + 50 + 30 + 3 + 4, "each row");
-    }
     database.connect_reader().await.unwrap()
 }
-
-/// Rows of ranks in the form that they had before schema 45.
-const AS_ARRAYS: &str = "
-    UPDATE mpi_rank_rows m SET operations = a.operations, size_classes_bytes = a.sizes, regions = a.regions, algorithms = a.algorithms,
-        algorithm_sources = a.sources, calls = a.calls, bytes = a.bytes, elapsed_nanoseconds = a.elapsed,
-        longest_nanoseconds = a.longest, wait_nanoseconds = a.waits, received_bytes = a.received, least_nanoseconds = a.least,
-        cells = NULL
-    FROM (SELECT r.job_id, r.rank, r.epoch, r.time, array_agg(k.operation ORDER BY number) AS operations,
-              array_agg(k.size_class_bytes ORDER BY number) AS sizes, array_agg(k.region ORDER BY number) AS regions,
-              array_agg(k.algorithm ORDER BY number) AS algorithms, array_agg(k.algorithm_source ORDER BY number) AS sources,
-              array_agg(p.calls ORDER BY number) AS calls, array_agg(p.bytes ORDER BY number) AS bytes,
-              array_agg(p.elapsed_nanoseconds ORDER BY number) AS elapsed, array_agg(p.longest_nanoseconds ORDER BY number) AS longest,
-              array_agg(p.wait_nanoseconds ORDER BY number) AS waits, array_agg(p.received_bytes ORDER BY number) AS received,
-              array_agg(p.least_nanoseconds ORDER BY number) AS least
-          FROM mpi_rank_rows r
-          CROSS JOIN LATERAL mpi_packed_cells(r.cells) p
-          JOIN mpi_cell_key k ON k.id = p.cell_id
-          GROUP BY r.job_id, r.rank, r.epoch, r.time) a
-    WHERE (m.job_id, m.rank, m.epoch, m.time) = (a.job_id, a.rank, a.epoch, a.time)";
 
 async fn id(client: &Client, key: &str) -> i32 {
     client.query_one("SELECT id FROM job WHERE key = $1", &[&key]).await.unwrap().get(0)
@@ -236,7 +211,7 @@ const COUNTED: [i64; 4] = [72, 72, 57, 30];
 
 #[tokio::test]
 async fn totals_are_the_last_rows_of_each_life() {
-    for form in [Form::Bins, Form::Rows, Form::Arrays, Form::Replaced] {
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
         check_totals(form).await;
     }
 }
@@ -297,7 +272,7 @@ async fn check_totals(form: Form) {
 
 #[tokio::test]
 async fn totals_as_of_a_time() {
-    for form in [Form::Bins, Form::Rows, Form::Arrays, Form::Replaced] {
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
         check_totals_at(form).await;
     }
 }
@@ -363,7 +338,7 @@ async fn check_pairs(client: &Client, form: Form) {
 
 #[tokio::test]
 async fn pairs_regions_and_ranks() {
-    for form in [Form::Bins, Form::Rows, Form::Arrays, Form::Replaced] {
+    for form in [Form::Bins, Form::Rows, Form::Replaced] {
         check_pairs(&seeded_as(form).await, form).await;
     }
     let client = seeded().await;

@@ -128,7 +128,7 @@ impl Site {
         let groups = Groups::new([("lustre".to_owned(), vec!["oss*".to_owned()])]);
         let (sequence, cache) = (BTreeMap::new(), LinkShareCache::default());
         let retention = Retention::default();
-        let mut site = Site { client, writer, begin, sequence, cache, groups, retention, form: Form::Single };
+        let mut site = Site { client, writer, begin, sequence, cache, groups, retention, form: Form::Wholes };
         site.discover().await;
         for (place, (guid, description)) in HOSTS.iter().enumerate().filter(|(place, _)| place % 3 != 2) {
             site.agent(place, *guid, description.split(' ').next().unwrap()).await;
@@ -267,12 +267,11 @@ impl Site {
         // And to rank 0, its own, each third time: that is on no link.
         let second = seconds as u64;
         let is_whole = match self.form {
-            Form::Single => None,
-            Form::Wholes => Some(second % 4 == 1),
-            Form::Changes => Some(false),
+            Form::Wholes => second % 4 == 1,
+            Form::Changes => false,
         };
         let mut cells = vec![MpiPeerCell { peer: 1, bytes: messages * MESSAGE, messages }];
-        if second.is_multiple_of(3) || is_whole == Some(true) && second > 3 {
+        if second.is_multiple_of(3) || is_whole && second > 3 {
             cells.push(MpiPeerCell { peer: 0, bytes: second / 3 * 64, messages: second / 3 });
         }
         let traffic = MpiNodeTraffic {
@@ -365,8 +364,6 @@ impl Site {
 /// How traffic comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// A row for each peer.
-    Single,
     /// All peers in a row, each fourth time those that did not change, too.
     Wholes,
     /// In a row those that changed.
@@ -391,10 +388,9 @@ fn is_near(bytes: i64, expected: u64, whole: u64, points: f64) -> bool {
 
 #[tokio::test]
 async fn shares_are_what_each_sent_and_add_up_to_the_counters() {
-    let single = check_shares(Form::Single).await;
-    assert!(single.iter().any(|line| line.ends_with("isend measured transmit 0 1280 20")), "{single:#?}");
-    assert_eq!(check_shares(Form::Wholes).await, single);
-    assert_eq!(check_shares(Form::Changes).await, single);
+    let totals = check_shares(Form::Wholes).await;
+    assert!(totals.iter().any(|line| line.ends_with("isend measured transmit 0 1280 20")), "{totals:#?}");
+    assert_eq!(check_shares(Form::Changes).await, totals);
 }
 
 async fn check_shares(form: Form) -> Vec<String> {
@@ -477,9 +473,7 @@ async fn the_largest_contributors_have_names_and_what_they_are_of() {
 
 #[tokio::test]
 async fn what_arrives_late_is_made_again() {
-    for form in [Form::Single, Form::Wholes] {
-        check_late(Site { form, ..Site::new(90).await }).await;
-    }
+    check_late(Site::new(90).await).await;
 }
 
 async fn check_late(mut site: Site) {
@@ -510,7 +504,7 @@ async fn check_late(mut site: Site) {
 
 #[tokio::test]
 async fn another_server_goes_on_where_one_ended() {
-    for form in [Form::Single, Form::Wholes, Form::Changes] {
+    for form in [Form::Wholes, Form::Changes] {
         check_another(Site { form, ..Site::new(60).await }).await;
     }
 }

@@ -13,14 +13,15 @@ use crate::job_links::SEED;
 
 /// Rows of kinds that [`SEED`] does not have.
 const MORE: &str = "
-INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds, region,
-                     algorithm, algorithm_source, wait_seconds, received_bytes)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 'allreduce', 8192, '2026-11-20 12:00:00+00', 'mpi',
-       10 * n, 81920 * n, 0.5 * n, 'solve', 'ring', 'observed', 0.1 * n, 81920 * n
-FROM generate_series(1, 10) n, generate_series(0, 1) r;
-INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1 - r, 'logical', '2026-11-20 12:00:00+00', 'mpi',
-       8192 * n, n FROM generate_series(1, 10) n, generate_series(0, 1) r;
+INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+VALUES ('allreduce', 8192, 'solve', 'ring', 'observed');
+INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, '2026-11-20 12:00:00+00', 'mpi', n % 3 > 0,
+       pg_temp.packed_cells(ARRAY[1], ARRAY[10 * n], ARRAY[81920 * n], ARRAY[500000000 * n])
+FROM generate_series(1::bigint, 10) n, generate_series(0, 1) r;
+INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 'logical', '2026-11-20 12:00:00+00', 'mpi', n = 1,
+       ARRAY[1 - r], ARRAY[8192 * n], ARRAY[n] FROM generate_series(1, 10) n, generate_series(0, 1) r;
 INSERT INTO mpi_regions (time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
 VALUES ('2026-11-20 12:01:00+00', 1, 0, 'solve', '2026-11-20 12:00:00+00', 'mpi', 3, 4, 5, 6, 7);
 INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
@@ -110,7 +111,7 @@ async fn a_later_step_keeps_the_data_and_what_others_built() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
     client.batch_execute(SEED).await.unwrap();
-    client.batch_execute(MORE).await.unwrap();
+    client.batch_execute(&[testing::PACKED_CELLS, MORE].concat()).await.unwrap();
     let theirs = "CREATE SCHEMA theirs; CREATE VIEW theirs.links AS SELECT name, speed FROM public.ib_link_named; \
                   CREATE VIEW theirs.totals AS SELECT job_key, sum(bytes) AS bytes FROM public.mpi_op_totals GROUP BY 1";
     client.batch_execute(theirs).await.unwrap();

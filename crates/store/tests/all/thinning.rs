@@ -84,7 +84,7 @@ fn job(key: &str, begin: i64, seconds: i64, whole_each: Option<i64>) -> Vec<Batc
                 direction: "transmit".into(),
                 source: "pmpi".into(),
                 cells,
-                is_whole: Some(is_whole),
+                is_whole,
             }));
         }
         if tick % 30 == 0 || tick == seconds / 10 {
@@ -99,7 +99,7 @@ fn job(key: &str, begin: i64, seconds: i64, whole_each: Option<i64>) -> Vec<Batc
                     kind: "logical".into(),
                     source: "pmpi".into(),
                     cells: peers.record(is_whole),
-                    is_whole: Some(is_whole),
+                    is_whole,
                 });
             }
         }
@@ -374,7 +374,7 @@ fn sampled_job(key: &str, begin: i64, ticks: i64) -> Vec<Batch> {
                 since: time - 10 * SECOND,
                 source: "pmpi".into(),
                 cells: cells.map(|(operation, calls, ranks)| cell(operation, calls, ranks)).collect(),
-                is_whole: Some(is_whole),
+                is_whole,
             }],
             self_stats: if tick % 6 == 0 {
                 vec![stat("records", count as f64), stat("source_up", 1.0)]

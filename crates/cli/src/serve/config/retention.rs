@@ -77,7 +77,7 @@ impl Default for RetentionConfig {
         Self {
             default_seconds: usual.of("").as_secs(),
             minutes_seconds: usual.minutes().as_secs(),
-            detail_seconds: usual.of("detail_mpi_ops").as_secs(),
+            detail_seconds: usual.of("detail_mpi_bins").as_secs(),
             rows_seconds: usual.rows_at_most().map_or(0, |rows| rows.as_secs()),
             table_seconds: BTreeMap::new(),
         }

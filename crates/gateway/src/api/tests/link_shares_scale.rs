@@ -98,14 +98,16 @@ async fn traffic(client: &Client) {
          CREATE TEMPORARY TABLE tick AS
              SELECT to_timestamp(floor(extract(epoch FROM now()) / 10) * 10) - interval '120 seconds'
                     + t * interval '5 seconds' AS time, t FROM generate_series(0, 24) t;
-         INSERT INTO mpi_traffic (time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages)
-             SELECT t.time + interval '0.7 seconds', j, (j - 1) + n * {JOBS} + 1, o.operation, o.kind, 'transmit', p,
-                    date_trunc('hour', now()) - interval '2 hours', t.time - interval '4.3 seconds', 'pmpi',
-                    o.bytes * (t.t + 1), o.bytes / 8192 * (t.t + 1)
+         INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
+                                       messages)
+             SELECT t.time + interval '0.7 seconds', j, (j - 1) + n * {JOBS} + 1, o.operation, o.kind, 'transmit',
+                    date_trunc('hour', now()) - interval '2 hours', t.time - interval '4.3 seconds', 'pmpi', true,
+                    array_agg(p ORDER BY p), array_agg(o.bytes::bigint * (t.t + 1)), array_agg(o.bytes::bigint / 8192 * (t.t + 1))
              FROM generate_series(1, {JOBS}) j, generate_series(0, {NODES} - 1) n, generate_series(0, {world} - 1) p, tick t,
                   (VALUES ('alltoall', 'modelled', 40000000, 1), ('allreduce', 'modelled', 20000000, 4), ('isend', 'measured', 30000000, 7))
                       AS o (operation, kind, bytes, each)
-             WHERE p / {RANKS} <> n AND p % o.each = 0;
+             WHERE p / {RANKS} <> n AND p % o.each = 0
+             GROUP BY t.time, j, n, o.operation, o.kind;
          INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes)
              SELECT t.time + interval '0.3 seconds', p.id, date_trunc('hour', now()) - interval '2 hours', 'mad',
                     (2000000000 + p.id * 1000)::bigint * 5 * t.t, 2000000000::bigint * 5 * t.t FROM ib_port_key p, tick t;
@@ -117,34 +119,28 @@ async fn traffic(client: &Client) {
         world = NODES * RANKS,
     );
     client.batch_execute(&sql).await.unwrap();
-    if std::env::var_os("THROUGHLINE_SINGLE_PEERS").is_none() {
-        let arrays = "
-            INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers,
-                                          bytes, messages)
-                SELECT time, job_id, node_id, operation, kind, direction, epoch, since, source, true, array_agg(peer ORDER BY peer),
-                       array_agg(bytes ORDER BY peer), array_agg(messages ORDER BY peer)
-                FROM mpi_traffic GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
-            TRUNCATE mpi_traffic;
-            ANALYZE mpi_node_traffic";
-        client.batch_execute(arrays).await.unwrap();
-    }
 }
 
 /// Operations and peers of each rank, each 10 s for five minutes.
 async fn operations(client: &Client) {
     let sql = format!(
-        "INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds,
-                              longest_seconds)
-             SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, c.operation, c.size, j.start_time, 'pmpi',
-                    t * 1000, t * 1000 * c.size, t * 2.0, 0.01
-             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 30) t,
-                  (VALUES ('allreduce', 8::bigint), ('alltoall', 1048576), ('isend', 65536)) c (operation, size);
-         INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
-             SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, (r + d) % {world}, 'logical', j.start_time, 'pmpi',
-                    t * 6553600::bigint, t * 100
-             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d;
-         ANALYZE mpi_ops, mpi_peers;",
+        "{packed_cells}
+         INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+             VALUES ('allreduce', 8, '', '', ''), ('alltoall', 1048576, '', '', ''), ('isend', 65536, '', '', '');
+         INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
+             SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, j.start_time, 'pmpi', true, p.cells
+             FROM job j, generate_series(0, {world} - 1) r, (
+                 SELECT t, pg_temp.packed_cells(array_agg(c.id), array_agg(t * 1000::bigint), array_agg(t * 1000 * c.size_class_bytes),
+                                                array_agg(t * 2000000000::bigint)) AS cells
+                 FROM generate_series(1, 30) t, mpi_cell_key c GROUP BY t) p;
+         INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
+             SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, 'logical', j.start_time, 'pmpi', true,
+                    array_agg((r + d) % {world}), array_agg(t * 6553600::bigint), array_agg(t * 100::bigint)
+             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d
+             GROUP BY t, j.id, r, j.start_time;
+         ANALYZE mpi_rank_rows, mpi_rank_peers;",
         world = NODES * RANKS,
+        packed_cells = testing::PACKED_CELLS,
     );
     client.batch_execute(&sql).await.unwrap();
 }

@@ -307,7 +307,7 @@ pub fn folded(run: &Run, since: i64, seconds: i64, cells: &[(&str, u64, u64, u64
         since: at(since),
         source: "pmpi".into(),
         cells: batch.mpi_ops[0].cells.iter().map(cell).collect(),
-        is_whole: Some(true),
+        is_whole: true,
     };
     Batch { mpi_node_cells: vec![all], mpi_ops: Vec::new(), ..batch }
 }
@@ -327,7 +327,7 @@ pub fn peers(run: &Run, seconds: i64, rank: u32, kind: &str, cells: &[(u32, u64,
         kind: kind.into(),
         source: "pmpi".into(),
         cells: cells.iter().map(cell).collect(),
-        is_whole: Some(false),
+        is_whole: false,
     };
     Batch { node: run.hosts[0].into(), mpi_peers: vec![all], ..Batch::default() }
 }

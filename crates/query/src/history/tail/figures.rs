@@ -49,8 +49,7 @@ impl Figures {
     ) -> Result<Round, HistoryError> {
         let (from, to) = (seconds(window.from + 1), seconds(window.to + 1));
         // In the order of bytes, whatever the database's is.
-        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM \
-                      (SELECT time, instance FROM self_stat_rows UNION ALL SELECT time, instance FROM self_stat_values) s \
+        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM self_stat_rows \
                       WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance COLLATE \"C\" > $3 \
                       ORDER BY 1 LIMIT $4";
         let most = things_of(INSTANCES, INSTANCES_OF_HOUR, window.to - window.from) as i64;

@@ -112,7 +112,7 @@ pub fn details(end: i64, name: &str, ranks: std::ops::Range<u32>) -> Batch {
             kind: String::from("wire"),
             source: String::from("pml"),
             cells: vec![MpiPeerCell { peer: (rank + 1) % 4, bytes: 1_000_000, messages: 100 }],
-            is_whole: Some(true),
+            is_whole: true,
         });
     }
     batch

@@ -268,7 +268,7 @@ fn mpi(batch: &mut Batch, time: i64, epoch: i64, tick: i64, rank: u32) {
         kind: String::from("logical"),
         source: source.clone(),
         cells: (0..RANKS).filter(|other| *other != rank).map(peer).collect(),
-        is_whole: Some(true),
+        is_whole: true,
     });
     batch.mpi_pvars.extend((0..RANKS).map(|element| MpiPvarSample {
         time,
