@@ -22,13 +22,13 @@ chmod 755 "$folder"
 psql=$("$throughline" db status --state-dir "$folder" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
 
 $psql -q -v ON_ERROR_STOP=1 <<EOF
-INSERT INTO job (key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size)
+INSERT INTO run (key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size)
 SELECT 'slurm:' || j || '.0@1000', 'slurm', j::text, '0', 1000, 'ada', './solve',
        now() - INTERVAL '2 hours', now() - INTERVAL '1 hour', $ranks FROM generate_series(900, 901) j;
 INSERT INTO node_key (name) SELECT 'n' || g FROM generate_series(1, 1 + $ranks / 64) g;
 INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
 SELECT j.id, r, 1 + r / 64, 'n' || (1 + r / 64), 1000 + r, $ranks, 'Open MPI v4.1.4', j.start_time, j.end_time, 'clean'
-FROM job j, generate_series(0, $ranks - 1) r;
+FROM run j, generate_series(0, $ranks - 1) r;
 -- As agents fold them: of each node's ranks a row each SECONDS_A_ROW, and of a rank a row a minute.
 $(cat crates/store/src/testing/packed_cells.sql)
 INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
@@ -42,16 +42,16 @@ WHERE t % least($seconds, 60) = 0 GROUP BY 1, 2;
 INSERT INTO mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
 SELECT j.start_time + t * INTERVAL '1 second', j.id, n.node_id, j.start_time, j.start_time + (t - $seconds) * INTERVAL '1 second', 'pmpi',
        true, s.cells, pg_temp.packed_rounds(5, n.ranks, n.least, 40000000, n.most, 60000000)
-FROM job j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM job_rank GROUP BY 1, 2) n, sums s
+FROM run j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM job_rank GROUP BY 1, 2) n, sums s
 WHERE n.job_id = j.id AND s.ranks = n.ranks AND s.t % $seconds = 0;
-INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
-SELECT j.start_time + s.t * INTERVAL '1 second', j.id, r, j.start_time, 'pmpi', true, s.cells
-FROM job j, generate_series(0, $ranks - 1) r, sums s WHERE s.ranks = 1 AND s.t % 60 = 0;
-INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
-SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 'logical', j.start_time, 'pmpi', true,
+INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+SELECT j.start_time + s.t * INTERVAL '1 second', j.id, r, 1 + r / 64, j.start_time, 'pmpi', true, s.cells
+FROM run j, generate_series(0, $ranks - 1) r, sums s WHERE s.ranks = 1 AND s.t % 60 = 0;
+INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 1 + r / 64, 'logical', j.start_time, 'pmpi', true,
        (SELECT array_agg(DISTINCT (r + d + $ranks) % $ranks) FROM unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d),
        array_fill(t * 6553600::bigint, ARRAY[6]), array_fill(t * 100::bigint, ARRAY[6])
-FROM job j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
+FROM run j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
 ANALYZE mpi_node_rows, mpi_rank_rows, mpi_rank_peers, job_rank;
 EOF
 $psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || (SELECT count(*) FROM mpi_rank_rows) || ' rows of ranks, '

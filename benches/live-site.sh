@@ -7,8 +7,8 @@
 # 21 hosts a leaf, 18 spines; nodes are numbered hosts, leaves, spines. Links are pairs of (node, port).
 leaves=$(((hosts + 20) / 21))
 $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-INSERT INTO ib_node_key (subnet_id, guid)
+INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO ib_node_key (fabric_id, guid)
 SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $hosts + $leaves + 18) g;
 INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
 SELECT id, guid, CASE WHEN id <= $hosts THEN 'ca' ELSE 'switch' END,
@@ -32,16 +32,16 @@ SELECT port_id, remote_port_id, valid_from FROM ib_port WHERE port_id < remote_p
 INSERT INTO node_key (name) SELECT 'n' || h FROM generate_series(1, $hosts) h ORDER BY h;
 INSERT INTO node (node_id, name, hca_guids, valid_from)
 SELECT h.id, h.name, ARRAY[k.guid], now() - INTERVAL '1 day' FROM node_key h JOIN ib_node_key k ON k.id = h.id;
-INSERT INTO job (key, scheduler, native_id, step, uid, user_name, name, command, start_time, world_size)
+INSERT INTO run (key, scheduler, native_id, step, uid, user_name, name, command, start_time, world_size)
 SELECT 'slurm:' || j || '.0@1000', 'slurm', j::text, '0', 1000, 'user' || j % 50, 'job' || j, './solve',
        now() - j * INTERVAL '1 second', 16 FROM generate_series(1, $jobs) j;
 INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time)
 SELECT j.id, r, k.id, k.name, 1000 + r, 16, 'Open MPI v4.1.4', j.start_time
-FROM job j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, node_key k
+FROM run j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, node_key k
 WHERE k.id = 1 + (j.id * 4 + r / 4) % $hosts;
-INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at)
+INSERT INTO run_claim (job_id, node_id, first_seen, last_seen, reported_at)
 SELECT DISTINCT job_id, node_id, start_time, now(), now() FROM job_rank;
-ANALYZE ib_node_key, ib_node, ib_port_key, ib_port, ib_link, node_key, node, job, job_rank, job_node;
+ANALYZE ib_node_key, ib_node, ib_port_key, ib_port, ib_link, node_key, node, run, job_rank, run_claim;
 SQL
 cat >"$folder/sweep.sql" <<SQL
 INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
@@ -60,7 +60,7 @@ SELECT clock_timestamp(), r.job_id, r.node_id, min(r.start_time), now() - INTERV
     pg_temp.packed_rounds(1, count(*), min(r.rank), 50000000, max(r.rank), 150000000)
 FROM job_rank r, mpi_cell_key c GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
 -- Agents speak of each job once a minute.
-UPDATE job_node SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
+UPDATE run_claim SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
 SQL
 ingest() {
     while :; do

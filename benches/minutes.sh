@@ -16,8 +16,8 @@ throughline=${THROUGHLINE:-target/release/throughline}
 begin=$(($(date +%s) / 60 * 60 - 240 - minutes * 60))
 echo "seeding $minutes minutes of $ports ports, read each $interval s"
 $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-INSERT INTO ib_node_key (subnet_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
+INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
 INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key ORDER BY id;
 SELECT setseed(0.3) \g /dev/null
 INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,

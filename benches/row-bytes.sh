@@ -146,7 +146,7 @@ fill gpu_pm_counters 200 "time, gpu_id, epoch, source, nvlink_transmit_bytes, nv
 operation="(ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast'])[1 + i % 5]"
 # All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks.
 all=$rows rows=$((rows < 20000 ? rows : 20000))
-fill mpi_rank_rows 500 "time, job_id, rank, epoch, source, is_folded, cells" "t, i / 32, i, e, 'pmpi', true, cells(43200 + step * 300, i, 1)"
+fill mpi_rank_rows 500 "time, job_id, rank, node_id, epoch, source, is_folded, cells" "t, i / 32, i, i / 32, e, 'pmpi', true, cells(43200 + step * 300, i, 1)"
 fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, cells, rounds" "t, i / 10, i, e, t - INTERVAL '10 seconds',
     'pmpi', true, cells(43200 + step * 10, i, 32), rounds(step, i)"
 rows=$all
@@ -155,7 +155,7 @@ for count in 4 128; do
     all=$rows rows=$((rows < 40000 ? rows : 40000))
     $psql -q -c "TRUNCATE mpi_rank_peers, mpi_node_traffic"
     peers="(SELECT array_agg((i * 7 + peer * 13)::integer % 4096) FROM generate_series(1, $count) peer)"
-    fill mpi_rank_peers 500 "time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages" "t, i / 32, i, 'logical', e,
+    fill mpi_rank_peers 500 "time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages" "t, i / 32, i, i / 32, 'logical', e,
         'pmpi', true, $peers, links(step, i, 1, $count), links(step, i, 2, $count)"
     fill mpi_node_traffic 500 "time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes, messages" "t,
         i / 10, i, 'alltoall', 'modelled', 'transmit', e, t - INTERVAL '10 seconds', 'pmpi', true, $peers, links(step, i, 1, $count),
@@ -164,11 +164,11 @@ for count in 4 128; do
     size mpi_rank_peers "$count peers"
     size mpi_node_traffic "$count peers"
 done
-fill mpi_regions 500 "time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
-    i / 100, i / 5, 'solve' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
-fill mpi_region_paths 500 "time, job_id, rank, path, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
-    i / 100, i / 5, 'main/solve/halo' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
-fill mpi_pvars 500 "time, job_id, rank, name, element, source, variable_class, value" "t, i / 100, i / 5,
+fill mpi_regions 500 "time, job_id, rank, node_id, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
+    i / 100, i / 5, i / 160, 'solve' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
+fill mpi_region_paths 500 "time, job_id, rank, node_id, path, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds" "t,
+    i / 100, i / 5, i / 160, 'main/solve/halo' || i % 5, e, 'annotation', step, step * 0.1, step * 0.1, step * 10, step * 0.01"
+fill mpi_pvars 500 "time, job_id, rank, node_id, name, element, source, variable_class, value" "t, i / 100, i / 5, i / 160,
     'unexpected_recvq_length', i % 5, 'mpi_t', 'level', step * 0.5"
 # Four calls a second, ten seconds in a row.
 rows=$((rows / 5))

@@ -92,7 +92,7 @@ jobs() {
         kill -0 "$server" || { cat "$folder/$name/log" >&2; exit 1; }
         sleep 0.3
     done
-    $sql -qtA -c "SELECT key FROM job ORDER BY id" >"$folder/keys"
+    $sql -qtA -c "SELECT key FROM run ORDER BY id" >"$folder/keys"
     while read -r job; do
         file=$(printf %s "$job" | tr -c 'A-Za-z0-9\n' _)
         "$program" job show "$job" --server "$url" --json >"$folder/$name/show.$file"

@@ -68,7 +68,7 @@ FROM named n
     SELECT array_to_string((array_agg(k.key ORDER BY k.world_size DESC NULLS LAST, k.id))[1:{JOBS_NAMED}], ', ')
              || CASE WHEN count(*) > {JOBS_NAMED} THEN ' and ' || count(*) - {JOBS_NAMED} || ' more' ELSE '' END AS jobs,
            count(*)::float8 AS jobs_count
-    FROM crossing x JOIN job k ON k.id = x.job_id
+    FROM crossing x JOIN run_visible k ON k.id = x.job_id
     WHERE x.place = n.place HAVING count(*) > 0) j{on}{contributors}
 WHERE n.value > {holds}
 UNION ALL
@@ -221,7 +221,7 @@ const PORT_NAMES: &str = "SELECT f.port_id AS place, f.port_id, r.id AS remote_p
 FROM found f
 JOIN ib_port_key k ON k.id = f.port_id
 JOIN ib_node_key nk ON nk.id = k.ib_node_id
-JOIN subnet s ON s.id = nk.subnet_id
+JOIN fabric s ON s.id = nk.fabric_id
 LEFT JOIN ib_port p ON p.port_id = f.port_id AND p.valid_to IS NULL
 LEFT JOIN ib_port_key r ON r.id = coalesce(f.remote_port_id, p.remote_port_id)
 LEFT JOIN ib_node_key rnk ON rnk.id = r.ib_node_id
@@ -287,7 +287,7 @@ const FABRIC_NODE_NAMES: &str = "SELECT nk.guid AS place, s.prefix AS instance, 
        coalesce(u.description, 'an unknown end') AS uplink, coalesce(u.port, '?') AS uplink_port, f.value
 FROM found f
 JOIN ib_node_key nk ON nk.id = f.ib_node_id
-JOIN subnet s ON s.id = nk.subnet_id
+JOIN fabric s ON s.id = nk.fabric_id
 LEFT JOIN LATERAL (SELECT nullif(a.description, '') AS description FROM ib_node a
                    WHERE a.ib_node_id = nk.id ORDER BY a.valid_from DESC LIMIT 1) n ON true
 -- The end of its last cable.

@@ -77,11 +77,11 @@ fn main() -> anyhow::Result<ExitCode> {
         format!("SELECT count(*) FROM job_rank WHERE pid IS NOT NULL HAVING count(*) = {}", options.ranks);
     until("the ranks in the database", || Ok(!psql.query(&known)?.is_empty()))?;
     let key =
-        psql.query("SELECT key FROM job")?.first().and_then(|row| row.first()).context("the job")?.clone();
+        psql.query("SELECT key FROM run")?.first().and_then(|row| row.first()).context("the job")?.clone();
     drop(ranks);
     agent.stop()?;
     psql.query(&format!(
-        "UPDATE job SET start_time = to_timestamp({}), end_time = NULL",
+        "UPDATE run SET start_time = to_timestamp({}), end_time = NULL",
         epoch / 1_000_000_000
     ))?;
 

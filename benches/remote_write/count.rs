@@ -65,7 +65,7 @@ fn families() -> Vec<Family> {
         let (kind, guid) = if is_switch { ("=", "k.guid") } else { ("<>", "p.port_guid") };
         let sql = format!(
             "SELECT {guid}, s.prefix, q.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM ib_port_counters c
-             JOIN ib_port_key q ON q.id = c.port_id JOIN ib_node_key k ON k.id = q.ib_node_id JOIN subnet s ON s.id = k.subnet_id
+             JOIN ib_port_key q ON q.id = c.port_id JOIN ib_node_key k ON k.id = q.ib_node_id JOIN fabric s ON s.id = k.fabric_id
              JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL AND n.type {kind} 'switch'
              JOIN ib_port p ON p.port_id = q.id AND p.valid_to IS NULL WHERE c.{0} IS NOT NULL",
             metric.name

@@ -137,7 +137,7 @@ fn queries(psql: &Psql, begin: i64, end: i64) -> anyhow::Result<Vec<Option<(usiz
              WHERE b.metric = -6 AND b.port_id = 1 AND b.time = to_timestamp({begin})"
         ),
         format!(
-            "SELECT j.key, {moved} FROM job j JOIN job_node jn ON jn.job_id = j.id
+            "SELECT j.key, {moved} FROM run j JOIN run_claim jn ON jn.job_id = j.id
              JOIN node n ON n.node_id = jn.node_id AND n.valid_to IS NULL JOIN ib_node_key nk ON nk.guid = ANY (n.hca_guids)
              JOIN ib_port_key k ON k.ib_node_id = nk.id JOIN ib_port_minutes m ON m.port_id = k.id WHERE {of_span}
              GROUP BY 1 ORDER BY 2 DESC"

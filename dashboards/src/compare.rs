@@ -15,7 +15,7 @@ const LEAST_STEP_SECONDS: u32 = 10;
 pub fn dashboard(site: &Site) -> Dashboard {
     let newest = |other: &str| {
         format!(
-            "SELECT key FROM job{other} ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 500"
+            "SELECT key FROM run_visible{other} ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 500"
         )
     };
     let dashboard = Dashboard::new(

@@ -72,7 +72,7 @@ SELECT CASE WHEN s.is_sent THEN 'sent' ELSE 'received' END AS \"Direction\", s.l
        least(sum(s.high_bytes) / nullif(max(t.bytes), 0), 1) AS \"At most\", {}
 FROM shares s
 JOIN sums t ON t.is_sent = s.is_sent
-LEFT JOIN job j ON j.key = s.job_key
+LEFT JOIN run_visible j ON j.key = s.job_key
 GROUP BY s.is_sent, s.label, s.job_key, s.operation, s.contributor, j.id
 HAVING s.contributor IN ('other', 'rest') OR sum(s.bytes) >= 0.01 * max(t.bytes)
 ORDER BY s.is_sent DESC, s.contributor IN ('other', 'rest'), 6 DESC

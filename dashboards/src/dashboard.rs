@@ -197,7 +197,7 @@ ORDER BY 1"
 /// Jobs that ran in the time range, newest first.
 pub fn jobs() -> &'static str {
     "SELECT key
-FROM job
+FROM run_visible
 WHERE coalesce(start_time, first_seen) <= $__timeTo() AND coalesce(end_time, $__timeTo()) >= $__timeFrom()
 ORDER BY coalesce(start_time, first_seen) DESC, id DESC
 LIMIT 200"

@@ -45,7 +45,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
 
 /// Jobs as ranges.
 const JOB_ENDS: &str = "SELECT coalesce(j.start_time, j.first_seen) AS time, j.end_time AS \"timeEnd\", j.key AS text
-FROM job j
+FROM run_visible j
 WHERE coalesce(j.start_time, j.first_seen) <= $__timeTo() AND coalesce(j.end_time, $__timeTo()) >= $__timeFrom()
 ORDER BY 1 DESC
 LIMIT 100";

@@ -296,7 +296,7 @@ fn crawler(dashboard: Dashboard) -> Dashboard {
     let terms = "SELECT s.prefix AS \"Subnet\", t.name AS \"Crawler\", t.began_at AS \"Since\", t.ended_at AS \"Until\",
        t.covered_to AS \"Newest reading\"
 FROM crawler_term t
-JOIN subnet s ON s.id = t.subnet_id
+JOIN fabric s ON s.id = t.fabric_id
 WHERE coalesce(t.ended_at, 'infinity') >= $__timeFrom() AND t.began_at <= $__timeTo()
 ORDER BY t.began_at DESC
 LIMIT 50";

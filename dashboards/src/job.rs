@@ -11,10 +11,10 @@ use crate::sql::{JOB, events, job_range, op_cells_in_range};
 const MATRIX_RANKS: u32 = 64;
 /// Events of the job, and of the nodes where it runs.
 const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (
-  e.instance IN (SELECT r.host FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
-  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN job j ON j.id = r.job_id
+  e.instance IN (SELECT r.host FROM job_rank r JOIN run_visible j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
+  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
                    JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring})
-  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN job j ON j.id = r.job_id
+  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
                    JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring}))";
 
 /// The dashboard.
@@ -22,7 +22,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
     let ends =
         "SELECT coalesce(j.start_time, j.first_seen) AS time, j.end_time AS \"timeEnd\", 'the job' AS title,
        j.key AS text
-FROM job j
+FROM run_visible j
 WHERE j.key = ${job:sqlstring}";
     let dashboard = Dashboard::new(
         site,
@@ -38,7 +38,7 @@ WHERE j.key = ${job:sqlstring}";
         "What the chart of one variable by rank shows",
         "SELECT DISTINCT name
 FROM mpi_pvars
-WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
 ORDER BY 1",
     )
     .menu(
@@ -316,7 +316,7 @@ LIMIT 100"
 /// Each MPI_T variable, highest of all ranks.
 const VARIABLES: &str = "SELECT $__timeGroupAlias(time, $__interval), name AS metric, max(value) AS value
 FROM mpi_pvars
-WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
 GROUP BY 1, 2
 ORDER BY 1, 2";
 
@@ -324,7 +324,7 @@ ORDER BY 1, 2";
 const VARIABLES_BY_RANK: &str = "WITH newest AS (
   SELECT DISTINCT ON (rank, name, element) rank, name, element, variable_class, value
   FROM mpi_pvars
-  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
   ORDER BY rank, name, element, time DESC
 )
 SELECT rank AS \"Rank\", name AS \"Variable\", variable_class AS \"Class\", sum(value) AS \"Sum\", max(value) AS \"Highest\"
@@ -337,7 +337,7 @@ LIMIT 500";
 const ONE_VARIABLE: &str = "WITH readings AS (
   SELECT time, rank, element, value
   FROM mpi_pvars
-  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}) AND name = ${variable:sqlstring}
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring}) AND name = ${variable:sqlstring}
 ), highest AS (
   SELECT rank FROM readings GROUP BY rank ORDER BY max(value) DESC, rank LIMIT 32
 )

@@ -74,7 +74,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
             21,
             "Jobs that ended",
             "Jobs that ended in the time range, newest first.",
-            "SELECT id FROM job WHERE end_time <= $__timeTo() AND end_time >= $__timeFrom()\n  ORDER BY end_time DESC LIMIT 200",
+            "SELECT id FROM run_visible WHERE end_time <= $__timeTo() AND end_time >= $__timeFrom()\n  ORDER BY end_time DESC LIMIT 200",
         ))
         .row(30, "All together")
         .panel(

@@ -388,7 +388,7 @@ fn jobs() -> Panel {
        min(r.start_time) AS \"Start\", CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) END AS \"End\",
        (SELECT s.state FROM job_summary s WHERE s.id = j.id) AS \"State\", {}
 FROM job_rank r
-JOIN job j ON j.id = r.job_id
+JOIN run_visible j ON j.id = r.job_id
 JOIN node_key n ON n.id = r.node_id
 WHERE n.name = ${{node:sqlstring}} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
 GROUP BY j.id

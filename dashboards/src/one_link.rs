@@ -197,7 +197,7 @@ JOIN node n ON n.valid_to IS NULL AND e.guid = ANY (n.hca_guids)
 LEFT JOIN host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.port = e.port
 JOIN job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
   AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
-JOIN job j ON j.id = r.job_id
+JOIN run_visible j ON j.id = r.job_id
 GROUP BY j.id, r.host, h.device, h.port
 ORDER BY 6 DESC
 LIMIT 50",

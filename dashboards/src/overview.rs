@@ -181,7 +181,7 @@ fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
         "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
        count(DISTINCT r.rank) AS \"Ranks\", count(DISTINCT r.host) AS \"Nodes\",
        coalesce(j.start_time, j.first_seen) AS \"Start\", {}
-FROM job j
+FROM run_visible j
 JOIN job_rank r ON r.job_id = j.id
 WHERE j.id = ANY (ARRAY({RUNNING_JOBS})) AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
 GROUP BY j.id

@@ -49,14 +49,14 @@ pub fn job_range(job: &str) -> String {
 }
 
 /// The job that is chosen.
-pub const JOB: &str = "(SELECT id FROM job WHERE key = ${job:sqlstring})";
+pub const JOB: &str = "(SELECT id FROM run_visible WHERE key = ${job:sqlstring})";
 
 /// Jobs that ran at the end of the time range, as a query of their ids. The function knows what running is, and looks at
 /// ranks of no job.
 pub const RUNNING_JOBS: &str = "SELECT r.id FROM jobs_running($__timeTo()) r (id)";
 
 /// Jobs that ran in the time range.
-pub const JOBS_IN_RANGE: &str = "SELECT id FROM job
+pub const JOBS_IN_RANGE: &str = "SELECT id FROM run_visible
   WHERE coalesce(start_time, first_seen) <= $__timeTo() AND (end_time IS NULL OR end_time >= $__timeFrom())";
 
 /// The fabric port that is chosen.
@@ -69,7 +69,7 @@ pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM job_rank r
   JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
   JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
   JOIN ib_port_key p ON p.ib_node_id = k.id
-  WHERE r.job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}))";
+  WHERE r.job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring}))";
 
 /// The colour of a scale for a number in SQL; NULL where the number is.
 pub fn colour(scale: &Scale, number: &str) -> String {
@@ -167,7 +167,7 @@ pub fn event_table(condition: &str) -> String {
        e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Reported by\", e.ib_guid AS \"GUID\",
        e.ib_port::text AS \"Port\", e.job_key AS \"Job\", {}
 FROM events e
-LEFT JOIN job j ON j.key = e.job_key
+LEFT JOIN run_visible j ON j.key = e.job_key
 WHERE $__timeFilter(e.time) AND ({condition})
 ORDER BY e.time DESC
 LIMIT 200",

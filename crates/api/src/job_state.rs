@@ -2,7 +2,7 @@
 //!
 //! The database computes it: the function `job_state` of the schema has the rules, once, and the view `job_summary`, the
 //! JSON API, the command line, pages and dashboards show its result. It follows from what agents report about a job each
-//! minute (`job_node`), never from the age of its last MPI row: a job that computes without calling MPI is running.
+//! minute (`run_claim`), never from the age of its last MPI row: a job that computes without calling MPI is running.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -30,7 +30,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let old = "INSERT INTO events (time, instance, source, kind, severity, text) \
                VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
     client.batch_execute(old).await.unwrap();
-    let readings = "INSERT INTO subnet (prefix) VALUES ('0x1'); INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2'); \
+    let readings = "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1'); INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2'); \
                     INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 1); \
                     INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
                     SELECT now() - n * interval '10 s', 1, 'epoch', 'mad', 9000 - n * 100 FROM generate_series(1, 60) n";
@@ -131,9 +131,9 @@ async fn after_an_outage_both_of_two_servers_are_well_whichever_does_the_work() 
 async fn a_job_whose_node_died_ends() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let running = "INSERT INTO job (key, start_time) VALUES ('slurm:1.0@7', now() - interval '1 day'); \
+    let running = "INSERT INTO run (key, start_time) VALUES ('slurm:1.0@7', now() - interval '1 day'); \
                    INSERT INTO node_key (name) VALUES ('n1'); \
-                   INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at) \
+                   INSERT INTO run_claim (job_id, node_id, first_seen, last_seen, reported_at) \
                    VALUES (1, 1, now() - interval '1 day', now() - interval '1 hour', now() - interval '1 hour'); \
                    INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time) \
                    VALUES (1, 0, 1, 'n1', 1, 1, '', now() - interval '1 day')";
@@ -155,7 +155,7 @@ async fn a_job_whose_node_died_ends() {
         stop.clone(),
     ));
     until("closing the job", async || {
-        let row = client.query_one("SELECT end_time IS NOT NULL FROM job", &[]).await.unwrap();
+        let row = client.query_one("SELECT end_time IS NOT NULL FROM run", &[]).await.unwrap();
         row.get(0)
     })
     .await;

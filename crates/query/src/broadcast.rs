@@ -46,7 +46,7 @@ pub struct RankBroadcast {
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, job: i32) -> Result<Vec<BroadcastCell>, Error> {
+pub async fn cells(client: &Client, job: i64) -> Result<Vec<BroadcastCell>, Error> {
     let sql = "SELECT rank, size_class_bytes, stored_total(sum(calls)), stored_total(sum(bytes)),
                       coalesce(sum(elapsed_seconds), 0)::float8
                FROM mpi_op_cell_totals WHERE job_id = $1 AND operation = 'bcast'

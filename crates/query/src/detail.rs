@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A job.
-    Job(i32),
+    Job(i64),
     /// A node's ports and GPUs.
     Node(i32),
     /// A link, by the ports at its ends.
@@ -39,7 +39,7 @@ pub async fn node(client: &Client, host: &str) -> Result<Option<i32>, Error> {
 ///
 /// # Errors
 /// The database's.
-pub async fn covers(client: &Client, job: i32, from: i64, to: i64) -> Result<bool, Error> {
+pub async fn covers(client: &Client, job: i64, from: i64, to: i64) -> Result<bool, Error> {
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM detail_request r WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} \
          AND r.until >= {to} AND EXISTS (SELECT 1 FROM detail_request_node n WHERE n.request_id = r.id AND n.records > 0))",
@@ -64,9 +64,9 @@ pub async fn requests(
         WITH wanted AS (
             SELECT r.* FROM detail_request r
             WHERE ($3::bigint IS NULL OR r.id = $3)
-              AND (($1::integer IS NOT NULL AND r.job_id = $1)
+              AND (($1::bigint IS NOT NULL AND r.job_id = $1)
                 OR ($5::integer[] IS NOT NULL AND r.ib_port_ids && $5)
-                OR ($1::integer IS NULL AND $2::integer IS NULL AND $5::integer[] IS NULL AND r.reason = 'alert')
+                OR ($1::bigint IS NULL AND $2::integer IS NULL AND $5::integer[] IS NULL AND r.reason = 'alert')
                 OR ($2::integer IS NOT NULL AND r.job_id IS NULL AND EXISTS (
                         SELECT 1 FROM detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
             ORDER BY r.id DESC LIMIT $4

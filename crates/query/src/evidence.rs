@@ -56,7 +56,7 @@ pub struct OfJob {
 /// who sends to whom, and names of ports.
 #[derive(Debug, Default)]
 pub struct Cache {
-    jobs: HashMap<i32, Cached>,
+    jobs: HashMap<i64, Cached>,
     ports: links::KnownPorts,
 }
 
@@ -70,13 +70,13 @@ struct Cached {
 
 impl Cache {
     /// Forgets jobs that are not among these, and what is old.
-    pub fn retain(&mut self, is_known: impl Fn(i32) -> bool) {
+    pub fn retain(&mut self, is_known: impl Fn(i64) -> bool) {
         self.jobs.retain(|job, _| is_known(*job));
         self.ports.forget();
     }
 
     /// Places of a job that are not old, as long as it has as many ranks.
-    fn places(&self, job: i32, ranks: usize) -> Option<Arc<Places>> {
+    fn places(&self, job: i64, ranks: usize) -> Option<Arc<Places>> {
         let cached = self.jobs.get(&job)?;
         (cached.ranks == ranks && cached.since.elapsed() < cached.fresh_for)
             .then(|| Arc::clone(&cached.places))
@@ -163,7 +163,7 @@ fn milliseconds_as_seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1e3
 }
 
-async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
+async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
     let totals: HashMap<i32, jobs::Totals> = jobs::rank_totals(client, id).await?.into_iter().collect();
     let cpu = rank_cpu(client, id).await?.into_iter().map(|one| (one.rank, one));
     let cpu: HashMap<i32, RankCpu> = cpu.collect();
@@ -243,7 +243,7 @@ fn operations(cells: &[Cell]) -> Vec<Operation> {
     all.into_values().collect()
 }
 
-async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
+async fn regions(client: &Client, id: i64) -> Result<Vec<Region>, Error> {
     let sql = "SELECT rank, region, greatest(own_seconds - coalesce(mpi_seconds, 0), 0)::float8 FROM mpi_region_totals
                WHERE job_id = $1 AND own_seconds IS NOT NULL ORDER BY region, rank";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the regions of ranks"))?;
@@ -257,7 +257,7 @@ async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
     Ok(rows.iter().filter_map(region).collect())
 }
 
-async fn calls(client: &Client, id: i32) -> Result<Vec<OpenCall>, Error> {
+async fn calls(client: &Client, id: i64) -> Result<Vec<OpenCall>, Error> {
     let call = |call: open_calls::OpenCall| {
         Some(OpenCall {
             rank: u32::try_from(call.rank).ok()?,
@@ -273,7 +273,7 @@ async fn calls(client: &Client, id: i32) -> Result<Vec<OpenCall>, Error> {
 }
 
 /// Who sends how much to whom, as the library sends it where that is known.
-async fn pairs(client: &Client, id: i32, ranks: &[Rank], places: &Places) -> Result<Option<Traffic>, Error> {
+async fn pairs(client: &Client, id: i64, ranks: &[Rank], places: &Places) -> Result<Option<Traffic>, Error> {
     // Ranks are numbered from 0 without gaps, or some are not known.
     if ranks.iter().zip(0..).any(|(rank, number)| rank.rank != number) {
         return Ok(None);

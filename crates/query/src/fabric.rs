@@ -92,7 +92,7 @@ pub struct Link {
 /// # Errors
 /// The database's.
 pub async fn subnets(client: &Client) -> Result<Vec<Subnet>, Error> {
-    let rows = client.query("SELECT id, prefix FROM subnet ORDER BY prefix", &[]).await;
+    let rows = client.query("SELECT id, prefix FROM fabric ORDER BY prefix", &[]).await;
     let rows = rows.map_err(Error::sql("reading the subnets"))?;
     Ok(rows.iter().map(|row| Subnet { id: row.get(0), prefix: row.get(1) }).collect())
 }
@@ -100,11 +100,11 @@ pub async fn subnets(client: &Client) -> Result<Vec<Subnet>, Error> {
 const COUNT: &str = "
     SELECT count(*) FILTER (WHERE n.type = 'switch'), count(*) FILTER (WHERE n.type = 'ca'),
            (SELECT count(*) FROM ib_link l JOIN ib_port_key p ON p.id = l.port_a_id
-            JOIN ib_node_key a ON a.id = p.ib_node_id WHERE a.subnet_id = $1 AND l.valid_to IS NULL),
-           (SELECT max(c.time) FROM coverage c JOIN subnet s ON s.prefix = c.instance
+            JOIN ib_node_key a ON a.id = p.ib_node_id WHERE a.fabric_id = $1 AND l.valid_to IS NULL),
+           (SELECT max(c.time) FROM coverage c JOIN fabric s ON s.prefix = c.instance
             WHERE s.id = $1 AND c.source = 'mad' AND c.time > now() - INTERVAL '1 day')
     FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
-    WHERE k.subnet_id = $1";
+    WHERE k.fabric_id = $1";
 
 /// What a subnet has now.
 ///
@@ -134,16 +134,16 @@ pub async fn version(client: &Client, subnet: i32, at: At) -> Result<Version, Er
     let sql = format!(
         "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
              SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
-             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.subnet_id = $1
+             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM ib_node_key k
-             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.subnet_id = $1
+             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM ib_node_key k
-             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.subnet_id = $1
+             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM node n
-             WHERE EXISTS (SELECT FROM ib_node_key k WHERE k.subnet_id = $1 AND k.guid = ANY (n.hca_guids))
+             WHERE EXISTS (SELECT FROM ib_node_key k WHERE k.fabric_id = $1 AND k.guid = ANY (n.hca_guids))
          ) changes {until}{and} t IS NOT NULL",
         and = if until.is_empty() { "WHERE" } else { " AND" },
     );
@@ -164,7 +164,7 @@ pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Er
     let nodes = format!(
         "SELECT k.id, k.guid, n.type, coalesce(nullif(n.description, ''), k.guid), n.lid, n.device_id, n.routing
          FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {}
-         WHERE k.subnet_id = $1",
+         WHERE k.fabric_id = $1",
         at.valid("n")
     );
     let rows = client.query(&nodes, &[&subnet]).await.map_err(Error::sql(what))?;
@@ -205,7 +205,7 @@ pub fn routing<'a>(switches: impl IntoIterator<Item = Option<&'a str>>) -> Optio
 pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<&'static str>>, Error> {
     let sql = format!(
         "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM ib_node n JOIN ib_node_key k ON k.id = n.ib_node_id
-         JOIN subnet s ON s.id = k.subnet_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
+         JOIN fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
         at.valid("n")
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading how subnets route"))?;
@@ -244,7 +244,7 @@ pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Er
          JOIN ib_port_key b ON b.id = l.port_b_id
          LEFT JOIN ib_port pa ON pa.port_id = a.id AND {port_a}
          LEFT JOIN ib_port pb ON pb.port_id = b.id AND {port_b}
-         WHERE k.subnet_id = $1",
+         WHERE k.fabric_id = $1",
         link = at.valid("l"),
         port_a = at.valid("pa"),
         port_b = at.valid("pb"),

@@ -20,7 +20,7 @@ pub async fn ports(client: &Client, name: &str, at: At) -> Result<Vec<Port>, Err
                 p.rate_bytes_per_second, s.prefix, coalesce(nullif(r.description, ''), rk.guid), rk.guid
          FROM ib_node n
          JOIN ib_node_key k ON k.id = n.ib_node_id
-         JOIN subnet s ON s.id = k.subnet_id
+         JOIN fabric s ON s.id = k.fabric_id
          JOIN ib_port_key q ON q.ib_node_id = k.id
          JOIN ib_port p ON p.port_id = q.id AND {port}
          LEFT JOIN ib_port_key o ON o.id = p.remote_port_id

@@ -14,7 +14,7 @@ const ENDINGS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn endings(client: &Client, id: i32) -> Result<Vec<Ending>, Error> {
+pub async fn endings(client: &Client, id: i64) -> Result<Vec<Ending>, Error> {
     let rows = client.query(ENDINGS, &[&id]).await.map_err(Error::sql("reading how ranks ended"))?;
     let ending = |row: &tokio_postgres::Row| Ending {
         ending: row.get("ending"),
@@ -39,7 +39,7 @@ const FIRST_LOST: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn first_lost(client: &Client, id: i32) -> Result<Option<LostRank>, Error> {
+pub async fn first_lost(client: &Client, id: i64) -> Result<Option<LostRank>, Error> {
     let row = client.query_opt(FIRST_LOST, &[&id]).await.map_err(Error::sql("reading who ended first"))?;
     Ok(row.map(|row| LostRank {
         rank: row.get("rank"),
@@ -56,7 +56,7 @@ pub async fn first_lost(client: &Client, id: i32) -> Result<Option<LostRank>, Er
 ///
 /// # Errors
 /// The database's.
-pub async fn settings(client: &Client, id: i32) -> Result<Vec<Setting>, Error> {
+pub async fn settings(client: &Client, id: i64) -> Result<Vec<Setting>, Error> {
     let sql = "SELECT DISTINCT name, value FROM job_setting WHERE job_id = $1 ORDER BY name, value LIMIT 256";
     let rows =
         client.query(sql, &[&id]).await.map_err(Error::sql("reading the settings of MPI libraries"))?;
@@ -74,7 +74,7 @@ const REGIONS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
+pub async fn regions(client: &Client, id: i64) -> Result<Vec<Region>, Error> {
     let rows = client.query(REGIONS, &[&id]).await.map_err(Error::sql("summing the regions of a job"))?;
     let region = |row: &tokio_postgres::Row| Region {
         region: row.get("region"),
@@ -114,7 +114,7 @@ const TRAFFIC: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn traffic(client: &Client, id: i32) -> Result<Vec<Traffic>, Error> {
+pub async fn traffic(client: &Client, id: i64) -> Result<Vec<Traffic>, Error> {
     let rows = client.query(TRAFFIC, &[&id, &BUSIEST]).await;
     let rows = rows.map_err(Error::sql("summing the traffic between ranks"))?;
     let mut kinds: Vec<Traffic> = Vec::new();
@@ -153,7 +153,7 @@ const LINK_PEAKS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn link_peaks(client: &Client, id: i32, seconds: u64) -> Result<Option<Vec<LinkPeak>>, Error> {
+pub async fn link_peaks(client: &Client, id: i64, seconds: u64) -> Result<Option<Vec<LinkPeak>>, Error> {
     const WHAT: &str = "reading the links of a job's nodes";
     if seconds == 0 {
         return Ok(None);

@@ -15,7 +15,7 @@ const JOBS_MAX: i64 = 1000;
 const RATES: &str = "
     WITH running AS MATERIALIZED (
         SELECT * FROM job_summary
-        WHERE id IN (SELECT id FROM job WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
+        WHERE id IN (SELECT id FROM run_visible WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
                      ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
     ), cells AS MATERIALIZED (
         SELECT r.id, c.* FROM running r CROSS JOIN LATERAL (
@@ -63,7 +63,7 @@ const RATES: &str = "
 pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> Result<JobRates, Error> {
     let what = "reading what running jobs do";
     let rows = client.query(RATES, &[&window_seconds, &user, &JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let mut jobs: BTreeMap<i32, (JobRate, Rated)> = BTreeMap::new();
+    let mut jobs: BTreeMap<i64, (JobRate, Rated)> = BTreeMap::new();
     for row in &rows {
         let (job, rated) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), Rated::default()));
         let seconds = row.get::<_, Option<f64>>(10).unwrap_or(window_seconds).max(f64::EPSILON);
@@ -78,7 +78,7 @@ pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> 
             job.top_operation = Some(row.get(7));
         }
     }
-    let ids: Vec<i32> = jobs.keys().copied().collect();
+    let ids: Vec<i64> = jobs.keys().copied().collect();
     let open = open_calls::of_jobs(client, &ids).await?;
     for calls in open.chunk_by(|one, other| one.job_id == other.job_id) {
         let Some((job, _)) = calls.first().and_then(|call| jobs.get_mut(&call.job_id)) else { continue };

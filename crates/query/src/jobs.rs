@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Row};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// `scheduler:id[.step]@uid`, or `local:…`.
     pub key: String,
     /// slurm, pbs, lsf, flux or local.
@@ -151,7 +151,7 @@ impl Sort {
             }
             Sort::User => ("left(coalesce(j.user_name, ''), 64)", "text"),
             Sort::Name => ("left(coalesce(j.name, ''), 256)", "text"),
-            Sort::Nodes => ("(SELECT count(*) FROM job_node n WHERE n.job_id = j.id)::float8", "float8"),
+            Sort::Nodes => ("(SELECT count(*) FROM run_claim n WHERE n.job_id = j.id)::float8", "float8"),
             Sort::Ranks => ("coalesce(j.world_size, 0)::float8", "float8"),
             Sort::Key => ("j.key", "text"),
         }
@@ -176,7 +176,7 @@ pub struct JobQuery<'a> {
     /// That ran at or after this time, milliseconds.
     pub since: Option<i64>,
     /// Behind the job with this value and number.
-    pub behind: Option<(&'a str, i32)>,
+    pub behind: Option<(&'a str, i64)>,
     /// Most jobs.
     pub limit: i64,
 }
@@ -194,7 +194,7 @@ const RANKS: &str = "
                count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
                count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end
         FROM job_rank WHERE job_id = j.id) r ON true
-    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM job_node WHERE job_id = j.id) n ON true";
+    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM run_claim WHERE job_id = j.id) n ON true";
 
 const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
     job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
@@ -234,7 +234,7 @@ fn job(row: &Row) -> Job {
 /// # Errors
 /// The database's.
 pub async fn live(client: &Client) -> Result<Vec<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.end_time IS NULL");
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.end_time IS NULL");
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the jobs that run"))?;
     Ok(rows.iter().map(job).collect())
 }
@@ -257,12 +257,12 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let (behind_value, behind_id) = query.behind.unzip();
     let sql = format!(
         "WITH page AS MATERIALIZED (
-             SELECT j.*, {value} AS value FROM job j
+             SELECT j.*, {value} AS value FROM run_visible j
              WHERE {which}
                AND ($1::text IS NULL OR strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name, j.account,
                     j.queue, j.command)), lower($1)) > 0)
                AND ($2::text IS NULL OR j.user_name = $2)
-               AND ($3::text IS NULL OR ({value}, j.id) {behind} ($3::text::{kind}, $4::integer))
+               AND ($3::text IS NULL OR ({value}, j.id) {behind} ($3::text::{kind}, $4::bigint))
                AND ($6::text IS NULL OR j.scheduler = $6)
              ORDER BY {value} {order}, j.id {order} LIMIT $5
          )
@@ -281,7 +281,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
 pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Error> {
     let order = "j.end_time IS NOT NULL, coalesce(j.end_time, j.start_time, j.first_seen) DESC, j.id DESC";
     let sql = format!(
-        "WITH page AS MATERIALIZED (SELECT * FROM job j ORDER BY {order} LIMIT $1)
+        "WITH page AS MATERIALIZED (SELECT * FROM run_visible j ORDER BY {order} LIMIT $1)
          SELECT {COLUMNS}, {COUNTS} FROM page j {RANKS} ORDER BY {order}"
     );
     let rows = client.query(&sql, &[&limit]).await.map_err(Error::sql("reading the newest jobs"))?;
@@ -293,7 +293,7 @@ pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Erro
 /// # Errors
 /// The database's.
 pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.key = $1");
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.key = $1");
     let row = client.query_opt(&sql, &[&key]).await.map_err(Error::sql("reading a job"))?;
     Ok(row.map(|row| job(&row)))
 }
@@ -302,8 +302,8 @@ pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
 ///
 /// # Errors
 /// The database's.
-pub async fn by_id(client: &Client, id: i32) -> Result<Option<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.id = $1");
+pub async fn by_id(client: &Client, id: i64) -> Result<Option<Job>, Error> {
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.id = $1");
     let row = client.query_opt(&sql, &[&id]).await.map_err(Error::sql("reading a job"))?;
     Ok(row.map(|row| job(&row)))
 }
@@ -317,7 +317,7 @@ const TOTALS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn totals(client: &Client, ids: &[i32]) -> Result<Vec<(i32, Totals)>, Error> {
+pub async fn totals(client: &Client, ids: &[i64]) -> Result<Vec<(i64, Totals)>, Error> {
     let rows = client.query(TOTALS, &[&ids]).await.map_err(Error::sql("summing the operations of jobs"))?;
     let totals = |row: &Row| {
         let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();
@@ -368,7 +368,7 @@ const CELLS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, id: i32) -> Result<Vec<Cell>, Error> {
+pub async fn cells(client: &Client, id: i64) -> Result<Vec<Cell>, Error> {
     let rows = client.query(CELLS, &[&id]).await.map_err(Error::sql("summing the operations of a job"))?;
     let cell = |row: &Row| Cell {
         operation: row.get(0),
@@ -412,7 +412,7 @@ pub struct Rank {
 ///
 /// # Errors
 /// The database's.
-pub async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
+pub async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
     let sql = "SELECT DISTINCT ON (rank) rank, host, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus
                FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("reading the ranks of a job"))?;
@@ -434,7 +434,7 @@ pub async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
 ///
 /// # Errors
 /// The database's.
-pub async fn rank_totals(client: &Client, id: i32) -> Result<Vec<(i32, Totals)>, Error> {
+pub async fn rank_totals(client: &Client, id: i64) -> Result<Vec<(i32, Totals)>, Error> {
     let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
                FROM mpi_rank_totals WHERE job_id = $1 ORDER BY rank";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the operations of ranks"))?;

@@ -59,7 +59,7 @@ pub struct Who {
     /// job, group, host, other or rest.
     pub contributor: String,
     /// Of a job: its number in the tables.
-    pub job: Option<i32>,
+    pub job: Option<i64>,
     /// Of a job.
     pub operation: Option<String>,
     /// Of a group or host.
@@ -279,8 +279,8 @@ pub struct JobLabel {
 ///
 /// # Errors
 /// The database's.
-pub async fn job_labels(client: &Client, ids: &[i32]) -> Result<HashMap<i32, JobLabel>, Error> {
-    let sql = "SELECT id, key, user_name, name, native_id FROM job WHERE id = ANY($1)";
+pub async fn job_labels(client: &Client, ids: &[i64]) -> Result<HashMap<i64, JobLabel>, Error> {
+    let sql = "SELECT id, key, user_name, name, native_id FROM run_visible WHERE id = ANY($1)";
     let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
     let label =
         |row: &Row| JobLabel { key: row.get(1), user: row.get(2), name: row.get(3), native_id: row.get(4) };
@@ -290,7 +290,7 @@ pub async fn job_labels(client: &Client, ids: &[i32]) -> Result<HashMap<i32, Job
 /// Contributors of what a port sent: the largest first, small ones in `other`, then `rest`. `series` of bytes per second are
 /// made where `with_series` is set.
 #[must_use]
-pub fn contributors(sent: &Sent, labels: &HashMap<i32, JobLabel>, with_series: bool) -> Vec<LinkContributor> {
+pub fn contributors(sent: &Sent, labels: &HashMap<i64, JobLabel>, with_series: bool) -> Vec<LinkContributor> {
     let (all, whole): (i64, _) = (sent.parts.values().map(|(part, _)| part.bytes).sum(), sent.whole());
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // below 2^53
     let least = (all as f64 * LEAST_SHARE) as i64;
@@ -418,7 +418,7 @@ pub async fn places(client: &Client, ports: &[i32]) -> Result<HashMap<i32, PortP
         SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid), h.name, p.port, b.remote_port_id
         FROM ib_port_key p
         JOIN ib_node_key k ON k.id = p.ib_node_id
-        JOIN subnet u ON u.id = k.subnet_id
+        JOIN fabric u ON u.id = k.fabric_id
         LEFT JOIN hosts h ON h.guid = k.guid
         LEFT JOIN LATERAL (SELECT description FROM ib_node n WHERE n.ib_node_id = k.id
                            ORDER BY n.valid_from DESC LIMIT 1) n ON true

@@ -80,7 +80,7 @@ impl Series {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPort {
     /// The job's number in the tables.
-    pub job: i32,
+    pub job: i64,
     /// The fabric port's.
     pub port_id: i32,
 }
@@ -277,7 +277,7 @@ fn put(series: &mut Series, row: &Row, step: usize) {
 pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, Vec<u8>>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k JOIN ib_lft t ON t.ib_node_id = k.id AND {}
-         WHERE k.subnet_id = $1",
+         WHERE k.fabric_id = $1",
         at.valid("t")
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading forwarding tables"))?;
@@ -292,7 +292,7 @@ pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32,
 pub async fn multicast(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, MulticastTable>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.multicast_forwarding_table FROM ib_node_key k
-         JOIN ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.subnet_id = $1",
+         JOIN ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
         at.valid("t")
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading multicast tables"))?;
@@ -308,7 +308,7 @@ pub type MulticastTable = BTreeMap<u16, Vec<u8>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranks {
     /// Of this job, whenever they ran.
-    Of(i32),
+    Of(i64),
     /// That run now.
     Running,
     /// That ran at this time, milliseconds.
@@ -358,9 +358,9 @@ pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Er
 /// The database's.
 pub async fn job_names(
     client: &Client,
-    ids: &[i32],
-) -> Result<HashMap<i32, (String, Option<String>, Option<String>)>, Error> {
-    let sql = "SELECT id, key, user_name, name FROM job WHERE id = ANY($1)";
+    ids: &[i64],
+) -> Result<HashMap<i64, (String, Option<String>, Option<String>)>, Error> {
+    let sql = "SELECT id, key, user_name, name FROM run_visible WHERE id = ANY($1)";
     let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
     Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3)))).collect())
 }

@@ -60,7 +60,7 @@ pub struct Member {
 pub async fn groups(client: &Client, subnet: i32, at: At) -> Result<Vec<Group>, Error> {
     let sql = format!(
         "SELECT mgid, mlid, pkey, mtu_bytes, rate_bytes_per_second, service_level, name, member_count, members IS NOT NULL
-         FROM ib_multicast_group g WHERE subnet_id = $1 AND {} ORDER BY mlid, mgid",
+         FROM ib_multicast_group g WHERE fabric_id = $1 AND {} ORDER BY mlid, mgid",
         at.valid("g")
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading multicast groups"))?;
@@ -90,10 +90,10 @@ pub async fn members(client: &Client, subnet: i32, mlid: u16, at: At) -> Result<
         "WITH listed AS (
              SELECT g.mgid, m.key AS port_guid, m.value::integer AS join_state
              FROM ib_multicast_group g, jsonb_each_text(g.members) m
-             WHERE g.subnet_id = $1 AND g.mlid = $2 AND {group_valid}
+             WHERE g.fabric_id = $1 AND g.mlid = $2 AND {group_valid}
          ), ports AS (
              SELECT DISTINCT ON (p.port_guid) p.port_guid, p.ib_node_id, p.port
-             FROM ib_port p JOIN ib_node_key k ON k.id = p.ib_node_id AND k.subnet_id = $1
+             FROM ib_port p JOIN ib_node_key k ON k.id = p.ib_node_id AND k.fabric_id = $1
              WHERE {port_valid} ORDER BY p.port_guid, p.port
          )
          SELECT l.mgid, l.port_guid, l.join_state, p.ib_node_id, p.port

@@ -228,7 +228,7 @@ pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, 
          LEFT JOIN ib_node_key k ON k.guid = h.guid
          LEFT JOIN ib_port_key q ON q.ib_node_id = k.id AND q.port = h.port
          LEFT JOIN ib_port p ON p.port_id = q.id AND {port}
-         LEFT JOIN subnet s ON s.id = k.subnet_id AND p.port_id IS NOT NULL
+         LEFT JOIN fabric s ON s.id = k.fabric_id AND p.port_id IS NOT NULL
          LEFT JOIN ib_port_key o ON o.id = p.remote_port_id
          LEFT JOIN ib_node_key rk ON rk.id = o.ib_node_id
          LEFT JOIN ib_node r ON r.ib_node_id = rk.id AND {remote}
@@ -289,7 +289,7 @@ pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, E
         }
     };
     let sql = format!(
-        "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM job_rank r JOIN job j ON j.id = r.job_id
+        "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
          WHERE r.node_id = $1 AND {there} GROUP BY j.id ORDER BY j.key"
     );
     let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading the jobs of a host"))?;

@@ -14,7 +14,7 @@ const EXAMPLES_MAX: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenCall {
     /// The job.
-    pub job_id: i32,
+    pub job_id: i64,
     /// In MPI_COMM_WORLD.
     pub rank: i32,
     /// MPI name without the prefix.
@@ -49,7 +49,7 @@ const OPEN: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn of_jobs(client: &Client, ids: &[i32]) -> Result<Vec<OpenCall>, Error> {
+pub async fn of_jobs(client: &Client, ids: &[i64]) -> Result<Vec<OpenCall>, Error> {
     let rows = client
         .query(OPEN, &[&ids, &SECONDS_MIN])
         .await

@@ -16,7 +16,7 @@ const BEFORE_MS: i64 = 120_000;
 /// The database's.
 pub async fn steps(
     client: &Client,
-    job: i32,
+    job: i64,
     rank: i32,
     grid: &Grid,
     limit: usize,

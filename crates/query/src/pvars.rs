@@ -83,7 +83,7 @@ pub type Series = BTreeMap<i32, Vec<Option<f64>>>;
 ///
 /// # Errors
 /// The database's.
-pub async fn variables(client: &Client, job: i32, from: i64, to: i64) -> Result<Vec<Variable>, Error> {
+pub async fn variables(client: &Client, job: i64, from: i64, to: i64) -> Result<Vec<Variable>, Error> {
     let sql = format!(
         "SELECT name, min(source), min(variable_class), count(DISTINCT rank), count(DISTINCT element)
          FROM mpi_pvars WHERE job_id = $1 AND time > {} AND time <= {} GROUP BY name ORDER BY name",
@@ -118,7 +118,7 @@ struct Value {
 /// The database's.
 pub async fn series(
     client: &Client,
-    job: i32,
+    job: i64,
     variable: &Variable,
     by: By,
     grid: &Grid,

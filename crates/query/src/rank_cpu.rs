@@ -66,7 +66,7 @@ const RANKS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn rank_cpu(client: &Client, job: i32) -> Result<Vec<RankCpu>, Error> {
+pub async fn rank_cpu(client: &Client, job: i64) -> Result<Vec<RankCpu>, Error> {
     let rows = client
         .query(RANKS, &[&job, &RECENT_SECONDS, &CLOCK_READINGS_MIN])
         .await

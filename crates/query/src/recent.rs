@@ -82,7 +82,7 @@ pub async fn peer_totals(client: &Client) -> Result<Vec<PeerTotal>, Error> {
     let query = "SELECT DISTINCT ON (p.rank, p.peer, p.kind) j.key, p.rank, p.peer, \
                  (extract(epoch FROM p.time) * 1000000000)::bigint, \
                  (extract(epoch FROM p.epoch) * 1000000000)::bigint, p.bytes, p.kind \
-                 FROM mpi_peer_rows p JOIN job j ON j.id = p.job_id \
+                 FROM mpi_peer_rows p JOIN run_visible j ON j.id = p.job_id \
                  WHERE p.time > now() - interval '10 seconds' AND p.bytes IS NOT NULL \
                  ORDER BY p.rank, p.peer, p.kind, p.time DESC";
     let rows = client.query(query, &[]).await.map_err(Error::sql("reading traffic between ranks"))?;
@@ -135,7 +135,7 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> Result<Vec
 /// # Errors
 /// The database's.
 pub async fn newest_job(client: &Client) -> Result<Option<Job>, Error> {
-    let query = "SELECT key FROM job ORDER BY id DESC LIMIT 1";
+    let query = "SELECT key FROM run_visible ORDER BY id DESC LIMIT 1";
     let row = client.query_opt(query, &[]).await.map_err(Error::sql("reading the newest job"))?;
     match row {
         Some(row) => crate::jobs::one(client, row.get(0)).await,

@@ -20,7 +20,7 @@ const PATHS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn of_job(client: &Client, id: i32) -> Result<(Vec<RegionPath>, u64), Error> {
+pub async fn of_job(client: &Client, id: i64) -> Result<(Vec<RegionPath>, u64), Error> {
     let rows =
         client.query(PATHS, &[&id]).await.map_err(Error::sql("summing the paths of regions of a job"))?;
     let path = |row: &tokio_postgres::Row| {

@@ -35,7 +35,7 @@ const SEARCH: &str = "
                CASE WHEN n.lid = a.lid OR k.guid = a.word OR o.id IS NOT NULL OR lower(n.description) = a.word THEN 0
                     WHEN starts_with(k.guid, a.word) OR starts_with(lower(n.description), a.word) THEN 1 ELSE 2 END AS rank
         FROM typed a, ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
-        JOIN subnet s ON s.id = k.subnet_id LEFT JOIN of_port o ON o.id = k.id
+        JOIN fabric s ON s.id = k.fabric_id LEFT JOIN of_port o ON o.id = k.id
         WHERE o.id IS NOT NULL OR n.lid = a.lid OR starts_with(k.guid, a.word) OR strpos(lower(n.description), a.word) > 0
         UNION ALL
         SELECT 'host', k.name, NULL, NULL, NULL, k.name, NULL,

@@ -22,7 +22,7 @@ const SOURCES: &str = "
         SELECT 'mad' AS source, s.prefix AS origin, c.rows, c.newest
         FROM ib_port_key k
         JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN subnet s ON s.id = n.subnet_id
+        JOIN fabric s ON s.id = n.fabric_id
         CROSS JOIN LATERAL (
             SELECT count(*) AS rows, max(time) AS newest FROM ib_port_counters
             WHERE port_id = k.id AND time > now() - INTERVAL '1 minute') c
@@ -70,7 +70,7 @@ const SOURCES: &str = "
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.
         SELECT s.source, o.origin, 0, c.newest
-        FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM subnet) o
+        FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM fabric) o
         CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
         LEFT JOIN LATERAL (
             SELECT time AS newest FROM coverage
@@ -92,7 +92,7 @@ const SELF_METRICS: &str = "
 /// few, and each is one step down the index.
 const DELIVERY: &str = "
     SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
-    FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM subnet) o
+    FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM fabric) o
     CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
     CROSS JOIN LATERAL self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
 
@@ -286,9 +286,9 @@ fn count(value: &f64) -> u64 {
 
 async fn read_jobs(client: &Client, jobs_max: i64, now: i64) -> Result<Vec<StatusJob>, Error> {
     let jobs = jobs::running_first(client, jobs_max).await?;
-    let ids: Vec<i32> = jobs.iter().map(|job| job.id).collect();
-    let totals: BTreeMap<i32, jobs::Totals> = jobs::totals(client, &ids).await?.into_iter().collect();
-    let mut operations: BTreeMap<i32, Vec<StatusOperation>> = BTreeMap::new();
+    let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
+    let totals: BTreeMap<i64, jobs::Totals> = jobs::totals(client, &ids).await?.into_iter().collect();
+    let mut operations: BTreeMap<i64, Vec<StatusOperation>> = BTreeMap::new();
     let rows = client.query(OPERATIONS, &[&ids]).await.map_err(Error::sql("summing operations of jobs"))?;
     for row in &rows {
         let operation = StatusOperation {

@@ -24,7 +24,7 @@ const COMPARISONS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn ranks(client: &Client, job: i32) -> Result<Vec<TracedRank>, Error> {
+pub async fn ranks(client: &Client, job: i64) -> Result<Vec<TracedRank>, Error> {
     let what = "reading the traced ranks of a job";
     let mut comparisons: HashMap<(i32, i64), ComparisonColumns> = HashMap::new();
     for row in client.query(COMPARISONS, &[&job]).await.map_err(Error::sql(what))? {
@@ -87,7 +87,7 @@ const RECORDS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn records(client: &Client, job: i32, query: &RecordQuery) -> Result<TraceRecords, Error> {
+pub async fn records(client: &Client, job: i64, query: &RecordQuery) -> Result<TraceRecords, Error> {
     let limit = query.limit + 1;
     let parameters: [&(dyn ToSql + Sync); 8] = [
         &job,

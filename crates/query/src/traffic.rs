@@ -33,7 +33,7 @@ pub struct Pair {
 /// The database's.
 pub async fn pairs(
     client: &Client,
-    job: i32,
+    job: i64,
     kind: &str,
     measure: Measure,
     at: At,
@@ -67,7 +67,7 @@ const ALL_PAIRS: &str = "
 /// The database's.
 pub async fn pairs_behind(
     client: &Client,
-    job: i32,
+    job: i64,
     kind: &str,
     behind: Option<(i32, i32)>,
     limit: i64,
@@ -99,7 +99,7 @@ const KINDS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn kinds(client: &Client, job: i32) -> Result<Vec<String>, Error> {
+pub async fn kinds(client: &Client, job: i64) -> Result<Vec<String>, Error> {
     let rows = client.query(KINDS, &[&job]).await.map_err(Error::sql("looking for a job's matrices"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
@@ -161,7 +161,7 @@ fn before_detail(grid: &Grid) -> String {
 /// The database's.
 pub async fn operations(
     client: &Client,
-    job: i32,
+    job: i64,
     grid: &Grid,
     by: By,
     only: Only<'_>,
@@ -287,7 +287,7 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
     )
 }
 
-async fn read(client: &Client, sql: &str, job: i32, only: Only<'_>, limit: i64) -> Result<Vec<Step>, Error> {
+async fn read(client: &Client, sql: &str, job: i64, only: Only<'_>, limit: i64) -> Result<Vec<Step>, Error> {
     let parameters: [&(dyn ToSql + Sync); 4] = [&job, &only.operation, &only.rank, &limit];
     let rows = client.query(sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
     let step = |row: &tokio_postgres::Row| Step {

@@ -21,7 +21,7 @@ pub struct Judged {
 ///
 /// # Errors
 /// The database's.
-pub async fn judged(client: &Client, job: i32) -> Result<Judged, Error> {
+pub async fn judged(client: &Client, job: i64) -> Result<Judged, Error> {
     let sql = "SELECT judged_at, is_final, report FROM job_judgement WHERE job_id = $1";
     let row = client.query_opt(sql, &[&job]).await.map_err(Error::sql("reading when a job was judged"))?;
     Ok(row.map_or_else(Judged::default, |row| Judged {
@@ -41,7 +41,7 @@ const VERDICTS: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn of_job(client: &Client, job: i32, with_earlier: bool) -> Result<Vec<JobVerdict>, Error> {
+pub async fn of_job(client: &Client, job: i64, with_earlier: bool) -> Result<Vec<JobVerdict>, Error> {
     let rows = client.query(VERDICTS, &[&job, &with_earlier]).await;
     let rows = rows.map_err(Error::sql("reading what is said of a job"))?;
     Ok(rows.iter().map(verdict).collect())

@@ -117,7 +117,7 @@ pub async fn of_job(client: &Client, job: &Job, cells: &[Cell], depth: Depth) ->
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, job: i32) -> Result<Vec<Cell>, Error> {
+pub async fn cells(client: &Client, job: i64) -> Result<Vec<Cell>, Error> {
     let sql = "
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
                sum(c.wait_seconds)::float8, CASE WHEN bool_and(c.least_seconds IS NOT NULL) THEN sum(c.least_seconds)::float8 END,

@@ -63,7 +63,7 @@ impl DetailReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetailSubject {
     /// A job's ranks, on all of its nodes.
-    Job(i32),
+    Job(i64),
     /// A node's ports and GPUs.
     Node(i32),
     /// The ports at both ends of a link.
@@ -123,7 +123,7 @@ pub async fn request_detail(
 /// The database's.
 pub async fn lift_job(
     client: &mut Client,
-    job: i32,
+    job: i64,
     requested_by: &str,
     limits: &DetailLimits,
 ) -> Result<Result<i64, DetailRefusal>, Error> {
@@ -177,7 +177,7 @@ async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<
 async fn insert(
     transaction: &Transaction<'_>,
     new: &NewDetail,
-    job: Option<i32>,
+    job: Option<i64>,
     records_max: i64,
     wait: f64,
 ) -> Result<i64, Error> {

@@ -28,7 +28,7 @@ pub async fn close_orphaned_jobs(client: &mut Client, limit: Duration) -> Result
     let seconds = limit.as_secs_f64();
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     let closed = transaction.query(CLOSE_RANKS, &[&seconds]).await.map_err(Error::sql(what))?;
-    let mut jobs: Vec<i32> = closed.iter().map(|row| row.get(0)).collect();
+    let mut jobs: Vec<i64> = closed.iter().map(|row| row.get(0)).collect();
     jobs.sort_unstable();
     jobs.dedup();
     let settled = transaction.execute(SETTLE_JOBS, &[&jobs]).await.map_err(Error::sql(what))?;
@@ -43,8 +43,8 @@ const CLOSE_RANKS: &str = "
 WITH quiet AS (
     SELECT r.job_id, r.rank, r.start_time, greatest(r.start_time, n.last_seen) AS last_seen
     FROM job_rank r
-    JOIN job j ON j.id = r.job_id
-    LEFT JOIN job_node n ON n.job_id = r.job_id AND n.node_id = r.node_id
+    JOIN run j ON j.id = r.job_id
+    LEFT JOIN run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id
     WHERE r.end_time IS NULL AND coalesce(n.reported_at, r.start_time) < now() - make_interval(secs => $1)
     ORDER BY r.job_id, r.rank, r.start_time
     FOR UPDATE OF j
@@ -56,8 +56,8 @@ RETURNING r.job_id";
 
 /// Jobs with samples and without a record of any rank.
 const CLOSE_JOBS_WITHOUT_RANKS: &str = "
-UPDATE job j SET end_time = coalesce((SELECT max(n.last_seen) FROM job_node n WHERE n.job_id = j.id), j.first_seen)
+UPDATE run j SET end_time = coalesce((SELECT max(n.last_seen) FROM run_claim n WHERE n.job_id = j.id), j.first_seen)
 WHERE j.end_time IS NULL AND j.first_seen < now() - make_interval(secs => $1)
     AND NOT EXISTS (SELECT FROM job_rank r WHERE r.job_id = j.id)
-    AND NOT EXISTS (SELECT FROM job_node n
+    AND NOT EXISTS (SELECT FROM run_claim n
         WHERE n.job_id = j.id AND n.reported_at >= now() - make_interval(secs => $1))";

@@ -21,7 +21,7 @@ const PAUSE_LONGEST_SECONDS: f64 = 600.0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportPost {
     /// The job, in the tables.
-    pub job_id: i32,
+    pub job_id: i64,
     /// Of the report: the same at each try.
     pub id: Uuid,
     /// The job's key.
@@ -43,7 +43,7 @@ pub enum PostOutcome<'a> {
 
 const DUE: &str = "
     SELECT p.job_id, p.id, j.key, d.report
-    FROM report_post p JOIN job j ON j.id = p.job_id JOIN job_judgement d ON d.job_id = p.job_id
+    FROM report_post p JOIN run j ON j.id = p.job_id JOIN job_judgement d ON d.job_id = p.job_id
     WHERE p.state = 'waiting' AND p.next_try <= now() AND d.report IS NOT NULL
     ORDER BY p.next_try LIMIT $1";
 
@@ -66,7 +66,7 @@ pub async fn reports_to_post(client: &Client, limit: i64) -> Result<Vec<ReportPo
 ///
 /// # Errors
 /// The database's.
-pub async fn note_report_post(client: &Client, job: i32, outcome: PostOutcome<'_>) -> Result<(), Error> {
+pub async fn note_report_post(client: &Client, job: i64, outcome: PostOutcome<'_>) -> Result<(), Error> {
     const LATER: &str = "
         UPDATE report_post SET tries = tries + 1, error = $2,
             next_try = now() + make_interval(secs => least($3 * power(2, least(tries, 30)), $4))

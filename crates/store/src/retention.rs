@@ -106,8 +106,6 @@ impl Retention {
     /// # Errors
     /// The table is no hypertable of ours; the message lists those that are.
     pub fn set(&mut self, table: &str, keep: Duration) -> Result<(), String> {
-        // Its name while it had a row for each value.
-        let table = if table == "self_stats" { "self_stat_rows" } else { table };
         if !HYPERTABLES.contains(&table) {
             return Err(format!(
                 "unknown table '{table}': retention can be set for {}",

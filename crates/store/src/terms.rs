@@ -10,6 +10,7 @@ use throughline_sample::Guid;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
+use crate::writer::fabric_of_prefix;
 use crate::{Database, Error};
 
 /// How long a term lasts that a crawler got by writing, until its next batch.
@@ -97,9 +98,7 @@ fn microseconds(column: &str) -> String {
 async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     let prefix = Guid(request.subnet_prefix).to_string();
-    transaction.execute("INSERT INTO subnet (prefix) VALUES ($1) ON CONFLICT DO NOTHING", &[&prefix]).await?;
-    let subnet: i32 =
-        transaction.query_one("SELECT id FROM subnet WHERE prefix = $1", &[&prefix]).await?.get(0);
+    let subnet = fabric_of_prefix(&transaction, &prefix).await?;
     let present = lock(&transaction, subnet).await?;
     let lease = request.lease.as_secs_f64();
     let grant = match present {
@@ -128,10 +127,10 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
 /// Locks the subnet's terms against writers and other requests; the present term.
 async fn lock(transaction: &Transaction<'_>, subnet: i32) -> Result<Option<Present>, tokio_postgres::Error> {
     // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
-    transaction.execute("SELECT 1 FROM subnet WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
+    transaction.execute("SELECT 1 FROM fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
     let query = format!(
         "SELECT id, crawler, name, expires_at <= clock_timestamp(), {} FROM crawler_term \
-         WHERE subnet_id = $1 AND ended_at IS NULL",
+         WHERE fabric_id = $1 AND ended_at IS NULL",
         microseconds("began_at")
     );
     let row = transaction.query_opt(&query, &[&subnet]).await?;
@@ -160,16 +159,16 @@ async fn begin(
 ) -> Result<(), tokio_postgres::Error> {
     let end = "UPDATE crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
                'epoch'::timestamptz + $2::bigint * interval '1 microsecond') \
-               WHERE subnet_id = $1 AND ended_at IS NULL";
+               WHERE fabric_id = $1 AND ended_at IS NULL";
     transaction.execute(end, &[&subnet, &since_microseconds]).await?;
     let insert = "WITH start AS (SELECT greatest('epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
-                    (SELECT max(ended_at) FROM crawler_term WHERE subnet_id = $1)) AS at) \
-                  INSERT INTO crawler_term (subnet_id, crawler, name, began_at, covered_to, expires_at) \
+                    (SELECT max(ended_at) FROM crawler_term WHERE fabric_id = $1)) AS at) \
+                  INSERT INTO crawler_term (fabric_id, crawler, name, began_at, covered_to, expires_at) \
                   SELECT $1, $2, $4, at, at, now() + $5 * interval '1 second' FROM start";
     let lease = term.lease.as_secs_f64();
     transaction.execute(insert, &[&subnet, &term.crawler, &since_microseconds, &term.name, &lease]).await?;
     let bound = "DELETE FROM crawler_term WHERE id IN (SELECT id FROM crawler_term \
-                 WHERE subnet_id = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC OFFSET $2)";
+                 WHERE fabric_id = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC OFFSET $2)";
     transaction.execute(bound, &[&subnet, &TERMS_KEPT]).await?;
     Ok(())
 }
@@ -197,7 +196,7 @@ pub(crate) async fn claim(
                       'epoch'::timestamptz + $4::bigint * interval '1 microsecond')), \
                     expires_at = CASE WHEN $5 THEN greatest(expires_at, now() + $6 * interval '1 second') \
                                  ELSE expires_at END \
-                  WHERE subnet_id = $1 AND crawler = $2 AND ended_at IS NULL \
+                  WHERE fabric_id = $1 AND crawler = $2 AND ended_at IS NULL \
                     AND began_at <= 'epoch'::timestamptz + $3::bigint * interval '1 microsecond'";
     let Stretch { crawler, oldest, newest, is_reading } = stretch;
     // A granted lease is extended by its holder's requests alone: this one is short.
@@ -235,7 +234,7 @@ async fn note_past(
 ) -> Result<(), tokio_postgres::Error> {
     let Stretch { crawler, oldest, newest, .. } = stretch;
     let overlapped = format!(
-        "SELECT 1 FROM crawler_term WHERE subnet_id = $1 AND {} <= $3 \
+        "SELECT 1 FROM crawler_term WHERE fabric_id = $1 AND {} <= $3 \
          AND (ended_at IS NULL OR {} > $2) LIMIT 1",
         microseconds("began_at"),
         microseconds("ended_at")
@@ -245,7 +244,7 @@ async fn note_past(
     }
     // The stretch goes on if it is the newest one before, and not too far away.
     let go_on = "UPDATE crawler_term SET ended_at = 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' \
-                 WHERE id = (SELECT id FROM crawler_term WHERE subnet_id = $1 AND ended_at <= \
+                 WHERE id = (SELECT id FROM crawler_term WHERE fabric_id = $1 AND ended_at <= \
                    'epoch'::timestamptz + $4::bigint * interval '1 microsecond' ORDER BY ended_at DESC LIMIT 1) \
                  AND crawler = $2 AND ended_at > \
                    'epoch'::timestamptz + ($4::bigint - $5::bigint) * interval '1 microsecond'";
@@ -253,7 +252,7 @@ async fn note_past(
     let gone_on =
         transaction.execute(go_on, &[&subnet, &crawler, &end, &oldest, &STRETCH_MICROSECONDS]).await?;
     if gone_on == 0 {
-        let insert = "INSERT INTO crawler_term (subnet_id, crawler, began_at, ended_at, covered_to, expires_at) \
+        let insert = "INSERT INTO crawler_term (fabric_id, crawler, began_at, ended_at, covered_to, expires_at) \
                       SELECT $1, $2, b.at, e.at, e.at, now() \
                       FROM (SELECT 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' AS at) b, \
                            (SELECT 'epoch'::timestamptz + $4::bigint * interval '1 microsecond' AS at) e";
@@ -283,10 +282,10 @@ impl Fence {
             return Ok(Fence(Vec::new()));
         }
         transaction
-            .execute("SELECT 1 FROM subnet WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
+            .execute("SELECT 1 FROM fabric WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
             .await?;
         let query = format!(
-            "SELECT subnet_id, crawler, {}, {} FROM crawler_term WHERE subnet_id = ANY($1) AND (ended_at IS NULL \
+            "SELECT fabric_id, crawler, {}, {} FROM crawler_term WHERE fabric_id = ANY($1) AND (ended_at IS NULL \
              OR ended_at > 'epoch'::timestamptz + $2::bigint * interval '1 microsecond')",
             microseconds("began_at"),
             microseconds("ended_at")

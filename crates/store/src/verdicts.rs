@@ -18,7 +18,7 @@ const OLDEST: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobToJudge {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// It has ended: this is the last time.
     pub is_final: bool,
 }
@@ -35,7 +35,7 @@ pub struct Judgement {
 }
 
 const TO_JUDGE: &str = "
-    SELECT j.id, j.end_time IS NOT NULL FROM job j LEFT JOIN job_judgement d ON d.job_id = j.id
+    SELECT j.id, j.end_time IS NOT NULL FROM run j LEFT JOIN job_judgement d ON d.job_id = j.id
     WHERE (j.end_time IS NULL AND coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
            AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
        OR (j.end_time BETWEEN now() - make_interval(secs => $1) AND now() - make_interval(secs => $2)
@@ -56,7 +56,7 @@ pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge
 
 const JUDGED: &str = "
     INSERT INTO job_judgement (job_id, judged_at, is_final, report)
-    SELECT * FROM unnest($1::integer[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
+    SELECT * FROM unnest($1::bigint[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
     ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report
     WHERE NOT (job_judgement.is_final AND excluded.is_final)
     RETURNING job_id";
@@ -72,7 +72,7 @@ const SAID: &str = "
 
 /// Reports that are to be posted. One that was posted before, of a job that has ended twice, is posted anew.
 const TO_POST: &str = "
-    INSERT INTO report_post (job_id) SELECT * FROM unnest($1::integer[]) ON CONFLICT (job_id) DO NOTHING";
+    INSERT INTO report_post (job_id) SELECT * FROM unnest($1::bigint[]) ON CONFLICT (job_id) DO NOTHING";
 
 /// Writes what is said of jobs, in one transaction: all have one time. With `posts_reports`, reports wait from then on to be posted.
 /// A job's last judgement is made once: where another server was first, nothing of it is written.
@@ -86,11 +86,11 @@ pub async fn write_judgements(
 ) -> Result<(), Error> {
     let what = "writing what is said of jobs";
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
-    let jobs: Vec<i32> = judgements.iter().map(|one| one.job.id).collect();
+    let jobs: Vec<i64> = judgements.iter().map(|one| one.job.id).collect();
     let finals: Vec<bool> = judgements.iter().map(|one| one.job.is_final).collect();
     let reports: Vec<Option<&str>> = judgements.iter().map(|one| one.report.as_deref()).collect();
     let written = transaction.query(JUDGED, &[&jobs, &finals, &reports]).await.map_err(Error::sql(what))?;
-    let written: HashSet<i32> = written.iter().map(|row| row.get(0)).collect();
+    let written: HashSet<i64> = written.iter().map(|row| row.get(0)).collect();
     let judgements = || judgements.iter().filter(|one| written.contains(&one.job.id));
     let said = transaction.prepare(SAID).await.map_err(Error::sql(what))?;
     for one in judgements().filter(|one| !one.verdicts.is_empty()) {
@@ -98,7 +98,7 @@ pub async fn write_judgements(
     }
     if posts_reports {
         let reported = judgements().filter(|one| one.job.is_final && one.report.is_some());
-        let jobs: Vec<i32> = reported.map(|one| one.job.id).collect();
+        let jobs: Vec<i64> = reported.map(|one| one.job.id).collect();
         transaction.execute(TO_POST, &[&jobs]).await.map_err(Error::sql(what))?;
     }
     transaction.commit().await.map_err(Error::sql(what))

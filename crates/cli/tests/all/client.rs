@@ -16,20 +16,20 @@ const NOBODY: u32 = 65_534;
 /// Two jobs of the same program: one that ended, and one that runs and has a name of its scheduler.
 const SEED: &str = "
     INSERT INTO node_key (name) VALUES ('n1');
-    INSERT INTO job (key, scheduler, native_id, user_name, name, command, world_size, start_time, end_time) VALUES
+    INSERT INTO run (key, scheduler, native_id, user_name, name, command, world_size, start_time, end_time) VALUES
         ('slurm:41.0@1000', 'slurm', '41', 'ada', NULL, './solve --steps 9', 2, now() - interval '1 hour',
          now() - interval '30 minutes'),
         ('slurm:42.0@1000', 'slurm', '42', 'ada', '气候模拟', './solve --steps 10', 2, now() - interval '5 minutes', NULL);
     INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
         SELECT j.id, r, 100 + r, 2, 'n1', k.id, 'Open MPI 5', j.start_time, j.end_time,
                CASE WHEN j.end_time IS NOT NULL THEN 'clean' END
-        FROM job j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
-    INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
-        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;
-    INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
-        SELECT j.start_time + interval '1 minute', j.id, 0, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM job j;
-    INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-    INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
+        FROM run j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
+    INSERT INTO run_claim (job_id, node_id, first_seen, last_seen)
+        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM run j CROSS JOIN node_key k;
+    INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM run j;
+    INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+    INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
     INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
         SELECT id, guid, 'switch', CASE id WHEN 1 THEN 'leaf1' ELSE 'spine1' END, id, 1, 1, guid, 1, now() - interval '1 day'
         FROM ib_node_key;

@@ -412,7 +412,7 @@ async fn compare(database: &Database, nodes: &[String], appended: &[u64]) {
         assert_eq!(stored[node], [all, all, 0, all - 1], "{node}");
     }
     let job = "SELECT count(*), count(end_time), (SELECT count(*) FROM job_rank WHERE end_time IS NOT NULL), \
-               (SELECT count(*) FROM batch_quarantine) FROM job";
+               (SELECT count(*) FROM batch_quarantine) FROM run";
     let row = client.query_one(job, &[]).await.unwrap();
     let counts: [i64; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
     assert_eq!(counts, [1, 1, 2, 0], "a job with two ranks that ended, and nothing set aside");

@@ -7,7 +7,7 @@ use throughline_sample::wire::*;
 use throughline_store::{Writer, testing};
 use uuid::Uuid;
 
-const CHUNKS: &str = "SELECT count(*) FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_ops'";
+const CHUNKS: &str = "SELECT count(*) FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_rank_rows'";
 
 /// A node's batch of a job and its bins.
 fn job_batch(node: &str, key: &str, bins: Vec<MpiRankBin>) -> Batch {
@@ -56,7 +56,7 @@ async fn attack_01_bins_of_the_past_hold_up_nobody() {
     }
     honest.end().await;
     assert!(at.elapsed() < Duration::from_secs(10), "{:?}", at.elapsed());
-    let of_job = "SELECT count(*) FROM mpi_op_rows o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
+    let of_job = "SELECT count(*) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
     assert_eq!(site.number(of_job).await, 200);
     let chunks = site.number(CHUNKS).await;
     assert!((1..=70).contains(&chunks), "{chunks} chunks");
@@ -147,10 +147,10 @@ async fn of_others(site: &Site) -> Vec<String> {
         "SELECT 'node ' || t::text FROM node t WHERE name <> 'evil' ORDER BY 1",
         "SELECT 'gpu ' || t::text FROM gpu t ORDER BY 1",
         "SELECT 'link ' || t::text FROM gpu_link t ORDER BY 1",
-        "SELECT 'job ' || t::text FROM job t WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'rank ' || r::text FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
-        "SELECT 'ops ' || t::text FROM mpi_op_rows t JOIN job j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'comm ' || t::text FROM job_comm t JOIN job j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'job ' || t::text FROM run t WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'rank ' || r::text FROM job_rank r JOIN run j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
+        "SELECT 'ops ' || t::text FROM mpi_op_rows t JOIN run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'comm ' || t::text FROM job_comm t JOIN run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
         "SELECT 'event ' || t::text FROM events t WHERE instance NOT IN ('evil', 'server') ORDER BY 1",
     ] {
         all.extend(site.texts(of_node2).await);
@@ -268,10 +268,10 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     // Its own is there: one adapter, a job of which it alone reports a rank, two events, a figure.
     let own = site.texts("SELECT array_to_string(hca_guids, ',') FROM node WHERE name = 'evil'").await;
     assert_eq!(own, ["0x0000000000000010"]);
-    let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM job j JOIN job_rank r ON r.job_id = j.id \
+    let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM run j JOIN job_rank r ON r.job_id = j.id \
                    WHERE key = 'slurm:901'";
     assert_eq!(site.texts(claimed).await, ["evil 0 evil"]);
-    let rows = "SELECT count(*) FROM mpi_op_rows o JOIN job j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
+    let rows = "SELECT count(*) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
     assert_eq!(site.number(rows).await, 1);
     assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'evil'").await, 2);
     assert_eq!(site.number("SELECT count(*) FROM self_stats WHERE instance = 'evil'").await, 1);
@@ -297,9 +297,9 @@ async fn attack_04_a_job_number_in_the_environment_does_not_keep_the_owner_out()
     };
     site.batch("evil", &decoy).await.unwrap();
     site.batch("good", &job_batch("good", "slurm:77", vec![bin("slurm:77", 0, now())])).await.unwrap();
-    let owner = "SELECT uid || ' ' || user_name || ' ' || evidence || ' ' || reported_by FROM job WHERE key = 'slurm:77'";
+    let owner = "SELECT uid || ' ' || user_name || ' ' || evidence || ' ' || reported_by FROM run WHERE key = 'slurm:77'";
     assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup good"]);
-    let open = "SELECT host FROM job_rank r JOIN job j ON j.id = r.job_id WHERE key = 'slurm:77' AND r.end_time IS NULL";
+    let open = "SELECT host FROM job_rank r JOIN run j ON j.id = r.job_id WHERE key = 'slurm:77' AND r.end_time IS NULL";
     assert_eq!(site.texts(open).await, ["good"]);
     // The decoy comes again, and is refused.
     site.batch("evil", &Batch { events: vec![event(now(), "x")], ..decoy }).await.unwrap();

@@ -23,11 +23,11 @@ const TIMED: [&str; 16] = [
     "nvlink_counters",
     "gpu_pcie_counters",
     "gpu_pm_counters",
-    "mpi_ops",
-    "mpi_peers",
+    "mpi_rank_rows",
+    "mpi_rank_peers",
     "mpi_pvars",
     "mpi_regions",
-    "mpi_traffic",
+    "mpi_node_traffic",
     "mpi_trace",
     "mpi_clock",
     "events",
@@ -83,7 +83,7 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         }
     }
     for (table, keys) in [
-        ("job", "SELECT key FROM job WHERE uid IS NOT NULL"),
+        ("job", "SELECT key FROM run WHERE uid IS NOT NULL"),
         ("gpu", "SELECT uuid FROM gpu"),
         ("job_comm", "SELECT comm::text FROM job_comm"),
         ("job_setting", "SELECT name FROM job_setting"),

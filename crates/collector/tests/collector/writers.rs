@@ -61,7 +61,7 @@ async fn nodes_of_the_same_jobs_go_through_different_writers_and_lose_nothing() 
     );
     assert_eq!(site.number(&complete).await, i64::from(2 * NODES));
     assert_eq!(site.number("SELECT count(*) FROM job_rank").await, i64::from(NODES));
-    assert_eq!(site.number("SELECT count(DISTINCT job_id) FROM job_node").await, i64::from(JOBS));
+    assert_eq!(site.number("SELECT count(DISTINCT job_id) FROM run_claim").await, i64::from(JOBS));
     let advanced = format!("SELECT count(*) FROM batch_ledger WHERE sequence = {}", BINS + 1);
     assert_eq!(site.number(&advanced).await, i64::from(NODES));
     for metric in [&COMMIT_FAILURES, &DUPLICATE_ENTRIES] {

@@ -252,10 +252,10 @@ async fn two_subnets_with_the_same_guids_are_two() {
     assert_eq!(store.number(GUIDS, &[]).await, nodes);
     const ACROSS: &str = "SELECT count(*) FROM ib_link l JOIN ib_port_key a ON a.id = l.port_a_id \
         JOIN ib_node_key an ON an.id = a.ib_node_id JOIN ib_port_key b ON b.id = l.port_b_id \
-        JOIN ib_node_key bn ON bn.id = b.ib_node_id WHERE an.subnet_id <> bn.subnet_id";
+        JOIN ib_node_key bn ON bn.id = b.ib_node_id WHERE an.fabric_id <> bn.fabric_id";
     assert_eq!(store.number(ACROSS, &[]).await, 0);
     const IN_SUBNET: &str = "SELECT count(*) FROM ib_node n JOIN ib_node_key k ON k.id = n.ib_node_id \
-        JOIN subnet s ON s.id = k.subnet_id WHERE s.prefix = $1 AND n.valid_to IS NULL";
+        JOIN fabric s ON s.id = k.fabric_id WHERE s.prefix = $1 AND n.valid_to IS NULL";
     for prefix in &prefixes {
         assert_eq!(store.number(IN_SUBNET, &[prefix]).await, nodes, "{prefix}");
     }
@@ -303,7 +303,7 @@ async fn multicast_groups_are_stored_with_their_members() {
     let watched = Watched::of(&store, fabric, 1);
     store.until("all hosts", MEMBERS, &[&0xC000], SMALL.hosts as i64).await;
     store.until("two members", MEMBERS, &[&0xC005], 2).await;
-    const NAMED: &str = "SELECT count(*) FROM ib_multicast_group g JOIN subnet s ON s.id = g.subnet_id \
+    const NAMED: &str = "SELECT count(*) FROM ib_multicast_group g JOIN fabric s ON s.id = g.fabric_id \
         WHERE s.prefix = $1 AND (mgid, name, pkey, mtu_bytes) IN \
         (('ff12:401b:ffff::ffff:ffff', 'IPoIB broadcast', 65535, 4096), \
          ('ff12:401b:ffff::fb', 'IPoIB 224.0.0.251 mDNS', 65535, 4096)) AND valid_to IS NULL";
@@ -316,7 +316,7 @@ async fn multicast_groups_are_stored_with_their_members() {
 
     // Others join; the former members stay in the history.
     watched.fabric.control(&group(&format!("\"{a}\" \"{c}\""))).unwrap();
-    const IS_NEW: &str = "SELECT count(*) FROM ib_multicast_group n JOIN ib_multicast_group o USING (subnet_id, mgid) \
+    const IS_NEW: &str = "SELECT count(*) FROM ib_multicast_group n JOIN ib_multicast_group o USING (fabric_id, mgid) \
         WHERE n.members ? $1 AND n.valid_to IS NULL AND o.members ? $2 AND o.valid_to = n.valid_from";
     store.until("another member", IS_NEW, &[&guid(7), &guid(20)], 1).await;
 

@@ -282,8 +282,8 @@ async fn requests_beyond_the_number_of_connections_wait_and_none_is_lost() {
 /// A switch, whose ports 7 and 8 have the ids 1 and 2.
 fn one_switch() -> String {
     format!(
-        "INSERT INTO subnet (prefix) VALUES ('0x1');
-         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
+        "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1');
+         INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2');
          INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
              valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
          INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8)"

@@ -50,7 +50,7 @@ impl Default for Triggers {
 }
 
 /// Refused lately, since then.
-type Refused = HashMap<(i32, DetailReason), Instant>;
+type Refused = HashMap<(i64, DetailReason), Instant>;
 
 /// Runs for as long as it is polled. A database that is away is waited for.
 pub async fn run(database: &Database, triggers: Triggers, metrics: &SelfMetrics) {

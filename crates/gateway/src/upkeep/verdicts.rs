@@ -37,8 +37,8 @@ const JUDGED_LATELY: Duration = Duration::from_secs(150);
 #[derive(Debug, Default)]
 pub struct Known {
     cache: Cache,
-    placements: HashMap<i32, Option<Verdict>>,
-    said: HashMap<i32, (Instant, Vec<Kind>)>,
+    placements: HashMap<i64, Option<Verdict>>,
+    said: HashMap<i64, (Instant, Vec<Kind>)>,
 }
 
 impl Known {
@@ -58,7 +58,7 @@ impl Known {
     }
 
     /// Keeps what is said of the order of ranks now, or adds what was said last.
-    fn settle(&mut self, job: i32, has_traffic: bool, verdicts: &mut Vec<Verdict>) {
+    fn settle(&mut self, job: i64, has_traffic: bool, verdicts: &mut Vec<Verdict>) {
         if has_traffic {
             let said = verdicts.iter().find(|one| one.kind == Kind::Placement).cloned();
             self.placements.insert(job, said);

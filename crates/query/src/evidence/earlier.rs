@@ -11,10 +11,10 @@ use tokio_postgres::Client;
 const DAYS: i32 = 30;
 
 const EARLIER: &str = "
-    SELECT id, coalesce(native_id, key), extract(epoch FROM end_time - start_time)::float8 FROM job
+    SELECT id, coalesce(native_id, key), extract(epoch FROM end_time - start_time)::float8 FROM run_visible
     WHERE command = $1 AND user_name = $2 AND world_size = $3 AND id <> $4
-      AND end_time < (SELECT coalesce(start_time, first_seen) FROM job WHERE id = $4)
-      AND end_time > (SELECT coalesce(start_time, first_seen) FROM job WHERE id = $4) - make_interval(days => $5)
+      AND end_time < (SELECT coalesce(start_time, first_seen) FROM run_visible WHERE id = $4)
+      AND end_time > (SELECT coalesce(start_time, first_seen) FROM run_visible WHERE id = $4) - make_interval(days => $5)
       AND start_time IS NOT NULL
     ORDER BY end_time DESC LIMIT 1";
 
@@ -26,7 +26,7 @@ pub(super) async fn run(client: &Client, job: &Job) -> Result<Option<EarlierRun>
     };
     let row = client.query_opt(EARLIER, &[command, user, &size, &job.id, &DAYS]).await;
     let Some(row) = row.map_err(Error::sql("looking for an earlier run"))? else { return Ok(None) };
-    let id: i32 = row.get(0);
+    let id: i64 = row.get(0);
     let cpus = |rank: jobs::Rank| {
         Some((u32::try_from(rank.rank).ok()?, rank.cpus.as_deref().map(numbers).unwrap_or_default()))
     };

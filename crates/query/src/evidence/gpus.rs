@@ -13,7 +13,7 @@ const RANGE_MS: i64 = 600_000;
 
 /// # Errors
 /// The database's.
-pub(super) async fn links(client: &Client, id: i32, from: i64, to: i64) -> Result<Vec<GpuLink>, Error> {
+pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Result<Vec<GpuLink>, Error> {
     let sql = "SELECT g.gpu_id, k.name, g.index, l.link, r.index, l.speed_bytes_per_second
                FROM (SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL AND cardinality(gpu_uuids) > 0
                      ORDER BY node_id LIMIT $2) h

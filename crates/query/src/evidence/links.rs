@@ -42,7 +42,7 @@ fn number(value: i64) -> f64 {
 /// The database's.
 pub(super) async fn of_job(
     client: &Client,
-    job: i32,
+    job: i64,
     places: &Places,
     range: (i64, i64),
     source: &Source,
@@ -63,7 +63,7 @@ pub(super) async fn of_job(
     } else {
         link_shares::windows_of(client, job, &busy, range, source, ROWS_MAX).await?
     };
-    let jobs: HashSet<i32> = rows.iter().filter_map(|row| row.who.job).collect();
+    let jobs: HashSet<i64> = rows.iter().filter_map(|row| row.who.job).collect();
     let labels = link_shares::job_labels(client, &jobs.into_iter().collect::<Vec<_>>()).await?;
     let arriving: Vec<i32> = ids.iter().filter_map(|id| known.0.get(id)?.remote).collect();
     let errors = errors(client, &[arriving, places.all()].concat(), range).await?;
@@ -110,7 +110,7 @@ fn one_window(port: &JobPort) -> LinkWindow {
 }
 
 /// By port, of the windows in which it was read.
-fn windows(job: i32, rows: &[ShareRow], labels: &HashMap<i32, JobLabel>) -> HashMap<i32, Vec<LinkWindow>> {
+fn windows(job: i64, rows: &[ShareRow], labels: &HashMap<i64, JobLabel>) -> HashMap<i32, Vec<LinkWindow>> {
     let mut all: HashMap<i32, BTreeMap<i64, LinkWindow>> = HashMap::new();
     for row in rows {
         let window = all.entry(row.port).or_default().entry(row.to).or_default();
@@ -134,7 +134,7 @@ fn windows(job: i32, rows: &[ShareRow], labels: &HashMap<i32, JobLabel>) -> Hash
     all.into_iter().map(|(port, windows)| (port, windows.into_values().filter(is_read).collect())).collect()
 }
 
-fn contribution(job: i32, row: &ShareRow, labels: &HashMap<i32, JobLabel>) -> Contribution {
+fn contribution(job: i64, row: &ShareRow, labels: &HashMap<i64, JobLabel>) -> Contribution {
     let label = row.who.job.and_then(|job| labels.get(&job));
     let is_own = row.who.job == Some(job);
     let name = match &row.who {

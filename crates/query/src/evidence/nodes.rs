@@ -28,7 +28,7 @@ const OTHERS: &str = "
     SELECT o.host, coalesce(j.native_id, j.key), o.cpus
     FROM (SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL) n
     JOIN job_rank o ON o.node_id = n.node_id
-    JOIN job j ON j.id = o.job_id
+    JOIN run_visible j ON j.id = o.job_id
     WHERE o.job_id <> $1 AND o.cpus <> '' AND o.start_time > AT - make_interval(days => $2) AND o.start_time <= AT
       AND (o.end_time IS NULL OR o.end_time > AT)
     LIMIT $3";
@@ -39,7 +39,7 @@ const OTHERS: &str = "
 /// The database's.
 pub(super) async fn bindings(
     client: &Client,
-    id: i32,
+    id: i64,
     ranks: &mut [Rank],
     (from, to): (i64, i64),
 ) -> Result<(), Error> {
@@ -105,7 +105,7 @@ const ERRORS: &str = "(SELECT sum(v)::bigint FROM unnest(c.replay_errors || c.re
 /// The database's.
 pub(super) async fn gpu_links(
     client: &Client,
-    id: i32,
+    id: i64,
     ranks: &mut [Rank],
     (from, to): (i64, i64),
 ) -> Result<(), Error> {
@@ -144,7 +144,7 @@ const SLOWED: &str = "
 /// The database's.
 pub(super) async fn slowed_gpus(
     client: &Client,
-    id: i32,
+    id: i64,
     ranks: &mut [Rank],
     (from, to): (i64, i64),
 ) -> Result<(), Error> {

@@ -47,7 +47,7 @@ const PORTS: &str = "
 
 /// # Errors
 /// The database's.
-pub(super) async fn of_job(client: &Client, id: i32) -> Result<Places, Error> {
+pub(super) async fn of_job(client: &Client, id: i64) -> Result<Places, Error> {
     let ports: Vec<i32> = job_ports(client, Ranks::Of(id)).await?.iter().map(|port| port.port_id).collect();
     let rows = client.query(PORTS, &[&id, &ports]).await;
     let rows = rows.map_err(Error::sql("reading the ports of a job's hosts"))?;

@@ -66,7 +66,7 @@ macro_rules! port_keys {
             id: "port_id",
             element: $element,
             from: concat!(
-                "FROM ib_port_key k JOIN ib_node_key nk ON nk.id = k.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+                "FROM ib_port_key k JOIN ib_node_key nk ON nk.id = k.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
                  LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL ",
                 $more,
                 // Of those that are gone the last row is looked for, one by one.

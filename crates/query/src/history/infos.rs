@@ -28,15 +28,15 @@ pub(super) struct Info {
     from: [&'static str; 2],
 }
 
-const OF_NODE: &str = "FROM ib_node v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+const OF_NODE: &str = "FROM ib_node v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
     WHERE v.type";
-const OF_ADAPTER_PORT: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+const OF_ADAPTER_PORT: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
     JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
     ON true WHERE n.type";
 const NODE_VALID: (&str, &str) = ("v.valid_from", "v.valid_to");
 
 /// Names are those that the ends have now, or had last.
-const CABLE: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+const CABLE: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
     JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
     ON true \
     JOIN ib_port_key rk ON rk.id = v.remote_port_id JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id \
@@ -57,7 +57,7 @@ const OF_LINK: &str = "FROM gpu_link v JOIN gpu_key k ON k.id = v.gpu_id LEFT JO
 const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_time, \
       CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time \
     FROM job_rank GROUP BY job_id, node_id) v \
-    JOIN job j ON j.id = v.job_id JOIN node_key n ON n.id = v.node_id WHERE true";
+    JOIN run_visible j ON j.id = v.job_id JOIN node_key n ON n.id = v.node_id WHERE true";
 
 /// All of them.
 pub(super) static ALL: [Info; 7] = [

@@ -33,7 +33,7 @@ pub struct JobPort {
 /// The database's.
 pub async fn of_job(
     client: &Client,
-    job: i32,
+    job: i64,
     from: i64,
     to: i64,
     limit: i64,
@@ -82,7 +82,7 @@ pub async fn of_job(
 /// The database's.
 pub async fn beside_job(
     client: &Client,
-    job: i32,
+    job: i64,
     ports: &[i32],
     from: i64,
     to: i64,

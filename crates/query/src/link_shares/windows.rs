@@ -29,7 +29,7 @@ pub struct ShareRow {
 /// The database's.
 pub async fn windows_of(
     client: &Client,
-    job: i32,
+    job: i64,
     ports: &[i32],
     (from, to): (i64, i64),
     source: &Source,
@@ -64,7 +64,7 @@ pub async fn windows_of(
 /// The database's.
 pub async fn operations_on(
     client: &Client,
-    job: i32,
+    job: i64,
     ports: &[i32],
     (from, to): (i64, i64),
     source: &Source,

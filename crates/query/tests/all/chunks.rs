@@ -159,8 +159,8 @@ fn readings(random: &mut Random) -> Vec<(i64, i64)> {
 async fn seed(database: &Database) {
     let mut random = Random(17);
     let mut sql = format!(
-        "INSERT INTO subnet (prefix) VALUES ('0x1');
-         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
+        "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1');
+         INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2');
          INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
          VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({BEGIN}));
          INSERT INTO ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 30) n;

@@ -11,7 +11,7 @@ const ROWS: &str = "
     INSERT INTO node_key (name) VALUES ('n1'), ('n2');
     INSERT INTO node (node_id, name, hca_guids, valid_from)
         SELECT id, name, ARRAY['0x' || id], now() - INTERVAL '1 day' FROM node_key;
-    INSERT INTO job (key, native_id, start_time) VALUES ('slurm:1@1', '1', now() - INTERVAL '10 minutes'),
+    INSERT INTO run (key, native_id, start_time) VALUES ('slurm:1@1', '1', now() - INTERVAL '10 minutes'),
         ('slurm:2@1', '2', now() - INTERVAL '9 minutes');
     INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
     INSERT INTO gpu_link (gpu_id, link, active, speed_bytes_per_second, remote_type, remote_pci_bus_id, valid_from)
@@ -28,8 +28,8 @@ const ROWS: &str = "
         SELECT now() - m * INTERVAL '1 minute', 'n' || g, 'nvml', k, '', 'GPU-' || g || ' ' || k, 'GPU-' || g
         FROM (VALUES (2, 5, 'gpu.slowed'), (2, 7, 'gpu.slowed'), (1, 14, 'gpu.slowed'), (1, 12, 'gpu.full_speed'),
                      (2, 4, 'gpu.full_speed'), (1, 3, 'link.down')) e (g, m, k);
-    INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-    INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x1'), (1, '0x2'), (1, '0x3');
+    INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+    INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x1'), (1, '0x2'), (1, '0x3');
     INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 1), (2, 1), (3, 1), (3, 2);
     INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,
                          remote_port_id, valid_from)

@@ -39,7 +39,7 @@ COMMENT ON COLUMN record_quarantine.example IS 'The first of them, as a batch of
 
 CREATE TABLE crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     crawler uuid NOT NULL,
     name text NOT NULL DEFAULT '',
     began_at timestamptz NOT NULL,
@@ -47,10 +47,10 @@ CREATE TABLE crawler_term (
     covered_to timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (subnet_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (subnet_id) WHERE (ended_at IS NULL);
+CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE (ended_at IS NULL);
 COMMENT ON TABLE crawler_term IS
     'Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.';
 COMMENT ON COLUMN crawler_term.crawler IS 'The crawler: the identity of its spool.';

@@ -4,7 +4,7 @@ CREATE TABLE detail_request (
     requested_at timestamptz NOT NULL DEFAULT now(),
     requested_by text NOT NULL,
     reason text NOT NULL,
-    job_id integer,
+    job_id bigint,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL,
     resolution_seconds double precision NOT NULL,
@@ -61,7 +61,7 @@ COMMENT ON COLUMN detail_request_node.remark IS 'The same for people, with what 
 CREATE TABLE detail_mpi_bins (
     time timestamptz NOT NULL,
     since timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
@@ -95,7 +95,7 @@ COMMENT ON COLUMN detail_mpi_bins.cells IS 'Which cell: its place in operations 
 
 CREATE TABLE detail_mpi_peers (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     kind text NOT NULL,
     epoch timestamptz NOT NULL,
@@ -112,7 +112,7 @@ COMMENT ON TABLE detail_mpi_peers IS
 
 CREATE TABLE detail_mpi_regions (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
@@ -131,7 +131,7 @@ COMMENT ON TABLE detail_mpi_regions IS
 
 CREATE TABLE detail_mpi_pvars (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     name text NOT NULL,
     element integer NOT NULL,

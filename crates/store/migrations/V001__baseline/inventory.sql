@@ -3,15 +3,32 @@
 -- from then on: later changes are new files.
 
 -- What exists: natural keys and their numbers, and the state of each thing with its validity.
-CREATE TABLE subnet (
+CREATE TABLE fabric (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    name text NOT NULL,
     prefix text NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (id),
-    UNIQUE (prefix)
+    UNIQUE (name)
 );
-COMMENT ON TABLE subnet IS
-    'InfiniBand subnets by their prefix.';
+COMMENT ON TABLE fabric IS
+    'InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two fabrics may have the same ones.';
+COMMENT ON COLUMN fabric.name IS 'Its name; the subnet prefix where nobody has named it.';
+COMMENT ON COLUMN fabric.prefix IS 'Its subnet prefix, as read last.';
+
+CREATE TABLE fabric_attribute (
+    fabric_id integer NOT NULL,
+    prefix text NOT NULL,
+    subnet_manager text,
+    valid_from timestamptz NOT NULL DEFAULT now(),
+    valid_to timestamptz,
+    PRIMARY KEY (fabric_id, valid_from),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+);
+CREATE UNIQUE INDEX fabric_attribute_current ON fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE fabric_attribute IS
+    'Subnet prefix and subnet manager of a fabric over time.';
+COMMENT ON COLUMN fabric_attribute.subnet_manager IS 'GUID of the port of the master subnet manager; NULL where it is not known.';
 
 CREATE TABLE node_key (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -43,11 +60,11 @@ COMMENT ON COLUMN host_port_key.guid IS 'Node GUID of the adapter, the same as i
 
 CREATE TABLE ib_node_key (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
-    UNIQUE (subnet_id, guid),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    UNIQUE (fabric_id, guid),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
 
 CREATE TABLE ib_port_key (
@@ -61,6 +78,7 @@ CREATE TABLE ib_port_key (
 
 CREATE TABLE mpi_cell_key (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    library text NOT NULL DEFAULT 'mpi',
     operation text NOT NULL,
     size_class_bytes bigint NOT NULL,
     region text NOT NULL,
@@ -68,10 +86,11 @@ CREATE TABLE mpi_cell_key (
     algorithm_source text NOT NULL,
     used_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (id),
-    UNIQUE (operation, size_class_bytes, region, algorithm, algorithm_source)
+    UNIQUE (library, operation, size_class_bytes, region, algorithm, algorithm_source)
 );
 COMMENT ON TABLE mpi_cell_key IS
-    'The small numbers of cells in mpi_rank_rows and mpi_node_rows: operation, size class, region, algorithm and how it is known.';
+    'The small numbers of cells in mpi_rank_rows and mpi_node_rows: library, operation, size class, region, algorithm and how it is known.';
+COMMENT ON COLUMN mpi_cell_key.library IS 'The library of the operation: mpi.';
 COMMENT ON COLUMN mpi_cell_key.used_at IS
     'When a row had it last, to within two days. A number is removed once all rows that have it have expired.';
 
@@ -241,7 +260,7 @@ COMMENT ON COLUMN ib_mft.multicast_forwarding_table IS
     'Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.';
 
 CREATE TABLE ib_multicast_group (
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     mgid text NOT NULL,
     mlid integer NOT NULL,
     pkey integer NOT NULL,
@@ -254,11 +273,11 @@ CREATE TABLE ib_multicast_group (
     generation bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
-    PRIMARY KEY (subnet_id, mgid, valid_from),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    PRIMARY KEY (fabric_id, mgid, valid_from),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
-CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (subnet_id, mlid);
-CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (subnet_id, mgid) WHERE (valid_to IS NULL);
+CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (fabric_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
 COMMENT ON TABLE ib_multicast_group IS
     'Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.';
 COMMENT ON COLUMN ib_multicast_group.mgid IS 'Multicast GID as an IPv6 address.';

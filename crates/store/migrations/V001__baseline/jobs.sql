@@ -1,6 +1,6 @@
 -- Jobs and their ranks.
-CREATE TABLE job (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+CREATE TABLE run (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     key text NOT NULL,
     scheduler text,
     native_id text,
@@ -21,36 +21,62 @@ CREATE TABLE job (
     PRIMARY KEY (id),
     UNIQUE (key)
 );
-CREATE INDEX job_native ON job (native_id) WHERE (native_id IS NOT NULL);
-CREATE INDEX job_running ON job (id) WHERE (end_time IS NULL);
-COMMENT ON TABLE job IS
-    'Jobs; the key is scheduler:id[.step], or local:... without a scheduler.';
-COMMENT ON COLUMN job.key IS 'scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
-COMMENT ON COLUMN job.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
-COMMENT ON COLUMN job.account IS 'Account or project, as the scheduler''s variables name it.';
-COMMENT ON COLUMN job.queue IS 'Partition of Slurm, queue of others.';
-COMMENT ON COLUMN job.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
-COMMENT ON COLUMN job.evidence IS
+CREATE INDEX run_native ON run (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX run_unended ON run (id) WHERE (end_time IS NULL);
+COMMENT ON TABLE run IS
+    'Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is known.';
+COMMENT ON COLUMN run.key IS
+    'The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
+COMMENT ON COLUMN run.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
+COMMENT ON COLUMN run.account IS 'Account or project, as the scheduler''s variables name it.';
+COMMENT ON COLUMN run.queue IS 'Partition of Slurm, queue of others.';
+COMMENT ON COLUMN run.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
+COMMENT ON COLUMN run.evidence IS
     'What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or process (no scheduler). The user is always the kernel''s word.';
-COMMENT ON COLUMN job.reported_by IS 'The node that reported the job''s owner first.';
+COMMENT ON COLUMN run.reported_by IS 'The node that reported the job''s owner first.';
 
-CREATE TABLE job_node (
-    job_id integer NOT NULL,
+CREATE TABLE run_alias (
+    key text NOT NULL,
+    run_id bigint NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (key),
+    FOREIGN KEY (run_id) REFERENCES run(id)
+);
+CREATE INDEX run_alias_of_run ON run_alias (run_id);
+COMMENT ON TABLE run_alias IS
+    'Natural keys of schedulers and launchers by which senders name a run. Another name of a run is another row, and changes no other table.';
+
+CREATE TABLE run_claim (
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
+    scheduler text,
+    native_id text,
+    step text,
+    uid bigint,
+    user_name text,
+    command text,
+    start_time timestamptz,
+    end_time timestamptz,
+    world_size integer,
+    name text,
+    account text,
+    queue text,
+    array_id text,
+    evidence text,
     first_seen timestamptz NOT NULL,
     last_seen timestamptz NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (job_id, node_id),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
 );
-COMMENT ON TABLE job_node IS
-    'When each node spoke of a job: agents do once a minute while ranks of it run there.';
-COMMENT ON COLUMN job_node.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
-COMMENT ON COLUMN job_node.reported_at IS 'When that was stored, by the database''s clock.';
+COMMENT ON TABLE run_claim IS
+    'What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where the node says nothing.';
+COMMENT ON COLUMN run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
+COMMENT ON COLUMN run_claim.reported_at IS 'When that was stored, by the database''s clock.';
 
 CREATE TABLE job_rank (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id integer,
     host text NOT NULL,
@@ -66,7 +92,7 @@ CREATE TABLE job_rank (
     numa_nodes integer[],
     hca_numa_nodes integer[],
     PRIMARY KEY (job_id, rank, start_time),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
 );
 CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
@@ -84,16 +110,17 @@ COMMENT ON COLUMN job_rank.hca_numa_nodes IS
     'NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where sysfs does not say.';
 
 CREATE TABLE job_comm (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
+    library text NOT NULL DEFAULT 'mpi',
     comm integer NOT NULL,
     name text NOT NULL,
     size integer NOT NULL,
     rank_in_comm integer,
     named_at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, comm),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    PRIMARY KEY (job_id, rank, epoch, library, comm),
+    FOREIGN KEY (job_id) REFERENCES run(id)
 );
 COMMENT ON TABLE job_comm IS
     'Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.';
@@ -101,25 +128,25 @@ COMMENT ON COLUMN job_comm.comm IS 'The rank''s own number of the communicator; 
 COMMENT ON COLUMN job_comm.rank_in_comm IS 'NULL in an intercommunicator, whose size is that of the remote group.';
 
 CREATE TABLE job_setting (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, name, value),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 );
 COMMENT ON TABLE job_setting IS
     'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each value that any rank has.';
 COMMENT ON COLUMN job_setting.rank IS 'A rank that has it: the first that told.';
 
 CREATE TABLE job_judgement (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     judged_at timestamptz NOT NULL,
     is_final boolean NOT NULL,
     report text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=70);
 COMMENT ON TABLE job_judgement IS
     'When each job was judged last: each minute while it runs, and once after its end.';
@@ -127,7 +154,7 @@ COMMENT ON COLUMN job_judgement.is_final IS 'After its end, with all that its no
 COMMENT ON COLUMN job_judgement.report IS 'What throughline job report prints; NULL until it is final.';
 
 CREATE TABLE job_verdict (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     kind text NOT NULL,
     subject text NOT NULL,
     first_at timestamptz NOT NULL,
@@ -140,7 +167,7 @@ CREATE TABLE job_verdict (
     other_job text,
     facts jsonb NOT NULL,
     PRIMARY KEY (job_id, kind, subject),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     CHECK (confidence IN ('certain', 'likely'))
 ) WITH (fillfactor=70);
 COMMENT ON TABLE job_verdict IS
@@ -157,7 +184,7 @@ COMMENT ON COLUMN job_verdict.other_job IS 'Key of the other job: whose bytes ho
 COMMENT ON COLUMN job_verdict.facts IS 'Figures that it rests on: name, value, unit and the threshold from which on it is said.';
 
 CREATE TABLE report_post (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     id uuid NOT NULL DEFAULT gen_random_uuid(),
     created_at timestamptz NOT NULL DEFAULT now(),
     state text NOT NULL DEFAULT 'waiting',
@@ -165,7 +192,7 @@ CREATE TABLE report_post (
     next_try timestamptz NOT NULL DEFAULT now(),
     error text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     CHECK (state IN ('waiting', 'failed'))
 );
 CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting');
@@ -179,8 +206,9 @@ COMMENT ON COLUMN report_post.tries IS 'How often it was posted in vain.';
 COMMENT ON COLUMN report_post.error IS 'Why the last try failed.';
 
 CREATE TABLE mpi_open_call (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi',
     thread integer NOT NULL,
     epoch timestamptz NOT NULL,
     operation text NOT NULL,
@@ -193,8 +221,8 @@ CREATE TABLE mpi_open_call (
     peer integer,
     pending_requests integer NOT NULL,
     oldest_request text,
-    PRIMARY KEY (job_id, rank, thread),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    PRIMARY KEY (job_id, rank, library, thread),
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE mpi_open_call IS
     'The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls has those that go on, or in which their rank was killed.';
@@ -212,7 +240,7 @@ COMMENT ON COLUMN mpi_open_call.pending_requests IS 'Requests of the thread that
 COMMENT ON COLUMN mpi_open_call.oldest_request IS 'The operation that began the oldest of them.';
 
 CREATE TABLE mpi_rank_scheduling (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     first_time timestamptz NOT NULL,
@@ -228,7 +256,7 @@ CREATE TABLE mpi_rank_scheduling (
     cpu_hertz_sum double precision,
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, rank, epoch),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE mpi_rank_scheduling IS
     'What the kernel counted of each rank''s process: its first reading, the newest one and the one before. Cumulative since the start of the process; NULL where the kernel does not say.';

@@ -1,14 +1,15 @@
 -- What ranks and nodes report of MPI.
 CREATE TABLE mpi_pvars (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     name text NOT NULL,
     element integer NOT NULL,
     source text NOT NULL,
     variable_class text NOT NULL,
     value double precision NOT NULL,
-    PRIMARY KEY (job_id, rank, name, element, time)
+    PRIMARY KEY (job_id, rank, name, element, time, node_id)
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_pvars IS
@@ -17,12 +18,13 @@ COMMENT ON COLUMN mpi_pvars.element IS 'Element of an array variable; for queue 
 
 CREATE TABLE mpi_regions (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     region text NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
-    PRIMARY KEY (job_id, rank, region, time)
+    PRIMARY KEY (job_id, rank, region, time, node_id)
 );
 SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_regions IS
@@ -31,12 +33,13 @@ COMMENT ON COLUMN mpi_regions.region IS 'Its name: begin and end in the program,
 
 CREATE TABLE mpi_region_paths (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     path text NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
-    PRIMARY KEY (job_id, rank, path, time)
+    PRIMARY KEY (job_id, rank, path, time, node_id)
 );
 SELECT create_hypertable('mpi_region_paths', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_region_paths IS
@@ -46,16 +49,17 @@ COMMENT ON COLUMN mpi_region_paths.path IS
 
 CREATE TABLE mpi_sampled_calls (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
     comm_group bigint NOT NULL,
+    library text NOT NULL DEFAULT 'mpi',
     operation text NOT NULL,
     size_class_bytes bigint NOT NULL,
     cell bigint NOT NULL,
     group_size integer NOT NULL,
     members text NOT NULL,
     packed bit varying NOT NULL,
-    PRIMARY KEY (job_id, time, node_id, comm_group, operation, size_class_bytes, cell)
+    PRIMARY KEY (job_id, time, node_id, comm_group, operation, size_class_bytes, cell, library)
 );
 SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_sampled_calls IS
@@ -68,19 +72,21 @@ COMMENT ON COLUMN mpi_sampled_calls.packed IS
 
 CREATE TABLE mpi_rank_rows (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     is_folded boolean NOT NULL,
     cells bit varying NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, time, is_folded)
+    PRIMARY KEY (job_id, rank, epoch, time, is_folded, node_id)
 );
 SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX mpi_rank_rows_not_folded ON mpi_rank_rows (job_id, rank, epoch, time) WHERE (NOT is_folded);
 COMMENT ON TABLE mpi_rank_rows IS
     'MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row for each cell.';
 COMMENT ON COLUMN mpi_rank_rows.time IS 'End of the last time bin that is in it.';
+COMMENT ON COLUMN mpi_rank_rows.node_id IS 'The node that reports it.';
 COMMENT ON COLUMN mpi_rank_rows.is_folded IS
     'The row has all cells that the rank''s agent folds: those of the rank''s last such row are its totals, and mpi_node_rows has what they grew by. Else it has cells beyond the agent''s limits that changed in a time bin, which are in no row of the node.';
 COMMENT ON COLUMN mpi_rank_rows.cells IS
@@ -88,7 +94,7 @@ COMMENT ON COLUMN mpi_rank_rows.cells IS
 
 CREATE TABLE mpi_node_rows (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     since timestamptz NOT NULL,
@@ -113,8 +119,9 @@ COMMENT ON COLUMN mpi_node_rows.rounds IS
 
 CREATE TABLE mpi_node_traffic (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi',
     operation text NOT NULL,
     kind text NOT NULL,
     direction text NOT NULL,
@@ -125,7 +132,7 @@ CREATE TABLE mpi_node_traffic (
     peers integer[] NOT NULL,
     bytes bigint[] NOT NULL,
     messages bigint[] NOT NULL,
-    PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, time)
+    PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, time, library)
 );
 SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX mpi_node_traffic_time ON mpi_node_traffic (time);
@@ -146,8 +153,10 @@ COMMENT ON COLUMN mpi_node_traffic.peers IS 'Ranks in MPI_COMM_WORLD.';
 
 CREATE TABLE mpi_rank_peers (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi',
     kind text NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
@@ -155,7 +164,7 @@ CREATE TABLE mpi_rank_peers (
     peers integer[] NOT NULL,
     bytes bigint[] NOT NULL,
     messages bigint[] NOT NULL,
-    PRIMARY KEY (job_id, rank, kind, epoch, time)
+    PRIMARY KEY (job_id, rank, kind, epoch, time, node_id, library)
 );
 SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_rank_peers IS
@@ -167,8 +176,9 @@ COMMENT ON COLUMN mpi_rank_peers.peers IS 'Ranks in MPI_COMM_WORLD.';
 
 CREATE TABLE mpi_trace (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     number bigint NOT NULL,
     thread integer NOT NULL,
@@ -182,7 +192,7 @@ CREATE TABLE mpi_trace (
     bytes bigint,
     comm bigint,
     sequence bigint,
-    PRIMARY KEY (job_id, rank, epoch, number, time)
+    PRIMARY KEY (job_id, rank, epoch, number, time, node_id)
 );
 SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_trace IS
@@ -197,15 +207,16 @@ COMMENT ON COLUMN mpi_trace.sequence IS
 
 CREATE TABLE mpi_clock (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     number bigint NOT NULL,
     clock_ns bigint NOT NULL,
     offset_ns bigint NOT NULL,
     uncertainty_ns bigint NOT NULL,
     round_trip_ns bigint NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, number, time)
+    PRIMARY KEY (job_id, rank, epoch, number, time, node_id)
 );
 SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE mpi_clock IS

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION job_links(job integer)
+CREATE OR REPLACE FUNCTION job_links(job bigint)
 RETURNS TABLE (
     kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
     p95_bytes_per_second double precision, max_bytes_per_second double precision,

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION job_span(job integer, OUT since timestamptz, OUT ending timestamptz)
+CREATE OR REPLACE FUNCTION job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE
 AS $$
     -- Clocks of nodes differ a little, and last rows come from bins that end after the rank.

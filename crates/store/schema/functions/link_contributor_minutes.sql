@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
     "time" timestamptz, port_id integer, guid text, port integer, contributor text, job_key text, job text, user_name text,
     operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
@@ -12,7 +12,7 @@ AS $$
     FROM link_minute_shares(since, until, of_job) m
     JOIN ib_port_key p ON p.id = m.port_id
     JOIN ib_node_key k ON k.id = p.ib_node_id
-    LEFT JOIN job j ON j.id = m.job_id
+    LEFT JOIN run_visible j ON j.id = m.job_id
 $$;
 COMMENT ON FUNCTION link_contributor_minutes IS
     'link_minute_shares with names, as link_contributors has those of windows. A rate is bytes divided by ten times as many seconds as there are windows.';

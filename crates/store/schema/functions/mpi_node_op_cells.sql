@@ -1,6 +1,6 @@
 -- The last row of each node and epoch is one step of the index away from the next one. Where not all cells are in it, the last one that
 -- has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,

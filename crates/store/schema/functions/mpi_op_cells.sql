@@ -1,7 +1,7 @@
 -- A folded row has all cells of a rank: the last one of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away. A cell is in such a row and among those beyond what is folded where there was no place for
 -- it at first, or where an agent was replaced while its rank ran: the later one is its total.
-CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION mpi_op_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,

@@ -1,6 +1,6 @@
 -- What agents do not fold is rows of changed cells: the last row of a cell has its total. There are none unless a node has more cells than
 -- an agent folds, so all rows of the job are read.
-CREATE OR REPLACE FUNCTION mpi_overflow_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION mpi_overflow_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,

@@ -1,6 +1,6 @@
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
 -- one that has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000

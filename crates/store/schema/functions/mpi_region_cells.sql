@@ -1,7 +1,7 @@
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_region_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
     own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)

@@ -1,5 +1,5 @@
 -- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
-CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
     messages bigint, last_time timestamptz)

@@ -8,7 +8,7 @@ AS $$
         SELECT k.id, s.prefix AS instance
         FROM ib_port_key k
         JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN subnet s ON s.id = n.subnet_id
+        JOIN fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
         SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id

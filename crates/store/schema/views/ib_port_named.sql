@@ -9,7 +9,7 @@ SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid,
            AS link_name
 FROM ib_port_key k
 JOIN ib_node_key nk ON nk.id = k.ib_node_id
-JOIN subnet s ON s.id = nk.subnet_id
+JOIN fabric s ON s.id = nk.fabric_id
 LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL
 LEFT JOIN ib_port p ON p.port_id = k.id AND p.valid_to IS NULL
 LEFT JOIN ib_port_key rk ON rk.id = p.remote_port_id

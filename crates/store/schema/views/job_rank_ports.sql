@@ -5,7 +5,7 @@ SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, 
        p.id AS port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id,
        s.guid AS remote_guid, q.port AS remote_port, s.description AS remote_description
 FROM job_rank r
-JOIN job j ON j.id = r.job_id
+JOIN run_visible j ON j.id = r.job_id
 LEFT JOIN node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
     SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM host_port_key o

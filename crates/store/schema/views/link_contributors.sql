@@ -7,6 +7,6 @@ SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coale
 FROM link_shares s
 JOIN ib_port_key p ON p.id = s.port_id
 JOIN ib_node_key k ON k.id = p.ib_node_id
-LEFT JOIN job j ON j.id = s.job_id;
+LEFT JOIN run_visible j ON j.id = s.job_id;
 COMMENT ON VIEW link_contributors IS
     'link_shares with names. label: who, as alerts and dashboards write it. known: measured, modelled, logical or unreported, see link_shares.kind, and bound where only low_bytes and high_bytes are known.';

@@ -5,7 +5,7 @@ SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes
        sum(t.elapsed_seconds) AS elapsed_seconds, max(t.longest_seconds) AS longest_seconds,
        sum(t.wait_seconds) AS wait_seconds, stored_total(sum(t.received_bytes)) AS received_bytes,
        max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_op_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
 COMMENT ON VIEW mpi_op_cell_totals IS

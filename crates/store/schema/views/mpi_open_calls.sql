@@ -6,7 +6,7 @@ SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
        c.oldest_request, c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
 FROM mpi_open_call c
-JOIN job j ON j.id = c.job_id
+JOIN run_visible j ON j.id = c.job_id
 JOIN job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
 LEFT JOIN job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
 WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - INTERVAL '90 seconds';

@@ -57,7 +57,7 @@ SELECT row_number() OVER (ORDER BY s.time, s.job_id, s.rank, s.peer, s.kind) AS 
        d.local_rank AS dest_rank, s.time AS added_on, s.kind,
        CASE WHEN own.algorithm IS NULL THEN other.algorithm_source ELSE own.algorithm_source END AS algorithm_source
 FROM pair s
-JOIN job j ON j.id = s.job_id
+JOIN run_visible j ON j.id = s.job_id
 LEFT JOIN local o ON o.job_id = s.job_id AND o.rank = s.rank
 LEFT JOIN local d ON d.job_id = s.job_id AND d.rank = s.peer
 LEFT JOIN node_key n ON n.id = o.node_id

@@ -51,7 +51,7 @@ pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec
                EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
                          AND d.requested_at > now() - interval '10 minutes'),
                NULL::integer[]
-        FROM job j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
+        FROM run j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
         UNION ALL
         SELECT NULL, k.id, k.name, NULL, NULL,
                EXISTS (SELECT 1 FROM detail_request d JOIN detail_request_node n ON n.request_id = d.id
@@ -70,7 +70,7 @@ pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec
     let rows = client.query(SQL, &[&labels.job_key, &labels.node, &guid, &port, &JOBS_OF_LINK]).await;
     let rows = rows.map_err(Error::sql("looking for what an alert names"))?;
     let subject = |row: &tokio_postgres::Row| {
-        let (job, node): (Option<i32>, Option<i32>) = (row.get(0), row.get(1));
+        let (job, node): (Option<i64>, Option<i32>) = (row.get(0), row.get(1));
         let link: Option<[i32; 2]> =
             row.get::<_, Option<Vec<i32>>>(6).and_then(|ports| ports.try_into().ok());
         let subject = job.map(DetailSubject::Job).or(node.map(DetailSubject::Node));

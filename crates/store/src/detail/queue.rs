@@ -74,10 +74,10 @@ impl DetailQueue {
             SELECT r.id, n.node_id, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
                    n.state = 'waiting', k.name, p.prefix, p.guids, p.ports
             FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id
-            LEFT JOIN node_key k ON k.id = n.node_id LEFT JOIN job j ON j.id = r.job_id
+            LEFT JOIN node_key k ON k.id = n.node_id LEFT JOIN run j ON j.id = r.job_id
             LEFT JOIN LATERAL (
                 SELECT min(s.prefix) AS prefix, array_agg(i.guid ORDER BY q.id) AS guids, array_agg(q.port ORDER BY q.id) AS ports
-                FROM ib_port_key q JOIN ib_node_key i ON i.id = q.ib_node_id JOIN subnet s ON s.id = i.subnet_id
+                FROM ib_port_key q JOIN ib_node_key i ON i.id = q.ib_node_id JOIN fabric s ON s.id = i.fabric_id
                 WHERE q.id = ANY(r.ib_port_ids)
             ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";

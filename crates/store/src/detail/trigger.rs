@@ -12,7 +12,7 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetailTrigger {
     /// Its number in the tables.
-    pub job: i32,
+    pub job: i64,
     /// Why.
     pub reason: DetailReason,
     /// When it began.
@@ -29,12 +29,12 @@ pub struct DetailTrigger {
 /// The database's.
 pub async fn detail_triggers(client: &Client, verdicts: &[&str]) -> Result<Vec<DetailTrigger>, Error> {
     const SQL: &str = "
-        SELECT j.id, true, j.start_time, j.end_time FROM job j
+        SELECT j.id, true, j.start_time, j.end_time FROM run j
         WHERE j.end_time > now() - interval '15 minutes'
           AND EXISTS (SELECT 1 FROM job_rank r WHERE r.job_id = j.id AND r.ending = 'lost')
           AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'job_end')
         UNION ALL
-        SELECT j.id, false, j.start_time, NULL FROM job j
+        SELECT j.id, false, j.start_time, NULL FROM run j
         WHERE j.end_time IS NULL
           AND EXISTS (SELECT 1 FROM job_verdict v WHERE v.job_id = j.id AND v.kind = ANY($1)
                         AND v.last_at > now() - interval '3 minutes')

@@ -44,9 +44,9 @@ pub(super) struct Fabric {
 /// Subnets that have cables at a time, by number and prefix.
 pub(super) async fn subnets(client: &Client, at: Micros) -> Result<Vec<(i32, String)>, Error> {
     let sql = format!(
-        "SELECT s.id, s.prefix FROM subnet s WHERE EXISTS (
+        "SELECT s.id, s.prefix FROM fabric s WHERE EXISTS (
              SELECT FROM ib_node_key k JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id
-             WHERE k.subnet_id = s.id AND {}) ORDER BY s.id",
+             WHERE k.fabric_id = s.id AND {}) ORDER BY s.id",
         valid("l", at)
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql(WHAT))?;
@@ -63,16 +63,16 @@ async fn version(client: &Client, subnet: i32, at: Micros) -> Result<Version, Er
     let sql = format!(
         "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
              SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
-             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.subnet_id = $1
+             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM ib_node_key k
-             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.subnet_id = $1
+             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM ib_node_key k
-             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.subnet_id = $1
+             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[t.valid_from, t.valid_to]) FROM ib_node_key k
-             JOIN ib_lft t ON t.ib_node_id = k.id WHERE k.subnet_id = $1
+             JOIN ib_lft t ON t.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
              SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM node n WHERE n.hca_guids <> '{{}}'
          ) changes WHERE t <= {}",
@@ -115,7 +115,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
         "SELECT k.id, n.type, n.lid, coalesce(
                 (SELECT h.name FROM node h WHERE k.guid = ANY (h.hca_guids) AND {host} LIMIT 1),
                 nullif(split_part(n.description, ' ', 1), ''), k.guid), n.routing IS NOT DISTINCT FROM 'adaptive'
-         FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {node} WHERE k.subnet_id = $1 ORDER BY k.id",
+         FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {node} WHERE k.fabric_id = $1 ORDER BY k.id",
         host = valid("h", at),
         node = valid("n", at),
     );
@@ -131,7 +131,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     }
     let tables_sql = format!(
         "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k
-         JOIN ib_lft t ON t.ib_node_id = k.id AND {} WHERE k.subnet_id = $1",
+         JOIN ib_lft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
         valid("t", at)
     );
     let rows = client.query(&tables_sql, &[&subnet]).await.map_err(Error::sql(WHAT))?;
@@ -150,7 +150,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
          JOIN ib_port_key b ON b.id = l.port_b_id
          LEFT JOIN ib_port pa ON pa.port_id = a.id AND {port_a}
          LEFT JOIN ib_port pb ON pb.port_id = b.id AND {port_b}
-         WHERE k.subnet_id = $1 ORDER BY a.id, b.id",
+         WHERE k.fabric_id = $1 ORDER BY a.id, b.id",
         link = valid("l", at),
         port_a = valid("pa", at),
         port_b = valid("pb", at),

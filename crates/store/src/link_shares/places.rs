@@ -17,7 +17,7 @@ const FRESH: Micros = 60_000_000;
 
 /// Places by job, as of a window.
 #[derive(Debug, Default)]
-pub(super) struct KnownPlaces(HashMap<i32, (Micros, Arc<Places>)>);
+pub(super) struct KnownPlaces(HashMap<i64, (Micros, Arc<Places>)>);
 
 impl KnownPlaces {
     /// Places of the jobs of this traffic in the window that ends at `end`. Ranks of a job start one after the other, so a
@@ -27,10 +27,10 @@ impl KnownPlaces {
         client: &Client,
         traffic: &HashMap<Key, Amount>,
         end: Micros,
-    ) -> Result<HashMap<i32, Arc<Places>>, Error> {
+    ) -> Result<HashMap<i64, Arc<Places>>, Error> {
         self.0.retain(|_, (at, _)| (*at..*at + FRESH).contains(&end));
-        let jobs: HashSet<i32> = traffic.keys().map(|key| key.job).collect();
-        let known: HashMap<i32, (&Places, HashSet<i32>)> = jobs
+        let jobs: HashSet<i64> = traffic.keys().map(|key| key.job).collect();
+        let known: HashMap<i64, (&Places, HashSet<i32>)> = jobs
             .iter()
             .filter_map(|job| self.0.get(job).map(|(_, places)| (*job, places)))
             .map(|(job, places)| (job, (&**places, places.node_of.values().copied().collect())))
@@ -39,21 +39,21 @@ impl KnownPlaces {
             let places = known.get(&key.job);
             places.is_some_and(|(of, nodes)| of.node_of.contains_key(&key.peer) && nodes.contains(&key.node))
         };
-        let wanted: HashSet<i32> = traffic.keys().filter(|key| !is_known(key)).map(|key| key.job).collect();
+        let wanted: HashSet<i64> = traffic.keys().filter(|key| !is_known(key)).map(|key| key.job).collect();
         if !wanted.is_empty() {
-            let mut wanted: Vec<i32> = wanted.into_iter().collect();
+            let mut wanted: Vec<i64> = wanted.into_iter().collect();
             wanted.sort_unstable();
             for (job, places) in read(client, &wanted, end).await? {
                 self.0.insert(job, (end, Arc::new(places)));
             }
         }
-        let known = |job: i32| Some((job, self.0.get(&job)?.1.clone()));
+        let known = |job: i64| Some((job, self.0.get(&job)?.1.clone()));
         Ok(jobs.into_iter().filter_map(known).collect())
     }
 }
 
-async fn read(client: &Client, jobs: &[i32], end: Micros) -> Result<HashMap<i32, Places>, Error> {
-    let mut all: HashMap<i32, Places> = jobs.iter().map(|job| (*job, Places::default())).collect();
+async fn read(client: &Client, jobs: &[i64], end: Micros) -> Result<HashMap<i64, Places>, Error> {
+    let mut all: HashMap<i64, Places> = jobs.iter().map(|job| (*job, Places::default())).collect();
     let ranks = format!(
         "SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id FROM job_rank
          WHERE job_id = ANY($1) AND start_time <= {} AND node_id IS NOT NULL ORDER BY job_id, rank, start_time DESC",

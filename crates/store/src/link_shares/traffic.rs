@@ -33,7 +33,7 @@ const LINES_LOOKED_UP: usize = 2_000;
 /// Whose traffic, from where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
-    pub job: i32,
+    pub job: i64,
     /// The node that reports.
     pub node: i32,
     /// World rank.
@@ -95,7 +95,7 @@ impl Line {
 
 /// What cells are looked up by.
 struct Columns {
-    jobs: Vec<i32>,
+    jobs: Vec<i64>,
     nodes: Vec<i32>,
     operations: Vec<String>,
     kinds: Vec<String>,
@@ -250,7 +250,7 @@ impl Traffic {
     async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
         let sql = "
             SELECT w.n, l.time, l.peers, l.bytes, l.messages
-            FROM unnest($1::integer[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+            FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                  WITH ORDINALITY AS w (job, node, operation, kind, direction, epoch, before, n)
             LEFT JOIN LATERAL (
                 SELECT time FROM mpi_node_traffic t

@@ -38,7 +38,7 @@ pub(super) struct Places {
 pub(super) struct Input {
     pub fabrics: Vec<Arc<Fabric>>,
     pub traffic: HashMap<Key, Amount>,
-    pub places: HashMap<i32, Arc<Places>>,
+    pub places: HashMap<i64, Arc<Places>>,
     pub counted: HashMap<i32, Counted>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Input {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Who {
     /// Job and number of the operation.
-    Job(i32, u32),
+    Job(i64, u32),
     Group(String),
     Host(String),
     Other,
@@ -71,11 +71,11 @@ type Pair = (usize, usize, usize, f64);
 
 /// Shares of all directions that carried traffic.
 pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
-    let mut contributors: HashMap<(i32, u32), u32> = HashMap::new();
+    let mut contributors: HashMap<(i64, u32), u32> = HashMap::new();
     let mut flows: Vec<Vec<Flow>> = vec![Vec::new(); input.fabrics.len()];
     // Contributors of which it is not known which of a host's ports they use.
     let mut is_split: HashSet<u32> = HashSet::new();
-    let mut pairs_of: HashMap<(i32, i32, i32), Vec<Pair>> = HashMap::new();
+    let mut pairs_of: HashMap<(i64, i32, i32), Vec<Pair>> = HashMap::new();
     let routes: Vec<WindowRoutes<'_>> =
         input.fabrics.iter().map(|fabric| WindowRoutes::new(fabric, &input.places)).collect();
     for (key, amount) in &input.traffic {
@@ -109,7 +109,7 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
             });
         }
     }
-    let mut named: Vec<(i32, u32)> = vec![(0, 0); contributors.len()];
+    let mut named: Vec<(i64, u32)> = vec![(0, 0); contributors.len()];
     for (job, number) in contributors {
         named[number as usize] = job;
     }
@@ -157,7 +157,7 @@ struct WindowRoutes<'a> {
 }
 
 impl<'a> WindowRoutes<'a> {
-    fn new(fabric: &'a Fabric, places: &HashMap<i32, Arc<Places>>) -> Self {
+    fn new(fabric: &'a Fabric, places: &HashMap<i64, Arc<Places>>) -> Self {
         let mut rails = vec![Vec::new(); fabric.hosts.len()];
         let mut of_host: HashMap<&str, Vec<usize>> = HashMap::new();
         for (port, host) in fabric.hosts.iter().enumerate() {

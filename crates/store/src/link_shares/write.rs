@@ -41,7 +41,7 @@ pub(super) async fn write<'a>(
         };
         buffer.text(contributor);
         match job {
-            Some(job) => buffer.int4(job),
+            Some(job) => buffer.int8(job),
             None => buffer.null(),
         }
         buffer.optional_text(operation);

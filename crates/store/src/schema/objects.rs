@@ -75,6 +75,7 @@ macro_rules! view {
 /// All of them. A start removes what an earlier version installed and this list does not have.
 pub(crate) const OBJECTS: &[Object] = &[
     // Arithmetic of counters.
+    view!("run_visible"),
     function!("counter_increase"),
     function!("counter_rate"),
     function!("stored_total"),

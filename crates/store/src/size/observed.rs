@@ -67,7 +67,7 @@ pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Err
 /// The database is away or refuses.
 pub async fn observed_site(client: &Client) -> Result<Site, Error> {
     let query = "SELECT (SELECT count(*) FROM node WHERE valid_to IS NULL), \
-                     (SELECT count(*) FROM job_rank r JOIN job j ON j.id = r.job_id \
+                     (SELECT count(*) FROM job_rank r JOIN run j ON j.id = r.job_id \
                       WHERE r.end_time IS NULL AND j.end_time IS NULL), \
                      (SELECT count(*) FROM ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
                      (SELECT count(*) FROM host_port_key), \

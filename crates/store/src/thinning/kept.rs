@@ -68,21 +68,21 @@ const NAMES_AGE: &str = "INTERVAL '1 hour'";
 pub(crate) static KEPT: [Kept; 7] = [
     Kept {
         table: "mpi_node_traffic",
-        key: &["job_id", "node_id", "operation", "kind", "direction", "epoch"],
+        key: &["job_id", "node_id", "library", "operation", "kind", "direction", "epoch"],
         step_seconds: NODE_SECONDS,
         is_closed: true,
         rule: Rule::Peers { has_since: true },
     },
     Kept {
         table: "mpi_rank_rows",
-        key: &["job_id", "rank", "epoch"],
+        key: &["job_id", "rank", "node_id", "epoch"],
         step_seconds: RANK_SECONDS,
         is_closed: false,
         rule: Rule::Last,
     },
     Kept {
         table: "mpi_rank_peers",
-        key: &["job_id", "rank", "kind", "epoch"],
+        key: &["job_id", "rank", "node_id", "library", "kind", "epoch"],
         step_seconds: RANK_SECONDS,
         is_closed: false,
         rule: Rule::Peers { has_since: false },

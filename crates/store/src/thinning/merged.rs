@@ -22,7 +22,7 @@ const CURSOR: &str = "thinned_node_rows";
 /// A row in the making.
 struct Merged {
     /// Job, node, epoch, and the beginning of the step.
-    of: (i32, i32, i64, i64),
+    of: (i64, i32, i64, i64),
     time: i64,
     since: i64,
     source: String,
@@ -32,7 +32,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn begin(of: (i32, i32, i64, i64), row: &Row) -> Self {
+    fn begin(of: (i64, i32, i64, i64), row: &Row) -> Self {
         Self {
             of,
             time: row.get(4),
@@ -69,7 +69,7 @@ impl Merged {
         let (job, node, epoch, _) = self.of;
         buffer.row();
         buffer.time(self.time * 1000);
-        buffer.int4(job);
+        buffer.int8(job);
         buffer.int4(node);
         buffer.time(epoch * 1000);
         buffer.time(self.since * 1000);

@@ -36,15 +36,15 @@ struct Owner {
 }
 
 /// A rank (job, number) on a node.
-type RankOfNode = (i32, i32, i32);
+type RankOfNode = (i64, i32, i32);
 
 /// What is known of the database.
 #[derive(Default)]
 pub(super) struct Claims {
     devices: Devices,
-    owners: HashMap<i32, Owner>,
+    owners: HashMap<i64, Owner>,
     /// Nodes (second) whose report of a job (first) was accepted.
-    members: HashSet<(i32, i32)>,
+    members: HashSet<(i64, i32)>,
     ranks: HashSet<RankOfNode>,
     /// What this transaction adds.
     pending: Pending,
@@ -53,15 +53,15 @@ pub(super) struct Claims {
 /// Claims of a transaction that is not committed, and those of the database that are not cached.
 #[derive(Default)]
 struct Pending {
-    owners: HashMap<i32, Owner>,
-    members: HashSet<(i32, i32)>,
+    owners: HashMap<i64, Owner>,
+    members: HashSet<(i64, i32)>,
     ranks: HashSet<RankOfNode>,
     /// Ranks that run on a node that reports them.
-    running: HashMap<(i32, i32), i32>,
+    running: HashMap<(i64, i32), i32>,
     /// Ranks that some node has had.
-    known: HashSet<(i32, i32)>,
+    known: HashSet<(i64, i32)>,
     /// Jobs that a stronger claim took over.
-    taken_over: Vec<i32>,
+    taken_over: Vec<i64>,
     /// Job keys that an event may be about, with the node.
     event_jobs: HashSet<(String, i32)>,
 }
@@ -131,13 +131,13 @@ impl Claims {
         });
         let is_weak = |id| self.owners.get(&id).is_some_and(|owner| !owner.is_by_kernel);
         let weak = weak.filter(|key| keys.job(key).is_ok_and(is_weak));
-        let missing: HashSet<i32> = reported.chain(weak).filter_map(|key| keys.job(key).ok()).collect();
+        let missing: HashSet<i64> = reported.chain(weak).filter_map(|key| keys.job(key).ok()).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let missing: Vec<i32> = missing.into_iter().collect();
+        let missing: Vec<i64> = missing.into_iter().collect();
         let find =
-            "SELECT id, uid, coalesce(evidence, '') = $2 FROM job WHERE id = ANY($1) AND uid IS NOT NULL";
+            "SELECT id, uid, coalesce(evidence, '') = $2 FROM run WHERE id = ANY($1) AND uid IS NOT NULL";
         let rows = client.query(find, &[&missing, &BY_KERNEL]).await.map_err(failed("looking up jobs"))?;
         for row in &rows {
             let (job, owner) = (row.get(0), Owner { uid: row.get(1), is_by_kernel: row.get(2) });
@@ -155,7 +155,7 @@ impl Claims {
         batches: &[(&Batch, i32)],
         keys: &Keys,
     ) -> Result<(), Failed> {
-        let mut missing: HashSet<(i32, i32)> = HashSet::new();
+        let mut missing: HashSet<(i64, i32)> = HashSet::new();
         for (batch, node) in batches {
             for (key, rank) in ranks(batch) {
                 let (Ok(id), Ok(rank)) = (keys.job(key), small(rank, "rank")) else { continue };
@@ -171,11 +171,11 @@ impl Claims {
         if missing.is_empty() {
             return Ok(());
         }
-        let (jobs, nodes): (Vec<i32>, Vec<i32>) = missing.into_iter().unzip();
-        let find = "SELECT job_id, node_id FROM job_node JOIN unnest($1::integer[], $2::integer[]) \
+        let (jobs, nodes): (Vec<i64>, Vec<i32>) = missing.into_iter().unzip();
+        let find = "SELECT job_id, node_id FROM run_claim JOIN unnest($1::bigint[], $2::integer[]) \
                     AS w(job_id, node_id) USING (job_id, node_id)";
         let rows = client.query(find, &[&jobs, &nodes]).await.map_err(failed("looking up nodes of jobs"))?;
-        self.members.extend(rows.iter().map(|row| (row.get::<_, i32>(0), row.get::<_, i32>(1))));
+        self.members.extend(rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, i32>(1))));
         Ok(())
     }
 
@@ -185,7 +185,7 @@ impl Claims {
         batches: &[(&Batch, i32)],
         keys: &Keys,
     ) -> Result<(), Failed> {
-        let mut missing: HashSet<(i32, i32)> = HashSet::new();
+        let mut missing: HashSet<(i64, i32)> = HashSet::new();
         for (batch, node) in batches {
             for (key, rank) in ranks(batch) {
                 let (Ok(job), Ok(rank)) = (keys.job(key), small(rank, "rank")) else { continue };
@@ -197,11 +197,11 @@ impl Claims {
         if missing.is_empty() {
             return Ok(());
         }
-        let (jobs, numbers): (Vec<i32>, Vec<i32>) = missing.into_iter().unzip();
+        let (jobs, numbers): (Vec<i64>, Vec<i32>) = missing.into_iter().unzip();
         let find = "SELECT r.job_id, r.rank, r.node_id, \
                         bool_or(r.end_time IS NULL AND n.reported_at > now() - make_interval(secs => $3)) \
-                    FROM unnest($1::integer[], $2::integer[]) AS w(job_id, rank) JOIN job_rank r USING (job_id, rank) \
-                    LEFT JOIN job_node n ON n.job_id = r.job_id AND n.node_id = r.node_id \
+                    FROM unnest($1::bigint[], $2::integer[]) AS w(job_id, rank) JOIN job_rank r USING (job_id, rank) \
+                    LEFT JOIN run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id \
                     WHERE r.node_id IS NOT NULL GROUP BY 1, 2, 3";
         let rows = client
             .query(find, &[&jobs, &numbers, &RANK_TRANSFER_AFTER_SECONDS])
@@ -229,29 +229,29 @@ impl Claims {
         }
         let (names, nodes): (Vec<&str>, Vec<i32>) = wanted.into_iter().unzip();
         let find = "SELECT j.key, w.node_id FROM unnest($1::text[], $2::integer[]) AS w(key, node_id) \
-                    JOIN job j ON j.key = w.key JOIN job_node n ON n.job_id = j.id AND n.node_id = w.node_id";
+                    JOIN run j ON j.key = w.key JOIN run_claim n ON n.job_id = j.id AND n.node_id = w.node_id";
         let rows =
             client.query(find, &[&names, &nodes]).await.map_err(failed("looking up jobs of events"))?;
         self.pending.event_jobs = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         Ok(())
     }
 
-    fn is_member(&self, job: i32, node: i32) -> bool {
+    fn is_member(&self, job: i64, node: i32) -> bool {
         self.pending.members.contains(&(job, node))
             || (self.members.contains(&(job, node)) && !self.pending.taken_over.contains(&job))
     }
 
-    fn has_rank(&self, job: i32, rank: i32, node: i32) -> bool {
+    fn has_rank(&self, job: i64, rank: i32, node: i32) -> bool {
         self.pending.ranks.contains(&(job, rank, node))
             || (self.ranks.contains(&(job, rank, node)) && !self.pending.taken_over.contains(&job))
     }
 
-    fn owner(&self, job: i32) -> Option<Owner> {
+    fn owner(&self, job: i64) -> Option<Owner> {
         self.pending.owners.get(&job).or_else(|| self.owners.get(&job)).copied()
     }
 
     /// A node reports a job.
-    fn claim_job(&mut self, job: &Job, id: i32, node: i32) -> Result<(), Rejection> {
+    fn claim_job(&mut self, job: &Job, id: i64, node: i32) -> Result<(), Rejection> {
         let claim = Owner { uid: job.uid.into(), is_by_kernel: job.evidence == BY_KERNEL };
         match self.owner(id) {
             Some(owner) if owner.uid == claim.uid => {
@@ -414,8 +414,8 @@ impl Claims {
         let what = "ending a claim of a job";
         for sql in [
             "DELETE FROM job_rank WHERE job_id = ANY($1)",
-            "DELETE FROM job_node WHERE job_id = ANY($1)",
-            "UPDATE job SET user_name = NULL, command = NULL, name = NULL, account = NULL, reported_by = NULL \
+            "DELETE FROM run_claim WHERE job_id = ANY($1)",
+            "UPDATE run SET user_name = NULL, command = NULL, name = NULL, account = NULL, reported_by = NULL \
              WHERE id = ANY($1)",
         ] {
             transaction.execute(sql, &[&self.pending.taken_over]).await.map_err(failed(what))?;

@@ -24,7 +24,7 @@ type Key = (i64, i32);
 
 /// A request that is open on a node.
 struct Open {
-    job: Option<i32>,
+    job: Option<i64>,
     job_key: Option<String>,
     /// Ports of the fabric.
     ports: Option<Vec<i32>>,
@@ -90,7 +90,7 @@ impl Details {
         let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records, r.job_id, \
                         r.resolution_seconds = 0, r.ib_port_ids \
                      FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
-                     LEFT JOIN job j ON j.id = r.job_id \
+                     LEFT JOIN run j ON j.id = r.job_id \
                      WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::integer[])) \
                        AND n.state IN ('waiting', 'sent', 'receiving') \
                      ORDER BY n.request_id, n.node_id FOR UPDATE OF n";

@@ -480,7 +480,7 @@ ON CONFLICT DO NOTHING",
 const END_NODES: &str = "
 UPDATE ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
 FROM ib_node_key k
-WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.generation < $2
+WHERE k.id = n.ib_node_id AND k.fabric_id = $1 AND n.valid_to IS NULL AND n.generation < $2
 RETURNING n.ib_node_id";
 
 /// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.

@@ -8,7 +8,7 @@ use throughline_sample::wire::{JobComm, JobSetting, MpiOpenCall};
 use super::keys::{Keys, small};
 
 /// Key and row of a named communicator.
-pub(super) type CommKey = (i32, i32, i64, i32);
+pub(super) type CommKey = (i64, i32, i64, i32);
 
 pub(super) fn comm_row(comm: &JobComm, keys: &Keys) -> Result<(CommKey, Value), String> {
     let (job, rank) = (keys.job(&comm.job_key)?, small(comm.rank, "rank")?);
@@ -22,7 +22,7 @@ pub(super) fn comm_row(comm: &JobComm, keys: &Keys) -> Result<(CommKey, Value), 
 }
 
 /// Key and row of a setting; ranks mostly have the same, so the first that reported it stands for all.
-pub(super) type SettingKey = (i32, String, String);
+pub(super) type SettingKey = (i64, String, String);
 
 pub(super) fn setting_row(setting: &JobSetting, keys: &Keys) -> Result<(SettingKey, Value), String> {
     let (job, rank) = (keys.job(&setting.job_key)?, small(setting.rank, "rank")?);
@@ -34,7 +34,7 @@ pub(super) fn setting_row(setting: &JobSetting, keys: &Keys) -> Result<(SettingK
 }
 
 /// Job, rank and thread of an open call.
-pub(super) type OpenCallKey = (i32, i32, i32);
+pub(super) type OpenCallKey = (i64, i32, i32);
 
 pub(super) fn open_call_row(call: &MpiOpenCall, keys: &Keys) -> Result<(OpenCallKey, Value), String> {
     let (job, rank) = (keys.job(&call.job_key)?, small(call.rank, "rank")?);
@@ -58,16 +58,16 @@ fn storable(text: &str) -> String {
 pub(super) const UPSERT_COMMS: &str = "
 INSERT INTO job_comm AS c (job_id, rank, epoch, comm, name, size, rank_in_comm, named_at)
 SELECT job_id, rank, epoch, comm, name, size, rank_in_comm, named_at
-FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, epoch timestamptz, comm integer, name text,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, epoch timestamptz, comm integer, name text,
     size integer, rank_in_comm integer, named_at timestamptz)
 ORDER BY job_id, rank, epoch, comm
-ON CONFLICT (job_id, rank, epoch, comm) DO UPDATE SET name = excluded.name, named_at = excluded.named_at
+ON CONFLICT (job_id, rank, epoch, library, comm) DO UPDATE SET name = excluded.name, named_at = excluded.named_at
 WHERE c.named_at < excluded.named_at AND c.name <> excluded.name";
 
 pub(super) const INSERT_SETTINGS: &str = "
 INSERT INTO job_setting (job_id, name, value, rank, told_at)
 SELECT job_id, name, value, rank, told_at
-FROM jsonb_to_recordset($1) AS s(job_id integer, name text, value text, rank integer, told_at timestamptz)
+FROM jsonb_to_recordset($1) AS s(job_id bigint, name text, value text, rank integer, told_at timestamptz)
 ORDER BY job_id, name, value
 ON CONFLICT DO NOTHING";
 
@@ -76,11 +76,11 @@ INSERT INTO mpi_open_call AS c (job_id, rank, thread, epoch, operation, start_ti
     comm, comm_size, peer, pending_requests, oldest_request)
 SELECT job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
     comm, comm_size, peer, pending_requests, oldest_request
-FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, thread integer, epoch timestamptz, operation text,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, thread integer, epoch timestamptz, operation text,
     start_time timestamptz, reported_at timestamptz, has_returned boolean, is_on_world boolean, comm integer,
     comm_size integer, peer integer, pending_requests integer, oldest_request text)
 ORDER BY job_id, rank, thread
-ON CONFLICT (job_id, rank, thread) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
+ON CONFLICT (job_id, rank, library, thread) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
     start_time = excluded.start_time, reported_at = excluded.reported_at, has_returned = excluded.has_returned,
     is_on_world = excluded.is_on_world, comm = excluded.comm, comm_size = excluded.comm_size, peer = excluded.peer,
     pending_requests = excluded.pending_requests, oldest_request = excluded.oldest_request

@@ -17,11 +17,11 @@ use super::{Failed, failed};
 /// The jobs and ranks of some batches, the newest record of each.
 #[derive(Default)]
 pub(super) struct Jobs {
-    jobs: BTreeMap<i32, Job>,
+    jobs: BTreeMap<i64, Job>,
     /// The node that reported each job last.
-    reported_by: BTreeMap<i32, String>,
-    ranks: BTreeMap<(i32, i32, i64), Value>,
-    nodes: BTreeMap<(i32, i32), Value>,
+    reported_by: BTreeMap<i64, String>,
+    ranks: BTreeMap<(i64, i32, i64), Value>,
+    nodes: BTreeMap<(i64, i32), Value>,
 }
 
 impl Jobs {
@@ -32,10 +32,11 @@ impl Jobs {
             if !batch.node.is_empty() {
                 let node = keys.node(&batch.node)?;
                 let seen = [job.end, job.seen, batch_time].into_iter().find(|time| *time != 0);
-                let row = json!({
-                    "job_id": id, "node_id": node, "seen": to_rfc3339(seen.unwrap_or(batch_time)),
-                    "ended": job.end != 0,
-                });
+                let mut row = job_row(id, job, None);
+                row["job_id"] = id.into();
+                row["node_id"] = node.into();
+                row["seen"] = to_rfc3339(seen.unwrap_or(batch_time)).into();
+                row["ended"] = (job.end != 0).into();
                 self.nodes.insert((id, node), row);
                 self.reported_by.insert(id, batch.node.clone());
             }
@@ -55,12 +56,12 @@ impl Jobs {
 
     /// Brings the tables up to date.
     pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
-        let touched: BTreeSet<i32> =
+        let touched: BTreeSet<i64> =
             self.jobs.keys().copied().chain(self.ranks.keys().map(|(job, ..)| *job)).collect();
         if touched.is_empty() {
             return Ok(());
         }
-        let touched: Vec<i32> = touched.into_iter().collect();
+        let touched: Vec<i64> = touched.into_iter().collect();
         transaction.execute(LOCK_JOBS, &[&touched]).await.map_err(failed("inventory: jobs"))?;
         let reported_by = &self.reported_by;
         let jobs =
@@ -75,7 +76,7 @@ impl Jobs {
     }
 }
 
-fn job_row(id: i32, job: &Job, reported_by: Option<&String>) -> Value {
+fn job_row(id: i64, job: &Job, reported_by: Option<&String>) -> Value {
     json!({
         "reported_by": reported_by,
         "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
@@ -85,7 +86,7 @@ fn job_row(id: i32, job: &Job, reported_by: Option<&String>) -> Value {
     })
 }
 
-fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
+fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let names = |names: &Option<Names>| names.as_ref().map(|names| names.name.clone());
     json!({
@@ -100,11 +101,11 @@ fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>)
 
 /// One transaction at a time changes a job ($1): each reads what ranks other nodes have reported, and of two that commit at once
 /// neither would see that the other's ranks have ended.
-const LOCK_JOBS: &str = "SELECT FROM job WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+const LOCK_JOBS: &str = "SELECT FROM run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 /// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
 const UPDATE_JOBS: &str = "
-UPDATE job j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
+UPDATE run j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
     account, queue, array_id, evidence, reported_by) =
     (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name,
     n.account, n.queue, n.array_id, n.evidence, n.reported_by)
@@ -120,10 +121,10 @@ FROM (
         coalesce(nullif(s.account, ''), j.account) AS account, coalesce(nullif(s.queue, ''), j.queue) AS queue,
         coalesce(nullif(s.array_id, ''), j.array_id) AS array_id,
         coalesce(nullif(s.evidence, ''), j.evidence) AS evidence, coalesce(j.reported_by, s.reported_by) AS reported_by
-    FROM jsonb_to_recordset($1) AS s(id integer, scheduler text, native_id text, step text, uid bigint,
+    FROM jsonb_to_recordset($1) AS s(id bigint, scheduler text, native_id text, step text, uid bigint,
         user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text,
         account text, queue text, array_id text, evidence text, reported_by text)
-    JOIN job j ON j.id = s.id
+    JOIN run j ON j.id = s.id
 ) n
 WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
     j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence, j.reported_by) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
@@ -137,7 +138,7 @@ INSERT INTO job_rank AS r
     cpus, numa_nodes, hca_numa_nodes)
 SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
     cpus, numa_nodes, hca_numa_nodes
-FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, node_id integer, host text, pid bigint,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id integer, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
     gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
 ORDER BY job_id, rank, start_time
@@ -151,30 +152,39 @@ WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
 
 /// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.
 const UPSERT_NODES: &str = "
-INSERT INTO job_node AS n (job_id, node_id, first_seen, last_seen)
-SELECT job_id, node_id, seen, seen FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz)
+INSERT INTO run_claim AS n (job_id, node_id, first_seen, last_seen, scheduler, native_id, step, uid, user_name, command, start_time,
+    end_time, world_size, name, account, queue, array_id, evidence)
+SELECT job_id, node_id, seen, seen, nullif(scheduler, ''), nullif(native_id, ''), nullif(step, ''), uid, nullif(user_name, ''),
+    nullif(command, ''), start_time, end_time, nullif(world_size, 0), nullif(name, ''), nullif(account, ''), nullif(queue, ''),
+    nullif(array_id, ''), nullif(evidence, '')
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, scheduler text, native_id text, step text, uid bigint,
+    user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text, account text, queue text,
+    array_id text, evidence text)
 ORDER BY job_id, node_id
 ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, excluded.first_seen),
-    last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now()";
+    last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now(), scheduler = excluded.scheduler,
+    native_id = excluded.native_id, step = excluded.step, uid = excluded.uid, user_name = excluded.user_name, command = excluded.command,
+    start_time = excluded.start_time, end_time = excluded.end_time, world_size = excluded.world_size, name = excluded.name,
+    account = excluded.account, queue = excluded.queue, array_id = excluded.array_id, evidence = excluded.evidence";
 
 /// A node reports again: ranks that were closed as orphans are reopened.
 const REOPEN_RANKS: &str = "
 UPDATE job_rank r SET end_time = NULL, ending = NULL
-FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz, ended boolean)
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND NOT s.ended AND r.ending = 'silent' AND r.end_time < s.seen";
 
 /// A node that has no rank of a job any more: a rank that is still open there has lost its own record.
 const END_RANKS: &str = "
 UPDATE job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
-FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz, ended boolean)
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
 /// A job runs while one of its ranks ($1 jobs) does, wherever.
 pub(crate) const SETTLE_JOBS: &str = "
-UPDATE job j SET end_time = n.end_time
+UPDATE run j SET end_time = n.end_time
 FROM (
     SELECT i.id, CASE WHEN EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
         ELSE (SELECT max(r.end_time) FROM job_rank r WHERE r.job_id = i.id) END AS end_time
-    FROM unnest($1::integer[]) AS i(id) WHERE EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id)
+    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id)
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";

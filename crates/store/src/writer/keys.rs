@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use throughline_sample::Guid;
 use throughline_sample::wire::{Batch, MpiOpCell};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
 
 use super::cell_keys::{CellKeys, CellName};
@@ -28,7 +28,7 @@ pub(super) struct Keys {
     subnets: HashMap<u64, i32>,
     nodes: HashMap<String, i32>,
     gpus: HashMap<String, i32>,
-    jobs: HashMap<String, i32>,
+    jobs: HashMap<String, i64>,
     ib_nodes: HashMap<(u64, u64), i32>,
     ib_ports: HashMap<IbPort, i32>,
     host_ports: HashMap<HostPort, (i32, u64)>,
@@ -64,7 +64,7 @@ impl Keys {
         self.gpus.get(uuid).copied().ok_or_else(|| unresolved("GPU", uuid))
     }
 
-    pub fn job(&self, key: &str) -> Result<i32, String> {
+    pub fn job(&self, key: &str) -> Result<i64, String> {
         self.jobs.get(key).copied().ok_or_else(|| unresolved("job", key))
     }
 
@@ -103,10 +103,10 @@ impl Keys {
         for (table, column, wanted, cache) in [
             ("node_key", "name", missing.nodes, &mut self.nodes),
             ("gpu_key", "uuid", missing.gpus, &mut self.gpus),
-            ("job", "key", missing.jobs, &mut self.jobs),
         ] {
             resolve_texts(client, table, column, wanted, cache).await?;
         }
+        self.resolve_jobs(client, missing.jobs).await?;
         self.resolve_subnets(client, missing.subnets).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
@@ -199,14 +199,32 @@ impl Keys {
         }
     }
 
+    /// Runs by the names that senders have for them.
+    async fn resolve_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), Failed> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<String> = wanted.into_iter().collect();
+        let what = "looking up jobs";
+        let find = "SELECT key, run_id FROM run_alias WHERE key = ANY($1)";
+        let mut rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
+        if rows.len() < wanted.len() {
+            let runs = "INSERT INTO run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
+                        WHERE NOT EXISTS (SELECT FROM run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
+            client.execute(runs, &[&wanted]).await.map_err(failed(what))?;
+            let aliases = "INSERT INTO run_alias (key, run_id) SELECT key, id FROM run WHERE key = ANY($1) ORDER BY key \
+                           ON CONFLICT DO NOTHING";
+            client.execute(aliases, &[&wanted]).await.map_err(failed(what))?;
+            rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
+        }
+        self.jobs.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
+        Ok(())
+    }
+
     async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), Failed> {
-        let texts = wanted.iter().map(|prefix| Guid(*prefix).to_string()).collect();
-        let mut found = HashMap::new();
-        resolve_texts(client, "subnet", "prefix", texts, &mut found).await?;
         for prefix in wanted {
-            if let Some(id) = found.get(&Guid(prefix).to_string()) {
-                self.subnets.insert(prefix, *id);
-            }
+            let id = fabric_of_prefix(client, &Guid(prefix).to_string()).await.map_err(failed("looking up a fabric"))?;
+            self.subnets.insert(prefix, id);
         }
         Ok(())
     }
@@ -225,8 +243,8 @@ impl Keys {
         }
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY \
-                   AS w(subnet_id, guid, position) JOIN ib_node_key k USING (subnet_id, guid)",
-            add: "INSERT INTO ib_node_key (subnet_id, guid) SELECT * FROM unnest($1::integer[], $2::text[]) \
+                   AS w(fabric_id, guid, position) JOIN ib_node_key k USING (fabric_id, guid)",
+            add: "INSERT INTO ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::integer[], $2::text[]) \
                   ON CONFLICT DO NOTHING",
         };
         for (at, id) in sql.resolve(client, wanted.len(), &[&subnets, &guids]).await? {
@@ -344,7 +362,19 @@ async fn resolve_texts(
     Ok(())
 }
 
-fn note(cache: &HashMap<String, i32>, name: &str, missing: &mut BTreeSet<String>) {
+/// The fabric that has this subnet prefix; a new one, named by it, where there is none.
+pub(crate) async fn fabric_of_prefix<C: GenericClient>(client: &C, prefix: &str) -> Result<i32, tokio_postgres::Error> {
+    let find = "SELECT id FROM fabric WHERE prefix = $1 ORDER BY id LIMIT 1";
+    if let Some(row) = client.query_opt(find, &[&prefix]).await? {
+        return Ok(row.get(0));
+    }
+    let add = "WITH added AS (INSERT INTO fabric (name, prefix) VALUES ($1, $1) ON CONFLICT DO NOTHING RETURNING id)
+               INSERT INTO fabric_attribute (fabric_id, prefix) SELECT id, $1 FROM added";
+    client.execute(add, &[&prefix]).await?;
+    Ok(client.query_one(find, &[&prefix]).await?.get(0))
+}
+
+fn note<T>(cache: &HashMap<String, T>, name: &str, missing: &mut BTreeSet<String>) {
     if !name.is_empty() && !cache.contains_key(name) {
         missing.insert(name.to_owned());
     }

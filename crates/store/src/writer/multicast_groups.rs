@@ -16,7 +16,7 @@ use super::{Failed, failed};
 
 const GROUP: Versioned = Versioned {
     table: "ib_multicast_group",
-    key: &[("subnet_id", "integer"), ("mgid", "text")],
+    key: &[("fabric_id", "integer"), ("mgid", "text")],
     attributes: &[
         ("mlid", "integer"),
         ("pkey", "integer"),
@@ -31,15 +31,15 @@ const GROUP: Versioned = Versioned {
 
 const UPDATE_GENERATIONS: &str = "
 UPDATE ib_multicast_group g SET generation = s.generation
-FROM jsonb_to_recordset($1) AS s(subnet_id integer, mgid text, generation bigint)
-WHERE g.subnet_id = s.subnet_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
+FROM jsonb_to_recordset($1) AS s(fabric_id integer, mgid text, generation bigint)
+WHERE g.fabric_id = s.fabric_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
 
 /// Ends groups that a complete reading ($1 subnet, $2 generation, $3 time, $4 how many groups it has) did not find. Where
 /// fewer of it have arrived, a batch was lost, and it is not known what is gone.
 const END_GROUPS: &str = "
 UPDATE ib_multicast_group SET valid_to = greatest($3::text::timestamptz, valid_from)
-WHERE subnet_id = $1 AND valid_to IS NULL AND generation < $2
-AND (SELECT count(*) FROM ib_multicast_group WHERE subnet_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
+WHERE fabric_id = $1 AND valid_to IS NULL AND generation < $2
+AND (SELECT count(*) FROM ib_multicast_group WHERE fabric_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
 
 /// A complete reading of one subnet.
 struct Mark {
@@ -96,7 +96,7 @@ impl MulticastGroups {
 
 /// Rows without their members.
 fn generations(groups: &BTreeMap<(i32, String), Value>) -> BTreeMap<&(i32, String), Value> {
-    let generation = |((subnet, mgid), row): &(&(i32, String), &Value)| json!({"subnet_id": subnet, "mgid": mgid, "generation": row["generation"]});
+    let generation = |((subnet, mgid), row): &(&(i32, String), &Value)| json!({"fabric_id": subnet, "mgid": mgid, "generation": row["generation"]});
     groups.iter().map(|group| (group.0, generation(&group))).collect()
 }
 
@@ -111,7 +111,7 @@ fn row(subnet: i32, group: &IbMulticastGroup, at: &str) -> Result<(String, Value
         group.members.iter().map(|listed| member(listed.port_guid, listed.join_state)).collect()
     });
     let row = json!({
-        "subnet_id": subnet, "mgid": mgid, "mlid": group.mlid, "pkey": group.pkey, "mtu_bytes": group.mtu_bytes,
+        "fabric_id": subnet, "mgid": mgid, "mlid": group.mlid, "pkey": group.pkey, "mtu_bytes": group.mtu_bytes,
         "rate_bytes_per_second": group.rate_bytes_per_second, "service_level": group.service_level,
         "name": (!group.name.is_empty()).then_some(&group.name), "member_count": group.member_count,
         "members": members, "generation": group.generation, "at": at,

@@ -14,7 +14,7 @@ use super::keys::{Keys, small};
 
 /// The readings of some batches, by job, rank, epoch and time.
 #[derive(Default)]
-pub(super) struct SchedulingReadings(BTreeMap<(i32, i32, i64, i64), Value>);
+pub(super) struct SchedulingReadings(BTreeMap<(i64, i32, i64, i64), Value>);
 
 impl SchedulingReadings {
     /// Adds a batch's readings.
@@ -47,7 +47,7 @@ FROM (
     SELECT job_id, rank, epoch, array_agg(time ORDER BY time) AS times, array_agg(cpu ORDER BY time) AS cpus,
         array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n,
         sum(hertz)::float8 AS hertz, count(hertz)::integer AS hertz_readings
-    FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, epoch timestamptz, time timestamptz, cpu bigint,
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, epoch timestamptz, time timestamptz, cpu bigint,
         wait bigint, switches bigint, hertz bigint)
     GROUP BY job_id, rank, epoch
 ) s

@@ -85,7 +85,7 @@ pub(super) static TABLES: [TableSpec; 28] = [
     },
     TableSpec {
         name: "mpi_pvars",
-        before: &["time", "job_id", "rank", "name", "element", "source", "variable_class", "value"],
+        before: &["time", "job_id", "rank", "node_id", "name", "element", "source", "variable_class", "value"],
         metrics: None,
         after: &[],
     },
@@ -141,7 +141,7 @@ pub(super) static TABLES: [TableSpec; 28] = [
     },
     TableSpec {
         name: "mpi_regions",
-        before: &["time", "job_id", "rank", "region", "epoch", "source"],
+        before: &["time", "job_id", "rank", "node_id", "region", "epoch", "source"],
         metrics: Some(Table::MpiRegions),
         after: &[],
     },
@@ -150,7 +150,7 @@ pub(super) static TABLES: [TableSpec; 28] = [
         before: &[
             "time",
             "job_id",
-            "rank",
+            "rank", "node_id",
             "epoch",
             "number",
             "thread",
@@ -173,7 +173,7 @@ pub(super) static TABLES: [TableSpec; 28] = [
         before: &[
             "time",
             "job_id",
-            "rank",
+            "rank", "node_id",
             "epoch",
             "number",
             "clock_ns",
@@ -198,13 +198,13 @@ pub(super) static TABLES: [TableSpec; 28] = [
     },
     TableSpec {
         name: "mpi_region_paths",
-        before: &["time", "job_id", "rank", "path", "epoch", "source"],
+        before: &["time", "job_id", "rank", "node_id", "path", "epoch", "source"],
         metrics: Some(Table::MpiRegionPaths),
         after: &[],
     },
     TableSpec {
         name: "mpi_rank_rows",
-        before: &["time", "job_id", "rank", "epoch", "source", "is_folded", "cells"],
+        before: &["time", "job_id", "rank", "node_id", "epoch", "source", "is_folded", "cells"],
         metrics: None,
         after: &[],
     },
@@ -231,7 +231,7 @@ pub(super) static TABLES: [TableSpec; 28] = [
     TableSpec {
         name: "mpi_rank_peers",
         before: &[
-            "time", "job_id", "rank", "kind", "epoch", "source", "is_whole", "peers", "bytes", "messages",
+            "time", "job_id", "rank", "node_id", "kind", "epoch", "source", "is_whole", "peers", "bytes", "messages",
         ],
         metrics: None,
         after: &[],

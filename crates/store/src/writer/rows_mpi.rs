@@ -12,11 +12,17 @@ use crate::copy::RowBuffer;
 use crate::sampled_calls::{self, SampledCall};
 
 /// What rows of a rank, or of a job on a node, begin with.
-pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
+pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i64, place: i32) {
     row.row();
     row.time(time);
-    row.int4(job);
+    row.int8(job);
     row.int4(place);
+}
+
+/// What rows of a rank begin with that have the node that reports them.
+fn begin_of_rank(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i32)) {
+    begin(row, time, job, rank);
+    row.int4(node);
 }
 
 impl Rows {
@@ -30,10 +36,10 @@ impl Rows {
         self.add_mpi_traces(batch, keys)?;
         self.add_mpi_peers(batch, keys)?;
         for pvar in &batch.mpi_pvars {
-            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
+            let of = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?, keys.node(&batch.node)?);
             let element = small(pvar.element, "element")?;
             let row = &mut self.buffers[MPI_PVARS];
-            begin(row, pvar.time, job, rank);
+            begin_of_rank(row, pvar.time, of);
             row.text(&pvar.name);
             row.int4(element);
             row.text(&pvar.source);
@@ -45,9 +51,9 @@ impl Rows {
 
     fn add_mpi_peers(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {
-            let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
+            let of = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?, keys.node(&batch.node)?);
             let row = &mut self.buffers[MPI_RANK_PEERS];
-            begin(row, peers.time, job, rank);
+            begin_of_rank(row, peers.time, of);
             row.text(&peers.kind);
             row.time(peers.epoch);
             row.text(&peers.source);
@@ -62,9 +68,9 @@ impl Rows {
         let folded = batch.mpi_rank_rows.iter().map(|all| (all, true));
         let overflow = batch.mpi_ops.iter().map(|some| (some, false));
         for (bin, is_folded) in folded.chain(overflow).filter(|(bin, _)| !bin.cells.is_empty()) {
-            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
+            let of = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?, keys.node(&batch.node)?);
             let row = &mut self.buffers[MPI_RANK_ROWS];
-            begin(row, bin.time, job, rank);
+            begin_of_rank(row, bin.time, of);
             row.time(bin.epoch);
             row.text(&bin.source);
             row.boolean(is_folded);
@@ -93,10 +99,10 @@ impl Rows {
 
     fn add_mpi_regions(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for regions in &batch.mpi_regions {
-            let (job, rank) = (keys.job(&regions.job_key)?, small(regions.rank, "rank")?);
+            let of = (keys.job(&regions.job_key)?, small(regions.rank, "rank")?, keys.node(&batch.node)?);
             for cell in &regions.cells {
                 let row = &mut self.buffers[MPI_REGIONS];
-                begin(row, regions.time, job, rank);
+                begin_of_rank(row, regions.time, of);
                 row.text(&cell.region);
                 row.time(regions.epoch);
                 row.text(&regions.source);
@@ -108,7 +114,7 @@ impl Rows {
             }
             for cell in &regions.paths {
                 let row = &mut self.buffers[MPI_REGION_PATHS];
-                begin(row, regions.time, job, rank);
+                begin_of_rank(row, regions.time, of);
                 row.text(&cell.path);
                 row.time(regions.epoch);
                 row.text(&regions.source);

@@ -20,10 +20,10 @@ impl Rows {
     /// Adds a batch's records of trace mode.
     pub(super) fn add_mpi_traces(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for trace in &batch.mpi_traces {
-            let (job, rank) = (keys.job(&trace.job_key)?, small(trace.rank, "rank")?);
+            let of = (keys.job(&trace.job_key)?, small(trace.rank, "rank")?, keys.node(&batch.node)?);
             for ((record, number), time) in trace.records.iter().zip(trace.number..).zip(trace_times(trace)) {
                 let row = &mut self.buffers[MPI_TRACE];
-                begin(row, time, job, rank, trace.epoch, number);
+                begin(row, time, of, trace.epoch, number);
                 row.int4(small(record.thread, "thread")?);
                 for text in [&record.kind, &record.operation, &record.region] {
                     row.text(text);
@@ -38,10 +38,10 @@ impl Rows {
             }
         }
         for clock in &batch.mpi_clocks {
-            let (job, rank) = (keys.job(&clock.job_key)?, small(clock.rank, "rank")?);
+            let of = (keys.job(&clock.job_key)?, small(clock.rank, "rank")?, keys.node(&batch.node)?);
             for ((point, number), time) in clock.points.iter().zip(clock.number..).zip(clock_times(clock)) {
                 let row = &mut self.buffers[MPI_CLOCK];
-                begin(row, time, job, rank, clock.epoch, number);
+                begin(row, time, of, clock.epoch, number);
                 for value in [point.time, point.offset, point.uncertainty, point.round_trip] {
                     row.int8(value);
                 }
@@ -51,11 +51,12 @@ impl Rows {
     }
 }
 
-fn begin(row: &mut RowBuffer, time: i64, job: i32, rank: i32, epoch: i64, number: u64) {
+fn begin(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i32), epoch: i64, number: u64) {
     row.row();
     row.time(time);
-    row.int4(job);
+    row.int8(job);
     row.int4(rank);
+    row.int4(node);
     row.time(epoch);
     row.int8(stored(number));
 }

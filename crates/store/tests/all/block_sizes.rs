@@ -16,8 +16,8 @@ fn keys() -> String {
         "INSERT INTO node_key (name) SELECT 'n' || i FROM generate_series(1, {THINGS}) i;
          INSERT INTO host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM node_key;
          INSERT INTO gpu_key (uuid) SELECT 'GPU-' || i FROM generate_series(1, {THINGS}) i;
-         INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-         INSERT INTO ib_node_key (subnet_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
+         INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+         INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
          INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key;
          CREATE TEMPORARY TABLE seconds AS
          SELECT i, t, time, is_on, CASE WHEN is_on THEN level * 25e9 ELSE 0 END AS rate

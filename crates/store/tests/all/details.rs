@@ -58,7 +58,7 @@ impl Setup {
     }
 
     async fn request(&mut self, from: i64, to: i64) -> u64 {
-        let job = self.client.query_one("SELECT id FROM job", &[]).await.unwrap().get(0);
+        let job = self.client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
         let (from, to) = ((self.begin + from * SECOND) / 1_000_000, (self.begin + to * SECOND) / 1_000_000);
         let new = NewDetail {
             requested_by: "local:7".into(),

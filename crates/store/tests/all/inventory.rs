@@ -207,7 +207,7 @@ async fn a_job_and_its_ranks_end() {
     end.job_ranks = vec![all.job_ranks[0].clone(), rank];
     bench.send(end).await;
     let texts = bench
-        .texts("SELECT j.user_name || ' ' || (j.end_time - j.start_time) || ' ' || r.ending FROM job j JOIN job_rank r ON r.job_id = j.id")
+        .texts("SELECT j.user_name || ' ' || (j.end_time - j.start_time) || ' ' || r.ending FROM run j JOIN job_rank r ON r.job_id = j.id")
         .await;
     assert_eq!(texts, ["ada 00:00:08 clean"]);
     // A late word of the beginning does not make it run again.
@@ -215,7 +215,7 @@ async fn a_job_and_its_ranks_end() {
     bench
         .send(Batch { jobs: start.jobs, job_ranks: start.job_ranks, node: start.node, ..Batch::default() })
         .await;
-    assert_eq!(bench.number("SELECT count(*) FROM job WHERE end_time IS NOT NULL").await, 1);
+    assert_eq!(bench.number("SELECT count(*) FROM run WHERE end_time IS NOT NULL").await, 1);
     assert_eq!(bench.number("SELECT count(*) FROM job_rank WHERE ending = 'clean'").await, 1);
 }
 

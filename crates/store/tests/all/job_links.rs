@@ -6,7 +6,7 @@ use throughline_store::testing;
 /// 12:00:00 to 12:01:45. Readings each 5 s from 11:59 on: 500 bytes a second out, 900 in one interval of the job,
 /// 100 in; 2,000 before the job began. The speed is 1,000.
 pub const SEED: &str = "
-INSERT INTO job (key, start_time, end_time) VALUES ('slurm:1.0', '2026-11-20 12:00:00+00', '2026-11-20 12:01:45+00');
+INSERT INTO run (key, start_time, end_time) VALUES ('slurm:1.0', '2026-11-20 12:00:00+00', '2026-11-20 12:01:45+00');
 INSERT INTO node_key (name) VALUES ('n1'), ('n2');
 INSERT INTO node (node_id, name, hca_guids, valid_from)
 SELECT id, name, ARRAY['0x000000000000000' || id], '2026-11-20' FROM node_key;
@@ -18,8 +18,8 @@ SELECT id, 'mlx5_0', 1, '0x000000000000000' || id FROM node_key;
 INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
 INSERT INTO gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
 SELECT id, uuid, id, 0, 'H200', '', 2, 'nvml', '2026-11-20' FROM gpu_key;
-INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x0000000000000001'), (1, '0x0000000000000002');
+INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000001'), (1, '0x0000000000000002');
 INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key;
 CREATE TEMP TABLE reading AS
 SELECT '2026-11-20 11:59:00+00'::timestamptz + n * INTERVAL '5 s' AS time, '2026-11-20'::timestamptz AS epoch,

@@ -203,7 +203,7 @@ async fn seeded_as(form: Form) -> Client {
 }
 
 async fn id(client: &Client, key: &str) -> i32 {
-    client.query_one("SELECT id FROM job WHERE key = $1", &[&key]).await.unwrap().get(0)
+    client.query_one("SELECT id FROM run WHERE key = $1", &[&key]).await.unwrap().get(0)
 }
 
 /// How often a rank of job A counted: the last bins of its lives.

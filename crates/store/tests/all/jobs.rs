@@ -40,7 +40,7 @@ impl Bench {
 
     /// When the job ended, seconds after the start, or `-`.
     async fn job_end(&self) -> String {
-        self.texts("SELECT coalesce(seconds(end_time), '-') FROM job").await.remove(0)
+        self.texts("SELECT coalesce(seconds(end_time), '-') FROM run").await.remove(0)
     }
 
     async fn texts(&self, query: &str) -> Vec<String> {
@@ -55,7 +55,7 @@ impl Bench {
 
     /// Makes it so that all nodes have last spoken `seconds` earlier.
     async fn age(&self, seconds: u32) {
-        let sql = format!("UPDATE job_node SET reported_at = reported_at - make_interval(secs => {seconds})");
+        let sql = format!("UPDATE run_claim SET reported_at = reported_at - make_interval(secs => {seconds})");
         self.client.batch_execute(&sql).await.unwrap();
     }
 

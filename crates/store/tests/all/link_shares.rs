@@ -331,7 +331,7 @@ impl Site {
     async fn rows(&self, guid: u64, port: i32, end: f64) -> BTreeMap<String, (i64, String, Option<i64>)> {
         let sql = "SELECT contributor || coalesce(' ' || j.user_name || ' ' || operation, '') || coalesce(' ' || s.name, ''),
                           bytes, kind, counted_bytes, low_bytes, high_bytes
-                   FROM link_shares s LEFT JOIN job j ON j.id = s.job_id
+                   FROM link_shares s LEFT JOIN run j ON j.id = s.job_id
                    JOIN ib_port_key p ON p.id = s.port_id JOIN ib_node_key k ON k.id = p.ib_node_id
                    WHERE k.guid = $1 AND p.port = $2 AND s.time = $3";
         let time = UNIX_EPOCH + Duration::from_nanos(self.at(end) as u64);

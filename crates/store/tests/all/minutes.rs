@@ -192,8 +192,8 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
     let client = database.connect().await.unwrap();
     client
         .batch_execute(
-            "INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-             INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x1');
+            "INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+             INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x1');
              INSERT INTO ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 3) n;
              INSERT INTO node_key (name) VALUES ('n1');
              INSERT INTO host_port_key (node_id, device, port) SELECT 1, 'mlx5_' || n, 1 FROM generate_series(1, 3) n",

@@ -157,7 +157,7 @@ async fn the_reading_role_reads_and_writes_nothing() {
     assert!(reader.query("SELECT * FROM ib_port_rates(now() - interval '1 hour')", &[]).await.is_ok());
     assert!(reader.query("SELECT * FROM batch_quarantine", &[]).await.is_err());
     for session in ["", "SET default_transaction_read_only = off;"] {
-        let insert = format!("{session} INSERT INTO subnet (prefix) VALUES ('x')");
+        let insert = format!("{session} INSERT INTO fabric (name, prefix) VALUES ('x', 'x')");
         let error = reader.batch_execute(&insert).await.unwrap_err();
         assert!(error.as_db_error().is_some(), "{error}");
     }

@@ -15,15 +15,15 @@ use crate::job_links::SEED;
 const MORE: &str = "
 INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
 VALUES ('allreduce', 8192, 'solve', 'ring', 'observed');
-INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, '2026-11-20 12:00:00+00', 'mpi', n % 3 > 0,
+INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1, '2026-11-20 12:00:00+00', 'mpi', n % 3 > 0,
        pg_temp.packed_cells(ARRAY[1], ARRAY[10 * n], ARRAY[81920 * n], ARRAY[500000000 * n])
 FROM generate_series(1::bigint, 10) n, generate_series(0, 1) r;
-INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 'logical', '2026-11-20 12:00:00+00', 'mpi', n = 1,
+INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1, 'logical', '2026-11-20 12:00:00+00', 'mpi', n = 1,
        ARRAY[1 - r], ARRAY[8192 * n], ARRAY[n] FROM generate_series(1, 10) n, generate_series(0, 1) r;
-INSERT INTO mpi_regions (time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
-VALUES ('2026-11-20 12:01:00+00', 1, 0, 'solve', '2026-11-20 12:00:00+00', 'mpi', 3, 4, 5, 6, 7);
+INSERT INTO mpi_regions (time, job_id, rank, node_id, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
+VALUES ('2026-11-20 12:01:00+00', 1, 0, 1, 'solve', '2026-11-20 12:00:00+00', 'mpi', 3, 4, 5, 6, 7);
 INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
 SELECT id, guid, 'ca', 'n' || id || ' HCA-1', id, 1, 2, guid, 1, '2026-11-20' FROM ib_node_key;
 INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,
@@ -119,8 +119,8 @@ async fn a_later_step_keeps_the_data_and_what_others_built() {
     let seeded = before.values().filter(|(rows, _)| *rows > 0).count();
     assert!(seeded > 30, "{before:#?}");
     let step =
-        "CREATE TABLE later (id integer PRIMARY KEY); ALTER TABLE job ADD COLUMN later integer DEFAULT 7;
-        ALTER TABLE ib_port_counters ADD COLUMN later text; UPDATE job SET later = 8";
+        "CREATE TABLE later (id integer PRIMARY KEY); ALTER TABLE run ADD COLUMN later integer DEFAULT 7;
+        ALTER TABLE ib_port_counters ADD COLUMN later text; UPDATE run SET later = 8";
     let migrated = testing::migrate_with_step(&database, step).await.unwrap();
     assert_eq!((migrated.applied, migrated.version), (1, schema_version() + 1));
     let again = testing::migrate_with_step(&database, step).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_later_step_keeps_the_data_and_what_others_built() {
 async fn a_step_that_fails_changes_nothing() {
     let database = testing::database().await;
     let before = whole_schema(&database).await;
-    let step = "ALTER TABLE job ADD COLUMN later integer; SELECT 1 / 0";
+    let step = "ALTER TABLE run ADD COLUMN later integer; SELECT 1 / 0";
     let error = testing::migrate_with_step(&database, step).await.unwrap_err().to_string();
     assert!(error.contains("division by zero"), "{error}");
     assert_eq!(whole_schema(&database).await, before);
@@ -178,7 +178,7 @@ async fn functions_and_views_follow_their_files() {
         ),
         // Other results: the function that no view uses is made again alone.
         (
-            "DROP FUNCTION job_links; CREATE FUNCTION job_links(job integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+            "DROP FUNCTION job_links; CREATE FUNCTION job_links(job bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
             1,
         ),
         // Other arguments: the old one goes, also where it is called in the same way.
@@ -227,8 +227,8 @@ async fn rights_survive_a_view_that_has_to_be_made_again() {
             "DROP VIEW mpi_messages; CREATE VIEW mpi_messages AS SELECT 'x'::text AS job_id; \
              GRANT SELECT, INSERT ON mpi_messages TO PUBLIC; REVOKE ALL ON FUNCTION job_span FROM PUBLIC; \
              GRANT EXECUTE ON FUNCTION job_span TO throughline_read WITH GRANT OPTION; \
-             CREATE OR REPLACE FUNCTION public.job_span(job integer, extra integer) RETURNS integer LANGUAGE sql RETURN 1; \
-             DROP FUNCTION job_span(integer)",
+             CREATE OR REPLACE FUNCTION public.job_span(job bigint, extra integer) RETURNS integer LANGUAGE sql RETURN 1; \
+             DROP FUNCTION job_span(bigint)",
         )
         .await
         .unwrap();
@@ -240,7 +240,7 @@ async fn rights_survive_a_view_that_has_to_be_made_again() {
     migrate(&database).await.unwrap();
     let query = "SELECT has_table_privilege('throughline_read', 'mpi_messages', 'SELECT'), \
                         (SELECT relacl::text LIKE '%=ar/%' FROM pg_class WHERE relname = 'mpi_messages'), \
-                        has_function_privilege('throughline_read', 'job_span(integer)', 'EXECUTE'), \
+                        has_function_privilege('throughline_read', 'job_span(bigint)', 'EXECUTE'), \
                         (SELECT proacl::text NOT LIKE '%{=X%' AND proacl::text NOT LIKE '%,=X%' \
                          FROM pg_proc WHERE proname = 'job_span')";
     let row = client.query_one(query, &[]).await.unwrap();

@@ -46,9 +46,9 @@ async fn the_site_is_what_the_inventory_has() {
             SELECT id, uuid, 0, 'H100', '0', 18, 'nvml', now() FROM gpu_key;
         INSERT INTO gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)
             SELECT id, l, l < 6, 'switch', '', now() FROM gpu_key, generate_series(0, 17) l;
-        INSERT INTO job (key, scheduler, native_id, step, uid, start_time) VALUES ('slurm:1.0@1', 'slurm', '1', '0', 1, now());
+        INSERT INTO run (key, scheduler, native_id, step, uid, start_time) VALUES ('slurm:1.0@1', 'slurm', '1', '0', 1, now());
         INSERT INTO job_rank (job_id, rank, host, pid, world_size, mpi_library, start_time)
-            SELECT id, r, 'n1', 1, 5, '', now() FROM job, generate_series(0, 4) r";
+            SELECT id, r, 'n1', 1, 5, '', now() FROM run, generate_series(0, 4) r";
     client.batch_execute(fill).await.unwrap();
     let site = observed_site(&client).await.unwrap();
     assert_eq!((site.nodes, site.ranks_per_node, site.host_ports), (2, 3, 2));

@@ -173,7 +173,7 @@ async fn two_that_fight_never_write_the_same_second() {
     let stored: i64 = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap().get(0);
     assert_eq!(u64::try_from(stored).unwrap(), rows);
     let overlaps = "SELECT count(*) FROM crawler_term x JOIN crawler_term y ON x.id < y.id \
-                    AND x.subnet_id = y.subnet_id AND x.began_at < coalesce(y.ended_at, 'infinity') \
+                    AND x.fabric_id = y.fabric_id AND x.began_at < coalesce(y.ended_at, 'infinity') \
                     AND y.began_at < coalesce(x.ended_at, 'infinity')";
     let overlaps: i64 = client.query_one(overlaps, &[]).await.unwrap().get(0);
     assert_eq!(overlaps, 0);

@@ -58,13 +58,13 @@ async fn fill_all(client: &Client) {
         )
     };
     let hour = (12, 1);
-    let of_rank = "job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages";
+    let of_rank = "job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages";
     fill(
         client,
         ("mpi_rank_peers", 10_000, 900),
         hour,
         of_rank,
-        &format!("i / 32, i, 'logical', e, {}", peers(4)),
+        &format!("i / 32, i, i / 32, 'logical', e, {}", peers(4)),
     )
     .await;
     let of_node =
@@ -74,8 +74,8 @@ async fn fill_all(client: &Client) {
         peers(128)
     );
     fill(client, ("mpi_node_traffic", 500, 300), hour, of_node, &traffic).await;
-    let rows = "i / 32, i, e, 'pmpi', of_rank";
-    fill(client, ("mpi_rank_rows", 10_000, 900), hour, "job_id, rank, epoch, source, cells", rows).await;
+    let rows = "i / 32, i, i / 32, e, 'pmpi', true, of_rank";
+    fill(client, ("mpi_rank_rows", 10_000, 900), hour, "job_id, rank, node_id, epoch, source, is_folded, cells", rows).await;
     let rows = "i / 10, i, e, t - INTERVAL '10 seconds', 'pmpi', true, of_node, rounds";
     let columns = "job_id, node_id, epoch, since, source, is_whole, cells, rounds";
     fill(client, ("mpi_node_rows", 500, 30), hour, columns, rows).await;

@@ -167,7 +167,7 @@ const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, pee
 fn traffic_as_of_each(seconds: i64) -> String {
     format!(
         "SELECT j.id, s.until, c.operation, c.peer, c.bytes, c.messages
-         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM job) f, job j,
+         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM run) f, job j,
               generate_series(f.begin, f.begin + INTERVAL '9 hours', INTERVAL '{seconds} seconds') s (until)
          CROSS JOIN LATERAL mpi_traffic_cells(j.id, s.until) c"
     )
@@ -211,7 +211,7 @@ async fn thinned_chunks_have_the_same_totals() {
     let gaps = "SELECT count(*) FROM (SELECT time, since, lag(time) OVER (PARTITION BY job_id, operation ORDER BY time) AS before
                 FROM mpi_node_traffic WHERE operation = 'alltoall') t WHERE since <> before";
     assert_eq!(number(&client, gaps).await, 0, "what a row grew by is from the row before it on");
-    let ends = "SELECT count(*) FROM mpi_rank_rows m JOIN job j ON j.id = m.job_id
+    let ends = "SELECT count(*) FROM mpi_rank_rows m JOIN run j ON j.id = m.job_id
                 WHERE j.key = 'a' AND m.time = j.start_time + INTERVAL '4000 seconds'";
     assert_eq!(number(&client, ends).await, 2, "the last rows of ranks");
     assert_eq!(thin(&mut client).await, ChunksThinned::default(), "nothing is left to do");
@@ -270,7 +270,7 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
     let mut older = database.connect().await.unwrap();
     let older = older.build_transaction();
     let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
-    older.query_one("SELECT count(*) FROM job", &[]).await.unwrap();
+    older.query_one("SELECT count(*) FROM run", &[]).await.unwrap();
     let mut writing = database.connect().await.unwrap();
     let insert = writing.transaction().await.unwrap();
     let again = "INSERT INTO mpi_node_traffic SELECT time + INTERVAL '1 second', job_id, node_id, operation, kind, direction, epoch,
@@ -288,7 +288,7 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
     let mut older = database.connect().await.unwrap();
     let older = older.build_transaction();
     let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
-    older.query_one("SELECT count(*) FROM job", &[]).await.unwrap();
+    older.query_one("SELECT count(*) FROM run", &[]).await.unwrap();
     let done = thin(&mut client).await;
     assert_eq!(number(&client, traffic).await, 3, "{done:?}");
     assert_eq!(lines(&client, TOTALS).await, more);
@@ -415,7 +415,7 @@ async fn sampled_calls_are_those_of_the_same_ticks_of_all_nodes() {
     let left = lines(&client, "SELECT * FROM mpi_sampled_calls").await;
     assert!(left.iter().all(|row| whole.contains(row)), "none is changed");
     let ticks = "SELECT j.key, extract(epoch FROM m.time - j.start_time)::integer, count(DISTINCT m.node_id)
-                 FROM mpi_sampled_calls m JOIN job j ON j.id = m.job_id GROUP BY 1, 2";
+                 FROM mpi_sampled_calls m JOIN run j ON j.id = m.job_id GROUP BY 1, 2";
     assert_eq!(lines(&client, ticks).await, ["(long,120,2)", "(long,150,2)", "(long,60,2)", "(short,40,2)"]);
 }
 
@@ -446,14 +446,14 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
     let mut client = database.connect().await.unwrap();
     let begin = hours_ago(&client, 6).await;
     write(&database, sampled_job("a", begin, 100)).await;
-    let totals = "SELECT c.* FROM job j CROSS JOIN LATERAL mpi_node_op_cells(j.id) c";
+    let totals = "SELECT c.* FROM run j CROSS JOIN LATERAL mpi_node_op_cells(j.id) c";
     let known = "node_id, operation, calls, bytes, elapsed_seconds, wait_seconds";
     let totals = totals.replace(
         "c.*",
         &known.split(", ").map(|column| format!("c.{column}")).collect::<Vec<_>>().join(", "),
     );
     let as_of = format!(
-        "SELECT s.until, c.node_id, c.operation, c.calls FROM job j,
+        "SELECT s.until, c.node_id, c.operation, c.calls FROM run j,
              generate_series(0, 30) m, to_timestamp({} + m * 60) s (until)
          CROSS JOIN LATERAL mpi_node_op_cells(j.id, s.until) c",
         begin / SECOND
@@ -482,7 +482,7 @@ async fn traffic_waits_for_link_shares_and_not_for_longer_than_they_are_made_aga
         write(&database, job(key, begin + 60 * SECOND, 1000, Some(7))).await;
     }
     let thinned =
-        "SELECT j.key FROM job j WHERE (SELECT count(*) FROM mpi_node_traffic m WHERE m.job_id = j.id) < 30";
+        "SELECT j.key FROM run j WHERE (SELECT count(*) FROM mpi_node_traffic m WHERE m.job_id = j.id) < 30";
     for (made, expected) in [
         // Windows of six hours ago are to be made, which read an hour before them.
         ("5 hours", &["(a)"][..]),

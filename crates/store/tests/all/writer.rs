@@ -320,7 +320,7 @@ async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
     // While the first node reports, nobody else has its rank.
     let refused = [of_node(second, 1, part("b", START + SECOND)), of_node(second, 2, bins("b", START))];
     assert_eq!(writer.write(&refused).await.unwrap().rejected, [(Rejection::Job, 2)].into());
-    client.execute("UPDATE job_node SET reported_at = now() - interval '3 minutes'", &[]).await.unwrap();
+    client.execute("UPDATE run_claim SET reported_at = now() - interval '3 minutes'", &[]).await.unwrap();
     let outcome = writer.write(&[of_node(second, 3, bins("b", START + SECOND))]).await.unwrap();
     assert_eq!((outcome.rows, outcome.rejected.len()), (1, 0));
     let outcome = writer.write(&[of_node(second, 4, part("b", START + 2 * SECOND))]).await.unwrap();

@@ -28,7 +28,7 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     let mut pushes: BTreeMap<i32, BTreeMap<u64, i64>> = BTreeMap::new();
     let mut bytes: BTreeMap<i32, i64> = BTreeMap::new();
     let query = format!(
-        "SELECT o.rank, o.calls, count(*), max(o.bytes) FROM mpi_op_rows o JOIN job j ON j.id = o.job_id
+        "SELECT o.rank, o.calls, count(*), max(o.bytes) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id
          WHERE j.key LIKE 'slurm:{JOB}%' AND o.operation = 'allreduce' GROUP BY 1, 2"
     );
     for row in site.runtime.block_on(client.query(&query, &[]))? {
@@ -48,11 +48,11 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     }
     let backwards = format!(
         "SELECT count(*) FROM (SELECT o.calls - lag(o.calls) OVER (PARTITION BY o.job_id, o.rank ORDER BY o.time) d
-         FROM mpi_op_rows o JOIN job j ON j.id = o.job_id WHERE j.key LIKE 'slurm:{JOB}%') s WHERE d < 0"
+         FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key LIKE 'slurm:{JOB}%') s WHERE d < 0"
     );
     ensure!(number(&backwards)? == 0, "sums of a rank go backwards");
     let ranks = format!(
-        "SELECT count(*) FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key LIKE 'slurm:{JOB}%'"
+        "SELECT count(*) FROM job_rank r JOIN run j ON j.id = r.job_id WHERE j.key LIKE 'slurm:{JOB}%'"
     );
     ensure!(
         number(&ranks)? == i64::try_from(site.ranks.len())?,
@@ -144,7 +144,7 @@ fn compare_rank(site: &Site, rank: usize, found: &BTreeMap<u64, i64>, bytes: i64
 
 fn compare_fabric(site: &Site, number: &impl Fn(&str) -> anyhow::Result<i64>) -> anyhow::Result<()> {
     let overlaps = number(
-        "SELECT count(*) FROM crawler_term a JOIN crawler_term b ON a.subnet_id = b.subnet_id AND a.id < b.id
+        "SELECT count(*) FROM crawler_term a JOIN crawler_term b ON a.fabric_id = b.fabric_id AND a.id < b.id
          WHERE a.ended_at IS NULL OR a.ended_at > b.began_at OR a.covered_to > b.began_at",
     )?;
     ensure!(overlaps == 0, "{overlaps} pairs of terms of two crawlers overlap");

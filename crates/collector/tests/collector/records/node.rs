@@ -126,7 +126,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         random,
         t,
         mpi_ops,
-        "mpi_ops",
+        "mpi_rank_rows",
         ops,
         [
             |r: &mut MpiRankBin, _: &mut Random| r.rank = 1,
@@ -141,7 +141,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         random,
         t,
         mpi_peers,
-        "mpi_peers",
+        "mpi_rank_peers",
         peers,
         [
             |r: &mut MpiRankPeers, _: &mut Random| r.cells[0].peer = u32::MAX,
@@ -180,7 +180,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         random,
         t,
         mpi_traffic,
-        "mpi_traffic",
+        "mpi_node_traffic",
         traffic,
         [
             |r: &mut MpiNodeTraffic, _: &mut Random| r.job_key = "slurm:2".into(),

@@ -32,7 +32,7 @@ const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 /// What both requests begin with.
 struct Read {
     subnet: String,
-    subnet_id: i32,
+    fabric_id: i32,
     topology: Arc<Topology>,
     trees: Trees,
     groups: Vec<Group>,
@@ -77,7 +77,7 @@ pub async fn group(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
             }
             // A group of one member may need no entry anywhere.
             read.trees.by_mlid.entry(mlid).or_default();
-            let members = multicast::members(client, read.subnet_id, mlid, at).await?;
+            let members = multicast::members(client, read.fabric_id, mlid, at).await?;
             read.tree(client, mlid, &members).await
         })
         .await?;
@@ -110,7 +110,7 @@ impl Read {
         };
         let trees = Trees::new(&topology, &tables);
         let window = Window { at: time, is_latest, seconds };
-        Ok(Read { subnet: subnet.prefix, subnet_id: subnet.id, topology, trees, groups, window })
+        Ok(Read { subnet: subnet.prefix, fabric_id: subnet.id, topology, trees, groups, window })
     }
 
     /// LIDs that switches forward, and those of groups.

@@ -266,7 +266,7 @@ async fn read(
 }
 
 /// Jobs that cross a link in either direction, by number, and where its switches send by it.
-type Crossing = (Vec<(i32, [bool; 2])>, [Option<RoutesResponse>; 2]);
+type Crossing = (Vec<(i64, [bool; 2])>, [Option<RoutesResponse>; 2]);
 
 fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, ports: &[JobPort]) -> Crossing {
     let routes = Routes::new(topology, tables);
@@ -295,10 +295,10 @@ fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, po
     (crossing.collect(), of_link)
 }
 
-async fn name(client: &Client, mut crossing: Vec<(i32, [bool; 2])>) -> Result<Jobs, ApiError> {
+async fn name(client: &Client, mut crossing: Vec<(i64, [bool; 2])>) -> Result<Jobs, ApiError> {
     let is_complete = crossing.len() <= LISTED;
     crossing.truncate(LISTED);
-    let ids: Vec<i32> = crossing.iter().map(|(id, _)| *id).collect();
+    let ids: Vec<i64> = crossing.iter().map(|(id, _)| *id).collect();
     let mut names = links::job_names(client, &ids).await?;
     let response = crossing.into_iter().filter_map(|(id, [ab, ba])| {
         let (job_key, user, name) = names.remove(&id)?;

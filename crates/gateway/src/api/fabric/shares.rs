@@ -89,8 +89,8 @@ pub async fn last_contributors(
 pub async fn labels<'a>(
     client: &Client,
     sent: impl Iterator<Item = &'a Sent>,
-) -> Result<HashMap<i32, JobLabel>, ApiError> {
-    let mut ids: Vec<i32> = sent.flat_map(|sent| sent.parts.keys().filter_map(|who| who.job)).collect();
+) -> Result<HashMap<i64, JobLabel>, ApiError> {
+    let mut ids: Vec<i64> = sent.flat_map(|sent| sent.parts.keys().filter_map(|who| who.job)).collect();
     ids.sort_unstable();
     ids.dedup();
     Ok(link_shares::job_labels(client, &ids).await?)
@@ -101,7 +101,7 @@ fn of_direction(
     place: usize,
     [from, to]: [Port; 2],
     sent: &Sent,
-    labels: &HashMap<i32, JobLabel>,
+    labels: &HashMap<i64, JobLabel>,
     grid: &Grid,
 ) -> DirectionShares {
     let speed = topology.speeds[place];

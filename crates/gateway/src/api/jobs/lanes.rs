@@ -237,7 +237,7 @@ pub async fn link_lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
 fn of_link(
     counted: Option<&Series>,
     sent: Option<&Sent>,
-    job: i32,
+    job: i64,
     speed: i64,
     [grid, windows]: [&Grid; 2],
 ) -> Vec<LaneSeries> {

@@ -69,7 +69,7 @@ fn of_port(
     port: &JobPort,
     sent: &HashMap<i32, Sent>,
     places: &HashMap<i32, PortPlace>,
-    labels: &HashMap<i32, JobLabel>,
+    labels: &HashMap<i64, JobLabel>,
 ) -> Option<JobLink> {
     let place = places.get(&port.port)?;
     let from = end(place);

@@ -26,7 +26,7 @@ pub struct Live {
 
 /// A place in a list: the value that it is sorted by, and the job.
 #[derive(Serialize, Deserialize)]
-struct Place(Value, i32);
+struct Place(Value, i64);
 
 /// What jobs are sorted by.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ async fn live(api: &Api, filter: ListFilter<'_>) -> Result<Jobs, ApiError> {
     let live = api.live_jobs.get(read).await?;
     let mut fitting: Vec<(Value, &Job)> =
         live.jobs.iter().filter(|job| filter.fits(job)).map(|job| (value(job, filter.sort), job)).collect();
-    let compare = |one: &(Value, i32), other: &(Value, i32)| {
+    let compare = |one: &(Value, i64), other: &(Value, i64)| {
         let order = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal).then(one.1.cmp(&other.1));
         if filter.is_descending { order.reverse() } else { order }
     };
@@ -213,13 +213,13 @@ async fn with_totals(
     time: i64,
     wanted: bool,
 ) -> Result<Vec<throughline_api::jobs::Job>, ApiError> {
-    let ids: Vec<i32> = page.iter().map(|job| job.id).collect();
+    let ids: Vec<i64> = page.iter().map(|job| job.id).collect();
     let totals = if wanted {
         api.query(async |client| Ok(jobs::totals(client, &ids).await?)).await?
     } else {
         Vec::new()
     };
-    let totals: HashMap<i32, Totals> = totals.into_iter().collect();
+    let totals: HashMap<i64, Totals> = totals.into_iter().collect();
     Ok(page
         .into_iter()
         .map(|job| {

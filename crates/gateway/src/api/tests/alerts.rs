@@ -59,7 +59,7 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     );
     let rows = client.query(
         "SELECT r.reason || ' ' || r.requested_by || ' ' || coalesce(j.key, k.name) FROM detail_request r
-         JOIN detail_request_node n ON n.request_id = r.id JOIN node_key k ON k.id = n.node_id LEFT JOIN job j ON j.id = r.job_id
+         JOIN detail_request_node n ON n.request_id = r.id JOIN node_key k ON k.id = n.node_id LEFT JOIN run j ON j.id = r.job_id
          GROUP BY r.id, j.key, k.name ORDER BY r.id, k.name",
         &[],
     );

@@ -31,7 +31,7 @@ pub async fn seeded() -> (Database, Router) {
         )
     };
     let job = |number: u64| {
-        format!("'job', (SELECT id FROM job WHERE key LIKE 'slurm:{number}.0@%'), 'alltoall', NULL")
+        format!("'job', (SELECT id FROM run WHERE key LIKE 'slurm:{number}.0@%'), 'alltoall', NULL")
     };
     let part = |percent: i64| half / 1000 * percent;
     let rows = [

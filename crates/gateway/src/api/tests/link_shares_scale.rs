@@ -40,8 +40,8 @@ fn table(node: i32) -> Vec<u8> {
 
 async fn fabric(client: &Client) {
     let sql = format!(
-        "INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
-         INSERT INTO ib_node_key (subnet_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
+        "INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+         INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
              FROM generate_series(1, {all}) n ORDER BY n;
          INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
              SELECT id, guid, CASE WHEN id <= {switches} THEN 'switch' ELSE 'ca' END,
@@ -89,7 +89,7 @@ async fn traffic(client: &Client) {
              SELECT id, name, ARRAY['0x' || lpad(to_hex({switches} + id), 16, '0')], now() - interval '1 day' FROM node_key;
          INSERT INTO host_port_key (node_id, device, port, guid)
              SELECT id, 'mlx5_0', 1, '0x' || lpad(to_hex({switches} + id), 16, '0') FROM node_key;
-         INSERT INTO job (key, user_name, start_time)
+         INSERT INTO run (key, user_name, start_time)
              SELECT 'slurm:' || j || '@1', 'user' || j % 20, now() - interval '1 hour' FROM generate_series(1, {JOBS}) j;
          INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, hca_ports)
              SELECT j, n * {RANKS} + r, 1, {world}, 'n', (j - 1) + n * {JOBS} + 1, '', now() - interval '1 hour',
@@ -127,16 +127,16 @@ async fn operations(client: &Client) {
         "{packed_cells}
          INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
              VALUES ('allreduce', 8, '', '', ''), ('alltoall', 1048576, '', '', ''), ('isend', 65536, '', '', '');
-         INSERT INTO mpi_rank_rows (time, job_id, rank, epoch, source, is_folded, cells)
-             SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, j.start_time, 'pmpi', true, p.cells
-             FROM job j, generate_series(0, {world} - 1) r, (
+         INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+             SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, 1, j.start_time, 'pmpi', true, p.cells
+             FROM run j, generate_series(0, {world} - 1) r, (
                  SELECT t, pg_temp.packed_cells(array_agg(c.id), array_agg(t * 1000::bigint), array_agg(t * 1000 * c.size_class_bytes),
                                                 array_agg(t * 2000000000::bigint)) AS cells
                  FROM generate_series(1, 30) t, mpi_cell_key c GROUP BY t) p;
-         INSERT INTO mpi_rank_peers (time, job_id, rank, kind, epoch, source, is_whole, peers, bytes, messages)
-             SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, 'logical', j.start_time, 'pmpi', true,
+         INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+             SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, 1, 'logical', j.start_time, 'pmpi', true,
                     array_agg((r + d) % {world}), array_agg(t * 6553600::bigint), array_agg(t * 100::bigint)
-             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d
+             FROM run j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d
              GROUP BY t, j.id, r, j.start_time;
          ANALYZE mpi_rank_rows, mpi_rank_peers;",
         world = NODES * RANKS,

@@ -93,7 +93,7 @@ async fn share(database: &Database, guid: u64, port: i32, counted: i64, parts: &
                $4, $4, $4, 'measured', false, $5
         FROM generate_series(date_bin('10 s', now(), 'epoch') - INTERVAL '5 minutes', now() - INTERVAL '10 s', '10 s') w (time)
         CROSS JOIN (SELECT p.id FROM ib_port_key p JOIN ib_node_key n ON n.id = p.ib_node_id WHERE n.guid = $1 AND p.port = $2) p
-        LEFT JOIN job j ON j.key = $3";
+        LEFT JOIN run j ON j.key = $3";
     let rest = counted - parts.iter().map(|part| part.1).sum::<i64>();
     let all = parts.iter().map(|(number, bytes)| (seed::key(*number), *bytes)).chain([(String::new(), rest)]);
     for (key, bytes) in all {

@@ -57,20 +57,9 @@ fn together(batches: Vec<Batch>) -> Vec<Batch> {
 
 #[tokio::test]
 async fn a_slow_rank_is_what_others_wait_for() {
-    check_slow_rank(1, false).await;
-    check_slow_rank(10, false).await;
-    check_slow_rank(10, true).await;
+    check_slow_rank(1).await;
+    check_slow_rank(10).await;
 }
-
-/// Sampled calls in the form that they had before they were bits.
-const AS_ARRAYS: &str = "
-    UPDATE mpi_sampled_calls m SET calls = a.calls, ranks = a.ranks, elapsed_nanoseconds = a.elapsed, least_nanoseconds = a.least,
-        least_ranks = a.least_ranks, levels = a.levels, packed = NULL
-    FROM (SELECT r.node_id, r.time, array_agg(p.call) AS calls, array_agg(p.ranks) AS ranks,
-              array_agg(p.elapsed_nanoseconds) AS elapsed, array_agg(p.least_nanoseconds) AS least,
-              array_agg(p.least_rank) AS least_ranks, array_agg(p.level) AS levels
-          FROM mpi_sampled_calls r CROSS JOIN LATERAL mpi_packed_calls(r.packed) p GROUP BY r.node_id, r.time) a
-    WHERE (m.node_id, m.time) = (a.node_id, a.time)";
 
 /// A job of which rank 3 is slow, with records of so many seconds.
 async fn slow_rank(seconds: i64) -> Database {
@@ -129,14 +118,9 @@ async fn of_thinned_hours_there_is_the_same_answer() {
     near("/course/waiting_seconds/0", 0.297 * 60.0);
 }
 
-/// With records of so many seconds, or with such of an earlier version.
-async fn check_slow_rank(seconds: i64, are_arrays: bool) {
-    let database = slow_rank(seconds).await;
-    if are_arrays {
-        let changed = database.connect().await.unwrap().execute(AS_ARRAYS, &[]).await.unwrap();
-        assert_eq!(changed, 2 * CALLS / seconds.unsigned_abs());
-    }
-    let router = api_on(database);
+/// With records of so many seconds.
+async fn check_slow_rank(seconds: i64) {
+    let router = api_on(slow_rank(seconds).await);
     let waits = get(&router, "/jobs/slurm%3A7.0%401000/waits").await;
     let near = |value: &Value, expected: f64| {
         let value = value.as_f64().unwrap();

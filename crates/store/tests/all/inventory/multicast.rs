@@ -90,7 +90,7 @@ async fn a_multicast_group_ends_with_its_members_or_with_itself() {
     let other = Batch { subnet_prefix: PREFIX + 1, ..groups(200, &[(1, None)], Some(1)) };
     bench.send(other).await;
     bench.send(groups(240, &[], Some(0))).await;
-    let left = "SELECT s.prefix FROM ib_multicast_group g JOIN subnet s ON s.id = g.subnet_id WHERE valid_to IS NULL";
+    let left = "SELECT s.prefix FROM ib_multicast_group g JOIN fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
     assert_eq!(bench.texts(left).await, [Guid(PREFIX + 1).to_string()]);
     // Members that are counted and not listed: too many to be recorded.
     let mut many = groups(300, &[(3, Some(&[]))], Some(1));

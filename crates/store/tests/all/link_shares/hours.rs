@@ -5,7 +5,7 @@ use super::*;
 use throughline_store::{RetentionWay, apply_retention};
 
 /// All minutes as readers get them, times moved to those of the minutes that windows are of.
-async fn read(client: &Client, of_job: Option<i32>, days_before: f64) -> BTreeMap<Key, Minute> {
+async fn read(client: &Client, of_job: Option<i64>, days_before: f64) -> BTreeMap<Key, Minute> {
     let from = "link_minute_shares('-infinity', 'infinity', $1)";
     let before = "time < now() - INTERVAL '1 day'";
     let condition = if days_before > 0.0 { before.to_owned() } else { format!("NOT {before}") };
@@ -72,8 +72,8 @@ async fn minutes_put_into_hours_are_the_same() {
         site.client.batch_execute(&chunks).await.unwrap();
         site.client.batch_execute(&copy(days)).await.unwrap();
     }
-    let jobs = site.client.query("SELECT id FROM job", &[]).await.unwrap();
-    let jobs: Vec<i32> = jobs.iter().map(|row| row.get(0)).collect();
+    let jobs = site.client.query("SELECT id FROM run", &[]).await.unwrap();
+    let jobs: Vec<i64> = jobs.iter().map(|row| row.get(0)).collect();
     assert_eq!(jobs.len(), 2);
     let before = read(&site.client, None, 2.0).await;
 

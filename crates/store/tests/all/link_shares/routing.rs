@@ -54,7 +54,7 @@ fn discovery(site: &Site, at: f64, change: impl Fn(&mut IbNodeInfo)) -> Batch {
 async fn bounds(site: &Site, end: f64) -> BTreeMap<String, bool> {
     let sql =
         "SELECT j.user_name, s.is_bound, s.low_bytes < s.bytes OR s.bytes < s.high_bytes FROM link_shares s
-               JOIN job j ON j.id = s.job_id JOIN ib_port_key p ON p.id = s.port_id
+               JOIN run j ON j.id = s.job_id JOIN ib_port_key p ON p.id = s.port_id
                JOIN ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = $1 AND p.port = 4 AND s.time = $2";
     let time = UNIX_EPOCH + Duration::from_nanos(site.at(end).cast_unsigned());
     let rows = site.client.query(sql, &[&format!("0x{:016x}", LEAF[0]), &time]).await.unwrap();

@@ -25,7 +25,7 @@ pub async fn write(database: &Database, end: i64) {
                             ('job', 'slurm:4700', 'bcast', NULL, 2, 'measured'),
                             ('host', NULL, NULL, 'n07', 34, 'unreported'),
                             ('rest', NULL, NULL, NULL, 2, 'unreported')) AS c (contributor, key, operation, name, part, kind)
-         LEFT JOIN job j ON j.key = c.key;
+         LEFT JOIN run j ON j.key = c.key;
          UPDATE link_share_state SET computed_until = {last};
          INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
                                          is_bound, counted_bytes, peak_counted_bytes, windows)
