@@ -134,7 +134,7 @@ fn queries(psql: &Psql, begin: i64, end: i64) -> anyhow::Result<Vec<Option<(usiz
         format!(
             "SELECT packed_time(u.t), u.v FROM ib_port_blocks b, unnest(packed_integers(packed_part(b.samples, b.metrics, b.offsets, -2)),
              packed_integers(packed_part(b.samples, b.metrics, b.offsets, 1))) AS u (t, v)
-             WHERE b.metric = -6 AND b.port_id = 1 AND b.time = to_timestamp({begin})"
+             WHERE b.port_id = 1 AND b.time = to_timestamp({begin})"
         ),
         format!(
             "SELECT j.key, {moved} FROM run j JOIN run_claim jn ON jn.job_id = j.id

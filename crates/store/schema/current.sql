@@ -504,26 +504,20 @@ CREATE TABLE gpu_link (
 );
 CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
 
--- Hours of gpu_pcie_counters, packed.
+-- Hours of gpu_pcie_counters, packed. One without readings has NULL in place of the series.
 CREATE TABLE gpu_pcie_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    -- -6: all series of the hour; 0: the hour is packed.
-    metric integer NOT NULL,
-    -- Who read it.
+    -- Who read it; empty where nobody did.
     source text NOT NULL,
-    -- 0.
-    element integer NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
     -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began.
     metrics integer[],
-    -- NULL, as all are 0.
-    elements integer[],
     -- Where in samples each series begins, in bytes from 0, and where the last one ends.
     offsets integer[],
-    PRIMARY KEY (metric, gpu_id, "time", source, element)
+    PRIMARY KEY (gpu_id, "time", source)
 );
 SELECT create_hypertable('gpu_pcie_blocks', by_range('time', INTERVAL '01:00:00'));
 
@@ -587,28 +581,19 @@ CREATE TABLE gpu_pm_counters (
 );
 SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '01:00:00'));
 
--- Hours of host_port_counters, packed.
+-- Hours of host_port_counters, packed. One without readings has NULL in place of the series.
 CREATE TABLE host_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     host_port_id integer NOT NULL,
-    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
-    -- number.
-    metric integer NOT NULL,
-    -- Who read it, where several may; else empty.
-    source text NOT NULL,
-    -- Until version 38 the number of the link; else 0.
-    element integer NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
     -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
-    -- who read it; -5: which counters stand at their end.
+    -- who read it.
     metrics integer[],
-    -- Of each series the number of the link, from 0; NULL where all are 0.
-    elements integer[],
     -- Where in samples each series begins, in bytes from 0, and where the last one ends.
     offsets integer[],
-    PRIMARY KEY (metric, host_port_id, "time", source, element)
+    PRIMARY KEY (host_port_id, "time")
 );
 SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00'));
 
@@ -868,28 +853,19 @@ CREATE TABLE ib_port (
 CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
 CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
 
--- Hours of ib_port_counters, packed.
+-- Hours of ib_port_counters, packed. One without readings has NULL in place of the series.
 CREATE TABLE ib_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
-    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
-    -- number.
-    metric integer NOT NULL,
-    -- Who read it, where several may; else empty.
-    source text NOT NULL,
-    -- Until version 38 the number of the link; else 0.
-    element integer NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
     -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
     -- who read it; -5: which counters stand at their end.
     metrics integer[],
-    -- Of each series the number of the link, from 0; NULL where all are 0.
-    elements integer[],
     -- Where in samples each series begins, in bytes from 0, and where the last one ends.
     offsets integer[],
-    PRIMARY KEY (metric, port_id, "time", source, element)
+    PRIMARY KEY (port_id, "time")
 );
 SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00'));
 
@@ -1754,28 +1730,22 @@ CREATE TABLE node_key (
     UNIQUE (name)
 );
 
--- Hours of nvlink_counters, packed.
+-- Hours of nvlink_counters, packed. One without readings has NULL in place of the series.
 CREATE TABLE nvlink_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    -- -6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its
-    -- number.
-    metric integer NOT NULL,
-    -- Who read it, where several may; else empty.
+    -- Who read it; empty where nobody did.
     source text NOT NULL,
-    -- Until version 38 the number of the link; else 0.
-    element integer NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
-    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
-    -- who read it; -5: which counters stand at their end.
+    -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began.
     metrics integer[],
     -- Of each series the number of the link, from 0; NULL where all are 0.
     elements integer[],
     -- Where in samples each series begins, in bytes from 0, and where the last one ends.
     offsets integer[],
-    PRIMARY KEY (metric, gpu_id, "time", source, element)
+    PRIMARY KEY (gpu_id, "time", source)
 );
 SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'));
 
@@ -1886,7 +1856,7 @@ SELECT create_hypertable('nvlink_minutes', by_range('time', INTERVAL '1 day'));
 -- is to be packed.
 CREATE TABLE packed_state (
     readings text NOT NULL,
-    -- Older hours were packed by an earlier version, and rows have them.
+    -- The first hour that was packed. Older readings are rows.
     packed_from timestamptz NOT NULL,
     -- Later readings are rows, whether packed or not.
     packed_until timestamptz NOT NULL,
@@ -2174,14 +2144,14 @@ DECLARE
     numbers bigint[];
     values bigint[];
     all_rows bigint[];
-    place integer := 5;
+    place integer := 6;
 BEGIN
-    IF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 1 THEN
-        RETURN (packed_stream(whole, 6)).integers;
-    ELSIF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 0 THEN
-        place := 6;
-    ELSIF get_byte(whole, 0) <> 2 THEN
+    IF get_byte(whole, 0) <> 1 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
+    ELSIF get_byte(whole, 5) = 1 THEN
+        RETURN (packed_stream(whole, place)).integers;
+    ELSIF get_byte(whole, 5) <> 0 THEN
+        RAISE EXCEPTION 'a series that is packed as what differs from another one: use packed_beside';
     END IF;
     SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
     SELECT s.integers INTO values FROM packed_stream(whole, place) s;
@@ -2204,15 +2174,12 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
 AS $$
 DECLARE
     numbers bigint[] := packed_integers(samples);
-    place integer := 5;
+    place integer := 6;
     length integer;
     texts text[] := '{}';
 BEGIN
     -- Texts come behind the streams.
-    IF get_byte(samples, 0) = 3 THEN
-        place := 6;
-    END IF;
-    IF place = 5 OR get_byte(samples, 5) = 0 THEN
+    IF get_byte(samples, 5) = 0 THEN
         place := (packed_stream(samples, place)).place;
     END IF;
     place := (packed_stream(samples, place)).place;
@@ -2236,7 +2203,7 @@ DECLARE
     others bigint[];
     n integer := 0;
 BEGIN
-    IF samples IS NULL OR get_byte(samples, 0) <> 3 OR get_byte(samples, 5) <> 2 THEN
+    IF samples IS NULL OR get_byte(samples, 0) <> 1 OR get_byte(samples, 5) <> 2 THEN
         RETURN packed_integers(samples);
     END IF;
     values := (packed_stream(samples || ''::bytea, 6)).integers;
@@ -2302,11 +2269,11 @@ BEGIN
     FOR n IN 1 .. cardinality(metrics) LOOP
         CONTINUE WHEN metrics[n] < 0 OR coalesce(elements[n], 0) <> link;
         part := substr(samples, offsets[n] + 1, offsets[n + 1] - offsets[n]);
-        IF get_byte(part, 0) = 3 AND get_byte(part, 5) = 1 THEN
+        IF get_byte(part, 5) = 1 THEN
             -- The first ones have a value, so many.
             numbers := ARRAY(SELECT generate_series(0, ('x' || encode(substr(part, 7, 4), 'hex'))::bit(32)::integer - 1));
         ELSE
-            numbers := (packed_stream(part, CASE get_byte(part, 0) WHEN 3 THEN 6 ELSE 5 END)).integers;
+            numbers := (packed_stream(part, 6)).integers;
         END IF;
         IF cardinality(numbers) = readings THEN
             RETURN NULL;
@@ -2463,254 +2430,58 @@ AS $$
         CASE WHEN 'fec_uncorrected_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_uncorrected_blocks[r.number] END,
         CASE WHEN 'fec_corrected_symbols' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_corrected_symbols[r.number] END
     FROM (
-        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
-        -- use is neither read nor unpacked.
+        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
+        -- query does not use is neither read nor unpacked.
         SELECT m.port_id,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -2) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -2 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS times,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -3 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS epochs,
-        packed_texts(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -4 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sources,
-        packed_texts(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -5) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = -5 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS saturated,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 1) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 1 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_data_bytes,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 2) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 2 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_data_bytes,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_packets,
-        packed_beside(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 5) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 5 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 3) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 3 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_transmit_packets,
-        packed_beside(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 6) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 4) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 4 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_receive_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 7) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 7 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_transmit_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 8) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 8 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_receive_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 9) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 9 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_wait,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 10) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 10 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS symbol_error,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 11) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 11 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_error_recovery,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 12) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 12 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_downed,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 13) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 13 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 14) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 14 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_remote_physical_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 15) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 15 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_switch_relay_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 16) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 16 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_discards,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 17) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 17 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_constraint_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 18) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 18 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_constraint_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 19) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 19 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_link_integrity_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 20) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 20 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS excessive_buffer_overrun_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 21) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 21 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl15_dropped,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 22) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 22 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS qp1_dropped,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 23) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 23 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS rate_bytes_per_second,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 24) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 24 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_wait_tick_bytes,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 25) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 25 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_physical_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 26) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 26 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS malformed_packet_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 27) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 27 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS buffer_overrun_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 28) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 28 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS dlid_mapping_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 29) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 29 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl_mapping_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 30) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 30 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS looping_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 31) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 31 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS inactive_discards,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 32) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 32 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS neighbor_mtu_discards,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 33) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 33 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS switch_lifetime_limit_discards,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 34) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 34 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS switch_hoq_lifetime_limit_discards,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 35) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 35 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS transmit_flow_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 36) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 36 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS receive_flow_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 37) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 37 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS operation_receive_packets,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 38) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 38 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS operation_receive_data,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 39) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 39 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sync_header_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 40) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 40 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unknown_blocks,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 41) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 41 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_corrected_blocks,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 42) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 42 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_uncorrected_blocks,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 43) FROM ib_port_blocks b WHERE b.metric = -6 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM ib_port_blocks b WHERE b.metric = 43 AND b.port_id = m.port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS fec_corrected_symbols
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
+        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -5)) AS saturated,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 1)) AS transmit_data_bytes,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 2)) AS receive_data_bytes,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 3)) AS transmit_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 4)) AS receive_packets,
+        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 5), packed_part(m.samples, m.metrics, m.offsets, 3)) AS unicast_transmit_packets,
+        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 6), packed_part(m.samples, m.metrics, m.offsets, 4)) AS unicast_receive_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 7)) AS multicast_transmit_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 8)) AS multicast_receive_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 9)) AS transmit_wait,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 10)) AS symbol_error,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 11)) AS link_error_recovery,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 12)) AS link_downed,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 13)) AS receive_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 14)) AS receive_remote_physical_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 15)) AS receive_switch_relay_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 16)) AS transmit_discards,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 17)) AS transmit_constraint_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 18)) AS receive_constraint_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 19)) AS local_link_integrity_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 20)) AS excessive_buffer_overrun_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 21)) AS vl15_dropped,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 22)) AS qp1_dropped,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 23)) AS rate_bytes_per_second,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 24)) AS transmit_wait_tick_bytes,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 25)) AS local_physical_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 26)) AS malformed_packet_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 27)) AS buffer_overrun_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 28)) AS dlid_mapping_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 29)) AS vl_mapping_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 30)) AS looping_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 31)) AS inactive_discards,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 32)) AS neighbor_mtu_discards,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 33)) AS switch_lifetime_limit_discards,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 34)) AS switch_hoq_lifetime_limit_discards,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 35)) AS transmit_flow_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 36)) AS receive_flow_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 37)) AS operation_receive_packets,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 38)) AS operation_receive_data,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 39)) AS sync_header_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 40)) AS unknown_blocks,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 41)) AS fec_corrected_blocks,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 42)) AS fec_uncorrected_blocks,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 43)) AS fec_corrected_symbols
         FROM ib_port_blocks m, packed_state s
-        WHERE s.readings = 'ib_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = 'ib_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.port_id, m.time
     ) h
@@ -2809,159 +2580,39 @@ AS $$
         h.physical_state_id[r.number],
         h.pcie_bytes_per_second[r.number]
     FROM (
-        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
-        -- use is neither read nor unpacked.
+        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
+        -- query does not use is neither read nor unpacked.
         SELECT m.host_port_id,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -2) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -2 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS times,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -3) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -3 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS epochs,
-        packed_texts(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, -4) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = -4 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS sources,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 101) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 101 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_data_transmitted_bytes,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 102) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 102 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_data_received_bytes,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 103) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_packets_transmitted,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 104) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_packets_received,
-        packed_beside(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 105) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 105 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 103) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 103 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_packets_transmitted,
-        packed_beside(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 106) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 106 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)), coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 104) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 104 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS unicast_packets_received,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 107) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 107 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_packets_transmitted,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 108) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 108 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS multicast_packets_received,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 109) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 109 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_transmit_wait,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 110) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 110 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS symbol_error,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 111) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 111 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_error_recovery,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 112) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 112 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS link_downed,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 113) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 113 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_errors_received,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 114) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 114 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_receive_remote_physical_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 115) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 115 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_receive_switch_relay_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 116) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 116 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_discards_transmitted,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 117) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 117 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_constraint_errors_transmitted,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 118) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 118 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS port_constraint_errors_received,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 119) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 119 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS local_link_integrity_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 120) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 120 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS excessive_buffer_overrun_errors,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 121) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 121 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS vl15_dropped,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 122) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 122 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS rate_bytes_per_second,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 123) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 123 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS state_id,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 124) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 124 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS physical_state_id,
-        packed_integers(coalesce(
-            (SELECT packed_part(b.samples, b.metrics, b.offsets, 125) FROM host_port_blocks b WHERE b.metric = -6 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until),
-            (SELECT b.samples FROM host_port_blocks b WHERE b.metric = 125 AND b.host_port_id = m.host_port_id
-                   AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until))) AS pcie_bytes_per_second
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 101)) AS port_data_transmitted_bytes,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 102)) AS port_data_received_bytes,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 103)) AS port_packets_transmitted,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 104)) AS port_packets_received,
+        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 105), packed_part(m.samples, m.metrics, m.offsets, 103)) AS unicast_packets_transmitted,
+        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 106), packed_part(m.samples, m.metrics, m.offsets, 104)) AS unicast_packets_received,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 107)) AS multicast_packets_transmitted,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 108)) AS multicast_packets_received,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 109)) AS port_transmit_wait,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 110)) AS symbol_error,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 111)) AS link_error_recovery,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 112)) AS link_downed,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 113)) AS port_errors_received,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 114)) AS port_receive_remote_physical_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 115)) AS port_receive_switch_relay_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 116)) AS port_discards_transmitted,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 117)) AS port_constraint_errors_transmitted,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 118)) AS port_constraint_errors_received,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 119)) AS local_link_integrity_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 120)) AS excessive_buffer_overrun_errors,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 121)) AS vl15_dropped,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 122)) AS rate_bytes_per_second,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 123)) AS state_id,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 124)) AS physical_state_id,
+        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 125)) AS pcie_bytes_per_second
         FROM host_port_blocks m, packed_state s
-        WHERE s.readings = 'host_port_counters' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = 'host_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.host_port_id, m.time
     ) h
@@ -3052,9 +2703,9 @@ AS $$
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
         FROM nvlink_blocks m, packed_state s
-        WHERE s.readings = 'nvlink_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+        GROUP BY m.gpu_id, m.time, m.source
     ) h
     CROSS JOIN LATERAL (
         SELECT
@@ -3167,9 +2818,9 @@ AS $$
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
         FROM gpu_pcie_blocks m, packed_state s
-        WHERE s.readings = 'gpu_pcie_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = 'gpu_pcie_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+        GROUP BY m.gpu_id, m.time, m.source
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
@@ -3470,9 +3121,9 @@ AS $$
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
                packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
         FROM nvlink_blocks m, packed_state s
-        WHERE s.readings = 'nvlink_counters' AND m.metric = -6 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+        GROUP BY m.gpu_id, m.time, m.source
     ) h
     JOIN gpu_key g ON g.id = h.gpu_id
     CROSS JOIN LATERAL (

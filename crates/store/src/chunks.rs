@@ -1,27 +1,27 @@
 //! Packed hours: the readings of a thing and an hour, bit-packed, in one row: all series (`series`) one behind the other, and
 //! where each begins, so that a query reads only what it needs of it. Such a row is a block; its tables are `*_blocks`.
-//! Until version 38 of the schema each series had a row of its own, and until version 34 these had chunks in Prometheus'
-//! encoding (`form`).
+//! A GPU's hour has a row for each source that read it. An hour without readings has a row without series, so that it need not be
+//! looked for among rows of readings.
 //!
 //! A block repeats its readings: where there is none, readings answer. [`encode_chunks`] makes those of each hour when the
 //! hour's rollups are made. `block_wanted` lists what is to be made: everything once an hour, and things with late arrivals
 //! again. For a late reading the writer adds a note in the transaction that stores it (`writer/late_arrivals.rs`), and a
-//! block with a note is not read. The transaction that removes the note removes the block's mark, too ([`invalidate`]), and
-//! requests the block again. So no query gets an older state than rows would give, whenever upkeep is killed. A block that
+//! block with a note is not read. The transaction that removes the note removes the block, too ([`invalidate`]), and
+//! requests it again. So no query gets an older state than rows would give, whenever upkeep is killed. A block that
 //! is made twice is the same.
 
 mod encode;
-mod form;
+mod gaps;
 mod moved;
 mod series;
 mod stream;
 mod xor;
 
 pub use encode::number;
-pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
+pub use gaps::{FILL_EVERY, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
-pub use series::{EPOCHS, Series, TIMES, beside, is_series, series_chunks, unpack};
+pub use series::{EPOCHS, Series, TIMES, beside, series_chunks, unpack};
 pub(crate) use series::{SATURATED, SOURCES};
 pub use xor::{Chunk, chunks};
 
@@ -37,12 +37,6 @@ pub const BLOCK: Duration = Duration::from_secs(3600);
 
 /// How far back blocks are made where there are none yet. Older readings have none, and retention removes them soon.
 const FIRST: Duration = Duration::from_secs(24 * 3600);
-
-/// In the place of a metric's number: all series of a thing's hour, each with its number.
-pub const HOUR: i32 = -6;
-
-/// In the place of a metric's number: the mark of a thing's hour whose blocks are made, even if there are none.
-pub const MADE: i32 = 0;
 
 const WHAT: &str = "encoding chunks of readings";
 
@@ -162,9 +156,10 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEnco
     Ok(true)
 }
 
-/// Removes the marks of blocks with late arrivals, and requests the blocks again: things, and for each the times of its
-/// first and last late reading. For the transaction that removes the notes. Hours that are packed only keep their marks: what
-/// came late is read from rows beside them until they are packed again.
+/// Removes blocks with late arrivals, and requests them again: things, and for each the times of its first and last late
+/// reading. For the transaction that removes the notes. Hours that are packed only keep their blocks: what came late is read
+/// from rows beside them until they are packed again. Such a note was written after its hour's rows were dropped, so the
+/// statement that removes blocks knows of the hour.
 pub(crate) async fn invalidate(
     transaction: &Transaction<'_>,
     kind: Kind,
@@ -182,7 +177,7 @@ pub(crate) async fn invalidate(
         "WITH touched AS ({touched}) DELETE FROM {table} m USING touched t
          WHERE NOT EXISTS (SELECT FROM packed_state s WHERE s.readings = '{readings}' AND m.time >= s.packed_from
                            AND m.time < s.packed_until)
-           AND m.metric = {MADE} AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
+           AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
         seconds(*first) - BLOCK.as_secs_f64(),
         seconds(*last),
         table = kind.blocks(),

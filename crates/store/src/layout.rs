@@ -3,8 +3,8 @@
 
 pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int4, milliseconds, time};
 pub use crate::chunks::{
-    BLOCK, Chunk, EPOCHS, FILL_EVERY, HOUR, MADE, Series, TIMES, beside, chunks, chunks_of, is_gap, is_long,
-    is_series, number, series_chunks, unpack,
+    BLOCK, Chunk, EPOCHS, FILL_EVERY, Series, TIMES, beside, chunks, is_gap, is_long, number, series_chunks,
+    unpack,
 };
 pub use crate::rollup_kind::Kind;
 pub use crate::sql_parts::{ERRORS, SHARE_WINDOW, errors_of, has_saturation, moment, shown};

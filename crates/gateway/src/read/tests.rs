@@ -435,7 +435,10 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
             );
         }
     }
-    client.batch_execute("UPDATE ib_port_blocks SET samples = 'damaged' WHERE metric <> 0").await.unwrap();
+    client
+        .batch_execute("UPDATE ib_port_blocks SET samples = 'damaged' WHERE samples IS NOT NULL")
+        .await
+        .unwrap();
     for form in [whole, stream] {
         let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
         let response = super::tests::request(&reader, vec![request("", 0)], form).await;

@@ -1,28 +1,27 @@
 //! Samples out of blocks (the store's packed hours), and what of a request they leave to rows. What is packed as integers
 //! becomes chunks in Prometheus' encoding when it is read; those stay in memory.
 //!
-//! A block counts where its mark is there and no note of a late reading lies in its time, both as of one moment: one
+//! A block counts where its row is there and no note of a late reading lies in its time, both as of one moment: one
 //! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`cache`): the next
-//! request reads their marks only, and once more where one was made anew since.
+//! request reads only which transactions made them, and once more where one was made anew since.
 
 use super::cache::{Block, Key, Strip};
 use super::copy::{Held, NO_SOURCE, Places, failing, next, rank};
 use super::family::Keys;
 use super::series::{Parameter, seconds};
 use super::{HistoryError, HistoryQuery, Range};
-use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::{self, Metric};
-use throughline_store::layout::{
-    BLOCK, Chunk, HOUR, Kind, MADE, Series, TIMES, beside, chunks_of, is_series, number, series_chunks,
-    unpack,
-};
+use throughline_store::layout::{BLOCK, Kind, Series, TIMES, beside, number, series_chunks, unpack};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
+
+/// In the place of a metric's number: which blocks of an hour there are, as marks.
+const MARKS: i32 = 0;
 
 /// In the place of a metric's number: readings came late for the block.
 const LATE: i32 = -1;
@@ -150,15 +149,14 @@ impl Wanted<'_> {
 
     /// A block of the rows of its series.
     fn keep(&self, cell: usize, stamp: u32, rows: &[Row]) -> Result<Arc<Block>, HistoryError> {
-        let series = self.strips(cell, rows).ok_or_else(|| self.damage(cell))?;
+        let series = self.strips(rows).ok_or_else(|| self.damage(cell))?;
         let block = Arc::new(Block { stamp, series });
         self.request.cache.keep_block(self.key(cell), Arc::clone(&block));
         Ok(block)
     }
 
     /// The series of a block: its rows, with those that have the times of each source. `None` for damaged ones.
-    fn strips(&self, cell: usize, rows: &[Row]) -> Option<Vec<Strip>> {
-        let (_, begin) = self.of(cell);
+    fn strips(&self, rows: &[Row]) -> Option<Vec<Strip>> {
         let (mut times, mut strips) = (HashMap::new(), Vec::new());
         for row in rows.iter().filter(|row| row.get::<_, i32>(2) == TIMES) {
             times.insert(row.get::<_, &str>(4), times_of(row.get::<_, Option<&[u8]>>(5)?)?);
@@ -166,14 +164,8 @@ impl Wanted<'_> {
         for row in rows.iter().filter(|row| row.get::<_, i32>(2) == self.metric) {
             let name: &str = row.get(4);
             let source = if self.keys.has_sources { rank(name.as_bytes()) } else { NO_SOURCE };
-            let samples = row.get::<_, Option<&[u8]>>(5).unwrap_or_default();
-            let chunks: Vec<(Chunk, bool)> = if is_series(samples) {
-                let series = unpack(samples, self.other(rows).as_ref())?;
-                series_chunks(times.get(name)?, &series, self.is_counter)?
-            } else {
-                // On its own: the message that it came in is larger, and would stay with it.
-                chunks_of(begin, Bytes::copy_from_slice(samples))?
-            };
+            let series = unpack(row.get::<_, Option<&[u8]>>(5)?, self.other(rows).as_ref())?;
+            let chunks = series_chunks(times.get(name)?, &series, self.is_counter)?;
             strips.push(Strip { element: row.get(3), source, chunks });
         }
         Some(strips)
@@ -202,7 +194,7 @@ impl Wanted<'_> {
         while let Some(row) = next(self.request, &mut rows).await? {
             let (id, begin) = (row.get(0), milliseconds(row.get(1)));
             match row.get::<_, i32>(2) {
-                MADE => marks(row.get(5)).for_each(|(id, stamp)| {
+                MARKS => marks(row.get(5)).for_each(|(id, stamp)| {
                     if let Some(cell) = self.cell(id, begin) {
                         stamps[cell] = Some(stamp);
                     }
@@ -223,39 +215,37 @@ impl Wanted<'_> {
     /// constants, reckoning how many rows they have takes longer than to read them.
     fn statement(&self, fresh: &[i32]) -> String {
         let (kind, id, first, end) = (self.kind, self.kind.id(), seconds(self.first), seconds(self.end));
-        let of_blocks = |metric: &str, ids: &str| {
+        let of_blocks = |ids: &str| {
             format!(
-                "FROM {blocks} WHERE metric {metric} AND {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
+                "FROM {blocks} WHERE {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
                  AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
                 blocks = kind.blocks(),
             )
         };
         // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
         let mut sql = format!(
-            "SELECT 0, time, {MADE}, 0, '', string_agg(int4send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
+            "SELECT 0, time, {MARKS}, 0, '', string_agg(int4send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
              UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
                  generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
              WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::integer[])::integer[]) \
                  AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
-            marks = of_blocks(&format!("= {MADE}"), "$1"),
+            marks = of_blocks("$1"),
             table = kind.table(),
             before = seconds(self.first - LENGTH),
         );
         if !fresh.is_empty() {
-            let wanted: Vec<i32> = [self.metric, TIMES].into_iter().chain(beside(self.metric)).collect();
-            let places = wanted.iter().map(|metric| format!("array_positions(metrics, {metric})"));
-            let places = places.collect::<Vec<_>>().join(" || ");
-            let wanted = wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            // Hours of an earlier version have a row for each series.
-            let (rows, hours) =
-                (of_blocks(&format!("IN ({wanted})"), "$2"), of_blocks(&format!("= {HOUR}"), "$2"));
+            let wanted = [self.metric, TIMES].into_iter().chain(beside(self.metric));
+            let places = wanted.map(|metric| format!("array_positions(metrics, {metric})"));
             // Of the bytes only those of these series are read.
             _ = write!(
                 sql,
-                " UNION ALL SELECT {id}, time, metric, element, source, samples {rows} \
-                 UNION ALL SELECT b.{id}, b.time, b.metrics[n], coalesce(b.elements[n], 0), b.source, \
+                " UNION ALL SELECT b.{id}, b.time, b.metrics[n], {element}, {source}, \
                      substr(b.samples, b.offsets[n] + 1, b.offsets[n + 1] - b.offsets[n]) \
-                 FROM (SELECT * {hours}) b, unnest({places}) AS s (n)"
+                 FROM (SELECT * {hours}) b, unnest({places}) AS s (n)",
+                element = if kind.catalogue().has_arrays() { "coalesce(b.elements[n], 0)" } else { "0" },
+                source = if kind.has_sources() { "b.source" } else { "''" },
+                hours = of_blocks("$2"),
+                places = places.collect::<Vec<_>>().join(" || "),
             );
         }
         sql

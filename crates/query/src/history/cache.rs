@@ -1,7 +1,7 @@
 //! What was read lately: a dashboard requests the same hours of the same ports again and again.
 //!
 //! Blocks: all that the database has to send is whether they still hold. With each stands the transaction that made it
-//! (`xmin` of its mark): a block that is made anew has another one, so what is cached here and has the stamp that the database
+//! (`xmin` of its row): a block that is made anew has another one, so what is cached here and has the stamp that the database
 //! sends is the block that it would send. What no longer holds, or was not requested lately, makes way.
 //!
 //! Series: which there are is believed for [`SERIES_AGE`], so that the panels of a page, which are requested together, need it

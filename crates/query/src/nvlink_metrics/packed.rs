@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::catalogue::Metric;
 use throughline_store::Error;
-use throughline_store::layout::{BLOCK, EPOCHS, HOUR, Kind, POSTGRES_EPOCH, TIMES, moment, number, unpack};
+use throughline_store::layout::{BLOCK, EPOCHS, Kind, POSTGRES_EPOCH, TIMES, moment, number, unpack};
 use tokio_postgres::Client;
 
 use super::{BySource, NEWEST, OfSource, Reading};
@@ -43,7 +43,7 @@ pub(super) async fn readings(
                 array_agg(substr(b.samples, b.offsets[n] + 1, b.offsets[n + 1] - b.offsets[n]))
          FROM {blocks} b, unnest(array_positions(metrics, {TIMES}) || array_positions(metrics, {EPOCHS})
                                      || array_positions(metrics, {metric})) AS s (n)
-         WHERE metric = {HOUR} AND gpu_id = ANY ($1) AND time >= {first} AND time > {oldest} AND time < {end} AND time <= {to}
+         WHERE gpu_id = ANY ($1) AND time >= {first} AND time > {oldest} AND time < {end} AND time <= {to}
          GROUP BY b.gpu_id, b.source, b.time",
         blocks = Kind::Nvlinks.blocks(),
         metric = number(metric),

@@ -129,104 +129,75 @@ COMMENT ON TABLE minute_late IS
 CREATE TABLE ib_port_blocks (
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
-    metric integer NOT NULL,
-    source text NOT NULL,
-    element integer NOT NULL,
     samples bytea,
     metrics integer[],
-    elements integer[],
     offsets integer[],
-    PRIMARY KEY (metric, port_id, time, source, element)
+    PRIMARY KEY (port_id, time)
 );
 SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE ib_port_blocks IS
-    'Hours of ib_port_counters, packed.';
+    'Hours of ib_port_counters, packed. One without readings has NULL in place of the series.';
 COMMENT ON COLUMN ib_port_blocks.time IS 'When the hour begins.';
-COMMENT ON COLUMN ib_port_blocks.metric IS
-    '-6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its number.';
-COMMENT ON COLUMN ib_port_blocks.source IS 'Who read it, where several may; else empty.';
-COMMENT ON COLUMN ib_port_blocks.element IS 'Until version 38 the number of the link; else 0.';
 COMMENT ON COLUMN ib_port_blocks.samples IS 'The series, one behind the other: bit-packed differences with a checksum each.';
 COMMENT ON COLUMN ib_port_blocks.metrics IS
     'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4: who read it; -5: which counters stand at their end.';
-COMMENT ON COLUMN ib_port_blocks.elements IS 'Of each series the number of the link, from 0; NULL where all are 0.';
 COMMENT ON COLUMN ib_port_blocks.offsets IS 'Where in samples each series begins, in bytes from 0, and where the last one ends.';
 
 CREATE TABLE host_port_blocks (
     time timestamptz NOT NULL,
     host_port_id integer NOT NULL,
-    metric integer NOT NULL,
-    source text NOT NULL,
-    element integer NOT NULL,
     samples bytea,
     metrics integer[],
-    elements integer[],
     offsets integer[],
-    PRIMARY KEY (metric, host_port_id, time, source, element)
+    PRIMARY KEY (host_port_id, time)
 );
 SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE host_port_blocks IS
-    'Hours of host_port_counters, packed.';
+    'Hours of host_port_counters, packed. One without readings has NULL in place of the series.';
 COMMENT ON COLUMN host_port_blocks.time IS 'When the hour begins.';
-COMMENT ON COLUMN host_port_blocks.metric IS
-    '-6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its number.';
-COMMENT ON COLUMN host_port_blocks.source IS 'Who read it, where several may; else empty.';
-COMMENT ON COLUMN host_port_blocks.element IS 'Until version 38 the number of the link; else 0.';
 COMMENT ON COLUMN host_port_blocks.samples IS 'The series, one behind the other: bit-packed differences with a checksum each.';
 COMMENT ON COLUMN host_port_blocks.metrics IS
-    'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4: who read it; -5: which counters stand at their end.';
-COMMENT ON COLUMN host_port_blocks.elements IS 'Of each series the number of the link, from 0; NULL where all are 0.';
+    'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4: who read it.';
 COMMENT ON COLUMN host_port_blocks.offsets IS 'Where in samples each series begins, in bytes from 0, and where the last one ends.';
 
 CREATE TABLE nvlink_blocks (
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    metric integer NOT NULL,
     source text NOT NULL,
-    element integer NOT NULL,
     samples bytea,
     metrics integer[],
     elements integer[],
     offsets integer[],
-    PRIMARY KEY (metric, gpu_id, time, source, element)
+    PRIMARY KEY (gpu_id, time, source)
 );
 SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE nvlink_blocks IS
-    'Hours of nvlink_counters, packed.';
+    'Hours of nvlink_counters, packed. One without readings has NULL in place of the series.';
 COMMENT ON COLUMN nvlink_blocks.time IS 'When the hour begins.';
-COMMENT ON COLUMN nvlink_blocks.metric IS
-    '-6: all series of the hour; 0: the hour is packed. Until version 38 a row was one series, and this is its number.';
-COMMENT ON COLUMN nvlink_blocks.source IS 'Who read it, where several may; else empty.';
-COMMENT ON COLUMN nvlink_blocks.element IS 'Until version 38 the number of the link; else 0.';
+COMMENT ON COLUMN nvlink_blocks.source IS 'Who read it; empty where nobody did.';
 COMMENT ON COLUMN nvlink_blocks.samples IS 'The series, one behind the other: bit-packed differences with a checksum each.';
 COMMENT ON COLUMN nvlink_blocks.metrics IS
-    'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4: who read it; -5: which counters stand at their end.';
+    'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began.';
 COMMENT ON COLUMN nvlink_blocks.elements IS 'Of each series the number of the link, from 0; NULL where all are 0.';
 COMMENT ON COLUMN nvlink_blocks.offsets IS 'Where in samples each series begins, in bytes from 0, and where the last one ends.';
 
 CREATE TABLE gpu_pcie_blocks (
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
-    metric integer NOT NULL,
     source text NOT NULL,
-    element integer NOT NULL,
     samples bytea,
     metrics integer[],
-    elements integer[],
     offsets integer[],
-    PRIMARY KEY (metric, gpu_id, time, source, element)
+    PRIMARY KEY (gpu_id, time, source)
 );
 SELECT create_hypertable('gpu_pcie_blocks', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE gpu_pcie_blocks IS
-    'Hours of gpu_pcie_counters, packed.';
+    'Hours of gpu_pcie_counters, packed. One without readings has NULL in place of the series.';
 COMMENT ON COLUMN gpu_pcie_blocks.time IS 'When the hour begins.';
-COMMENT ON COLUMN gpu_pcie_blocks.metric IS '-6: all series of the hour; 0: the hour is packed.';
-COMMENT ON COLUMN gpu_pcie_blocks.source IS 'Who read it.';
-COMMENT ON COLUMN gpu_pcie_blocks.element IS '0.';
+COMMENT ON COLUMN gpu_pcie_blocks.source IS 'Who read it; empty where nobody did.';
 COMMENT ON COLUMN gpu_pcie_blocks.samples IS 'The series, one behind the other: bit-packed differences with a checksum each.';
 COMMENT ON COLUMN gpu_pcie_blocks.metrics IS
     'Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began.';
-COMMENT ON COLUMN gpu_pcie_blocks.elements IS 'NULL, as all are 0.';
 COMMENT ON COLUMN gpu_pcie_blocks.offsets IS 'Where in samples each series begins, in bytes from 0, and where the last one ends.';
 
 CREATE TABLE block_wanted (
@@ -247,7 +218,7 @@ CREATE TABLE packed_state (
 );
 COMMENT ON TABLE packed_state IS
     'Which hours of a table of readings are in its table of blocks only. A row there is of a reading that came late, and is to be packed.';
-COMMENT ON COLUMN packed_state.packed_from IS 'Older hours were packed by an earlier version, and rows have them.';
+COMMENT ON COLUMN packed_state.packed_from IS 'The first hour that was packed. Older readings are rows.';
 COMMENT ON COLUMN packed_state.packed_until IS 'Later readings are rows, whether packed or not.';
 
 CREATE TABLE link_shares (

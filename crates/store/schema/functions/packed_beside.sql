@@ -8,7 +8,7 @@ DECLARE
     others bigint[];
     n integer := 0;
 BEGIN
-    IF samples IS NULL OR get_byte(samples, 0) <> 3 OR get_byte(samples, 5) <> 2 THEN
+    IF samples IS NULL OR get_byte(samples, 0) <> 1 OR get_byte(samples, 5) <> 2 THEN
         RETURN packed_integers(samples);
     END IF;
     values := (packed_stream(samples || ''::bytea, 6)).integers;

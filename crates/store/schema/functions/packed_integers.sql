@@ -8,14 +8,14 @@ DECLARE
     numbers bigint[];
     values bigint[];
     all_rows bigint[];
-    place integer := 5;
+    place integer := 6;
 BEGIN
-    IF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 1 THEN
-        RETURN (packed_stream(whole, 6)).integers;
-    ELSIF get_byte(whole, 0) = 3 AND get_byte(whole, 5) = 0 THEN
-        place := 6;
-    ELSIF get_byte(whole, 0) <> 2 THEN
+    IF get_byte(whole, 0) <> 1 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
+    ELSIF get_byte(whole, 5) = 1 THEN
+        RETURN (packed_stream(whole, place)).integers;
+    ELSIF get_byte(whole, 5) <> 0 THEN
+        RAISE EXCEPTION 'a series that is packed as what differs from another one: use packed_beside';
     END IF;
     SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
     SELECT s.integers INTO values FROM packed_stream(whole, place) s;

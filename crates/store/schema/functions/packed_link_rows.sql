@@ -12,11 +12,11 @@ BEGIN
     FOR n IN 1 .. cardinality(metrics) LOOP
         CONTINUE WHEN metrics[n] < 0 OR coalesce(elements[n], 0) <> link;
         part := substr(samples, offsets[n] + 1, offsets[n + 1] - offsets[n]);
-        IF get_byte(part, 0) = 3 AND get_byte(part, 5) = 1 THEN
+        IF get_byte(part, 5) = 1 THEN
             -- The first ones have a value, so many.
             numbers := ARRAY(SELECT generate_series(0, ('x' || encode(substr(part, 7, 4), 'hex'))::bit(32)::integer - 1));
         ELSE
-            numbers := (packed_stream(part, CASE get_byte(part, 0) WHEN 3 THEN 6 ELSE 5 END)).integers;
+            numbers := (packed_stream(part, 6)).integers;
         END IF;
         IF cardinality(numbers) = readings THEN
             RETURN NULL;

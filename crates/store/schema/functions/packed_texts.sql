@@ -4,15 +4,12 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
 AS $$
 DECLARE
     numbers bigint[] := packed_integers(samples);
-    place integer := 5;
+    place integer := 6;
     length integer;
     texts text[] := '{}';
 BEGIN
     -- Texts come behind the streams.
-    IF get_byte(samples, 0) = 3 THEN
-        place := 6;
-    END IF;
-    IF place = 5 OR get_byte(samples, 5) = 0 THEN
+    IF get_byte(samples, 5) = 0 THEN
         place := (packed_stream(samples, place)).place;
     END IF;
     place := (packed_stream(samples, place)).place;

@@ -1,7 +1,7 @@
 //! Reads the readings of some things in one hour and writes them as blocks.
 
 use super::series::{EPOCHS, Integers, SATURATED, SOURCES, TIMES, Texts, beside};
-use super::{BLOCK, ChunksEncoded, HOUR, MADE, WHAT, seconds};
+use super::{BLOCK, ChunksEncoded, WHAT, seconds};
 use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4};
 use crate::copy::RowBuffer;
@@ -17,15 +17,12 @@ use tokio_postgres::Transaction;
 /// Bytes of blocks that are held before they are written.
 const HELD_BYTES: u64 = 32 << 20;
 
-/// What a thing's hour has beside the series of metrics.
-const OTHERS: [i32; 6] = [HOUR, MADE, TIMES, EPOCHS, SOURCES, SATURATED];
-
-/// One row of a table of blocks: all series of a thing, hour and source. The mark that they are made has none.
+/// One row of a table of blocks: all series of a thing, hour and source. None where there are no readings.
 #[derive(Default)]
 struct Row {
     id: i32,
     source: String,
-    /// Of each series the number of the metric, and the element.
+    /// Of each series the number of the metric, and the link.
     metrics: Vec<i32>,
     elements: Vec<i32>,
     /// Where each begins, and where the last one ends.
@@ -54,7 +51,6 @@ pub(super) async fn pack(
     ids: &[i32],
     made: &mut ChunksEncoded,
 ) -> Result<(), Error> {
-    let metrics = kind.catalogue().metrics();
     // Each thing's rows lie in the order of time in the index, whatever is known of the newest chunk.
     let steps = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
                  SET LOCAL jit = off";
@@ -65,13 +61,12 @@ pub(super) async fn pack(
         .is_some_and(|(from, until)| (from..until).contains(&begin));
     let source = if is_moved { collect(transaction, kind, begin, ids).await? } else { kind.readings() };
     let removal = format!(
-        "DELETE FROM {} WHERE metric = ANY ($1) AND {} = ANY ($2) AND time = to_timestamp({})",
+        "DELETE FROM {} WHERE {} = ANY ($1) AND time = to_timestamp({})",
         kind.blocks(),
         kind.id(),
         seconds(begin)
     );
-    let numbers: Vec<i32> = OTHERS.into_iter().chain(metrics.iter().map(|metric| number(metric))).collect();
-    transaction.execute(&removal, &[&numbers, &ids]).await.map_err(Error::sql(WHAT))?;
+    transaction.execute(&removal, &[&ids]).await.map_err(Error::sql(WHAT))?;
 
     let mut slice = Slice::new(kind, begin);
     for group in ids.chunks(super::group_things(kind)) {
@@ -80,9 +75,6 @@ pub(super) async fn pack(
             slice.write(transaction).await?;
         }
     }
-    // The mark that the block is made.
-    let mark = |id: &i32| Row { id: *id, ..Row::default() };
-    slice.rows.extend(ids.iter().map(mark));
     slice.write(transaction).await?;
     made.samples += slice.samples;
     made.bytes += slice.bytes;
@@ -147,6 +139,7 @@ async fn read(
         while data.has_remaining() && slice.take(&mut data).ok_or_else(damaged)? {}
     }
     slice.end_thing();
+    slice.add_empty(ids);
     Ok(())
 }
 
@@ -176,6 +169,8 @@ struct Slice {
     id: Option<i32>,
     open: BTreeMap<String, Open>,
     rows: Vec<Row>,
+    /// Things of the rows so far, rising.
+    ids: Vec<i32>,
     /// Bytes of the rows that are not written yet.
     held: u64,
     samples: u64,
@@ -185,8 +180,8 @@ struct Slice {
 impl Slice {
     fn new(kind: Kind, begin: SystemTime) -> Slice {
         let metrics = kind.catalogue().metrics();
-        let (open, rows) = (BTreeMap::new(), Vec::new());
-        Slice { kind, begin, metrics, id: None, open, rows, held: 0, samples: 0, bytes: 0 }
+        let (open, rows, ids) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Slice { kind, begin, metrics, id: None, open, rows, ids, held: 0, samples: 0, bytes: 0 }
     }
 
     /// Takes a row of readings, by thing and time; whether there was one. `None` for a damaged one.
@@ -241,6 +236,7 @@ impl Slice {
     /// The readings of a thing are complete.
     fn end_thing(&mut self) {
         let Some(id) = self.id.take() else { return };
+        self.ids.push(id);
         for (source, open) in std::mem::take(&mut self.open) {
             let mut row = Row { id, source, ..Row::default() };
             let others = [
@@ -267,35 +263,45 @@ impl Slice {
         }
     }
 
+    /// Things without readings have a row, too: their hour is packed.
+    fn add_empty(&mut self, ids: &[i32]) {
+        let missing = ids.iter().filter(|id| self.ids.binary_search(id).is_err());
+        self.rows.extend(missing.map(|id| Row { id: *id, ..Row::default() }));
+    }
+
     /// Writes the rows that are held.
     async fn write(&mut self, transaction: &Transaction<'_>) -> Result<(), Error> {
         self.held = 0;
-        let mut buffer = RowBuffer::new(9);
+        let (has_sources, has_links) = (self.kind.has_sources(), self.kind.catalogue().has_arrays());
+        let columns = 5 + usize::from(has_sources) + usize::from(has_links);
+        let mut buffer = RowBuffer::new(columns);
         for row in std::mem::take(&mut self.rows) {
-            let is_mark = row.metrics.is_empty();
+            let is_empty = row.metrics.is_empty();
             buffer.row();
             buffer.time(milliseconds(self.begin) * 1_000_000);
             buffer.int4(row.id);
-            buffer.int4(if is_mark { MADE } else { HOUR });
-            buffer.text(&row.source);
-            buffer.int4(0);
-            if is_mark {
+            if is_empty {
                 (0..3).for_each(|_| buffer.null());
             } else {
                 buffer.int4_array(&row.metrics);
                 buffer.int4_array(&row.offsets);
                 buffer.bytes(&row.samples);
             }
-            // Ports have none but the first.
+            if has_sources {
+                buffer.text(&row.source);
+            }
             match row.elements.iter().all(|element| *element == 0) {
+                _ if !has_links => {}
                 true => buffer.null(),
                 false => buffer.int4_array(&row.elements),
             }
         }
         let copy = format!(
-            "COPY {} (time, {}, metric, source, element, metrics, offsets, samples, elements) FROM STDIN (FORMAT binary)",
+            "COPY {} (time, {}, metrics, offsets, samples{}{}) FROM STDIN (FORMAT binary)",
             self.kind.blocks(),
-            self.kind.id()
+            self.kind.id(),
+            if has_sources { ", source" } else { "" },
+            if has_links { ", elements" } else { "" },
         );
         let mut sink = pin!(transaction.copy_in(copy.as_str()).await.map_err(Error::sql(WHAT))?);
         sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;

@@ -51,7 +51,7 @@ pub async fn move_hours(client: &mut Client, retention: &Retention) -> Result<u6
 /// Drops the next hour of a kind. Returns whether there was one.
 async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result<bool, Error> {
     let length = format!("INTERVAL '{} seconds'", BLOCK.as_secs());
-    // The oldest chunk of rows that is not older than what this version packed; shares of links read rows.
+    // The oldest chunk of rows that is not older than what is packed; shares of links read rows.
     let next = format!(
         "SELECT c.range_start, format('%I.%I', c.chunk_schema, c.chunk_name)
          FROM timescaledb_information.chunks c, packed_state p, minute_state m, link_share_state s
@@ -77,10 +77,9 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
         "SELECT EXISTS (SELECT FROM block_wanted WHERE kind = $1 AND time < $4)
              OR EXISTS (SELECT FROM minute_late WHERE kind = $2 AND since < $4)
              OR EXISTS (SELECT FROM {keys} k WHERE EXISTS (SELECT FROM {chunk} r WHERE r.{id} = k.id)
-                 AND NOT EXISTS (SELECT FROM {blocks} b WHERE b.metric = {made} AND b.{id} = k.id AND b.time = $3))",
+                 AND NOT EXISTS (SELECT FROM {blocks} b WHERE b.{id} = k.id AND b.time = $3))",
         keys = kind.keys(),
         blocks = kind.blocks(),
-        made = super::MADE,
         id = kind.id(),
     );
     let row = transaction

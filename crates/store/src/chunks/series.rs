@@ -2,13 +2,13 @@
 //! [`TIMES`] has the times, so that they are stored once for all series. Pure. The functions `packed_…` of the schema read the
 //! same in SQL.
 //!
-//! The first byte is the version, 3; then CRC-32C of the rest (4 bytes); then a byte that says what the rows are; then streams
+//! The first byte is the version, 1; then CRC-32C of the rest (4 bytes); then a byte that says what the rows are; then streams
 //! (`stream`): the numbers of the rows that have a value, where they are neither all of them ([`ALL_ROWS`]) nor those of another
 //! series ([`BESIDE`]), and the values. Those of a series [`BESIDE`] another are what is to be added to the other one's: unicast
 //! packets are all packets but a few. In a series of texts the values are numbers of texts, from 0, and behind the streams
-//! come the texts, each with its length (4 bytes). Version 2 has no byte about rows and always their stream.
+//! come the texts, each with its length (4 bytes).
 
-use super::form::is_gap;
+use super::gaps::is_gap;
 use super::stream::{read, take, take_u32, write};
 use super::xor::{Chunk, SAMPLES, chunks};
 use throughline_sample::catalogue::{
@@ -29,10 +29,10 @@ pub const SOURCES: i32 = -4;
 pub const SATURATED: i32 = -5;
 
 /// The first byte.
-const VERSION: u8 = 3;
+const VERSION: u8 = 1;
 
-/// The first byte of series that always have their rows.
-const WITH_ROWS: u8 = 2;
+/// The byte about rows: their stream follows.
+const SOME_ROWS: u8 = 0;
 
 /// The byte about rows: each has a value.
 const ALL_ROWS: u8 = 1;
@@ -51,12 +51,6 @@ pub fn beside(metric: i32) -> Option<i32> {
         (&UNICAST_PACKETS_RECEIVED, &PORT_PACKETS_RECEIVED),
     ];
     pairs.into_iter().find(|(other, _)| of(other) == metric).map(|(_, all)| of(all))
-}
-
-/// Whether bytes are a series, and not chunks of version 1.
-#[must_use]
-pub fn is_series(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(&(WITH_ROWS | VERSION)))
 }
 
 /// Bytes before the streams.
@@ -93,7 +87,7 @@ impl Integers {
         } else {
             // Rows rise.
             let are_all = self.rows.last() == Some(&(self.rows.len() as i64 - 1));
-            bytes.push(if are_all { ALL_ROWS } else { 0 });
+            bytes.push(if are_all { ALL_ROWS } else { SOME_ROWS });
             if !are_all {
                 write(&self.rows, &mut bytes);
             }
@@ -151,16 +145,11 @@ pub struct Series {
 #[must_use]
 pub fn unpack(bytes: &[u8], other: Option<&Series>) -> Option<Series> {
     let (head, mut rest) = bytes.split_at_checked(HEAD)?;
-    if head[1..] != crc32c::crc32c(rest).to_be_bytes() {
+    if head[0] != VERSION || head[1..] != crc32c::crc32c(rest).to_be_bytes() {
         return None;
     }
-    let form = match head[0] {
-        WITH_ROWS => 0,
-        VERSION => take(&mut rest, 1)?[0],
-        _ => return None,
-    };
-    let (rows, values) = match form {
-        0 => (read(&mut rest)?, read(&mut rest)?),
+    let (rows, values) = match take(&mut rest, 1)?[0] {
+        SOME_ROWS => (read(&mut rest)?, read(&mut rest)?),
         ALL_ROWS => {
             let values = read(&mut rest)?;
             ((0..values.len() as i64).collect(), values)
@@ -266,14 +255,12 @@ mod tests {
 
         #[test]
         fn lengths_that_lie_are_refused_even_with_a_right_sum(rest in prop::collection::vec(any::<u8>(), 0..100)) {
-            for version in [WITH_ROWS, VERSION] {
-                let mut bytes = vec![version];
-                bytes.extend(crc32c::crc32c(&rest).to_be_bytes());
-                bytes.extend(&rest);
-                let other = Series { rows: vec![0, 4], values: vec![i64::MAX, 1], texts: Vec::new() };
-                if let Some(series) = unpack(&bytes, Some(&other)) {
-                    _ = series_chunks(&[0; 10], &series, true);
-                }
+            let mut bytes = vec![VERSION];
+            bytes.extend(crc32c::crc32c(&rest).to_be_bytes());
+            bytes.extend(&rest);
+            let other = Series { rows: vec![0, 4], values: vec![i64::MAX, 1], texts: Vec::new() };
+            if let Some(series) = unpack(&bytes, Some(&other)) {
+                _ = series_chunks(&[0; 10], &series, true);
             }
         }
 
@@ -297,19 +284,6 @@ mod tests {
             if bytes != alone.0 {
                 prop_assert_eq!(unpack(&bytes, None), None);
             }
-        }
-
-        #[test]
-        fn series_of_version_2_come_back(steps in prop::collection::vec((1i64..5, any::<i64>()), 1..100)) {
-            let rows: Vec<i64> = steps.iter().scan(-1, |row, (skip, _)| { *row += skip; Some(*row) }).collect();
-            let values: Vec<i64> = steps.iter().map(|(_, value)| *value).collect();
-            let mut rest = Vec::new();
-            write(&rows, &mut rest);
-            write(&values, &mut rest);
-            let mut bytes = vec![WITH_ROWS];
-            bytes.extend(crc32c::crc32c(&rest).to_be_bytes());
-            bytes.extend(rest);
-            prop_assert_eq!(unpack(&bytes, None), Some(Series { rows, values, texts: Vec::new() }));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use throughline_sample::catalogue::Metric;
 
-use crate::chunks::{EPOCHS, HOUR, SATURATED, SOURCES, TIMES, beside};
+use crate::chunks::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
 use crate::rollup_kind::Kind;
 use crate::sql_parts::has_saturation;
 
@@ -25,20 +25,11 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
     let lines =
         |line: &dyn Fn(&Metric) -> String| -> String { metrics.iter().map(|metric| line(metric)).collect() };
     let when_saturates = |text: &str| if saturates { text.to_owned() } else { String::new() };
-    // Hours of an earlier version have a row for each series.
-    let part = |series: i32| {
-        let of = |what: &str, metric: i32| {
-            format!(
-                "(SELECT {what} FROM {blocks} b WHERE b.metric = {metric} AND b.{id} = m.{id}\n                   \
-                 AND b.time = m.time AND b.time > since - INTERVAL '1 hour' AND b.time <= until)"
-            )
-        };
-        let of_hour = format!("packed_part(b.samples, b.metrics, b.offsets, {series})");
-        format!("coalesce(\n            {},\n            {})", of(&of_hour, HOUR), of("b.samples", series))
-    };
     let unpacked = |function: &str, series: i32, column: &str| match beside(series) {
-        Some(other) => format!("        packed_beside({}, {}) AS {column},\n", part(series), part(other)),
-        None => format!("        {function}({}) AS {column},\n", part(series)),
+        Some(other) => {
+            format!("        packed_beside({}, {}) AS {column},\n", part_of_hour(series), part_of_hour(other))
+        }
+        None => format!("        {function}({}) AS {column},\n", part_of_hour(series)),
     };
     let value = |metric: &Metric| {
         let name = metric.name;
@@ -72,12 +63,12 @@ AS $$
     SELECT
         packed_time(h.times[r.number]), h.{id}, packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
     FROM (
-        -- Grouped, so that each series is unpacked once and not for each of its readings. A series that the query does not
-        -- use is neither read nor unpacked.
+        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
+        -- query does not use is neither read nor unpacked.
         SELECT m.{id},
 {series}
         FROM {blocks} m, packed_state s
-        WHERE s.readings = '{rows}' AND m.metric = 0 AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = '{rows}' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.{id}, m.time
     ) h
@@ -223,8 +214,7 @@ COMMENT ON FUNCTION gpu_pcie_readings IS
 /// Packed hours of a GPU by one source: these columns, the times and epochs, and these series. Grouped by the key of the table, so that
 /// each is unpacked once, and a condition on the GPU reaches the table.
 fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
-    let part =
-        |series: i32| format!("packed_integers(packed_part(m.samples, m.metrics, m.offsets, {series}))");
+    let part = |series: i32| format!("packed_integers({})", part_of_hour(series));
     let series: String = metrics
         .iter()
         .map(|metric| format!(",\n               {} AS {}", part(metric.id.cast_signed()), metric.name))
@@ -235,15 +225,20 @@ fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
                {} AS times,
                {} AS epochs{series}
         FROM {} m, packed_state s
-        WHERE s.readings = '{}' AND m.metric = {HOUR} AND m.time >= s.packed_from AND m.time < s.packed_until
+        WHERE s.readings = '{}' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.metric, m.gpu_id, m.time, m.source, m.element
+        GROUP BY m.gpu_id, m.time, m.source
     ) h",
         part(TIMES),
         part(EPOCHS),
         kind.blocks(),
         kind.readings(),
     )
+}
+
+/// The bytes of a series of the packed hour `m`.
+fn part_of_hour(series: i32) -> String {
+    format!("packed_part(m.samples, m.metrics, m.offsets, {series})")
 }
 
 /// The links of such an hour, each with its series. Grouped, so that each series is unpacked once, and one that the query does not

@@ -1,7 +1,6 @@
 //! Blocks of readings while these change: what comes late, what is dropped, what is damaged, and upkeep that is killed.
 
 use super::*;
-use throughline_store::layout::HOUR as HOUR_ROW;
 
 /// Readings of some ports each 5 s.
 fn batch(ports: &[u32], seconds: impl Iterator<Item = i64> + Clone) -> Batch {
@@ -117,8 +116,10 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     minutes_made(&site.database).await;
     blocks_made(&site.database).await.unwrap();
     assert_eq!(site.answer().await, [1320, 1320]);
-    // Nothing but marks is left to be read.
-    let gone = "DELETE FROM ib_port_blocks WHERE metric <> 0; DELETE FROM ib_port_counters";
+    // Nothing is left to be read, in rows that the same transaction made.
+    let gone = "DELETE FROM ib_port_counters;
+                ALTER TABLE ib_port_blocks DROP COLUMN samples, DROP COLUMN metrics, DROP COLUMN offsets;
+                ALTER TABLE ib_port_blocks ADD COLUMN samples bytea, ADD COLUMN metrics integer[], ADD COLUMN offsets integer[]";
     client.batch_execute(gone).await.unwrap();
     assert_eq!(site.answer_again().await, [1320, 1320]);
     assert!(
@@ -130,8 +131,7 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     client.batch_execute(&want).await.unwrap();
     blocks_made(&site.database).await.unwrap();
     assert_eq!(site.answer_again().await, [1320]);
-    // Without a mark there is no block.
-    client.batch_execute("DELETE FROM ib_port_blocks WHERE metric = 0 AND port_id = 2").await.unwrap();
+    client.batch_execute("DELETE FROM ib_port_blocks WHERE port_id = 2").await.unwrap();
     assert!(site.answer_again().await.is_empty());
 }
 
@@ -237,7 +237,7 @@ async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
     let changed = format!("set_byte(samples, {place}, 1 + get_byte(samples, {place}) % 255)");
     for damage in [changed.as_str(), "substr(samples, 1, 20)", "''", "NULL"] {
         let damaged = format!(
-            "UPDATE ib_port_blocks SET samples = {damage} WHERE metric = {HOUR_ROW} AND port_id = 1 AND time = to_timestamp({BEGIN})"
+            "UPDATE ib_port_blocks SET samples = {damage} WHERE port_id = 1 AND time = to_timestamp({BEGIN})"
         );
         client.batch_execute(&damaged).await.unwrap();
         let error = request((&site.database, &no_cache()), BYTES, hours(0, 2), Thinning::None, true)
