@@ -281,7 +281,6 @@ pub struct Mpi {
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
     /// Peers in rows of traffic by operation, of all jobs in a second; more come at longer intervals.
-    #[serde(alias = "traffic_rows_per_second")] // each was a row
     pub traffic_cells_per_second: u32,
     /// Whether ranks also report which messages really went: those of Open MPI 4.1 and 5.0.
     pub wire: bool,
@@ -304,7 +303,6 @@ pub enum Trace {
     /// Nobody, whoever requests it.
     Never,
     /// Programs whose environment requests it.
-    #[serde(rename = "asked")] // The name in agent.toml, which users have.
     Requested,
     /// Every program.
     Always,

@@ -64,7 +64,7 @@ struct Total {
     wait_nanoseconds: Option<u64>,
     /// Absent until one received.
     received_bytes: Option<u64>,
-    /// Absent for ranks with an older shim.
+    /// Absent until it is known of one cell.
     least_nanoseconds: Option<u64>,
 }
 

@@ -85,7 +85,7 @@ pub struct Cell {
     pub elapsed_nanoseconds: u64,
     /// Longest single call.
     pub longest_nanoseconds: u64,
-    /// What the calls would have taken, had each been as short as the shortest of its bin; `None` from older shims.
+    /// What the calls would have taken, had each been as short as the shortest of its bin; `None` where that is not known.
     pub least_nanoseconds: Option<u64>,
     /// From the end of calls to the completion of what they began; `None` where nothing completed later.
     pub wait_nanoseconds: Option<u64>,

@@ -14,7 +14,8 @@ const SLACK: Duration = Duration::from_secs(15);
 /// The largest gap that a sender may report, in seconds: a day. Readers look for a row's predecessor that far back.
 pub const LARGEST_GAP_SECONDS_MAX: f64 = 86_400.0;
 
-/// What older senders used, which do not report their rules: a heartbeat a minute, and 64 KiB on fabric ports.
+/// What readers assume of a sender that has not reported its rules, or none that can be true: a heartbeat a minute, and 64 KiB on
+/// fabric ports.
 pub const DEFAULT: RowRules =
     RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 75.0, quiet_bytes: 65_536 };
 
@@ -30,7 +31,7 @@ impl RowRules {
     }
 
     /// The rules of a source that writes a row for each reading. Where that is much more often than once a minute, the
-    /// largest gap is still that of older senders: a short pause of the source is bridged, not a hole.
+    /// largest gap is still that of a heartbeat: a short pause of the source is bridged, not a hole.
     #[must_use]
     pub fn unthinned(interval: Duration) -> RowRules {
         RowRules {

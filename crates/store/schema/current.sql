@@ -48,8 +48,7 @@ CREATE TABLE coverage (
     elapsed_seconds double precision NOT NULL,
     -- Reasons and counts of what was not read.
     reasons jsonb,
-    -- How many rounds the row stands for: 1 in rows of crawlers and of agents of earlier versions, unless their
-    -- chunk is thinned.
+    -- How many rounds the row stands for: 1 in rows of crawlers, unless their chunk is thinned.
     rounds integer NOT NULL DEFAULT 1,
     -- When the first of these rounds was; NULL where it is one.
     first_time timestamptz,
@@ -1899,7 +1898,7 @@ CREATE TABLE report_post (
 CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting'::text);
 
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
--- and GPU, also where a sender does not report them.
+-- and GPU, also where a sender has not reported any.
 CREATE TABLE row_rules (
     -- Who reports: a node's name, or a crawler's subnet prefix.
     instance text NOT NULL,
@@ -2033,7 +2032,7 @@ CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until time
 RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    -- The defaults are those of senders that do not report their rules: throughline_sample::row_rules::DEFAULT.
+    -- What a sender has not reported is as in throughline_sample::row_rules::DEFAULT.
     SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
     FROM (
         SELECT k.id, s.prefix AS instance
@@ -2062,7 +2061,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
-    'values that its sender reported in the range, else those of senders that report none.';
+    'values that its sender reported in the range, else 60 s, 75 s and 64 KiB.';
 
 CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
 RETURNS timestamptz

@@ -17,7 +17,7 @@ pub struct RankOperation {
     pub elapsed_seconds: f64,
     /// Time in Wait and Test calls for the requests that they began; `None` for blocking ones.
     pub wait_seconds: Option<f64>,
-    /// What the calls would have taken, had each been as short as the shortest of its bin of 0.1 s; absent from older ranks.
+    /// What the calls would have taken, had each been as short as the shortest of its bin of 0.1 s; absent where that is not known.
     pub least_seconds: Option<f64>,
 }
 

@@ -49,7 +49,7 @@ COMMENT ON COLUMN coverage.failed IS 'What each of them could not read.';
 COMMENT ON COLUMN coverage.elapsed_seconds IS 'How long the slowest of these rounds took.';
 COMMENT ON COLUMN coverage.reasons IS 'Reasons and counts of what was not read.';
 COMMENT ON COLUMN coverage.rounds IS
-    'How many rounds the row stands for: 1 in rows of crawlers and of agents of earlier versions, unless their chunk is thinned.';
+    'How many rounds the row stands for: 1 in rows of crawlers, unless their chunk is thinned.';
 COMMENT ON COLUMN coverage.first_time IS 'When the first of these rounds was; NULL where it is one.';
 
 CREATE TABLE row_rules (
@@ -64,7 +64,7 @@ CREATE TABLE row_rules (
 );
 CREATE UNIQUE INDEX row_rules_current ON row_rules (instance, source) WHERE (valid_to IS NULL);
 COMMENT ON TABLE row_rules IS
-    'By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port and GPU, also where a sender does not report them.';
+    'By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port and GPU, also where a sender has not reported any.';
 COMMENT ON COLUMN row_rules.instance IS 'Who reports: a node''s name, or a crawler''s subnet prefix.';
 COMMENT ON COLUMN row_rules.source IS 'As in coverage: mad, sysfs, nvml.';
 COMMENT ON COLUMN row_rules.valid_to IS 'NULL in the current row.';

@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until time
 RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    -- The defaults are those of senders that do not report their rules: throughline_sample::row_rules::DEFAULT.
+    -- What a sender has not reported is as in throughline_sample::row_rules::DEFAULT.
     SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
     FROM (
         SELECT k.id, s.prefix AS instance
@@ -31,4 +31,4 @@ AS $$
 $$;
 COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
-    'values that its sender reported in the range, else those of senders that report none.';
+    'values that its sender reported in the range, else 60 s, 75 s and 64 KiB.';

@@ -257,7 +257,7 @@ impl PrivateCluster {
                 if left_behind || lifetime == Lifetime::Detached {
                     process::mark_owner(&cluster.folder, lifetime)?;
                 }
-                // What an earlier version started has its settings; most of them take effect without a new start.
+                // The program that started it may have had other settings; most of them take effect without a new start.
                 if cluster.write_settings()? {
                     process::reload(&cluster.folder);
                 }

@@ -1,5 +1,4 @@
-//! The cluster's configuration files, written anew at every start, so that clusters of earlier versions get the settings of
-//! this one. A site's own settings go to `local.conf` in the data folder, which is read last and never touched.
+//! The cluster's configuration files, written anew at every start, so that a cluster has the settings of the program that runs it. A site's own settings go to `local.conf` in the data folder, which is read last and never touched.
 
 use std::fmt::Write as _;
 use std::fs;

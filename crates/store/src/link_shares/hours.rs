@@ -13,7 +13,7 @@ use crate::{Error, Retention};
 
 const WHAT: &str = "putting shares of links by the minute into hours";
 
-/// Ports of one transaction: an hour of a port has some hundred rows, those of the first chunks after an upgrade a day.
+/// Ports of one transaction: an hour of a port has some hundred rows.
 const PORTS: i64 = 250;
 
 /// How long the lock of a chunk that is to be dropped is waited for. Less than PostgreSQL's `deadlock_timeout`.

@@ -91,7 +91,7 @@ struct State {
     checksums: Vec<String>,
     installed: HashMap<String, String>,
     present: HashSet<(String, String)>,
-    /// Installed by an earlier version, and not in this one.
+    /// Installed, and not in this program.
     obsolete: Vec<(ObjectKind, String)>,
 }
 

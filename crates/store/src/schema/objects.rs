@@ -72,7 +72,7 @@ macro_rules! view {
     };
 }
 
-/// All of them. A start removes what an earlier version installed and this list does not have.
+/// All of them. A start removes what was installed and is not in this list.
 pub(crate) const OBJECTS: &[Object] = &[
     // Arithmetic of counters.
     view!("run_visible"),

@@ -90,9 +90,9 @@ async fn a_cluster_of_an_earlier_version_gets_this_ones_settings_while_it_runs()
     let (own, conf) = (state.0.join("db/data/local.conf"), state.0.join("db/data/postgresql.conf"));
     std::fs::write(&own, "max_wal_size = 2GB\nwal_compression = pglz\n").unwrap();
     let (database, _) = cluster.run(Lifetime::Detached).await.unwrap();
-    // As an earlier version left it: the server has its values, and the file is another.
+    // As after an upgrade: the server runs with values of another file than this program writes.
     std::fs::remove_file(own).unwrap();
-    std::fs::write(conf, "# of an earlier version\n").unwrap();
+    std::fs::write(conf, "# of another program\n").unwrap();
     let client = database.connect().await.unwrap();
     assert_eq!(shown(&client, "wal_compression").await, "pglz");
 

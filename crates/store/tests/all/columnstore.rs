@@ -95,7 +95,7 @@ async fn policies_follow_the_configuration() {
     // And windows of link shares go when readings are no longer rows.
     assert_eq!(changed.changed_policies, tables + 1);
     assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "02:00:00 26:00:00".to_owned()));
-    // Another order, as of an earlier version.
+    // Another order than the program sets.
     let other = "ALTER TABLE mpi_rank_rows SET (timescaledb.compress, timescaledb.compress_segmentby = 'rank', \
                  timescaledb.compress_orderby = 'time')";
     client.batch_execute(other).await.unwrap();

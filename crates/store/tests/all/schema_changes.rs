@@ -196,7 +196,7 @@ async fn functions_and_views_follow_their_files() {
         // Lost.
         ("DROP VIEW pvar_table", 1),
         ("DROP FUNCTION at_most_one CASCADE", 2),
-        // Of an earlier version: a view, and a function beneath it.
+        // Not of this program, but installed by one: a view, and a function beneath it.
         (
             "CREATE FUNCTION old_f() RETURNS integer LANGUAGE sql RETURN 1; CREATE VIEW old_v AS SELECT old_f() AS one; \
           INSERT INTO schema_objects (name, kind, checksum) VALUES ('old_v', 'view', ''), ('old_f', 'function', '')",

@@ -207,8 +207,8 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     assert!(node["remark"].as_str().unwrap().contains("[recorder]"), "{outcome}");
     end(program);
 
-    // An agent of an earlier version: it takes no requests.
-    let node = old_agent(&stack);
+    // A sender that takes no requests.
+    let node = deaf_agent(&stack);
     let (code, outcome, errors) = stack.request(&["old:1@7"]);
     assert_eq!((code, &outcome["nodes"][0]["refusal"]), (Some(1), &"agent".into()), "{outcome} {errors}");
     node.cancel();
@@ -304,7 +304,7 @@ fn send(server: &str, method: &str, path: &str) -> String {
 }
 
 /// A node n2 whose sender is connected and knows nothing of requests, with a job of one rank.
-fn old_agent(stack: &Stack) -> CancellationToken {
+fn deaf_agent(stack: &Stack) -> CancellationToken {
     let spool = Spool::in_memory(Config::default()).unwrap();
     let start = throughline_daemon::Clock::new().now() - 60_000_000_000;
     let job = Job { key: "old:1@7".into(), uid: 7, start, evidence: "process".into(), ..Job::default() };

@@ -50,7 +50,7 @@ async fn minutes_put_into_hours_are_the_same() {
     site.begin_with(0.0).await;
     site.make().await;
     let fresh = read(&site.client, None, 0.0).await;
-    // The same minutes two days ago in chunks of an hour, and five days ago in one of a day, as earlier versions made them.
+    // The same minutes two days ago in chunks of an hour, and five days ago in one of a day: chunks may have any length.
     let copy = |days: f64| {
         format!(
             "INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
