@@ -3,7 +3,7 @@
 # each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. Where that
 # is the full edition (programs in THROUGHLINE_PG_BIN), a second figure is of the same rows as columns, and a third how many rows a second
 # became columns. The figures stand in crates/store/src/forms.rs and columnstore.rs. ROWS of each table (300000), TABLES: only those, for
-# instance "coverage mpi_ops". Needs target/release/throughline, or the program in THROUGHLINE.
+# instance "coverage mpi_rank_rows". Needs target/release/throughline, or the program in THROUGHLINE.
 set -eu
 cd "$(dirname "$0")/.."
 throughline=${THROUGHLINE:-target/release/throughline}

@@ -391,7 +391,7 @@ FROM job_rank r
 JOIN run_visible j ON j.id = r.job_id
 JOIN node_key n ON n.id = r.node_id
 WHERE n.name = ${{node:sqlstring}} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
-GROUP BY j.id
+GROUP BY j.id, j.key, j.user_name, j.start_time, j.end_time, j.first_seen
 ORDER BY 4 DESC
 LIMIT 50",
         job_range("j"),

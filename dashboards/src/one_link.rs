@@ -198,7 +198,7 @@ LEFT JOIN host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.por
 JOIN job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
   AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
 JOIN run_visible j ON j.id = r.job_id
-GROUP BY j.id, r.host, h.device, h.port
+GROUP BY j.key, j.start_time, j.end_time, j.first_seen, r.host, h.device, h.port
 ORDER BY 6 DESC
 LIMIT 50",
         job_range("j"),

@@ -184,7 +184,7 @@ fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
 FROM run_visible j
 JOIN job_rank r ON r.job_id = j.id
 WHERE j.id = ANY (ARRAY({RUNNING_JOBS})) AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
-GROUP BY j.id
+GROUP BY j.key, j.user_name, j.name, j.command, j.start_time, j.end_time, j.first_seen
 ORDER BY 4 DESC, 6 DESC
 LIMIT 20",
         job_range("j"),

@@ -203,7 +203,9 @@ impl Folder {
         let (cells_of_all, id) = (self.cells, (bin.rank, bin.epoch));
         let job = self.jobs.get_mut(&bin.job_key);
         let rank = job.map(|job| (&mut job.cells, &mut job.count, job.ranks.get_mut(&id)));
-        let Some((of_node, count, Some(rank))) = rank.filter(|(.., rank)| rank.as_ref().is_some_and(|rank| !rank.has_ended())) else {
+        let Some((of_node, count, Some(rank))) =
+            rank.filter(|(.., rank)| rank.as_ref().is_some_and(|rank| !rank.has_ended()))
+        else {
             pass(bin, passed);
             return;
         };
@@ -345,7 +347,8 @@ impl JobHere {
 /// Passes on a bin of a rank that is not folded. A rank has one row of a time: what it reports at once is one record.
 fn pass(bin: MpiRankBin, passed: &mut Batch) {
     let is_same = |other: &&mut MpiRankBin| {
-        (other.time, other.epoch, other.rank) == (bin.time, bin.epoch, bin.rank) && other.job_key == bin.job_key
+        (other.time, other.epoch, other.rank) == (bin.time, bin.epoch, bin.rank)
+            && other.job_key == bin.job_key
     };
     match passed.mpi_ops.iter_mut().rev().find(is_same) {
         Some(other) => other.cells.extend(bin.cells),

@@ -66,7 +66,8 @@ const CANDIDATES: &str = "
     WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
     ORDER BY distance, strength, began DESC, id DESC";
 
-const NEWEST: &str = "SELECT key FROM run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
+const NEWEST: &str =
+    "SELECT key FROM run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
 
 /// The newest of a user, or of all without one, but no job whose id only its own environment names while a control group
 /// shows that the id is another user's.

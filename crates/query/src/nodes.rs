@@ -290,7 +290,7 @@ pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, E
     };
     let sql = format!(
         "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
-         WHERE r.node_id = $1 AND {there} GROUP BY j.id ORDER BY j.key"
+         WHERE r.node_id = $1 AND {there} GROUP BY j.key, j.user_name, j.name ORDER BY j.key"
     );
     let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading the jobs of a host"))?;
     let job = |row: &Row| JobThere { key: row.get(0), user: row.get(1), name: row.get(2), ranks: row.get(3) };

@@ -45,7 +45,7 @@ const SEARCH: &str = "
         (SELECT 'job', coalesce(nullif(j.name, ''), j.key), NULL, NULL, NULL, NULL, j.key,
                CASE WHEN lower(j.key) = a.word OR j.native_id = a.word THEN 0
                     WHEN starts_with(lower(j.key), a.word) THEN 1 ELSE 2 END
-        FROM typed a, job j
+        FROM typed a, run_visible j
         WHERE strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name)), a.word) > 0
         ORDER BY 8, j.end_time IS NOT NULL, j.id DESC LIMIT $2)
     )

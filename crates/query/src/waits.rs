@@ -186,7 +186,8 @@ async fn samples(
 /// All seconds of a short job; of a long one windows of it, and how many each stands for; where some of its hours are thinned, such
 /// windows of all of them as are left there. Records are made at whole seconds, by all nodes at once.
 async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String, f64), Error> {
-    const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.packed";
+    const COLUMNS: &str =
+        "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.packed";
     let at = now(client).await?;
     let from = job.start.unwrap_or(job.first_seen).div_euclid(1000) * 1000;
     let to = job.end.map_or(at, |end| end.min(at)) + 2000;

@@ -59,7 +59,7 @@ SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'));
 -- Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.
 CREATE TABLE crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     -- The crawler: the identity of its spool.
     crawler uuid NOT NULL,
     -- Its host, for people; empty until it asked for a lease.
@@ -74,10 +74,10 @@ CREATE TABLE crawler_term (
     -- this.
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (subnet_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (subnet_id) WHERE (ended_at IS NULL);
+CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE (ended_at IS NULL);
 
 -- Readings of GPUs' PCIe traffic, on demand; as gpu_pcie_counters.
 CREATE TABLE detail_gpu_pcie (
@@ -210,7 +210,7 @@ CREATE TABLE detail_mpi_bins (
     time timestamptz NOT NULL,
     -- End of the first bin.
     since timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     -- The node that answered. A later answer to a request that has all of this takes its place.
     node_id integer NOT NULL,
@@ -242,7 +242,7 @@ SELECT create_hypertable('detail_mpi_bins', by_range('time', INTERVAL '01:00:00'
 -- the same peer.
 CREATE TABLE detail_mpi_peers (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     kind text NOT NULL,
     epoch timestamptz NOT NULL,
@@ -258,7 +258,7 @@ SELECT create_hypertable('detail_mpi_peers', by_range('time', INTERVAL '01:00:00
 -- Performance variables of ranks, on demand; as mpi_pvars.
 CREATE TABLE detail_mpi_pvars (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     name text NOT NULL,
     element integer NOT NULL,
@@ -273,7 +273,7 @@ SELECT create_hypertable('detail_mpi_pvars', by_range('time', INTERVAL '01:00:00
 -- same region.
 CREATE TABLE detail_mpi_regions (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
@@ -329,7 +329,7 @@ CREATE TABLE detail_request (
     -- person, live (somebody looks at the job), job_end (it ended badly), verdict, alert.
     reason text NOT NULL,
     -- Records of this job; NULL for readings of a node or a link.
-    job_id integer,
+    job_id bigint,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL,
     -- Of cumulative records within such a time the last was requested; 0 for all that there are. Of a live one the
@@ -451,6 +451,32 @@ CREATE TABLE export_target (
     PRIMARY KEY (id),
     UNIQUE (name)
 );
+
+-- InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two
+-- fabrics may have the same ones.
+CREATE TABLE fabric (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- Its name; the subnet prefix where nobody has named it.
+    name text NOT NULL,
+    -- Its subnet prefix, as read last.
+    prefix text NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (name)
+);
+
+-- Subnet prefix and subnet manager of a fabric over time.
+CREATE TABLE fabric_attribute (
+    fabric_id integer NOT NULL,
+    prefix text NOT NULL,
+    -- GUID of the port of the master subnet manager; NULL where it is not known.
+    subnet_manager text,
+    valid_from timestamptz NOT NULL DEFAULT now(),
+    valid_to timestamptz,
+    PRIMARY KEY (fabric_id, valid_from),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+);
+CREATE UNIQUE INDEX fabric_attribute_current ON fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
 
 CREATE TABLE gpu (
     gpu_id integer NOT NULL,
@@ -762,7 +788,7 @@ CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NUL
 
 -- Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.
 CREATE TABLE ib_multicast_group (
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     -- Multicast GID as an IPv6 address.
     mgid text NOT NULL,
     -- Multicast LID; several groups may share one.
@@ -786,11 +812,11 @@ CREATE TABLE ib_multicast_group (
     generation bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
-    PRIMARY KEY (subnet_id, mgid, valid_from),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    PRIMARY KEY (fabric_id, mgid, valid_from),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
-CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (subnet_id, mlid);
-CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (subnet_id, mgid) WHERE (valid_to IS NULL);
+CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (fabric_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
 
 -- Switches, channel adapters and routers of a fabric, as discovered.
 CREATE TABLE ib_node (
@@ -817,11 +843,11 @@ CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS N
 
 CREATE TABLE ib_node_key (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    subnet_id integer NOT NULL,
+    fabric_id integer NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
-    UNIQUE (subnet_id, guid),
-    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+    UNIQUE (fabric_id, guid),
+    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
 );
 
 CREATE TABLE ib_port (
@@ -1077,45 +1103,12 @@ CREATE TABLE ib_port_minutes (
 );
 SELECT create_hypertable('ib_port_minutes', by_range('time', INTERVAL '1 day'));
 
--- Jobs; the key is scheduler:id[.step], or local:... without a scheduler.
-CREATE TABLE job (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.
-    key text NOT NULL,
-    scheduler text,
-    native_id text,
-    step text,
-    uid bigint,
-    user_name text,
-    command text,
-    start_time timestamptz,
-    -- When the last of its ranks ended; NULL while one runs, wherever.
-    end_time timestamptz,
-    world_size integer,
-    first_seen timestamptz NOT NULL DEFAULT now(),
-    name text,
-    -- Account or project, as the scheduler's variables name it.
-    account text,
-    -- Partition of Slurm, queue of others.
-    queue text,
-    -- Array and number in it, as the scheduler writes them, NULL for a job of its own.
-    array_id text,
-    -- What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or
-    -- process (no scheduler). The user is always the kernel's word.
-    evidence text,
-    -- The node that reported the job's owner first.
-    reported_by text,
-    PRIMARY KEY (id),
-    UNIQUE (key)
-);
-CREATE INDEX job_native ON job (native_id) WHERE (native_id IS NOT NULL);
-CREATE INDEX job_running ON job (id) WHERE (end_time IS NULL);
-
 -- Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.
 CREATE TABLE job_comm (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
+    library text NOT NULL DEFAULT 'mpi'::text,
     -- The rank's own number of the communicator; other ranks number theirs otherwise.
     comm integer NOT NULL,
     name text NOT NULL,
@@ -1123,38 +1116,24 @@ CREATE TABLE job_comm (
     -- NULL in an intercommunicator, whose size is that of the remote group.
     rank_in_comm integer,
     named_at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, comm),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    PRIMARY KEY (job_id, rank, epoch, library, comm),
+    FOREIGN KEY (job_id) REFERENCES run(id)
 );
 
 -- When each job was judged last: each minute while it runs, and once after its end.
 CREATE TABLE job_judgement (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     judged_at timestamptz NOT NULL,
     -- After its end, with all that its nodes and the fabric reported.
     is_final boolean NOT NULL,
     -- What throughline job report prints; NULL until it is final.
     report text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=70);
 
--- When each node spoke of a job: agents do once a minute while ranks of it run there.
-CREATE TABLE job_node (
-    job_id integer NOT NULL,
-    node_id integer NOT NULL,
-    first_seen timestamptz NOT NULL,
-    -- When ranks were last known to run there, by the node's clock.
-    last_seen timestamptz NOT NULL,
-    -- When that was stored, by the database's clock.
-    reported_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (job_id, node_id),
-    FOREIGN KEY (job_id) REFERENCES job(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
-);
-
 CREATE TABLE job_rank (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id integer,
     host text NOT NULL,
@@ -1181,7 +1160,7 @@ CREATE TABLE job_rank (
     -- sysfs does not say.
     hca_numa_nodes integer[],
     PRIMARY KEY (job_id, rank, start_time),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
 );
 CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
@@ -1190,20 +1169,20 @@ CREATE INDEX job_rank_running ON job_rank (job_id) WHERE (end_time IS NULL);
 -- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each value that any rank
 -- has.
 CREATE TABLE job_setting (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
     -- A rank that has it: the first that told.
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, name, value),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 );
 
 -- What slows a job down: docs/VERDICTS.md. One that is true now has the last_at of its job's judged_at; others were
 -- true once.
 CREATE TABLE job_verdict (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     -- hung, link_bound, victim and so on.
     kind text NOT NULL,
     -- The rank, host, link, operation or region; job where it is about all of it.
@@ -1226,7 +1205,7 @@ CREATE TABLE job_verdict (
     -- Figures that it rests on: name, value, unit and the threshold from which on it is said.
     facts jsonb NOT NULL,
     PRIMARY KEY (job_id, kind, subject),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     CHECK ((confidence = ANY (ARRAY['certain'::text, 'likely'::text])))
 ) WITH (fillfactor=70);
 
@@ -1240,7 +1219,7 @@ CREATE TABLE link_share_hours (
     -- Who there is in the hour, as in link_share_minutes: contributors to are_bounds have an element for each, once
     -- for each kind.
     contributors text[] NOT NULL,
-    job_ids integer[] NOT NULL,
+    job_ids bigint[] NOT NULL,
     operations text[] NOT NULL,
     names text[] NOT NULL,
     kinds text[] NOT NULL,
@@ -1279,7 +1258,7 @@ CREATE TABLE link_share_minutes (
     -- As in link_shares. other: those that are small over the minute, and those that were small in a window. rest:
     -- each port and minute has one such row.
     contributor text NOT NULL,
-    job_id integer,
+    job_id bigint,
     -- Of a job: MPI name without the prefix, in lower case.
     operation text,
     -- Of a group or host.
@@ -1337,7 +1316,7 @@ CREATE TABLE link_shares (
     -- configuration or of a host. other: all smaller ones together. rest: counted bytes of nobody known, subnet
     -- management among them; each port and window has one such row.
     contributor text NOT NULL,
-    job_id integer,
+    job_id bigint,
     -- Of a job: MPI name without the prefix, in lower case.
     operation text,
     -- Of a group or host.
@@ -1387,10 +1366,12 @@ CREATE TABLE minute_state (
     CHECK (one)
 );
 
--- The small numbers of cells in mpi_rank_rows and mpi_node_rows: operation, size class, region, algorithm and how it is
--- known.
+-- The small numbers of cells in mpi_rank_rows and mpi_node_rows: library, operation, size class, region, algorithm and
+-- how it is known.
 CREATE TABLE mpi_cell_key (
     id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The library of the operation: mpi.
+    library text NOT NULL DEFAULT 'mpi'::text,
     operation text NOT NULL,
     size_class_bytes bigint NOT NULL,
     region text NOT NULL,
@@ -1399,14 +1380,15 @@ CREATE TABLE mpi_cell_key (
     -- When a row had it last, to within two days. A number is removed once all rows that have it have expired.
     used_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (id),
-    UNIQUE (operation, size_class_bytes, region, algorithm, algorithm_source)
+    UNIQUE (library, operation, size_class_bytes, region, algorithm, algorithm_source)
 );
 
 -- Trace mode: comparisons of the clock of a rank with that of rank 0.
 CREATE TABLE mpi_clock (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     number bigint NOT NULL,
     clock_ns bigint NOT NULL,
@@ -1414,7 +1396,7 @@ CREATE TABLE mpi_clock (
     offset_ns bigint NOT NULL,
     uncertainty_ns bigint NOT NULL,
     round_trip_ns bigint NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, number, "time")
+    PRIMARY KEY (job_id, rank, epoch, number, "time", node_id)
 );
 SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
 
@@ -1422,7 +1404,7 @@ SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
 -- seconds unless configured. The view mpi_op_series has a row for each cell.
 CREATE TABLE mpi_node_rows (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
     -- When the node began to count the job: another one after a restart of its agent. What ranks did before is in
     -- no cell; mpi_rank_rows has it.
@@ -1447,9 +1429,10 @@ SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '01:00:00'))
 -- summed. The view mpi_traffic_rows has a row for each peer.
 CREATE TABLE mpi_node_traffic (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     -- The node whose ranks send, or read; as in job_rank.
     node_id integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi'::text,
     -- Lower-case MPI name without the prefix; other: messages within no wrapped operation.
     operation text NOT NULL,
     -- measured: messages that the MPI library reported. modelled: call arguments laid out by the algorithm that
@@ -1469,7 +1452,7 @@ CREATE TABLE mpi_node_traffic (
     peers integer[] NOT NULL,
     bytes bigint[] NOT NULL,
     messages bigint[] NOT NULL,
-    PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, "time")
+    PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, "time", library)
 );
 CREATE INDEX mpi_node_traffic_time ON mpi_node_traffic ("time");
 SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '01:00:00'));
@@ -1477,8 +1460,9 @@ SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '01:00:00
 -- The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls
 -- has those that go on, or in which their rank was killed.
 CREATE TABLE mpi_open_call (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi'::text,
     -- The rank's own number of the thread.
     thread integer NOT NULL,
     -- When the rank's MPI_Init ended: job_rank.start_time.
@@ -1503,22 +1487,23 @@ CREATE TABLE mpi_open_call (
     pending_requests integer NOT NULL,
     -- The operation that began the oldest of them.
     oldest_request text,
-    PRIMARY KEY (job_id, rank, thread),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    PRIMARY KEY (job_id, rank, library, thread),
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=50);
 
 -- MPI_T performance variables.
 CREATE TABLE mpi_pvars (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     name text NOT NULL,
     -- Element of an array variable; for queue lengths the peer.
     element integer NOT NULL,
     source text NOT NULL,
     variable_class text NOT NULL,
     value double precision NOT NULL,
-    PRIMARY KEY (job_id, rank, name, element, "time")
+    PRIMARY KEY (job_id, rank, name, element, "time", node_id)
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
 
@@ -1526,8 +1511,10 @@ SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
 -- same peer. The view mpi_peer_rows has a row for each peer.
 CREATE TABLE mpi_rank_peers (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
+    library text NOT NULL DEFAULT 'mpi'::text,
     -- logical: call arguments. wire: messages that the library really sent, also inside collectives.
     kind text NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1539,7 +1526,7 @@ CREATE TABLE mpi_rank_peers (
     peers integer[] NOT NULL,
     bytes bigint[] NOT NULL,
     messages bigint[] NOT NULL,
-    PRIMARY KEY (job_id, rank, kind, epoch, "time")
+    PRIMARY KEY (job_id, rank, kind, epoch, "time", node_id, library)
 );
 SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00'));
 
@@ -1549,8 +1536,10 @@ SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00')
 CREATE TABLE mpi_rank_rows (
     -- End of the last time bin that is in it.
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    -- The node that reports it.
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- The row has all cells that the rank's agent folds: those of the rank's last such row are its totals, and
@@ -1559,7 +1548,7 @@ CREATE TABLE mpi_rank_rows (
     is_folded boolean NOT NULL,
     -- The cells, bit-packed: mpi_packed_cells(cells) has a row for each, with its number in mpi_cell_key.
     cells bit varying NOT NULL,
-    PRIMARY KEY (job_id, rank, epoch, "time", is_folded)
+    PRIMARY KEY (job_id, rank, epoch, "time", is_folded, node_id)
 );
 CREATE INDEX mpi_rank_rows_not_folded ON mpi_rank_rows (job_id, rank, epoch, "time") WHERE (NOT is_folded);
 SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'));
@@ -1567,7 +1556,7 @@ SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'))
 -- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
 -- since the start of the process; NULL where the kernel does not say.
 CREATE TABLE mpi_rank_scheduling (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
     -- When the rank's MPI_Init ended: job_rank.start_time.
     epoch timestamptz NOT NULL,
@@ -1592,15 +1581,16 @@ CREATE TABLE mpi_rank_scheduling (
     -- How many readings that is the sum of.
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, rank, epoch),
-    FOREIGN KEY (job_id) REFERENCES job(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 ) WITH (fillfactor=50);
 
 -- Paths of annotated regions of a rank's program, cumulative since epoch, over its threads; only paths that changed,
 -- every ten seconds and at the end.
 CREATE TABLE mpi_region_paths (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     -- The regions that a thread was in, from the outermost to the innermost one, separated by /; in a name, / is
     -- written \/ and \ is written \\.
     path text NOT NULL,
@@ -1621,15 +1611,16 @@ CREATE TABLE mpi_region_paths (
     -- Time inside MPI operations in the exclusive time of this path of annotated regions. Cumulative since epoch.
     -- Unit: seconds. Origin: time around the call.
     mpi_seconds double precision,
-    PRIMARY KEY (job_id, rank, path, "time")
+    PRIMARY KEY (job_id, rank, path, "time", node_id)
 );
 SELECT create_hypertable('mpi_region_paths', by_range('time', INTERVAL '01:00:00'));
 
 -- Annotated regions of a rank's program, cumulative since epoch, over its threads; only regions that changed.
 CREATE TABLE mpi_regions (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     -- Its name: begin and end in the program, MPI_Pcontrol, Caliper, NVTX.
     region text NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1649,7 +1640,7 @@ CREATE TABLE mpi_regions (
     -- Time inside MPI operations while this annotated region was the innermost one. Cumulative since epoch. Unit:
     -- seconds. Origin: time around the call.
     mpi_seconds double precision,
-    PRIMARY KEY (job_id, rank, region, "time")
+    PRIMARY KEY (job_id, rank, region, "time", node_id)
 );
 SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
 
@@ -1658,10 +1649,11 @@ SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
 -- size class and second.
 CREATE TABLE mpi_sampled_calls (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     node_id integer NOT NULL,
     -- Names the members: a hash of their world ranks in their order.
     comm_group bigint NOT NULL,
+    library text NOT NULL DEFAULT 'mpi'::text,
     operation text NOT NULL,
     size_class_bytes bigint NOT NULL,
     -- Tells calls apart that are counted apart: a hash of algorithm and root.
@@ -1673,15 +1665,16 @@ CREATE TABLE mpi_sampled_calls (
     -- the row's members, operation, size class and cell, and of the node's ranks that sampled it how many, the sum
     -- of their times, and the one with the least.
     packed bit varying NOT NULL,
-    PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell)
+    PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell, library)
 );
 SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '01:00:00'));
 
 -- Trace mode: calls and messages of ranks, on each rank's own clock.
 CREATE TABLE mpi_trace (
     time timestamptz NOT NULL,
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id integer NOT NULL,
     epoch timestamptz NOT NULL,
     -- Counts all records of the rank, those lost on their way too: a gap is what is missing.
     number bigint NOT NULL,
@@ -1703,7 +1696,7 @@ CREATE TABLE mpi_trace (
     -- Running count of the message among those of its source, destination, communicator and tag: the same in the
     -- row of the send and in that of the receive.
     sequence bigint,
-    PRIMARY KEY (job_id, rank, epoch, number, "time")
+    PRIMARY KEY (job_id, rank, epoch, number, "time", node_id)
 );
 SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
 
@@ -1879,7 +1872,7 @@ CREATE TABLE record_quarantine (
 
 -- Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.
 CREATE TABLE report_post (
-    job_id integer NOT NULL,
+    job_id bigint NOT NULL,
     -- Sent with the report (Throughline-Report-Id): the same each time, so that a receiver knows one that comes
     -- twice.
     id uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -1892,7 +1885,7 @@ CREATE TABLE report_post (
     -- Why the last try failed.
     error text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
     CHECK ((state = ANY (ARRAY['waiting'::text, 'failed'::text])))
 );
 CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting'::text);
@@ -1916,6 +1909,82 @@ CREATE TABLE row_rules (
     PRIMARY KEY (instance, source, valid_from)
 );
 CREATE UNIQUE INDEX row_rules_current ON row_rules (instance, source) WHERE (valid_to IS NULL);
+
+-- Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is
+-- known.
+CREATE TABLE run (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on
+    -- every node of the job.
+    key text NOT NULL,
+    scheduler text,
+    native_id text,
+    step text,
+    uid bigint,
+    user_name text,
+    command text,
+    start_time timestamptz,
+    -- When the last of its ranks ended; NULL while one runs, wherever.
+    end_time timestamptz,
+    world_size integer,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    name text,
+    -- Account or project, as the scheduler's variables name it.
+    account text,
+    -- Partition of Slurm, queue of others.
+    queue text,
+    -- Array and number in it, as the scheduler writes them, NULL for a job of its own.
+    array_id text,
+    -- What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or
+    -- process (no scheduler). The user is always the kernel's word.
+    evidence text,
+    -- The node that reported the job's owner first.
+    reported_by text,
+    PRIMARY KEY (id),
+    UNIQUE (key)
+);
+CREATE INDEX run_native ON run (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX run_unended ON run (id) WHERE (end_time IS NULL);
+
+-- Natural keys of schedulers and launchers by which senders name a run. Another name of a run is another row, and
+-- changes no other table.
+CREATE TABLE run_alias (
+    key text NOT NULL,
+    job_id bigint NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (key),
+    FOREIGN KEY (job_id) REFERENCES run(id)
+);
+CREATE INDEX run_alias_of_run ON run_alias (job_id);
+
+-- What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where
+-- the node says nothing.
+CREATE TABLE run_claim (
+    job_id bigint NOT NULL,
+    node_id integer NOT NULL,
+    scheduler text,
+    native_id text,
+    step text,
+    uid bigint,
+    user_name text,
+    command text,
+    start_time timestamptz,
+    end_time timestamptz,
+    world_size integer,
+    name text,
+    account text,
+    queue text,
+    array_id text,
+    evidence text,
+    first_seen timestamptz NOT NULL,
+    -- When ranks were last known to run there, by the node's clock.
+    last_seen timestamptz NOT NULL,
+    -- When that was stored, by the database's clock.
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (job_id, node_id),
+    FOREIGN KEY (job_id) REFERENCES run(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
 
 CREATE TABLE schema_migrations (
     version integer NOT NULL,
@@ -1976,15 +2045,6 @@ CREATE TABLE self_stat_series (
     PRIMARY KEY (name, source, instance)
 );
 
--- InfiniBand subnets by their prefix.
-CREATE TABLE subnet (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    prefix text NOT NULL,
-    first_seen timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (id),
-    UNIQUE (prefix)
-);
-
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
 -- is a row as it was sent.
 CREATE TABLE thinned_chunk (
@@ -2002,6 +2062,12 @@ CREATE TABLE thinned_chunk (
     thinned_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (chunk)
 );
+
+CREATE OR REPLACE VIEW run_visible AS
+SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
+       array_id, evidence, reported_by
+FROM run;
+COMMENT ON VIEW run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
 CREATE OR REPLACE FUNCTION counter_increase(before bigint, after bigint) RETURNS bigint
@@ -2038,7 +2104,7 @@ AS $$
         SELECT k.id, s.prefix AS instance
         FROM ib_port_key k
         JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN subnet s ON s.id = n.subnet_id
+        JOIN fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
         SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
@@ -2839,7 +2905,7 @@ SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid,
            AS link_name
 FROM ib_port_key k
 JOIN ib_node_key nk ON nk.id = k.ib_node_id
-JOIN subnet s ON s.id = nk.subnet_id
+JOIN fabric s ON s.id = nk.fabric_id
 LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL
 LEFT JOIN ib_port p ON p.port_id = k.id AND p.valid_to IS NULL
 LEFT JOIN ib_port_key rk ON rk.id = p.remote_port_id
@@ -3313,13 +3379,13 @@ $$;
 COMMENT ON FUNCTION job_state IS
     'State of a job: running: not ended, and a node reported it in the last 3 minutes. silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
 
-CREATE OR REPLACE FUNCTION jobs_running(at timestamptz) RETURNS SETOF integer
+CREATE OR REPLACE FUNCTION jobs_running(at timestamptz) RETURNS SETOF bigint
 LANGUAGE sql STABLE
 AS $$
-    SELECT j.id FROM job j
+    SELECT j.id FROM run_visible j
     WHERE coalesce(j.start_time, j.first_seen) <= at
       AND (j.end_time > at OR j.end_time IS NULL AND job_state(NULL, 0, 0,
-          coalesce((SELECT max(n.reported_at) FROM job_node n WHERE n.job_id = j.id), j.first_seen), at) = 'running')
+          coalesce((SELECT max(n.reported_at) FROM run_claim n WHERE n.job_id = j.id), j.first_seen), at) = 'running')
 $$;
 COMMENT ON FUNCTION jobs_running IS
     'Ids of the jobs that ran at a time. For now() these are the jobs whose state is running (job_state).';
@@ -3335,7 +3401,7 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        n.reported_at,
        job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
                  coalesce(n.reported_at, j.first_seen), now()) AS state
-FROM job j
+FROM run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
            count(*) FILTER (WHERE end_time IS NULL) AS running,
@@ -3343,7 +3409,7 @@ LEFT JOIN LATERAL (
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
     FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
-LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM job_node WHERE job_id = j.id) n ON true;
+LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM run_claim WHERE job_id = j.id) n ON true;
 COMMENT ON VIEW job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
@@ -3369,13 +3435,13 @@ SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coale
 FROM link_shares s
 JOIN ib_port_key p ON p.id = s.port_id
 JOIN ib_node_key k ON k.id = p.ib_node_id
-LEFT JOIN job j ON j.id = s.job_id;
+LEFT JOIN run_visible j ON j.id = s.job_id;
 COMMENT ON VIEW link_contributors IS
     'link_shares with names. label: who, as alerts and dashboards write it. known: measured, modelled, logical or unreported, see link_shares.kind, and bound where only low_bytes and high_bytes are known.';
 
-CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, contributor text, job_id integer, operation text, name text, bytes bigint,
+    "time" timestamptz, port_id integer, contributor text, job_id bigint, operation text, name text, bytes bigint,
     low_bytes bigint, high_bytes bigint, kind text, is_bound boolean, counted_bytes bigint, peak_counted_bytes bigint,
     windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -3405,7 +3471,7 @@ $$;
 COMMENT ON FUNCTION link_minute_shares IS
     'Shares of links by the minute from since to until, as link_share_minutes has them: rows, and hours that are in link_share_hours. Condition port_id, or name a job, so that no other hours are unpacked.';
 
-CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
     "time" timestamptz, port_id integer, guid text, port integer, contributor text, job_key text, job text, user_name text,
     operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
@@ -3419,12 +3485,12 @@ AS $$
     FROM link_minute_shares(since, until, of_job) m
     JOIN ib_port_key p ON p.id = m.port_id
     JOIN ib_node_key k ON k.id = p.ib_node_id
-    LEFT JOIN job j ON j.id = m.job_id
+    LEFT JOIN run_visible j ON j.id = m.job_id
 $$;
 COMMENT ON FUNCTION link_contributor_minutes IS
     'link_minute_shares with names, as link_contributors has those of windows. A rate is bytes divided by ten times as many seconds as there are windows.';
 
-CREATE OR REPLACE FUNCTION job_span(job integer, OUT since timestamptz, OUT ending timestamptz)
+CREATE OR REPLACE FUNCTION job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE
 AS $$
     -- Clocks of nodes differ a little, and last rows come from bins that end after the rank.
@@ -3519,7 +3585,7 @@ COMMENT ON FUNCTION mpi_packed_calls IS
 
 -- What agents do not fold is rows of changed cells: the last row of a cell has its total. There are none unless a node has more cells than
 -- an agent folds, so all rows of the job are read.
-CREATE OR REPLACE FUNCTION mpi_overflow_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION mpi_overflow_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
@@ -3552,7 +3618,7 @@ COMMENT ON FUNCTION mpi_overflow_cells IS
 -- A folded row has all cells of a rank: the last one of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away. A cell is in such a row and among those beyond what is folded where there was no place for
 -- it at first, or where an agent was replaced while its rank ran: the later one is its total.
-CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION mpi_op_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
@@ -3607,7 +3673,7 @@ COMMENT ON FUNCTION mpi_op_cells IS
 
 -- The last row of each node and epoch is one step of the index away from the next one. Where not all cells are in it, the last one that
 -- has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_node_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
@@ -3725,7 +3791,7 @@ COMMENT ON VIEW mpi_traffic_rows IS
 
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
 -- one that has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
@@ -3779,7 +3845,7 @@ COMMENT ON FUNCTION mpi_peer_cells IS
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_region_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
     own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
@@ -3825,7 +3891,7 @@ COMMENT ON FUNCTION mpi_region_cells IS 'The last row of each region and epoch o
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_path_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_path_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, path text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
     own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
@@ -3869,7 +3935,7 @@ $$;
 COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
 
 -- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
-CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
     messages bigint, last_time timestamptz)
@@ -3931,7 +3997,7 @@ SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes
        sum(t.elapsed_seconds) AS elapsed_seconds, max(t.longest_seconds) AS longest_seconds,
        sum(t.wait_seconds) AS wait_seconds, stored_total(sum(t.received_bytes)) AS received_bytes,
        max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_op_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
 COMMENT ON VIEW mpi_op_cell_totals IS
@@ -3953,7 +4019,7 @@ SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
        c.oldest_request, c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
 FROM mpi_open_call c
-JOIN job j ON j.id = c.job_id
+JOIN run_visible j ON j.id = c.job_id
 JOIN job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
 LEFT JOIN job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
 WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - INTERVAL '90 seconds';
@@ -3963,7 +4029,7 @@ COMMENT ON VIEW mpi_open_calls IS
 CREATE OR REPLACE VIEW mpi_peer_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.peer, t.kind, stored_total(sum(t.bytes)) AS bytes,
        stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_peer_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.peer, t.kind;
 COMMENT ON VIEW mpi_peer_totals IS 'Bytes and messages from each rank to each other so far.';
@@ -3972,7 +4038,7 @@ CREATE OR REPLACE VIEW mpi_region_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, stored_total(sum(t.visits)) AS visits,
        sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
        stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_region_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.region;
 COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
@@ -3981,7 +4047,7 @@ CREATE OR REPLACE VIEW mpi_path_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.path, stored_total(sum(t.visits)) AS visits,
        sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
        stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_path_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.path;
 COMMENT ON VIEW mpi_path_totals IS 'Each rank''s paths of annotated regions so far: visits, inclusive and exclusive time, and MPI in the exclusive one.';
@@ -3989,7 +4055,7 @@ COMMENT ON VIEW mpi_path_totals IS 'Each rank''s paths of annotated regions so f
 CREATE OR REPLACE VIEW mpi_traffic_totals AS
 SELECT j.key AS job_key, j.id AS job_id, n.name AS node_name, t.operation, t.kind, t.direction, t.peer,
        stored_total(sum(t.bytes)) AS bytes, stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
-FROM job j
+FROM run_visible j
 CROSS JOIN LATERAL mpi_traffic_cells(j.id) t
 JOIN node_key n ON n.id = t.node_id
 GROUP BY j.key, j.id, n.name, t.operation, t.kind, t.direction, t.peer;
@@ -4034,7 +4100,7 @@ SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, 
        p.id AS port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id,
        s.guid AS remote_guid, q.port AS remote_port, s.description AS remote_description
 FROM job_rank r
-JOIN job j ON j.id = r.job_id
+JOIN run_visible j ON j.id = r.job_id
 LEFT JOIN node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
     SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM host_port_key o
@@ -4058,7 +4124,7 @@ COMMENT ON VIEW job_rank_ports IS
     'ports of a rank are not known: then every port of its node is listed, and where the node reads none itself every '
     'port of the adapters that it names.';
 
-CREATE OR REPLACE FUNCTION job_links(job integer)
+CREATE OR REPLACE FUNCTION job_links(job bigint)
 RETURNS TABLE (
     kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
     p95_bytes_per_second double precision, max_bytes_per_second double precision,
@@ -4317,7 +4383,7 @@ SELECT row_number() OVER (ORDER BY s.time, s.job_id, s.rank, s.peer, s.kind) AS 
        d.local_rank AS dest_rank, s.time AS added_on, s.kind,
        CASE WHEN own.algorithm IS NULL THEN other.algorithm_source ELSE own.algorithm_source END AS algorithm_source
 FROM pair s
-JOIN job j ON j.id = s.job_id
+JOIN run_visible j ON j.id = s.job_id
 LEFT JOIN local o ON o.job_id = s.job_id AND o.rank = s.rank
 LEFT JOIN local d ON d.job_id = s.job_id AND d.rank = s.peer
 LEFT JOIN node_key n ON n.id = o.node_id

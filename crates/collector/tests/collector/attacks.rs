@@ -7,7 +7,8 @@ use throughline_sample::wire::*;
 use throughline_store::{Writer, testing};
 use uuid::Uuid;
 
-const CHUNKS: &str = "SELECT count(*) FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_rank_rows'";
+const CHUNKS: &str =
+    "SELECT count(*) FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_rank_rows'";
 
 /// A node's batch of a job and its bins.
 fn job_batch(node: &str, key: &str, bins: Vec<MpiRankBin>) -> Batch {

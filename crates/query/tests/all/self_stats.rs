@@ -1,4 +1,4 @@
-//! Self-metrics in rows of arrays answer as rows of one value do, which earlier versions stored: in SQL, in PromQL, and where
+//! Self-metrics whose names are in a list, as in thinned chunks, answer as rows that have their names: in SQL, in PromQL, and where
 //! people see the state of sources and of delivery. Also where a daemon has rows of both.
 
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn batch(node: &str, time: i64, tick: i64) -> Batch {
     }
 }
 
-const NODES: [&str; 3] = ["mixed", "new", "old"];
+const NODES: [&str; 3] = ["listed", "mixed", "named"];
 
 /// Three nodes that reported the same until some seconds ago; the end in milliseconds.
 async fn seeded() -> (Client, i64) {
@@ -70,22 +70,28 @@ async fn seeded() -> (Client, i64) {
     let end = i64::try_from(since.as_secs()).unwrap() - 5;
     let database = testing::database().await;
     let mut writer = Writer::new(database.clone());
-    for (node, from) in [("new", 1), ("mixed", 8)] {
+    for (node, from) in [("named", 1), ("mixed", 8)] {
         let spool = Uuid::new_v4();
         for (sequence, tick) in (1..).zip(from..=TICKS) {
             let time = (end - (TICKS - tick) * TICK) * SECOND;
             writer.write(&[entry(spool, sequence, batch(node, time, tick))]).await.unwrap();
         }
     }
-    let introduced = Batch { self_stats: vec![], ..batch("old", end * SECOND, 1) };
+    let introduced = Batch { self_stats: vec![], ..batch("listed", end * SECOND, 1) };
     writer.write(&[entry(Uuid::new_v4(), 1, introduced)]).await.unwrap();
     let client = database.connect().await.unwrap();
     let mixed = end - (TICKS - 8) * TICK;
     let copy = format!(
-        "INSERT INTO self_stat_values (time, instance, source, name, value)
-         SELECT time, 'old', source, name, value FROM self_stats WHERE instance = 'new'
-         UNION ALL SELECT time, 'mixed', source, name, value FROM self_stats
-         WHERE instance = 'new' AND time < to_timestamp({mixed})"
+        "INSERT INTO self_stat_names (digest, sources, names)
+             SELECT DISTINCT md5(sources::text || names::text), sources, names FROM self_stat_rows WHERE instance = 'named';
+         INSERT INTO self_stat_rows (time, instance, sources, names, readings, names_id)
+             SELECT r.time, i.instance, '{{}}', '{{}}', r.readings, n.id
+             FROM self_stat_rows r JOIN self_stat_names n ON n.digest = md5(r.sources::text || r.names::text),
+                  (VALUES ('listed', 'infinity'::timestamptz), ('mixed', to_timestamp({mixed}))) i (instance, until)
+             WHERE r.instance = 'named' AND r.time < i.until;
+         INSERT INTO self_stat_series (name, source, instance)
+             SELECT s.name, s.source, i.instance FROM self_stat_series s, unnest(ARRAY['listed', 'mixed']) i (instance)
+             WHERE s.instance = 'named' ON CONFLICT DO NOTHING"
     );
     client.batch_execute(&copy).await.unwrap();
     (client, end * 1000)
@@ -137,10 +143,10 @@ fn all_equal<T: PartialEq + std::fmt::Debug>(all: &[T], what: &str) {
 }
 
 #[tokio::test]
-async fn rows_of_arrays_answer_as_rows_of_values() {
+async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
     let (client, end) = seeded().await;
     let rows: i64 = client.query_one("SELECT count(*) FROM self_stat_rows", &[]).await.unwrap().get(0);
-    assert_eq!(rows, TICKS + 5);
+    assert_eq!(rows, 3 * TICKS);
     let values = of_nodes(
         &client,
         "SELECT time, source, name, value FROM self_stats WHERE instance = $1 ORDER BY 1, 2, 3",
@@ -179,20 +185,20 @@ async fn rows_of_arrays_answer_as_rows_of_values() {
         all.map(|one| (one.source.clone(), one.up, one.dropped_records)).collect::<Vec<_>>()
     };
     all_equal(&NODES.map(of), "sources of status");
-    assert!(of("new").contains(&("sysfs".to_owned(), Some(true), Some(3))), "{:?}", of("new"));
+    assert!(of("named").contains(&("sysfs".to_owned(), Some(true), Some(3))), "{:?}", of("named"));
     let delivery = |node: &str| {
         let one = status.delivery.iter().find(|one| one.instance == node).unwrap();
         (one.spool_entries, one.lag_seconds, one.delivered_entries, one.delivery_failures)
     };
     all_equal(&NODES.map(delivery), "delivery of status");
-    assert_eq!(delivery("new"), (Some(2), Some(0.5), Some(360), None));
+    assert_eq!(delivery("named"), (Some(2), Some(0.5), Some(360), None));
     let sources = events::sources(&client).await.unwrap();
     let of = |node: &str| {
         let all = sources.iter().filter(|source| source.instance == node);
         all.map(|one| (one.source.clone(), one.is_up)).collect::<Vec<_>>()
     };
     all_equal(&NODES.map(of), "sources");
-    assert_eq!(of("new"), [("delivery".to_owned(), Some(true)), ("sysfs".to_owned(), Some(true))]);
+    assert_eq!(of("named"), [("delivery".to_owned(), Some(true)), ("sysfs".to_owned(), Some(true))]);
     let clocks = clocks(&client, &NODES.map(str::to_owned), end - 60_000, end + 1000).await.unwrap();
     all_equal(&clocks.iter().map(|clock| clock.clock_error_seconds).collect::<Vec<_>>(), "clocks");
     assert!(clocks[0].clock_error_seconds.is_some());
@@ -213,7 +219,7 @@ async fn rows_of_arrays_answer_as_rows_of_values() {
             };
             all_equal(&NODES.map(of), name);
             let expected = if name == "throughline_source_up" && range.to < end { 2 } else { series };
-            assert_eq!(of("new").len(), expected, "{name}");
+            assert_eq!(of("named").len(), expected, "{name}");
         }
     }
 }

@@ -37,12 +37,12 @@ COMMENT ON COLUMN run.reported_by IS 'The node that reported the job''s owner fi
 
 CREATE TABLE run_alias (
     key text NOT NULL,
-    run_id bigint NOT NULL,
+    job_id bigint NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (key),
-    FOREIGN KEY (run_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES run(id)
 );
-CREATE INDEX run_alias_of_run ON run_alias (run_id);
+CREATE INDEX run_alias_of_run ON run_alias (job_id);
 COMMENT ON TABLE run_alias IS
     'Natural keys of schedulers and launchers by which senders name a run. Another name of a run is another row, and changes no other table.';
 

@@ -1,5 +1,5 @@
-//! What jobs reported to have sent, by windows: the growth of cells of `mpi_node_traffic`, and of `mpi_traffic` where agents are
-//! older, spread over the time in which it flowed. A node has the traffic of an epoch in one of the two.
+//! What jobs reported to have sent, by windows: the growth of peers of `mpi_node_traffic`, spread over the time in which it
+//! flowed.
 //!
 //! Rows are read once, in the order of their times, and the last value of each cell is cached. What arrives for times that
 //! were read already is noted by writers (`link_share_late`); then the cache is dropped and read anew.
@@ -187,8 +187,7 @@ impl Traffic {
         let mut rows = pin!(rows);
         while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
             let line = self.line(&row);
-            let (peers, [bytes, messages]) =
-                (row.get::<_, Vec<i32>>(8), [9, 10].map(|at| numbers(&row, at)));
+            let (peers, [bytes, messages]) = (row.get::<_, Vec<i32>>(8), [9, 10].map(|at| numbers(&row, at)));
             for (peer, (bytes, messages)) in peers.into_iter().zip(bytes.into_iter().zip(messages)) {
                 self.add(line.cell(peer, bytes, messages), &mut added, taken_until);
             }

@@ -10,9 +10,9 @@ LANGUAGE sql AS $$
     FROM unnest(ids, calls, bytes, elapsed) WITH ORDINALITY u (id, c, b, e, n)
 $$;
 -- What an interval brought of as many cells: ranks that called each, the one with the least time, and that with the most.
-CREATE FUNCTION pg_temp.packed_rounds(cells integer, ranks bigint, least_rank bigint, least bigint, most_rank bigint, most bigint)
+CREATE FUNCTION pg_temp.packed_rounds(cells integer, ranks bigint, least_rank bigint, least_time bigint, most_rank bigint, most_time bigint)
 RETURNS bit varying LANGUAGE sql AS $$
     SELECT cells::bit(24) || 0::bit(32) || 64::bit(7) || 64::bit(7) || 64::bit(7) || 64::bit(7) || 64::bit(7)
         || string_agg(repeat(v::bit(64)::text, cells), '' ORDER BY n)::bit varying
-    FROM unnest(ARRAY[ranks, least_rank, least, most_rank, most]) WITH ORDINALITY u (v, n)
+    FROM unnest(ARRAY[ranks, least_rank, least_time, most_rank, most_time]) WITH ORDINALITY u (v, n)
 $$;

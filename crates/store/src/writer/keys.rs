@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use throughline_sample::Guid;
 use throughline_sample::wire::{Batch, MpiOpCell};
-use tokio_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, GenericClient};
 
 use super::cell_keys::{CellKeys, CellName};
 use super::{Failed, failed};
@@ -206,13 +206,13 @@ impl Keys {
         }
         let wanted: Vec<String> = wanted.into_iter().collect();
         let what = "looking up jobs";
-        let find = "SELECT key, run_id FROM run_alias WHERE key = ANY($1)";
+        let find = "SELECT key, job_id FROM run_alias WHERE key = ANY($1)";
         let mut rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
         if rows.len() < wanted.len() {
             let runs = "INSERT INTO run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
                         WHERE NOT EXISTS (SELECT FROM run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
             client.execute(runs, &[&wanted]).await.map_err(failed(what))?;
-            let aliases = "INSERT INTO run_alias (key, run_id) SELECT key, id FROM run WHERE key = ANY($1) ORDER BY key \
+            let aliases = "INSERT INTO run_alias (key, job_id) SELECT key, id FROM run WHERE key = ANY($1) ORDER BY key \
                            ON CONFLICT DO NOTHING";
             client.execute(aliases, &[&wanted]).await.map_err(failed(what))?;
             rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
@@ -223,7 +223,9 @@ impl Keys {
 
     async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), Failed> {
         for prefix in wanted {
-            let id = fabric_of_prefix(client, &Guid(prefix).to_string()).await.map_err(failed("looking up a fabric"))?;
+            let id = fabric_of_prefix(client, &Guid(prefix).to_string())
+                .await
+                .map_err(failed("looking up a fabric"))?;
             self.subnets.insert(prefix, id);
         }
         Ok(())
@@ -363,7 +365,10 @@ async fn resolve_texts(
 }
 
 /// The fabric that has this subnet prefix; a new one, named by it, where there is none.
-pub(crate) async fn fabric_of_prefix<C: GenericClient>(client: &C, prefix: &str) -> Result<i32, tokio_postgres::Error> {
+pub(crate) async fn fabric_of_prefix<C: GenericClient>(
+    client: &C,
+    prefix: &str,
+) -> Result<i32, tokio_postgres::Error> {
     let find = "SELECT id FROM fabric WHERE prefix = $1 ORDER BY id LIMIT 1";
     if let Some(row) = client.query_opt(find, &[&prefix]).await? {
         return Ok(row.get(0));

@@ -85,7 +85,17 @@ pub(super) static TABLES: [TableSpec; 28] = [
     },
     TableSpec {
         name: "mpi_pvars",
-        before: &["time", "job_id", "rank", "node_id", "name", "element", "source", "variable_class", "value"],
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "node_id",
+            "name",
+            "element",
+            "source",
+            "variable_class",
+            "value",
+        ],
         metrics: None,
         after: &[],
     },
@@ -150,7 +160,8 @@ pub(super) static TABLES: [TableSpec; 28] = [
         before: &[
             "time",
             "job_id",
-            "rank", "node_id",
+            "rank",
+            "node_id",
             "epoch",
             "number",
             "thread",
@@ -173,7 +184,8 @@ pub(super) static TABLES: [TableSpec; 28] = [
         before: &[
             "time",
             "job_id",
-            "rank", "node_id",
+            "rank",
+            "node_id",
             "epoch",
             "number",
             "clock_ns",
@@ -231,7 +243,8 @@ pub(super) static TABLES: [TableSpec; 28] = [
     TableSpec {
         name: "mpi_rank_peers",
         before: &[
-            "time", "job_id", "rank", "node_id", "kind", "epoch", "source", "is_whole", "peers", "bytes", "messages",
+            "time", "job_id", "rank", "node_id", "kind", "epoch", "source", "is_whole", "peers", "bytes",
+            "messages",
         ],
         metrics: None,
         after: &[],

@@ -48,7 +48,8 @@ impl Statements {
     ) -> Result<u64, Failed> {
         let what = format!("staging rows for {}", table.name);
         let (name, columns) = (table.name, table.column_list());
-        let create = format!("CREATE TEMP TABLE staged_{name} (LIKE {name}) ON COMMIT DROP");
+        let create =
+            format!("CREATE TEMP TABLE staged_{name} (LIKE {name} INCLUDING DEFAULTS) ON COMMIT DROP");
         transaction.batch_execute(&create).await.map_err(failed(&what))?;
         let text = format!("COPY staged_{name} ({columns}) FROM STDIN (FORMAT binary)");
         let statement = transaction.prepare(&text).await.map_err(failed(&what))?;

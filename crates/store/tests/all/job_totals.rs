@@ -202,7 +202,7 @@ async fn seeded_as(form: Form) -> Client {
     database.connect_reader().await.unwrap()
 }
 
-async fn id(client: &Client, key: &str) -> i32 {
+async fn id(client: &Client, key: &str) -> i64 {
     client.query_one("SELECT id FROM run WHERE key = $1", &[&key]).await.unwrap().get(0)
 }
 

@@ -55,7 +55,8 @@ impl Bench {
 
     /// Makes it so that all nodes have last spoken `seconds` earlier.
     async fn age(&self, seconds: u32) {
-        let sql = format!("UPDATE run_claim SET reported_at = reported_at - make_interval(secs => {seconds})");
+        let sql =
+            format!("UPDATE run_claim SET reported_at = reported_at - make_interval(secs => {seconds})");
         self.client.batch_execute(&sql).await.unwrap();
     }
 

@@ -96,7 +96,11 @@ async fn rows_of_all_cells_and_rows_of_those_that_grew_have_the_same_totals_and_
                   FROM run j CROSS JOIN LATERAL mpi_node_op_cells(j.id) WHERE j.key = $1 ORDER BY operation";
     let rows = client.query(newest, &[&"wholes"]).await.unwrap();
     let intervals: Vec<Option<f64>> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(intervals, [None, None, Some(10.0)], "when bcast and recv grew is in no row since the whole one");
+    assert_eq!(
+        intervals,
+        [None, None, Some(10.0)],
+        "when bcast and recv grew is in no row since the whole one"
+    );
     // The ranks with the least and the most time of each cell that grew.
     let extremes = "
         SELECT r.ranks, r.least_rank, r.least_rank_nanoseconds, r.most_rank, r.most_rank_nanoseconds, count(*)::integer

@@ -75,7 +75,14 @@ async fn fill_all(client: &Client) {
     );
     fill(client, ("mpi_node_traffic", 500, 300), hour, of_node, &traffic).await;
     let rows = "i / 32, i, i / 32, e, 'pmpi', true, of_rank";
-    fill(client, ("mpi_rank_rows", 10_000, 900), hour, "job_id, rank, node_id, epoch, source, is_folded, cells", rows).await;
+    fill(
+        client,
+        ("mpi_rank_rows", 10_000, 900),
+        hour,
+        "job_id, rank, node_id, epoch, source, is_folded, cells",
+        rows,
+    )
+    .await;
     let rows = "i / 10, i, e, t - INTERVAL '10 seconds', 'pmpi', true, of_node, rounds";
     let columns = "job_id, node_id, epoch, since, source, is_whole, cells, rounds";
     fill(client, ("mpi_node_rows", 500, 30), hour, columns, rows).await;

@@ -167,7 +167,7 @@ const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, pee
 fn traffic_as_of_each(seconds: i64) -> String {
     format!(
         "SELECT j.id, s.until, c.operation, c.peer, c.bytes, c.messages
-         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM run) f, job j,
+         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM run) f, run j,
               generate_series(f.begin, f.begin + INTERVAL '9 hours', INTERVAL '{seconds} seconds') s (until)
          CROSS JOIN LATERAL mpi_traffic_cells(j.id, s.until) c"
     )
@@ -273,7 +273,9 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
     older.query_one("SELECT count(*) FROM run", &[]).await.unwrap();
     let mut writing = database.connect().await.unwrap();
     let insert = writing.transaction().await.unwrap();
-    let again = "INSERT INTO mpi_node_traffic SELECT time + INTERVAL '1 second', job_id, node_id, operation, kind, direction, epoch,
+    let again = "INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
+                     messages)
+                 SELECT time + INTERVAL '1 second', job_id, node_id, operation, kind, direction, epoch,
                      since, source, is_whole, peers, ARRAY(SELECT b + 1 FROM unnest(bytes) b), messages
                  FROM mpi_node_traffic WHERE time < now() - INTERVAL '3 hours' AND is_whole";
     assert!(insert.execute(again, &[]).await.unwrap() > 100);

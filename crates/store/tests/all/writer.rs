@@ -104,7 +104,7 @@ async fn every_kind_of_record_becomes_a_row() {
         ("node", 1),
         ("gpu", 2),
         ("gpu_link", 1),
-        ("job", 1),
+        ("run", 1),
         ("job_rank", 1),
         ("batch_quarantine", 0),
     ] {
@@ -293,7 +293,7 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     // The event is about a switch, which is no node's.
     assert_eq!(outcome.rejected, [(Rejection::Node, 1), (Rejection::Database, 3)].into());
     assert_eq!((outcome.rows, outcome.quarantined), (22, 0));
-    for (table, rows) in [("job", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
+    for (table, rows) in [("run", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
     }
     let listed = "SELECT sender, reason, records FROM rejected_records ORDER BY records DESC";
