@@ -6,6 +6,9 @@ cd "$(dirname "$0")/.."
 echo "== spool: 5,000 random histories, each crashed at every operation"
 PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test spool model
 
+echo "== verdicts: precision and recall over 500 generated programs and as many fabrics"
+THROUGHLINE_SEEDS=500 cargo test --quiet --release -p throughline-verdicts
+
 echo "== delivery: serve killed 20 times, writers at random, the database 30 s away"
 THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test all -- crash_delivery:: --nocapture
 
