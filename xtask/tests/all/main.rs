@@ -3,4 +3,5 @@
 
 mod counters;
 mod cupti;
+mod targets;
 mod units;
