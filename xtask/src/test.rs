@@ -2,8 +2,8 @@
 //!
 //! `cargo test` runs one test program after the other, and most of them wait: for a database to start, for a daemon's
 //! next reading, for the ranks of an MPI program. Here as many run at once as keep the processors busy, those that took
-//! longest first. The output of a program is a file of its own, and is printed if the program fails. Documentation tests
-//! run as one more program, of those crates only that have one: rustdoc is slow to find out.
+//! longest first. The output of a program is a file of its own, and is printed if the program fails. There are no
+//! documentation tests: with their set of features cargo would compile all dependencies once more.
 //!
 //! A test that fails beside others runs once more, alone. If it passes then it is listed as unsteady at the end, with the
 //! output of its failure: a defect of the test or of what it tests, but not of the change at hand.
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Where the output of each program goes, and how long each took.
@@ -29,9 +31,20 @@ const DURATIONS: &str = "durations";
 /// compute.
 const PROGRAMS_PER_PROCESSOR: usize = 2;
 
-/// Programs that dominate a first run, whose durations nobody has measured yet: they begin first.
-const LONG: &[&str] =
-    &["mpit-bridge", "throughline-cli", "throughline-demo", "throughline-fabric", "throughline-agent"];
+/// Seconds of the programs that dominate, on two cores: for a first run, which has no durations of its own.
+const LONG: &[(&str, f64)] = &[
+    ("throughline-mpit-bridge all", 1000.0),
+    ("throughline-cli pages", 400.0),
+    ("throughline-cli all", 270.0),
+    ("throughline-dashboard-check all", 210.0),
+    ("throughline-fabric all", 200.0),
+    ("throughline-demo all", 150.0),
+    ("throughline-agent all", 150.0),
+    ("throughline-store all", 120.0),
+];
+
+/// The same of all others.
+const SHORT: f64 = 10.0;
 
 /// The most lines of a failed program's output that are printed when it fails.
 const LINES_PRINTED: usize = 200;
@@ -61,7 +74,6 @@ struct Program {
     /// The package and the target, such as `throughline-store all`.
     name: String,
     executable: PathBuf,
-    arguments: Vec<String>,
     /// The folder of the package, in which cargo runs its tests.
     folder: PathBuf,
 }
@@ -71,6 +83,8 @@ struct Outcome {
     name: String,
     passed: bool,
     duration: Duration,
+    /// What it and the processes that it waited for took of processors.
+    processor: Duration,
     /// The harness' own counts, such as `12 passed; 0 failed; 1 ignored`.
     counts: String,
     log: PathBuf,
@@ -112,50 +126,41 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     summary(&outcomes, elapsed, jobs)
 }
 
-/// What `cargo test` would run.
+/// What `cargo test` would run. Programs and benches are built, too, with the same features: tests start them.
 fn build(packages: &[String]) -> anyhow::Result<Vec<Program>> {
     let mut selection: Vec<_> = packages.iter().flat_map(|package| ["-p", package]).collect();
     if selection.is_empty() {
         selection.push("--workspace");
     }
     let output = Command::new(cargo())
-        .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(["build", "--all-targets", "--message-format=json-render-diagnostics"])
         .args(selection)
         .stderr(Stdio::inherit())
         .output()
-        .context("running cargo test --no-run")?;
+        .context("running cargo build --all-targets")?;
     if !output.status.success() {
         bail!("the tests do not compile");
     }
     let mut programs: Vec<_> = String::from_utf8_lossy(&output.stdout).lines().filter_map(program).collect();
     programs.sort_by(|one, other| one.executable.cmp(&other.executable));
     programs.dedup();
-    programs.extend(documentation(&programs));
+    for program in programs.iter().filter(|program| program.name.ends_with(" (lib)")) {
+        if let Some(file) = documentation_test(&program.folder.join("src")) {
+            bail!("{}: a documentation test, which nothing runs: make it a test", file.display());
+        }
+    }
     Ok(programs)
 }
 
-/// The documentation tests of all packages.
-fn documentation(programs: &[Program]) -> Option<Program> {
-    let has_tests =
-        |program: &&Program| program.name.ends_with(" (lib)") && has_examples(&program.folder.join("src"));
-    let packages = programs.iter().filter(has_tests).filter_map(|program| program.name.split(' ').next());
-    let packages: Vec<_> = packages.flat_map(|package| ["-p".to_owned(), package.to_owned()]).collect();
-    let arguments =
-        ["test".to_owned(), "--doc".to_owned()].into_iter().chain(packages.iter().cloned()).collect();
-    let folder = std::env::current_dir().ok()?;
-    let name = "documentation tests".to_owned();
-    (!packages.is_empty()).then(|| Program { name, executable: cargo(), arguments, folder })
-}
-
-/// Whether a source below the folder has a documentation test.
-fn has_examples(folder: &Path) -> bool {
+/// A source below the folder with a documentation test.
+fn documentation_test(folder: &Path) -> Option<PathBuf> {
     let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    files.map(|file| file.path()).any(|path| {
+    files.map(|file| file.path()).find_map(|path| {
         if path.is_dir() {
-            return has_examples(&path);
+            return documentation_test(&path);
         }
-        path.extension() == Some("rs".as_ref())
-            && std::fs::read_to_string(&path).is_ok_and(|text| has_example(&text))
+        let is_source = path.extension() == Some("rs".as_ref());
+        (is_source && std::fs::read_to_string(&path).is_ok_and(|text| has_example(&text))).then_some(path)
     })
 }
 
@@ -187,11 +192,13 @@ fn program(message: &str) -> Option<Program> {
     let package = package.split_once('@').map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name))?;
     let target = message["target"]["name"].as_str()?;
     let kind = message["target"]["kind"][0].as_str()?;
+    if kind == "bench" {
+        return None;
+    }
     let target = if kind == "test" { target.to_owned() } else { format!("{target} ({kind})") };
     Some(Program {
         name: format!("{package} {target}"),
         executable: message["executable"].as_str()?.into(),
-        arguments: Vec::new(),
         folder,
     })
 }
@@ -203,8 +210,8 @@ fn parse_durations(text: &str) -> BTreeMap<String, f64> {
 
 /// Seconds that a program will take, as far as that is known.
 fn expected(program: &Program, measured: &BTreeMap<String, f64>) -> f64 {
-    let is_long = LONG.iter().any(|name| program.name.contains(name)) && !program.name.ends_with(')');
-    measured.get(&program.name).copied().unwrap_or(if is_long { 60.0 } else { 10.0 })
+    let long = LONG.iter().find(|(name, _)| *name == program.name).map(|(_, seconds)| *seconds);
+    measured.get(&program.name).copied().or(long).unwrap_or(SHORT)
 }
 
 fn run_all(programs: &[Program], jobs: usize) -> anyhow::Result<Vec<Outcome>> {
@@ -234,22 +241,22 @@ fn run_all(programs: &[Program], jobs: usize) -> anyhow::Result<Vec<Outcome>> {
 fn run_one(program: &Program) -> anyhow::Result<Outcome> {
     let log = log(program, "");
     let begin = Instant::now();
-    let passed = run_with(program, &program.arguments, &log)?;
+    let (passed, processor) = run_with(program, &[], &log)?;
     let counts = counts(&read(&log)?);
     let (name, duration) = (program.name.clone(), begin.elapsed());
-    Ok(Outcome { name, passed, duration, counts, log, unsteady: Vec::new() })
+    Ok(Outcome { name, passed, duration, processor, counts, log, unsteady: Vec::new() })
 }
 
 /// Runs the tests of a program that failed once more, with nothing beside them.
 fn run_again(program: &Program, outcome: &mut Outcome) -> anyhow::Result<()> {
     let failed = failures(&read(&outcome.log)?);
-    if failed.is_empty() || failed.len() > TESTS_REPEATED || !program.arguments.is_empty() {
+    if failed.is_empty() || failed.len() > TESTS_REPEATED {
         return Ok(());
     }
     println!("once more, alone: {}: {}", outcome.name, failed.join(", "));
     let exact = ["--exact".to_owned(), "--test-threads=1".to_owned()];
     let arguments: Vec<_> = failed.iter().cloned().chain(exact).collect();
-    if run_with(program, &arguments, &log(program, "-again"))? {
+    if run_with(program, &arguments, &log(program, "-again"))?.0 {
         (outcome.passed, outcome.unsteady) = (true, failed);
     }
     Ok(())
@@ -267,10 +274,10 @@ fn read(log: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Whether it passed.
-fn run_with(program: &Program, arguments: &[String], log: &Path) -> anyhow::Result<bool> {
+/// Whether it passed, and its processor time.
+fn run_with(program: &Program, arguments: &[String], log: &Path) -> anyhow::Result<(bool, Duration)> {
     let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
-    let status = Command::new(&program.executable)
+    let mut child = Command::new(&program.executable)
         .args(arguments)
         .current_dir(&program.folder)
         .env("CARGO", cargo())
@@ -278,9 +285,24 @@ fn run_with(program: &Program, arguments: &[String], log: &Path) -> anyhow::Resu
         .stdin(Stdio::null())
         .stderr(file.try_clone().context("sharing the log")?)
         .stdout(file)
-        .status()
+        .spawn()
         .with_context(|| format!("running {}", program.executable.display()))?;
-    Ok(status.success())
+    // The kernel still has the times of a process that has ended and that nobody has waited for.
+    let id = Pid::from_raw(child.id().try_into().context("a process id")?);
+    waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).context("waiting for a test program")?;
+    let processor = std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
+    let processor = processor.and_then(|stat| processor_time(&stat)).unwrap_or_default();
+    Ok((child.wait().context("waiting for a test program")?.success(), processor))
+}
+
+/// The processor time of a process and of its children that have ended, from `/proc/PID/stat` (proc_pid_stat(5)).
+fn processor_time(stat: &str) -> Option<Duration> {
+    // The name, in brackets, may have blanks. Behind it comes field 3; 14 to 17 are times in clock ticks.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: Option<u64> =
+        fields.split(' ').skip(14 - 3).take(4).map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    Some(Duration::from_secs_f64(ticks? as f64 / per_second as f64))
 }
 
 /// The names in the harness' last list of failures; none where it ended before that.
@@ -299,8 +321,8 @@ fn counts(output: &str) -> String {
 
 fn report(outcome: &Outcome) {
     let word = if outcome.passed { "ok    " } else { "FAILED" };
-    let seconds = outcome.duration.as_secs_f64();
-    println!("{word} {seconds:6.1} s  {}  {}", outcome.name, outcome.counts);
+    let (seconds, processor) = (outcome.duration.as_secs_f64(), outcome.processor.as_secs_f64());
+    println!("{word} {seconds:6.1} s {processor:6.1} s of processors  {}  {}", outcome.name, outcome.counts);
     if !outcome.passed {
         print_last(outcome, LINES_PRINTED);
     }
@@ -359,7 +381,6 @@ mod tests {
         let wanted = |name: &str| Program {
             name: name.into(),
             executable: "/target/all-1".into(),
-            arguments: Vec::new(),
             folder: "/top/crates/x".into(),
         };
         assert_eq!(found, wanted("our-x all"));
@@ -376,12 +397,7 @@ mod tests {
         assert_eq!(counts(output), "2 passed, 1 ignored");
         assert_eq!(counts("killed"), "");
         let measured = parse_durations("12.5 our-x all\nnonsense\n");
-        let one = Program {
-            name: "our-x all".into(),
-            executable: PathBuf::new(),
-            arguments: Vec::new(),
-            folder: PathBuf::new(),
-        };
+        let one = Program { name: "our-x all".into(), executable: PathBuf::new(), folder: PathBuf::new() };
         assert!((expected(&one, &measured) - 12.5).abs() < 0.01 && measured.len() == 1);
     }
 
@@ -390,6 +406,17 @@ mod tests {
         let output = "failures:\n\n---- a::b stdout ----\nwrong\n\n\nfailures:\n    a::b\n    c\n\ntest result: FAILED.";
         assert_eq!(failures(output), ["a::b", "c"]);
         assert_eq!(failures("signal: 11"), [""; 0]);
+    }
+
+    #[test]
+    fn the_processor_time_of_a_process_is_read() {
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(processor_time(&own).is_some());
+        let line = "7 (a b) c) S 1 7 7 0 -1 4194560 99 0 0 0 100 20 3 0 20 0 1 0";
+        let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap();
+        let wanted = 123.0 / ticks as f64;
+        assert!((processor_time(line).unwrap().as_secs_f64() - wanted).abs() < 1e-6);
+        assert_eq!(processor_time("7 (a)"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! As a process: `throughline-simfabric --help`. In a test, in a thread of its own:
 //!
-//! ```
+//! ```ignore
 //! use throughline_simfabric::{Scenario, SimFabric, fat_tree};
 //! use throughline_crawler::port::FabricPort;
 //!
@@ -19,7 +19,6 @@
 //! let port = FabricPort::find(&fabric.via(), None, 0)?;
 //! assert_eq!(port.local().lid, 1);
 //! // Programs: throughline-fabric discover --transport sim:SOCKET, SOCKET being fabric.socket().
-//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod bits;

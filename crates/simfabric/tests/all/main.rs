@@ -1,4 +1,4 @@
-//! The process: ready line, commands, a clean end, exit statuses.
+//! The process: ready line, commands, a clean end, exit statuses; and a fabric within the process.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use nix::sys::signal::{Signal, kill};
@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use throughline_crawler::port::{FabricPort, Via};
+use throughline_simfabric::{Scenario, SimFabric, fat_tree};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_throughline-simfabric");
 
@@ -88,4 +89,14 @@ fn wrong_usage_is_64() {
     }
     let (code, said) = status(&["run", "--socket", "/nowhere/fab", "--back-to-back"]);
     assert!(code == Some(69) && said.contains("/nowhere/fab"), "{said}");
+}
+
+/// The example of the crate's documentation.
+#[test]
+fn a_fabric_of_one_process_is_commanded_and_read() {
+    let scenario = Scenario::new(fat_tree(146).unwrap()).with("latency 50us").with("loss 0.01");
+    let fabric = SimFabric::start(&scenario).unwrap();
+    fabric.control("dead \"node0007 mlx5_0\"\nlink leaf001 3 down").unwrap();
+    let port = FabricPort::find(&fabric.via(), None, 0).unwrap();
+    assert_eq!(port.local().lid, 1);
 }
