@@ -9,11 +9,13 @@ ARGS    ?=
 RELEASE := target/release
 DEBUG   := target/debug
 DEMO    := target/demo
+# A command with one line of output and its duration.
+STEP    := xtask/step.sh
 
 # With cargo-auditable, binaries carry the list of their dependencies.
 AUDITABLE := $(shell $(CARGO) auditable --version >/dev/null 2>&1 && echo auditable)
 
-.PHONY: help deps prefix pages build install demo test lint shim preloads testdouble bench soak advisories sbom
+.PHONY: help deps prefix pages build install demo test lint style shim preloads glibc testdouble bench soak licenses advisories sbom
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -28,24 +30,26 @@ help:
 deps:
 	@xtask/deps.sh
 
+XTASK := $(CARGO) xtask
 prefix: deps
-	@$(CARGO) xtask prefix all
+	@$(XTASK) prefix all
 
 # Objects for LD_PRELOAD and the NVML test double lie beside the binaries that look for them.
 OUT := $(DEBUG)/lib/throughline
 shim:
-	@$(MAKE) --no-print-directory -C crates/mpit-bridge/shim OUT=$(CURDIR)/$(OUT)
+	@$(STEP) "shim" $(MAKE) --no-print-directory -C crates/mpit-bridge/shim OUT=$(CURDIR)/$(OUT)
 
 # What enters users' programs and containers: the shim and throughline-exec, for a glibc older than this machine's.
-BIN := $(DEBUG)
-preloads: OUT = $(BIN)/lib/throughline
 preloads: shim
-	$(CARGO) $(AUDITABLE) rustc --profile $(or $(filter demo release,$(notdir $(BIN))),dev) --package throughline-mpit-bridge --bin throughline-exec \
-		-- -C linker=$(CURDIR)/xtask/user-cc.sh -C link-arg=-Wl,--build-id=sha1
-	@deploy/check-glibc.sh $(OUT)/libthroughline-*.so $(BIN)/throughline-exec
+	@$(STEP) "throughline-exec" $(CARGO) build --package throughline-mpit-bridge --bins
+	@$(MAKE) --no-print-directory glibc
+
+BIN := $(DEBUG)
+glibc:
+	@deploy/check-glibc.sh $(BIN)/lib/throughline/libthroughline-*.so $(BIN)/throughline-exec
 
 testdouble:
-	@$(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
+	@$(STEP) "test doubles" $(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
 
 # Pages of throughline serve: built before the crate that embeds them. npm's own list says what is installed.
 WEB := crates/gateway/web
@@ -54,18 +58,20 @@ pages: deps
 	@$(MAKE) --no-print-directory $(PAGES)
 
 $(WEB)/node_modules/.package-lock.json: $(WEB)/package.json $(WEB)/package-lock.json
-	cd $(WEB) && npm ci --loglevel=error
+	@$(STEP) "packages of the pages" sh -c "cd $(WEB) && npm ci --loglevel=error"
 	@touch $@
 
 $(PAGES): $(WEB)/node_modules/.package-lock.json crates/gateway/openapi.yaml $(wildcard $(addprefix $(WEB)/,*.ts *.json index.html build/*)) \
 		$(shell find $(WEB)/src $(WEB)/public -type f ! -name schema.ts)
-	cd $(WEB) && npm run --silent build
+	@$(STEP) "pages" sh -c "cd $(WEB) && npm run --silent build"
 	@touch $@
 
-PRODUCTS := $(addprefix --package throughline-,cli agent fabric)
+# In one command: cargo compiles a dependency again for each set of features, and that depends on the packages of a command.
+PRODUCTS := $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 build: deps pages
-	$(CARGO) $(AUDITABLE) build --release --bins $(PRODUCTS)
-	@$(MAKE) --no-print-directory preloads BIN=$(RELEASE)
+	@$(MAKE) --no-print-directory shim OUT=$(RELEASE)/lib/throughline
+	@$(STEP) "programs" $(CARGO) $(AUDITABLE) build --release --bins $(PRODUCTS)
+	@$(MAKE) --no-print-directory glibc BIN=$(RELEASE)
 
 # Builds nothing: whoever installs as root should not compile as root.
 PREFIX ?= /usr
@@ -76,17 +82,22 @@ install:
 # The products, and beside them the demo with its test double, which no installation has. By a profile of its own: whoever tries
 # it out waits for the compiler most of all.
 demo: deps pages
-	$(CARGO) build --profile demo --bins $(PRODUCTS) --package throughline-demo
-	@$(MAKE) --no-print-directory preloads testdouble BIN=$(DEMO) OUT=$(DEMO)/lib/throughline
+	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEMO)/lib/throughline
+	@$(STEP) "programs" $(CARGO) build --profile demo --bins $(PRODUCTS) --package throughline-demo
+	@$(MAKE) --no-print-directory glibc BIN=$(DEMO)
 	@$(DEMO)/throughline demo $(ARGS)
 
-lint: deps
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	shellcheck $$(git ls-files '*.sh' .ci/run)
+lint: deps style
+	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
+	@$(MAKE) --no-print-directory preloads licenses
+
+style:
+	@$(STEP) "format" $(CARGO) fmt --all --check
+	@$(STEP) "shellcheck" shellcheck $$(git ls-files '*.sh' .ci/run)
 	@deploy/check-units.sh
-	@$(MAKE) --no-print-directory preloads
-	@$(CARGO) xtask deny bans licenses sources
+
+licenses:
+	@$(XTASK) deny bans licenses sources
 	@$(MAKE) --no-print-directory advisories
 
 # Known faults of dependencies. Nothing is fetched here: docs/RELEASE.md says how to bring the list up to date.
@@ -94,7 +105,7 @@ ADVISORIES ?= $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
 advisories:
 	@if [ -z "$$(ls -A '$(ADVISORIES)' 2>/dev/null)" ]; then \
 	   xtask/skipped.sh left-out "make advisories" "no list in $(ADVISORIES); cargo deny fetch db"; \
-	 else $(CARGO) xtask deny --disable-fetch advisories; fi
+	 else $(XTASK) deny --disable-fetch advisories; fi
 
 # What a release is made of, for those who look for faults in its parts.
 sbom:
@@ -102,13 +113,17 @@ sbom:
 
 # Tests and checks that could not check anything, for the list at the end.
 test: export THROUGHLINE_SKIPPED_FILE := $(CURDIR)/target/skipped-tests.txt
-test: prefix pages
+# Programs, tests and lints in one compilation: clippy's driver is a compiler. As cargo clippy calls it.
+test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
+test: export CLIPPY_ARGS := -Dwarnings
+test: deps pages
+	@mkdir -p $(DEBUG)
 	@: > $(THROUGHLINE_SKIPPED_FILE)
-	@$(MAKE) --no-print-directory lint
-	cd $(WEB) && npm test --silent
-	$(CARGO) build --workspace --bins
-	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
-	@$(CARGO) xtask test; status=$$?; \
+	@$(MAKE) --no-print-directory style shim testdouble
+	@$(STEP) "programs, tests and lints" $(CARGO) build --workspace --all-targets
+	@$(MAKE) --no-print-directory glibc prefix licenses XTASK=$(DEBUG)/xtask
+	@$(STEP) "tests of the pages" sh -c "cd $(WEB) && npm test --silent"
+	@$(DEBUG)/xtask test; status=$$?; \
 	 xtask/skipped.sh list $(THROUGHLINE_SKIPPED_FILE); exit $$status
 
 bench: build prefix

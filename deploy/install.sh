@@ -26,7 +26,7 @@ if [ -n "$missing" ]; then
     echo "install: not in $from:$missing; make build makes them" >&2
     exit 69
 fi
-# A cargo build of all programs leaves a throughline-exec for this machine's glibc.
+# Programs of a build without .cargo/config.toml, or of another linker, may need the glibc of the machine that built them.
 if command -v readelf >/dev/null; then
     "$top/deploy/check-glibc.sh" "$from/throughline-exec" "$from"/lib/throughline/libthroughline-*.so ||
         echo "install: programs in containers of older systems will end at once; make build makes what they need" >&2
