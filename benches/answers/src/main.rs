@@ -1,0 +1,256 @@
+//! `bench-answers`: sends one recorded input to two builds, each in its own protocol and under the same wall clock, and compares
+//! all that either answers: routes, views, PromQL and commands. `benches/answers.sh` builds and calls it.
+
+mod answers;
+mod compare;
+mod input;
+mod record;
+mod renames;
+mod requests;
+mod site;
+mod wire;
+
+use answers::{Answers, Lists};
+use anyhow::{Context, ensure};
+use clap::{Args, Parser, Subcommand};
+use compare::{Counts, Difference, Rules, compare};
+use input::Seed;
+use serde_json::{Value, json};
+use site::{Build, Site};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use wire::{Schema, Sender};
+
+/// What a server has cached for the second in which it was read is gone by then.
+const CACHES: Duration = Duration::from_millis(2500);
+/// By then a request for detail is with its senders, and what they answer is taken.
+const ORDERS: Duration = Duration::from_secs(5);
+/// The database is made so long before the first batch.
+const BEFORE_NANOSECONDS: i64 = 60_000_000_000;
+/// Differences that are printed of a surface.
+const SHOWN: usize = 15;
+
+/// Answers by moment.
+type Moments = BTreeMap<String, Answers>;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Compares two builds
+    Compare {
+        old: PathBuf,
+        new: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Compares a build with itself, where errors are seeded into the input: each must be found
+    Seeds {
+        build: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Records what is sent to a Unix socket, and passes it on to another one
+    Record { checkout: PathBuf, listen: PathBuf, upstream: PathBuf, file: PathBuf },
+}
+
+#[derive(Args)]
+struct Options {
+    /// Folder with the input and the lists
+    #[arg(long)]
+    lists: PathBuf,
+    /// The compiled clock
+    #[arg(long)]
+    clock: PathBuf,
+    /// Folder of PostgreSQL's programs
+    #[arg(long)]
+    postgres: PathBuf,
+    /// Prometheus' program
+    #[arg(long)]
+    prometheus: PathBuf,
+    /// Writes counts and all differences as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Leaves all answers in this folder
+    #[arg(long)]
+    keep: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    match Cli::parse().command {
+        Action::Record { checkout, listen, upstream, file } => {
+            record::run(&checkout, &listen, upstream, &file).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Compare { old, new, options } => {
+            let (old, new) = (Build::of("old", &old)?, Build::of("new", &new)?);
+            let bench = Bench::new(options)?;
+            let input = input::read(&bench.options.lists)?;
+            bench.lists.requests.check(&old.checkout, &old.throughline(), &renames::Renames::default())?;
+            bench.lists.requests.check(&new.checkout, &new.throughline(), &bench.lists.renames)?;
+            let (old, new) = bench.play_both((&old, &input), (&new, &input))?;
+            let (counts, found) = bench.compare(&old, &new)?;
+            bench.report(&counts, &found)?;
+            Ok(ExitCode::from(u8::from(!found.is_empty())))
+        }
+        Action::Seeds { build, options } => {
+            let bench = Bench::new(options)?;
+            let build = Build::of("old", &build)?;
+            let mut input = input::read(&bench.options.lists)?;
+            let clean = input.clone();
+            let seeds = Seed::read(&bench.options.lists)?;
+            seeds.iter().try_for_each(|seed| seed.plant(&mut input))?;
+            let seeded = Build { name: "seeded", ..build.clone() };
+            let (clean, seeded) = bench.play_both((&build, &clean), (&seeded, &input))?;
+            let (counts, found) = bench.compare(&clean, &seeded)?;
+            bench.report(&counts, &found)?;
+            let mut missed = 0;
+            for seed in &seeds {
+                let is_it = |one: &&Difference| {
+                    one.surface == seed.surface
+                        && one.request.contains(&seed.request)
+                        && one.path.contains(&seed.path)
+                };
+                match found.iter().find(is_it) {
+                    Some(Difference { request, path, old, new, .. }) => {
+                        println!("found: {}: {request} {path}: {old:.80} is {new:.80}", seed.name);
+                    }
+                    None => {
+                        missed += 1;
+                        println!("MISSED: {} in {} {}", seed.name, seed.surface, seed.request);
+                    }
+                }
+            }
+            println!("{} of {} seeded errors found", seeds.len() - missed, seeds.len());
+            Ok(ExitCode::from(u8::from(missed > 0)))
+        }
+    }
+}
+
+struct Bench {
+    options: Options,
+    lists: Lists,
+    host: String,
+}
+
+impl Bench {
+    fn new(options: Options) -> anyhow::Result<Self> {
+        let lists = Lists::read(&options.lists, options.prometheus.clone())?;
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
+        Ok(Self { options, lists, host })
+    }
+
+    /// Two builds with their inputs, at the same time: much of it is waiting.
+    fn play_both(
+        &self,
+        one: (&Build, &[Value]),
+        other: (&Build, &[Value]),
+    ) -> anyhow::Result<(Moments, Moments)> {
+        let runtime = tokio::runtime::Handle::current();
+        let play = |(build, input): (&Build, &[Value])| {
+            let played = runtime.block_on(self.play(build, input));
+            // The other one goes on for minutes.
+            played.inspect_err(|error| eprintln!("{}: {error:#}", build.name))
+        };
+        tokio::task::block_in_place(|| {
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| play(other));
+                let one = play(one)?;
+                Ok((one, other.join().map_err(|_| anyhow::anyhow!("a run broke off"))??))
+            })
+        })
+    }
+
+    /// Sends the input to a build; its answers at each moment.
+    async fn play(&self, build: &Build, input: &[Value]) -> anyhow::Result<Moments> {
+        let begun = Instant::now();
+        let is_old = build.name != "new";
+        let first = input.first().and_then(|line| line["at"].as_i64()).context("an empty input")?;
+        let site =
+            Site::start(build, &self.options.clock, &self.options.postgres, first - BEFORE_NANOSECONDS)?;
+        let schema = Schema::of(&build.checkout)?;
+        let mut sender = Sender::connect(&schema, &site.collect).await?;
+        let mut moments = BTreeMap::new();
+        let mut batches = 0;
+        for line in input {
+            let now = line["at"].as_i64().context("at")?;
+            site.set_clock(now)?;
+            if !line["batch"].is_null() {
+                let mut line = line.clone();
+                if !is_old {
+                    line["batch"] = self.lists.renames.json("wire", line["batch"].take());
+                }
+                sender.send(&line).await?;
+                batches += 1;
+            } else if let Some(path) = line["post"].as_str() {
+                answers::post(&site, path)?;
+                std::thread::sleep(ORDERS);
+            } else if !line["upkeep"].is_null() {
+                site.upkeep()?;
+            } else if let Some(moment) = line["moment"].as_str() {
+                std::thread::sleep(CACHES);
+                let answers = answers::all(&site, &self.lists, moment, now, is_old)?;
+                eprintln!("{}: {moment}: {} answers, {:.0?}", build.name, answers.len(), begun.elapsed());
+                self.keep(build, moment, &answers)?;
+                moments.insert(moment.to_owned(), answers);
+            }
+        }
+        ensure!(!moments.is_empty(), "the input has no moment");
+        eprintln!("{}: {batches} batches, {:.0?}", build.name, begun.elapsed());
+        Ok(moments)
+    }
+
+    fn keep(&self, build: &Build, moment: &str, answers: &Answers) -> anyhow::Result<()> {
+        let Some(folder) = &self.options.keep else { return Ok(()) };
+        for ((surface, request), answer) in answers {
+            let folder = folder.join(build.name).join(moment).join(surface);
+            std::fs::create_dir_all(&folder)?;
+            let name: String =
+                request.chars().map(|letter| if letter == '/' { '+' } else { letter }).take(200).collect();
+            let text = match answer {
+                answers::Answer::Text(text) => text.clone(),
+                answers::Answer::Json(document) => serde_json::to_string_pretty(document)?,
+            };
+            std::fs::write(folder.join(name), text)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&self, old: &Moments, new: &Moments) -> anyhow::Result<(Counts, Vec<Difference>)> {
+        let (mut counts, mut found) = (Counts::new(), Vec::new());
+        let rules = Rules { renames: &self.lists.renames, excluded: &self.lists.excluded, host: &self.host };
+        for (moment, old) in old {
+            let new = new.get(moment).context("a moment")?;
+            let from = found.len();
+            compare(old, new, &rules, &mut counts, &mut found);
+            found[from..].iter_mut().for_each(|one| one.request = format!("{moment}: {}", one.request));
+        }
+        Ok((counts, found))
+    }
+
+    fn report(&self, counts: &Counts, found: &[Difference]) -> anyhow::Result<()> {
+        for (surface, (answers, differing)) in counts {
+            for Difference { request, path, old, new, .. } in
+                found.iter().filter(|one| one.surface == *surface).take(SHOWN)
+            {
+                println!("  {request} {path}: old {old}, new {new}");
+            }
+            println!("{surface}: {answers} answers compared, {differing} differ");
+        }
+        if let Some(path) = &self.options.json {
+            let differences = found.iter().map(|one| {
+                json!({ "surface": one.surface, "request": one.request, "path": one.path, "old": one.old, "new": one.new })
+            });
+            let document = json!({ "answers": counts, "differences": differences.collect::<Vec<_>>() });
+            std::fs::write(path, document.to_string())?;
+        }
+        Ok(())
+    }
+}
