@@ -67,7 +67,7 @@ pub async fn rates(
         let found: Option<Series> = all.remove(&port.id);
         let nothing = || vec![None; grid.steps];
         let (out, received) = found.map_or_else(|| (nothing(), nothing()), |one| (one.out, one.received));
-        Rates { out, received, bytes_per_second: port.bytes_per_second, age_seconds: None }
+        Rates { out, received, bytes_per_second: port.bytes_per_second, ..Rates::default() }
     };
     Ok(ports.iter().map(rates).collect())
 }

@@ -4,17 +4,15 @@
 
 mod packed;
 
+use crate::rates::milliseconds;
+use crate::row_rules::rules;
 use crate::time::{Grid, seconds_between};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 use throughline_sample::catalogue::{Kind, Metric, Table, gpu_source_rank};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::layout::{self, moment};
 use tokio_postgres::Client;
-
-/// Two rows farther apart than this, and than three steps, have silence between them. Seconds. Health of links is read in one
-/// poll of ten.
-const SILENCE_SECONDS: f64 = 75.0;
 
 /// Readings of a GPU that say who reads it.
 const NEWEST: usize = 20;
@@ -58,8 +56,8 @@ pub async fn values(
     gpus: &[i32],
     grid: &Grid,
 ) -> Result<HashMap<(i32, usize), Values>, Error> {
-    #[allow(clippy::cast_possible_truncation)] // a constant
-    let begin = grid.from - (SILENCE_SECONDS * 1e3) as i64;
+    let gap = rules(client, layout::Kind::Nvlinks, gpus, grid.from, grid.to()).await?.largest_gap_seconds;
+    let begin = grid.from - milliseconds(gap);
     let mut packed = packed::readings(client, metric, gpus, grid, begin).await?;
     let oldest = moment(begin);
     let (from, to, column) = (moment(grid.from), moment(grid.to()), metric.name);
@@ -112,7 +110,7 @@ pub async fn values(
         let links = readings.iter().map(|reading| reading.values.len()).max().unwrap_or(0);
         for link in 0..links {
             let values = match metric.kind {
-                Kind::Counter => rates(&readings, link, grid),
+                Kind::Counter => rates(&readings, link, (grid, gap)),
                 Kind::Gauge => gauges(&readings, link, grid),
             };
             if values.iter().any(Option::is_some) {
@@ -154,11 +152,12 @@ fn gauges(readings: &[Reading], link: usize, grid: &Grid) -> Values {
     values
 }
 
-/// A step has the rate between the last reading before it and its last; steps between two readings have theirs.
+/// A step has the rate between the last reading before it and its last; steps between two readings have theirs, unless these are
+/// farther apart than the largest gap of their sender's rules and than three steps.
 #[allow(clippy::cast_precision_loss)] // for people
-fn rates(readings: &[Reading], link: usize, grid: &Grid) -> Values {
+fn rates(readings: &[Reading], link: usize, (grid, gap): (&Grid, f64)) -> Values {
     let mut values = vec![None; grid.steps];
-    let most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3);
+    let most = gap.max(grid.step as f64 * 3.0 / 1e3);
     for pair in readings.windows(2) {
         let [before, after] = pair else { continue };
         let seconds = seconds_between(before.time, after.time);
@@ -192,10 +191,10 @@ mod tests {
     fn counters_are_rates_within_an_epoch() {
         let readings =
             [reading(-1, 95, 1, 0), reading(0, 105, 1, 20), reading(2, 125, 1, 60), reading(3, 135, 130, 5)];
-        assert_eq!(rates(&readings, 1, &GRID), [Some(2.0), Some(2.0), Some(2.0), None]);
-        assert_eq!(rates(&readings, 0, &GRID), [None; 4], "not read");
+        assert_eq!(rates(&readings, 1, (&GRID, 75.0)), [Some(2.0), Some(2.0), Some(2.0), None]);
+        assert_eq!(rates(&readings, 0, (&GRID, 75.0)), [None; 4], "not read");
         let silent = [reading(-1, 10, 1, 0), reading(0, 105, 1, 20)];
-        assert_eq!(rates(&silent, 1, &GRID), [None; 4]);
+        assert_eq!(rates(&silent, 1, (&GRID, 75.0)), [None; 4]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! key, however often the thing was read.
 
 use crate::horizons::Horizons;
+use crate::row_rules::rules;
 use crate::time::{Grid, seconds_between, steps_of_minutes};
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -11,12 +12,6 @@ use throughline_store::Error;
 use throughline_store::layout::Kind;
 use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
-
-/// Two rows farther apart than this, and than three steps, have silence between them. Seconds.
-const SILENCE_SECONDS: f64 = 75.0;
-
-/// The same in milliseconds.
-const SILENCE_MS: i64 = 75_000;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +81,8 @@ pub struct Rates {
     pub bytes_per_second: Option<i64>,
     /// Seconds from the newest row to the end of the grid.
     pub age_seconds: Option<f64>,
+    /// By the rules of the sender: a newest row that is older says nothing about now.
+    pub largest_gap_seconds: f64,
 }
 
 /// Rates by the number of the GPU or port in the tables, and by element.
@@ -118,21 +115,22 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) 
         None => 0,
     };
     let horizons = Horizons::read(client).await?;
+    let gap = rules(client, counted.readings(), ids, grid.from, grid.to()).await?.largest_gap_seconds;
     let mut samples: Vec<(i32, Sample)> = Vec::new();
     let parts = [(Rows::Minutes, 0, of_minutes), (Rows::Readings, of_minutes, grid.steps)];
     for (rows, first, end) in parts.into_iter().filter(|(_, first, end)| first < end) {
         let part = Grid { steps: end - first, ..grid.behind(first) };
         let sql = match rows {
             Rows::Readings => {
-                let source = horizons.source(counted.readings(), part.from - SILENCE_MS, part.to());
+                let source = horizons.source(counted.readings(), part.from - milliseconds(gap), part.to());
                 // A function where some are packed only.
                 if source == counted.readings().readings() {
-                    query(counted, &part, rows)
+                    query(counted, &part, rows, gap)
                 } else {
-                    packed(counted, &part, &source)
+                    packed(counted, &part, &source, gap)
                 }
             }
-            Rows::Minutes => query(counted, &part, rows),
+            Rows::Minutes => query(counted, &part, rows, gap),
         };
         let found = client.query(&sql, &[&ids]).await;
         let first = i32::try_from(first).unwrap_or(i32::MAX);
@@ -144,28 +142,34 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) 
     let mut all = ByElement::new();
     for (place, (id, sample)) in samples.iter().enumerate() {
         let before = place.checked_sub(1).and_then(|before| samples.get(before));
-        add(&mut all, grid, *id, before.filter(|(other, _)| other == id).map(|(_, before)| before), sample);
+        let before = before.filter(|(other, _)| other == id).map(|(_, before)| before);
+        add(&mut all, (grid, gap), *id, before, sample);
     }
     Ok(all)
 }
 
-fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
+/// Seconds of a rule as milliseconds.
+#[allow(clippy::cast_possible_truncation)] // at most a day
+pub(crate) fn milliseconds(seconds: f64) -> i64 {
+    (seconds * 1e3) as i64
+}
+
+fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
     let Place { readings, minutes, id, columns, has_sources } = counted.place();
     // A minute is named by its beginning, and the reading at its end belongs to it.
     let (table, time, order, least, most, silence) = match rows {
-        Rows::Readings => (readings, "c.time", "c.time DESC", ">", "<=", SILENCE_SECONDS),
+        Rows::Readings => (readings, "c.time", "c.time DESC", ">", "<=", gap),
         Rows::Minutes => (
             minutes.unwrap_or(readings),
             "c.last_time",
             "c.time DESC, c.epoch DESC",
             ">=",
             "<",
-            SILENCE_SECONDS + 60.0,
+            gap + 60.0,
         ),
     };
     let (from, to) = (moment(grid.from), moment(grid.to()));
-    #[allow(clippy::cast_possible_truncation)] // a constant
-    let oldest = moment(grid.from - (silence * 1e3) as i64);
+    let oldest = moment(grid.from - milliseconds(silence));
     let (source, of_source) = match has_sources {
         // Counters of two readers are never one series.
         true => (
@@ -197,7 +201,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
 }
 
 /// The same of a source that unpacks hours: each once, and not for each step.
-fn packed(counted: Counted, grid: &Grid, source: &str) -> String {
+fn packed(counted: Counted, grid: &Grid, source: &str, gap: f64) -> String {
     let Place { id, columns, has_sources, .. } = counted.place();
     let (rank, of_source) = match has_sources {
         true => (
@@ -214,7 +218,7 @@ fn packed(counted: Counted, grid: &Grid, source: &str) -> String {
                WHERE c.{id} = ANY ($1) AND c.time > {oldest} AND c.time <= {to}) c {of_source}
          ORDER BY c.{id}, c.step, c.time DESC",
         step = grid.step_of("c.time"),
-        oldest = moment(grid.from - SILENCE_MS),
+        oldest = moment(grid.from - milliseconds(gap)),
         to = moment(grid.to()),
     )
 }
@@ -235,13 +239,20 @@ fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
     }
 }
 
-/// Adds what a row says about the time since the one before.
-fn add(all: &mut ByElement, grid: &Grid, id: i32, before: Option<&Sample>, sample: &Sample) {
+/// Adds what a row says about the time since the one before, unless the two are farther apart than `gap` and than three steps.
+fn add(
+    all: &mut ByElement,
+    (grid, gap): (&Grid, f64),
+    id: i32,
+    before: Option<&Sample>,
+    sample: &Sample,
+) {
     let end = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(grid.to()).unwrap_or(0));
     for element in 0..sample.transmit.len().max(sample.receive.len()) {
         let rates = all.entry((id, element)).or_insert_with(|| Rates {
             out: vec![None; grid.steps],
             received: vec![None; grid.steps],
+            largest_gap_seconds: gap,
             ..Rates::default()
         });
         let speed = sample.speed.get(element).copied().flatten();
@@ -250,7 +261,7 @@ fn add(all: &mut ByElement, grid: &Grid, id: i32, before: Option<&Sample>, sampl
         let Some(before) = before.filter(|before| before.epoch == sample.epoch) else { continue };
         let seconds = seconds_between(before.time, sample.time);
         #[allow(clippy::cast_precision_loss)] // milliseconds
-        let most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3);
+        let most = gap.max(grid.step as f64 * 3.0 / 1e3);
         if seconds <= 0.0 || seconds > most {
             continue;
         }
@@ -294,7 +305,7 @@ mod tests {
         let grid = Grid { from: 100_000, step: 10_000, steps: 5 };
         let mut all = ByElement::new();
         for (place, one) in samples.iter().enumerate() {
-            add(&mut all, &grid, 1, place.checked_sub(1).and_then(|place| samples.get(place)), one);
+            add(&mut all, (&grid, 75.0), 1, place.checked_sub(1).and_then(|place| samples.get(place)), one);
         }
         assert_eq!(all[&(1, 1)].out, [None; 5], "an element that was not read");
         all.remove(&(1, 0)).unwrap()

@@ -16,9 +16,6 @@ use throughline_query::rates::{self, ByElement, Counted};
 use throughline_query::time::{At, Grid, now};
 use tokio_postgres::Client;
 
-/// Of a rate only what is no older says anything about now, seconds.
-const SILENT_SECONDS: f64 = 75.0;
-
 #[derive(Serialize)]
 struct Nodes {
     nodes: Vec<NodeListed>,
@@ -252,7 +249,7 @@ fn gpu(gpu: Gpu) -> GpuResponse {
 /// Bytes per second out and in over the window, and the age of the newest reading.
 fn now_of(rates: Option<&rates::Rates>) -> (Option<f64>, Option<f64>, Option<f64>) {
     let Some(rates) = rates else { return (None, None, None) };
-    let is_silent = rates.age_seconds.is_none_or(|age| age > SILENT_SECONDS);
+    let is_silent = rates.age_seconds.is_none_or(|age| age > rates.largest_gap_seconds);
     let value =
         |steps: &[Option<f64>]| steps.last().copied().flatten().filter(|_| !is_silent).map(f64::round);
     (value(&rates.out), value(&rates.received), rates.age_seconds.map(answer::rounded))

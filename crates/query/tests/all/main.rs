@@ -4,6 +4,7 @@
 mod batches;
 mod chunks;
 mod evidence;
+mod intervals;
 mod job_ports;
 mod lost;
 mod rank_cpu;
