@@ -73,7 +73,7 @@ SELECT CASE WHEN s.is_sent THEN 'sent' ELSE 'received' END AS \"Direction\", s.l
 FROM shares s
 JOIN sums t ON t.is_sent = s.is_sent
 LEFT JOIN run_visible j ON j.key = s.job_key
-GROUP BY s.is_sent, s.label, s.job_key, s.operation, s.contributor, j.id
+GROUP BY s.is_sent, s.label, s.job_key, s.operation, s.contributor, j.start_time, j.end_time, j.first_seen
 HAVING s.contributor IN ('other', 'rest') OR sum(s.bytes) >= 0.01 * max(t.bytes)
 ORDER BY s.is_sent DESC, s.contributor IN ('other', 'rest'), 6 DESC
 LIMIT 100",

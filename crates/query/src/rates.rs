@@ -159,14 +159,9 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
     // A minute is named by its beginning, and the reading at its end belongs to it.
     let (table, time, order, least, most, silence) = match rows {
         Rows::Readings => (readings, "c.time", "c.time DESC", ">", "<=", gap),
-        Rows::Minutes => (
-            minutes.unwrap_or(readings),
-            "c.last_time",
-            "c.time DESC, c.epoch DESC",
-            ">=",
-            "<",
-            gap + 60.0,
-        ),
+        Rows::Minutes => {
+            (minutes.unwrap_or(readings), "c.last_time", "c.time DESC, c.epoch DESC", ">=", "<", gap + 60.0)
+        }
     };
     let (from, to) = (moment(grid.from), moment(grid.to()));
     let oldest = moment(grid.from - milliseconds(silence));
@@ -240,13 +235,7 @@ fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
 }
 
 /// Adds what a row says about the time since the one before, unless the two are farther apart than `gap` and than three steps.
-fn add(
-    all: &mut ByElement,
-    (grid, gap): (&Grid, f64),
-    id: i32,
-    before: Option<&Sample>,
-    sample: &Sample,
-) {
+fn add(all: &mut ByElement, (grid, gap): (&Grid, f64), id: i32, before: Option<&Sample>, sample: &Sample) {
     let end = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(grid.to()).unwrap_or(0));
     for element in 0..sample.transmit.len().max(sample.receive.len()) {
         let rates = all.entry((id, element)).or_insert_with(|| Rates {

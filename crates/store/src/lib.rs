@@ -29,6 +29,7 @@ mod detail;
 mod error;
 mod expiry;
 mod export;
+mod fabrics;
 mod forms;
 pub mod layout;
 mod link_shares;

@@ -10,7 +10,7 @@ use throughline_sample::Guid;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
-use crate::writer::fabric_of_prefix;
+use crate::fabrics::fabric_of_prefix;
 use crate::{Database, Error};
 
 /// How long a term lasts that a crawler got by writing, until its next batch.

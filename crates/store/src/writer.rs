@@ -58,7 +58,6 @@ pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcom
 use hypertable_chunks::{Chunks, Late};
 pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
-pub(crate) use keys::fabric_of_prefix;
 use ledger::{Ledger, Place};
 use row_rules::KnownRules;
 use rows::{Rows, TABLES, now_nanoseconds};

@@ -304,7 +304,7 @@ async fn multicast_groups_are_stored_with_their_members() {
     store.until("all hosts", MEMBERS, &[&0xC000], SMALL.hosts as i64).await;
     store.until("two members", MEMBERS, &[&0xC005], 2).await;
     const NAMED: &str = "SELECT count(*) FROM ib_multicast_group g JOIN fabric s ON s.id = g.fabric_id \
-        WHERE s.prefix = $1 AND (mgid, name, pkey, mtu_bytes) IN \
+        WHERE s.prefix = $1 AND (g.mgid, g.name, g.pkey, g.mtu_bytes) IN \
         (('ff12:401b:ffff::ffff:ffff', 'IPoIB broadcast', 65535, 4096), \
          ('ff12:401b:ffff::fb', 'IPoIB 224.0.0.251 mDNS', 65535, 4096)) AND valid_to IS NULL";
     let prefix = format!("{:#018x}", PREFIXES[0]);

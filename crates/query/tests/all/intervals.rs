@@ -33,12 +33,22 @@ fn batch(interval: i64, number: i64, rules: Option<RowRules>) -> Batch {
         values(&[(metrics[0], RATES[0] * seconds), (metrics[1], RATES[1] * seconds)])
     };
     let (gpu_uuid, epoch) = ("GPU-1".to_owned(), BEGIN - SECOND);
-    let round = |source: &str| Coverage { time, source: source.to_owned(), row_rules: rules, ..Coverage::default() };
+    let round =
+        |source: &str| Coverage { time, source: source.to_owned(), row_rules: rules, ..Coverage::default() };
     Batch {
         node: "n1".to_owned(),
         nodes: vec![NodeInfo { name: "n1".to_owned(), ..NodeInfo::default() }],
-        gpus: vec![GpuInfo { uuid: gpu_uuid.clone(), source: "nvml".to_owned(), link_count: 1, ..GpuInfo::default() }],
-        gpu_link_infos: vec![GpuLinkInfo { gpu_uuid: gpu_uuid.clone(), active: true, ..GpuLinkInfo::default() }],
+        gpus: vec![GpuInfo {
+            uuid: gpu_uuid.clone(),
+            source: "nvml".to_owned(),
+            link_count: 1,
+            ..GpuInfo::default()
+        }],
+        gpu_link_infos: vec![GpuLinkInfo {
+            gpu_uuid: gpu_uuid.clone(),
+            active: true,
+            ..GpuLinkInfo::default()
+        }],
         host_ports: vec![HostPortSample {
             time,
             epoch,
@@ -53,7 +63,10 @@ fn batch(interval: i64, number: i64, rules: Option<RowRules>) -> Batch {
             epoch,
             gpu_uuid: gpu_uuid.clone(),
             source: "nvml".to_owned(),
-            links: vec![LinkValues { link: 0, values: counted([&NVLINK_TRANSMIT_BYTES, &NVLINK_RECEIVE_BYTES]) }],
+            links: vec![LinkValues {
+                link: 0,
+                values: counted([&NVLINK_TRANSMIT_BYTES, &NVLINK_RECEIVE_BYTES]),
+            }],
         }],
         gpu_pcie: vec![GpuPcieSample {
             time,

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use throughline_sample::Guid;
 use throughline_sample::wire::{Batch, MpiOpCell};
+use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, GenericClient};
 
 use super::cell_keys::{CellKeys, CellName};
 use super::{Failed, failed};
+use crate::fabrics::fabric_of_prefix;
 
 /// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
 /// the cache is emptied and fills again from the database.
@@ -362,21 +363,6 @@ async fn resolve_texts(
     }
     cache.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
     Ok(())
-}
-
-/// The fabric that has this subnet prefix; a new one, named by it, where there is none.
-pub(crate) async fn fabric_of_prefix<C: GenericClient>(
-    client: &C,
-    prefix: &str,
-) -> Result<i32, tokio_postgres::Error> {
-    let find = "SELECT id FROM fabric WHERE prefix = $1 ORDER BY id LIMIT 1";
-    if let Some(row) = client.query_opt(find, &[&prefix]).await? {
-        return Ok(row.get(0));
-    }
-    let add = "WITH added AS (INSERT INTO fabric (name, prefix) VALUES ($1, $1) ON CONFLICT DO NOTHING RETURNING id)
-               INSERT INTO fabric_attribute (fabric_id, prefix) SELECT id, $1 FROM added";
-    client.execute(add, &[&prefix]).await?;
-    Ok(client.query_one(find, &[&prefix]).await?.get(0))
 }
 
 fn note<T>(cache: &HashMap<String, T>, name: &str, missing: &mut BTreeSet<String>) {

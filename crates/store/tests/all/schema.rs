@@ -247,9 +247,9 @@ fn sources(folder: &std::path::Path) -> String {
 #[tokio::test]
 async fn each_table_is_written_by_some_code() {
     let client = testing::database().await.connect().await.unwrap();
-    let tables = "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
-    let tables: Vec<String> =
-        client.query(tables, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let tables =
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
+    let tables: Vec<String> = client.query(tables, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert!(tables.len() > 70, "{tables:?}");
     let sources = sources(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let is_written = |table: &&String| {
