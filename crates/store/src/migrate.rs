@@ -132,7 +132,8 @@ async fn pending(
             Some(_) if migration.version == 1 => {
                 return Err(Error::Schema(format!(
                     "the database {place} was made by a build from before 0.1.0, whose tables this program cannot take over: \
-                     open it with that build, or begin an empty database"
+                     open it with that build, or begin an empty database (--state-dir with a folder that has none, or another \
+                     database on your server)"
                 )));
             }
             Some(_) => {
