@@ -271,3 +271,31 @@ async fn the_way_from_a_rank_to_its_links() {
         .await;
     assert_eq!(ways, ["4 - 1 leaf 3 5 false", "5 - 1 leaf 3 5 false", "6 - - - true"]);
 }
+
+#[tokio::test]
+async fn a_run_has_several_names_and_what_each_node_says_of_it() {
+    let mut bench = Bench::new().await;
+    bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 0, None) }).await;
+    let alias = "INSERT INTO run_alias (key, job_id) SELECT 'slurm:s1BETTER@1000', id FROM run";
+    bench.client.batch_execute(alias).await.unwrap();
+    // Another writer, as after a start, and another node, which knows the other name alone.
+    bench.writer = Writer::new(bench.database.clone());
+    let key = "slurm:s1BETTER@1000".to_owned();
+    let mut named = job("n2", 30, None);
+    named.jobs[0] =
+        Job { key: key.clone(), command: "./solve".to_owned(), world_size: 8, ..named.jobs[0].clone() };
+    named.job_ranks = vec![JobRank { job_key: key, ..rank(1, "n2", 0, None) }];
+    bench.send(named).await;
+    assert_eq!(
+        bench.texts("SELECT key || ' ' || command || ' ' || world_size FROM run").await,
+        ["slurm:42.0@1000 ./solve 8"]
+    );
+    assert_eq!(bench.ranks().await, ["0@n1 0 - -", "1@n2 0 - -"]);
+    let claims = "SELECT n.name || ' ' || coalesce(c.command, '-') || ' ' || c.world_size || ' ' || c.uid
+                  FROM run_claim c JOIN node_key n ON n.id = c.node_id ORDER BY 1";
+    assert_eq!(
+        bench.texts(claims).await,
+        ["n1 - 4 1000", "n2 ./solve 8 1000"],
+        "neither displaces the other"
+    );
+}

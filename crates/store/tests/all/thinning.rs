@@ -1,5 +1,6 @@
 //! Old chunks with fewer rows: totals and matrices stay what they are, whoever writes or reads meanwhile.
 
+mod overflow;
 mod reports;
 
 use std::time::Duration;
