@@ -31,8 +31,8 @@ CREATE TABLE block_wanted (
 );
 
 -- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
--- in a row of which none was missed, in thinned chunks for those of five minutes; the function coverage_rounds has a
--- row for each.
+-- in a row, none of them missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row
+-- for each.
 CREATE TABLE coverage (
     -- When the last of these rounds was.
     time timestamptz NOT NULL,
@@ -62,7 +62,7 @@ CREATE TABLE crawler_term (
     fabric_id integer NOT NULL,
     -- The crawler: the identity of its spool.
     crawler uuid NOT NULL,
-    -- Its host, for people; empty until it asked for a lease.
+    -- Its host, for people; empty until it requested a lease.
     name text NOT NULL DEFAULT ''::text,
     -- From then on only this crawler is written, by its clock.
     began_at timestamptz NOT NULL,
@@ -393,7 +393,7 @@ CREATE TABLE events (
     -- debug, info, warning or error.
     severity text NOT NULL,
     text text NOT NULL,
-    -- Node GUID of what it is about; of a cable, of one end.
+    -- Node GUID of the node or port of the event; of a cable, of one end.
     ib_guid text,
     -- Port of that node; 0 where it is about the node.
     ib_port integer,
@@ -491,7 +491,7 @@ CREATE TABLE gpu (
     valid_to timestamptz,
     -- The GPU that this is a partition of (MIG); NULL for a GPU.
     parent_gpu_id integer,
-    -- Its NUMA node by sysfs; NULL where that does not tell.
+    -- Its NUMA node by sysfs; NULL where that does not have it.
     numa_node integer,
     -- InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.
     nearest_hcas text[],
@@ -723,7 +723,7 @@ CREATE TABLE host_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     host_port_id integer NOT NULL,
-    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
     -- How much of the minute is known. Weigh by it when averaging.
     seconds real NOT NULL,
@@ -1037,7 +1037,7 @@ CREATE TABLE ib_port_key (
 );
 
 -- Counters of the fabric's ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0.
--- Only where the crawler is told to read them. See ib_port_lane_values.
+-- Only where the crawler is set to read them. See ib_port_lane_values.
 CREATE TABLE ib_port_lane_counters (
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
@@ -1073,7 +1073,7 @@ CREATE TABLE ib_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     port_id integer NOT NULL,
-    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
     -- How much of the minute is known. Weigh by it when averaging.
     seconds real NOT NULL,
@@ -1089,7 +1089,7 @@ CREATE TABLE ib_port_minutes (
     transmit_busy_ratio real,
     -- Share of the known seconds in which more than 90 % of the speed was used.
     receive_busy_ratio real,
-    -- What could have been sent while data had to wait, where the device tells its tick.
+    -- What could have been sent while data had to wait, where the device reports its tick.
     transmit_wait_bytes_per_second real,
     -- Errors of all kinds counted in the minute.
     errors bigint,
@@ -1172,7 +1172,7 @@ CREATE TABLE job_setting (
     job_id bigint NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
-    -- A rank that has it: the first that told.
+    -- A rank that has it: the first that reported it.
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, name, value),
@@ -1818,7 +1818,7 @@ CREATE TABLE nvlink_minutes (
     time timestamptz NOT NULL,
     gpu_id integer NOT NULL,
     source text NOT NULL,
-    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
     -- How much of the minute is known. Weigh by it when averaging.
     seconds real[] NOT NULL,
@@ -2037,7 +2037,7 @@ CREATE TABLE self_stat_rows (
 CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
 SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
 
--- Which values self_stat_rows has or had of which daemon.
+-- The series that self_stat_rows has or had: each daemon's metrics and their sources.
 CREATE TABLE self_stat_series (
     name text NOT NULL,
     source text NOT NULL,

@@ -80,7 +80,7 @@ fn batch(interval: i64, number: i64, rules: Option<RowRules>) -> Batch {
     }
 }
 
-/// How many rates the functions of SQL have of a thing, all of which are right.
+/// How many rates a function of SQL has; each of them must be right.
 async fn in_sql(client: &Client, function: &str) -> i64 {
     let sql = format!(
         "SELECT count(*), bool_and(transmit_bytes_per_second = {} AND receive_bytes_per_second = {})

@@ -54,7 +54,7 @@ CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE
 COMMENT ON TABLE crawler_term IS
     'Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.';
 COMMENT ON COLUMN crawler_term.crawler IS 'The crawler: the identity of its spool.';
-COMMENT ON COLUMN crawler_term.name IS 'Its host, for people; empty until it asked for a lease.';
+COMMENT ON COLUMN crawler_term.name IS 'Its host, for people; empty until it requested a lease.';
 COMMENT ON COLUMN crawler_term.began_at IS 'From then on only this crawler is written, by its clock.';
 COMMENT ON COLUMN crawler_term.ended_at IS 'When the next one took over; NULL in the present term.';
 COMMENT ON COLUMN crawler_term.covered_to IS 'Newest record of the term so far: the next one begins later.';

@@ -131,7 +131,7 @@ CREATE TABLE gpu (
 );
 CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
 COMMENT ON COLUMN gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
-COMMENT ON COLUMN gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not tell.';
+COMMENT ON COLUMN gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not have it.';
 COMMENT ON COLUMN gpu.nearest_hcas IS
     'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
 

@@ -138,7 +138,7 @@ CREATE TABLE job_setting (
 );
 COMMENT ON TABLE job_setting IS
     'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each value that any rank has.';
-COMMENT ON COLUMN job_setting.rank IS 'A rank that has it: the first that told.';
+COMMENT ON COLUMN job_setting.rank IS 'A rank that has it: the first that reported it.';
 
 CREATE TABLE job_judgement (
     job_id bigint NOT NULL,

@@ -21,7 +21,7 @@ CREATE TABLE ib_port_lane_counters (
 );
 SELECT create_hypertable('ib_port_lane_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE ib_port_lane_counters IS
-    'Counters of the fabric''s ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0. Only where the crawler is told to read them. See ib_port_lane_values.';
+    'Counters of the fabric''s ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0. Only where the crawler is set to read them. See ib_port_lane_values.';
 
 CREATE TABLE host_port_counters (
     time timestamptz NOT NULL,

@@ -19,7 +19,7 @@ SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'), create_de
 CREATE INDEX events_by_time ON events (time DESC);
 COMMENT ON COLUMN events.kind IS 'Dotted, for instance link.down, source.silent, counter.cleared.';
 COMMENT ON COLUMN events.severity IS 'debug, info, warning or error.';
-COMMENT ON COLUMN events.ib_guid IS 'Node GUID of what it is about; of a cable, of one end.';
+COMMENT ON COLUMN events.ib_guid IS 'Node GUID of the node or port of the event; of a cable, of one end.';
 COMMENT ON COLUMN events.ib_port IS 'Port of that node; 0 where it is about the node.';
 COMMENT ON COLUMN events.remote_ib_guid IS 'Node GUID of the other end of a cable, NULL where there is none.';
 COMMENT ON COLUMN events.remote_ib_port IS 'Port of the other end.';
@@ -41,7 +41,7 @@ CREATE TABLE coverage (
 );
 SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'), create_default_indexes => false);
 COMMENT ON TABLE coverage IS
-    'What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds in a row of which none was missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row for each.';
+    'What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds in a row, none of them missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row for each.';
 COMMENT ON COLUMN coverage.time IS 'When the last of these rounds was.';
 COMMENT ON COLUMN coverage.expected IS 'What each of these rounds was to read.';
 COMMENT ON COLUMN coverage.read IS 'What each of them read.';
@@ -113,4 +113,4 @@ CREATE TABLE self_stat_series (
     PRIMARY KEY (name, source, instance)
 );
 COMMENT ON TABLE self_stat_series IS
-    'Which values self_stat_rows has or had of which daemon.';
+    'The series that self_stat_rows has or had: each daemon''s metrics and their sources.';

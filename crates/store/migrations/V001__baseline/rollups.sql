@@ -22,7 +22,7 @@ SELECT create_hypertable('ib_port_minutes', by_range('time', INTERVAL '1 day'), 
 COMMENT ON TABLE ib_port_minutes IS
     'The fabric''s ports by the minute, made of ib_port_counters. See ib_port_minutes_named.';
 COMMENT ON COLUMN ib_port_minutes.time IS 'When the minute begins.';
-COMMENT ON COLUMN ib_port_minutes.epoch IS 'When the counting began of which this is made; a minute in which it began anew has two rows.';
+COMMENT ON COLUMN ib_port_minutes.epoch IS 'When the counters began to count; a minute in which they began anew has two rows.';
 COMMENT ON COLUMN ib_port_minutes.seconds IS 'How much of the minute is known. Weigh by it when averaging.';
 COMMENT ON COLUMN ib_port_minutes.transmit_bytes_per_second IS 'Mean rate.';
 COMMENT ON COLUMN ib_port_minutes.receive_bytes_per_second IS 'Mean rate.';
@@ -31,7 +31,7 @@ COMMENT ON COLUMN ib_port_minutes.receive_peak_bytes_per_second IS 'Largest rate
 COMMENT ON COLUMN ib_port_minutes.transmit_busy_ratio IS 'Share of the known seconds in which more than 90 % of the speed was used.';
 COMMENT ON COLUMN ib_port_minutes.receive_busy_ratio IS 'Share of the known seconds in which more than 90 % of the speed was used.';
 COMMENT ON COLUMN ib_port_minutes.transmit_wait_bytes_per_second IS
-    'What could have been sent while data had to wait, where the device tells its tick.';
+    'What could have been sent while data had to wait, where the device reports its tick.';
 COMMENT ON COLUMN ib_port_minutes.errors IS 'Errors of all kinds counted in the minute.';
 COMMENT ON COLUMN ib_port_minutes.rate_bytes_per_second IS 'Speed of the link, one direction.';
 COMMENT ON COLUMN ib_port_minutes.last_time IS 'When it was read last in the minute; the counters are as of then.';
@@ -57,7 +57,7 @@ SELECT create_hypertable('host_port_minutes', by_range('time', INTERVAL '1 day')
 COMMENT ON TABLE host_port_minutes IS
     'Ports of hosts'' own adapters by the minute, made of host_port_counters. See host_port_minutes_named.';
 COMMENT ON COLUMN host_port_minutes.time IS 'When the minute begins.';
-COMMENT ON COLUMN host_port_minutes.epoch IS 'When the counting began of which this is made; a minute in which it began anew has two rows.';
+COMMENT ON COLUMN host_port_minutes.epoch IS 'When the counters began to count; a minute in which they began anew has two rows.';
 COMMENT ON COLUMN host_port_minutes.seconds IS 'How much of the minute is known. Weigh by it when averaging.';
 COMMENT ON COLUMN host_port_minutes.transmit_bytes_per_second IS 'Mean rate.';
 COMMENT ON COLUMN host_port_minutes.receive_bytes_per_second IS 'Mean rate.';
@@ -90,7 +90,7 @@ SELECT create_hypertable('nvlink_minutes', by_range('time', INTERVAL '1 day'), c
 COMMENT ON TABLE nvlink_minutes IS
     'GPUs'' NVLinks by the minute, made of nvlink_counters: element 1 of each array is link 0. See nvlink_link_minutes.';
 COMMENT ON COLUMN nvlink_minutes.time IS 'When the minute begins.';
-COMMENT ON COLUMN nvlink_minutes.epoch IS 'When the counting began of which this is made; a minute in which it began anew has two rows.';
+COMMENT ON COLUMN nvlink_minutes.epoch IS 'When the counters began to count; a minute in which they began anew has two rows.';
 COMMENT ON COLUMN nvlink_minutes.seconds IS 'How much of the minute is known. Weigh by it when averaging.';
 COMMENT ON COLUMN nvlink_minutes.transmit_bytes_per_second IS 'Mean rate.';
 COMMENT ON COLUMN nvlink_minutes.receive_bytes_per_second IS 'Mean rate.';

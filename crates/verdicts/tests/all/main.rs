@@ -12,7 +12,7 @@ use throughline_verdicts::Kind;
 use truth::runs;
 use truth::score::Score;
 
-/// Seeds of generated programs and fabrics, each of which takes 10 ms without optimization.
+/// Seeds of generated programs and fabrics; one takes 10 ms without optimization.
 const SEEDS: u64 = 30;
 
 /// `make soak` sets the variable.
