@@ -2,7 +2,7 @@
 # Bytes that a row of each table takes on disk, with its indexes and TOAST: rows as a site sends them (in the order of time,
 # each thing once an interval, busy counters, names of usual length) go into a private TimescaleDB with this build's schema. Where that
 # is the full edition (programs in THROUGHLINE_PG_BIN), a second figure is of the same rows as columns, and a third how many rows a second
-# became columns. The figures stand in crates/store/src/forms.rs and columnstore.rs. ROWS of each table (300000), TABLES: only those, for
+# became columns. The figures are in crates/store/src/tables/list.rs. ROWS of each table (300000), TABLES: only those, for
 # instance "coverage mpi_rank_rows". Needs target/release/throughline, or the program in THROUGHLINE.
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,12 +27,11 @@ FROM (SELECT date_trunc('hour', now()) - INTERVAL '2 hours' + step * (3600.0 * $
       FROM generate_series(0, $rows / $2 - 1) step, generate_series(1, $2) i ORDER BY step, i) s;
 SQL
 }
-# How each table is held as columns, from where the server has it; empty on the Apache edition.
+# How each table is held as columns, from the list of tables; empty on the Apache edition.
 columnstores=''
 case $($psql -qtA -c "SHOW timescaledb.license") in
 timescale)
-    columnstores=$(tr '\n' ' ' <crates/store/src/columnstore.rs | grep -o 'columns( *"[^"]*", *"[^"]*", *"[^"]*"' |
-        sed 's/^columns( *"\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)"$/\1|\2|\3/')
+    columnstores=$(sed -n 's/^| `\([a-z_]*\)` |.*| by \([a-z_]*\); \(.*\) |$/\1|\2|\3/p' docs/DATABASE.md | sed 's/, [0-9]* B$//')
     ;;
 esac
 

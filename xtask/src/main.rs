@@ -10,6 +10,7 @@ mod metrics;
 mod prefix;
 mod sbom;
 mod schema;
+mod tables;
 mod test;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Task {
     Crates,
     /// Write crates/store/schema/current.sql, the schema of a new database, after a change of migrations, functions or views.
     Schema,
+    /// Write the list of tables in docs/DATABASE.md from the registry of the store.
+    Tables,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
     /// Build all tests and run several test programs at once.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Deny(arguments) => deny::run(&arguments),
         Task::Crates => crates::run().map(|()| ExitCode::SUCCESS),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
+        Task::Tables => tables::run().map(|()| ExitCode::SUCCESS),
         Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };

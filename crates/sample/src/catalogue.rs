@@ -294,57 +294,6 @@ impl Table {
     }
 }
 
-/// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 38] = [
-    "ib_port_counters",
-    "ib_port_lane_counters",
-    "host_port_counters",
-    "nvlink_counters",
-    "gpu_pcie_counters",
-    "gpu_pm_counters",
-    "mpi_pvars",
-    "mpi_regions",
-    "mpi_region_paths",
-    "mpi_sampled_calls",
-    "mpi_rank_rows",
-    "mpi_node_rows",
-    "mpi_node_traffic",
-    "mpi_rank_peers",
-    "mpi_trace",
-    "mpi_clock",
-    "events",
-    "coverage",
-    "self_stat_rows",
-    "ib_port_minutes",
-    "host_port_minutes",
-    "nvlink_minutes",
-    "ib_port_blocks",
-    "host_port_blocks",
-    "nvlink_blocks",
-    "gpu_pcie_blocks",
-    "link_shares",
-    "link_share_minutes",
-    "link_share_hours",
-    "detail_mpi_bins",
-    "detail_mpi_peers",
-    "detail_mpi_regions",
-    "detail_mpi_pvars",
-    "detail_host_ports",
-    "detail_nvlink",
-    "detail_gpu_pcie",
-    "detail_gpu_pm",
-    "detail_ib_ports",
-];
-
-/// Tables of detail on demand that have the columns of another one.
-pub const DETAIL_TABLES: [(&str, Table); 5] = [
-    ("detail_host_ports", Table::HostPortCounters),
-    ("detail_nvlink", Table::NvlinkCounters),
-    ("detail_gpu_pcie", Table::GpuPcieCounters),
-    ("detail_gpu_pm", Table::GpuPmCounters),
-    ("detail_ib_ports", Table::IbPortCounters),
-];
-
 /// The metric with this number, `None` for a number that this build does not know.
 #[must_use]
 pub fn by_id(id: u32) -> Option<&'static Metric> {

@@ -1,5 +1,7 @@
 //! The kinds of record of a batch, listed once.
 
+use crate::wire;
+
 /// Calls `$apply!` with the fields of [`crate::wire::Batch`] that hold inventory, of which a batch has few, in the order
 /// in which they refer to each other.
 #[macro_export]
@@ -64,6 +66,84 @@ macro_rules! record_kinds {
     };
 }
 
+/// Calls `$apply!` with the fields of [`crate::wire::Batch`] whose records are of times ([`Timed`]): all but inventory.
+#[macro_export]
+macro_rules! timed_kinds {
+    ($apply:ident) => {
+        $apply!(
+            ib_ports,
+            ib_port_lanes,
+            host_ports,
+            gpu_links,
+            gpu_pcie,
+            gpu_pm,
+            mpi_ops,
+            mpi_peers,
+            mpi_pvars,
+            mpi_regions,
+            mpi_traffic,
+            mpi_open_calls,
+            mpi_scheduling,
+            mpi_sampled_calls,
+            mpi_rank_rows,
+            mpi_node_cells,
+            mpi_traces,
+            mpi_clocks,
+            events,
+            coverage,
+            self_stats
+        )
+    };
+}
+
+/// A record of one time or several, UTC nanoseconds since 1970.
+pub trait Timed {
+    /// Its times, as its sender had them.
+    fn times(&self) -> impl Iterator<Item = i64>;
+}
+
+macro_rules! of_one_time {
+    ($($record:ident),+) => {
+        $(impl Timed for wire::$record {
+            fn times(&self) -> impl Iterator<Item = i64> {
+                std::iter::once(self.time)
+            }
+        })+
+    };
+}
+of_one_time!(
+    IbPortSample,
+    IbPortLanesSample,
+    HostPortSample,
+    GpuLinksSample,
+    GpuPcieSample,
+    GpuPmSample,
+    MpiRankBin,
+    MpiRankPeers,
+    MpiPvarSample,
+    MpiRankRegions,
+    MpiNodeTraffic,
+    MpiOpenCall,
+    MpiRankScheduling,
+    MpiSampledCalls,
+    MpiNodeCells,
+    Event,
+    Coverage,
+    SelfStat
+);
+
+impl Timed for wire::MpiRankTrace {
+    fn times(&self) -> impl Iterator<Item = i64> {
+        self.records.iter().map(|record| record.start.saturating_add(self.utc_offset))
+    }
+}
+
+impl Timed for wire::MpiRankClock {
+    fn times(&self) -> impl Iterator<Item = i64> {
+        self.points.iter().map(|point| point.time.saturating_add(self.utc_offset))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::wire::Batch;
@@ -83,6 +163,8 @@ mod tests {
             fields.zip(values).filter_map(|(field, is_list)| is_list.then_some(field)).collect();
         let kinds = record_kinds!(names);
         assert_eq!(kinds, lists);
-        assert!(inventory_kinds!(names).is_subset(&kinds));
+        let both: BTreeSet<&str> = inventory_kinds!(names).union(&timed_kinds!(names)).copied().collect();
+        assert_eq!(both, kinds);
+        assert!(inventory_kinds!(names).is_disjoint(&timed_kinds!(names)));
     }
 }

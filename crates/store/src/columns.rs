@@ -4,7 +4,9 @@
 
 use tokio_postgres::{Error, Transaction};
 
-use throughline_sample::catalogue::{DETAIL_TABLES, Metric, Table, Unit};
+use throughline_sample::catalogue::{Metric, Table, Unit};
+
+use crate::tables::hypertables;
 
 /// The SQL type of a metric's column.
 fn sql_type(table: Table, metric: &Metric) -> String {
@@ -26,8 +28,8 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
         rows.iter().any(|row| row.get::<_, &str>(0) == table && row.get::<_, &str>(1) == column)
     };
     let mut statements = Vec::new();
-    let tables = Table::ALL.into_iter().filter(|table| !table.is_view());
-    for (name, table) in tables.map(|table| (table.name(), table)).chain(DETAIL_TABLES) {
+    let with_metrics = hypertables().filter_map(|(table, chunks)| Some((table.name, chunks.metrics?)));
+    for (name, table) in with_metrics {
         for metric in table.metrics().iter().filter(|metric| !is_there(name, metric.name)) {
             let kind = sql_type(table, metric);
             statements.push(format!("ALTER TABLE {name} ADD COLUMN {} {kind};", metric.name));

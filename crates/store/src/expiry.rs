@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 use crate::columnstore;
 use crate::retention::{Retention, RetentionWay};
-use throughline_sample::catalogue::HYPERTABLES;
+use crate::tables::hypertables;
 
 /// How long a cell's number stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is
 /// noted where the last note is half a day old; and a chunk goes as a whole.
@@ -40,7 +40,7 @@ pub async fn apply_retention(
 ) -> Result<RetentionOutcome, Error> {
     let way = known.unwrap_or(RetentionWay::Native);
     let mut outcome = RetentionOutcome { way, dropped_chunks: 0, changed_policies: 0 };
-    for table in HYPERTABLES {
+    for table in hypertables().map(|(table, _)| table.name) {
         let keep = retention.of(table).as_secs_f64();
         if outcome.way == RetentionWay::Native {
             match native(client, table, keep).await {

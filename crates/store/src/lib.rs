@@ -5,7 +5,7 @@
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
-//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; [`columnstore_of`]: some become columns before.
+//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; some become columns before.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
@@ -30,7 +30,6 @@ mod error;
 mod expiry;
 mod export;
 mod fabrics;
-mod forms;
 pub mod layout;
 mod link_shares;
 mod migrate;
@@ -46,6 +45,7 @@ mod schema;
 mod session;
 mod size;
 mod sql_parts;
+mod tables;
 mod terms;
 pub mod testing;
 mod thinning;
@@ -58,7 +58,6 @@ pub use cluster::{
     ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark, Started,
     review_settings,
 };
-pub use columnstore::{COLUMNSTORES, Columnstore, columnstore_of};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
@@ -68,7 +67,6 @@ pub use detail::{
 pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
 pub use export::{ExportTarget, LateNote, lock_export};
-pub use forms::{FORMS, Form, Keep, Site, TableForm, ThinnedForm};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
     make_link_shares,
@@ -87,6 +85,10 @@ pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
     ObservedTable, OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way, observed_site,
     observed_tables, predict_size,
+};
+pub use tables::{
+    Chunks, Columns, Form, Keep, Life, Site, Stays, StoredTable, TABLES, Thinned, Why, hypertable,
+    hypertables, tables_document,
 };
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use thinning::{ChunksThinned, thin_chunks};

@@ -1,11 +1,10 @@
-//! How long rows are retained, as configured. Which of the configured times holds for a table stands in `forms`; `expiry` applies them.
+//! How long rows are retained, as configured. Which of the configured times holds for a table is in `tables`; `expiry` applies them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::forms::{Keep, TableForm};
 use crate::rollup_kind::Kind;
-use throughline_sample::catalogue::HYPERTABLES;
+use crate::tables::{Keep, hypertable, hypertables};
 
 /// Raw samples are retained for a week unless configured: long enough to examine a job of the last days.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -106,11 +105,9 @@ impl Retention {
     /// # Errors
     /// The table is no hypertable of ours; the message lists those that are.
     pub fn set(&mut self, table: &str, keep: Duration) -> Result<(), String> {
-        if !HYPERTABLES.contains(&table) {
-            return Err(format!(
-                "unknown table '{table}': retention can be set for {}",
-                HYPERTABLES.join(", ")
-            ));
+        if hypertable(table).is_none() {
+            let names: Vec<&str> = hypertables().map(|(table, _)| table.name).collect();
+            return Err(format!("unknown table '{table}': retention can be set for {}", names.join(", ")));
         }
         self.tables.insert(table.to_owned(), keep);
         Ok(())
@@ -132,7 +129,7 @@ impl Retention {
         if let Some(own) = self.tables.get(table) {
             return *own;
         }
-        match TableForm::of(table).map(|form| form.keep) {
+        match hypertable(table).map(|(_, chunks)| chunks.keep) {
             Some(Keep::Minutes) => self.minutes,
             Some(Keep::Windows) => {
                 self.default.min(self.rows.unwrap_or(LONGEST_WINDOWS)).min(LONGEST_WINDOWS)

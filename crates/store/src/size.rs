@@ -1,4 +1,4 @@
-//! How large a database becomes, from the forms of its tables, and how large it is.
+//! How large a database becomes, from the registry of tables, and how large it is.
 
 mod observed;
 mod predict;

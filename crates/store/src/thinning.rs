@@ -1,5 +1,5 @@
 //! Chunks that are older than rows are retained at the full rate have fewer rows: upkeep replaces their rows by those that are kept,
-//! a whole chunk at a time. Which rows these are stands in `kept`.
+//! a whole chunk at a time. Which rows these are is in `kept`, in which steps in `tables`.
 //!
 //! Everything is cumulative since an epoch, so the last value of a cell in each step is kept, and totals, ends of ranks and
 //! matrices stay exact. Readers need not know: they find rows of the same form at longer intervals. On the full edition the
@@ -21,7 +21,8 @@ use tokio_postgres::{Client, Transaction};
 
 use crate::link_shares::read_until;
 use crate::{Error, Retention};
-use kept::{KEPT, Kept};
+use kept::Kept;
+pub(crate) use kept::Rule;
 
 const WHAT: &str = "thinning old rows";
 
@@ -70,14 +71,14 @@ pub async fn thin_chunks(
     let forget = "DELETE FROM thinned_chunk t WHERE NOT EXISTS (SELECT FROM timescaledb_information.chunks c \
                   WHERE format('%I.%I', c.chunk_schema, c.chunk_name) = t.chunk)";
     client.execute(forget, &[]).await.map_err(Error::sql(WHAT))?;
-    for kept in &KEPT {
+    for kept in kept::all() {
         let Some(rows) = retention.full_rate(kept.table) else { continue };
-        for chunk in due(client, kept, rows).await? {
+        for chunk in due(client, &kept, rows).await? {
             if begun.elapsed() > patience {
                 done.is_behind = true;
                 return Ok(done);
             }
-            if let Some((before, after)) = thin(client, kept, &chunk).await? {
+            if let Some((before, after)) = thin(client, &kept, &chunk).await? {
                 done.chunks += 1;
                 done.rows_before += before;
                 done.rows_after += after;
@@ -204,20 +205,4 @@ async fn refill(transaction: &Transaction<'_>, chunk: &str, columns: &[String]) 
         written += sink.finish().await.map_err(Error::sql(WHAT))?;
     }
     Ok(written)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::KEPT;
-    use crate::forms::FORMS;
-
-    #[test]
-    fn forms_say_of_the_same_tables_what_thinned_chunks_have() {
-        let mut forms: Vec<_> =
-            FORMS.iter().filter(|form| form.thinned.is_some()).map(|form| form.table).collect();
-        let mut kept: Vec<_> = KEPT.iter().map(|kept| kept.table).collect();
-        forms.sort_unstable();
-        kept.sort_unstable();
-        assert_eq!(forms, kept);
-    }
 }

@@ -30,7 +30,6 @@ pub(crate) mod packed_cells;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;
-mod row_tables;
 mod row_values;
 mod rows;
 mod rows_detail;
@@ -50,6 +49,7 @@ use tokio_postgres::{CancelToken, Client, Transaction};
 use uuid::Uuid;
 
 use crate::database::NO_DECOMPRESSION_LIMIT;
+use crate::tables::TABLES;
 use crate::{Database, Error};
 
 use claims::Claims;
@@ -60,7 +60,7 @@ pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
 use ledger::{Ledger, Place};
 use row_rules::KnownRules;
-use rows::{Rows, TABLES, now_nanoseconds};
+use rows::{Rows, now_nanoseconds};
 use stat_series::KnownSeries;
 use work::{ReportLimit, Work};
 

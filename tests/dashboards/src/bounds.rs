@@ -1,6 +1,6 @@
 //! Whether each query has a bound of time: on a site's database, a hypertable without a bound is read for minutes.
 
-use throughline_sample::catalogue::HYPERTABLES;
+use throughline_store::hypertable;
 
 /// Views of hypertables that have every row.
 const UNBOUNDED: [&str; 9] = [
@@ -34,7 +34,7 @@ pub fn problems(sql: &str) -> Vec<String> {
             let table = word_at(sql, at + keyword.len());
             let rest = within(&sql[at..]);
             let is_bounded = rest.contains("$__timeFilter(") || rest.contains("time >= ");
-            if (HYPERTABLES.contains(&table) || UNBOUNDED.contains(&table)) && !is_bounded {
+            if (hypertable(table).is_some() || UNBOUNDED.contains(&table)) && !is_bounded {
                 problems.push(format!("'{table}' is read without a bound of time"));
             }
             if table.ends_with(TOTALS) && !rest.contains("job_id = ") {

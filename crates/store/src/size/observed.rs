@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use tokio_postgres::Client;
 
 use crate::Error;
-use crate::forms::Site;
 use crate::retention::RetentionWay;
+use crate::tables::Site;
 
 /// A hypertable with chunks.
 #[derive(Clone, Debug, PartialEq)]

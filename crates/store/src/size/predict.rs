@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::columnstore::columnstore_of;
-use crate::forms::{FORMS, Form, Site, TableForm};
+use crate::columnstore::columns_of;
 use crate::retention::{Retention, RetentionWay};
 use crate::rollup_kind::Kind;
+use crate::tables::{Chunks, Form, Site, StoredTable, hypertables};
 
 /// The write-ahead log at most, as the private cluster is configured on a large disk; bytes.
 pub const WAL_BYTES_MAX: u64 = crate::cluster::WAL_MEGABYTES << 20;
@@ -129,29 +129,29 @@ impl SizePrediction {
 
 /// Predicts the size of a site's database with this retention, on the edition that does it in this way.
 pub fn predict_size(site: &Site, retention: &Retention, way: RetentionWay) -> SizePrediction {
-    let size = |form: &TableForm| TableSize {
-        table: form.table,
-        form: form.form,
-        rows_per_second: (form.rows)(site),
-        bytes_per_row: (form.row_bytes)(site),
-        retention: rows_kept(form.table, retention),
-        chunk_hours: form.chunk_hours,
-        old: old_size(form, site, retention, way),
-        assumes: form.assumes,
+    let size = |(table, chunks): (&'static StoredTable, &'static Chunks)| TableSize {
+        table: table.name,
+        form: chunks.form,
+        rows_per_second: (chunks.rows)(site),
+        bytes_per_row: (chunks.row_bytes)(site),
+        retention: rows_kept(table.name, retention),
+        chunk_hours: chunks.hours,
+        old: old_size(chunks, site, retention.full_rate(table.name), way),
+        assumes: chunks.assumes,
     };
-    SizePrediction { site: *site, way, tables: FORMS.iter().map(size).collect() }
+    SizePrediction { site: *site, way, tables: hypertables().map(size).collect() }
 }
 
 /// What old rows of a table take on the edition that does retention in this way: fewer, as columns, or both. That thinned ones are rows
 /// for another day is left out.
-fn old_size(form: &TableForm, site: &Site, retention: &Retention, way: RetentionWay) -> Option<OldSize> {
-    let after = retention.full_rate(form.table)?;
-    let (columns, thinned) = (columnstore_of(form.table, way), form.thinned);
+fn old_size(chunks: &Chunks, site: &Site, after: Option<Duration>, way: RetentionWay) -> Option<OldSize> {
+    let after = after?;
+    let (columns, thinned) = (columns_of(chunks, way), chunks.thinned);
     if columns.is_none() && thinned.is_none() {
         return None;
     }
-    let rows = thinned.map_or(form.rows, |thinned| thinned.rows);
-    let as_rows = thinned.map_or(form.row_bytes, |thinned| thinned.row_bytes);
+    let rows = thinned.map_or(chunks.rows, |thinned| thinned.rows);
+    let as_rows = thinned.map_or(chunks.row_bytes, |thinned| thinned.row_bytes);
     let row_bytes = columns.map_or(as_rows, |columns| columns.row_bytes);
     Some(OldSize { after, rows_per_second: rows(site), bytes_per_row: row_bytes(site) })
 }

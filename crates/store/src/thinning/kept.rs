@@ -4,6 +4,7 @@ use tokio_postgres::Transaction;
 
 use super::{WHAT, merged};
 use crate::Error;
+use crate::tables::{Thinned, hypertables};
 
 /// What is kept of each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,95 +28,32 @@ pub(crate) enum Rule {
 }
 
 /// A table that is thinned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Kept {
     /// The hypertable.
     pub table: &'static str,
-    /// What a row is of, but for its time.
-    pub key: &'static [&'static str],
-    /// A step: of each one row is kept.
-    pub step_seconds: u32,
-    /// Whether what is as of a multiple of a step is of the step that ends there, as windows and panels have it, and not of the one that
-    /// begins. A chunk has the first such row for itself: where it has few steps that is too much.
-    pub is_closed: bool,
-    /// Which row that is.
-    pub rule: Rule,
+    /// Its key columns without time; of sampled calls the job, whose nodes keep the same ones.
+    key: Vec<&'static str>,
+    /// Of each step one row is kept.
+    thinned: Thinned,
 }
 
-/// Steps of a node's rows.
-const NODE_SECONDS: u32 = 300;
-
-/// Steps of a rank's rows, which come each five minutes in a long run; the last row of a rank is the last of its step.
-const RANK_SECONDS: u32 = 1800;
-
-/// Steps of a job's course: the most that its pages draw of some hours.
-const SERIES_SECONDS: u32 = 60;
-
-/// Ten seconds of sampled calls in each of these steps; the readers of `query::waits` know both.
-const SAMPLED_SECONDS: u32 = 60;
+/// Seconds of sampled calls in each step.
 const TICK_SECONDS: u32 = 10;
-
-/// Less than the five minutes for which Prometheus takes a sample as current.
-const METRICS_SECONDS: u32 = 240;
-
-/// Ten of the rows that agents send. Readers of `coverage_rounds` look so far ahead, and as far as a row of an agent spans.
-const ROUNDS_SECONDS: u32 = 300;
 
 /// A self-metrics' list of names is used once it has been there for so long: a statement with an older snapshot would find rows, which are
 /// written frozen, and not their names.
 const NAMES_AGE: &str = "INTERVAL '1 hour'";
 
-pub(crate) static KEPT: [Kept; 7] = [
-    Kept {
-        table: "mpi_node_traffic",
-        key: &["job_id", "node_id", "library", "operation", "kind", "direction", "epoch"],
-        step_seconds: NODE_SECONDS,
-        is_closed: true,
-        rule: Rule::Peers { has_since: true },
-    },
-    Kept {
-        table: "mpi_rank_rows",
-        key: &["job_id", "rank", "node_id", "epoch"],
-        step_seconds: RANK_SECONDS,
-        is_closed: false,
-        rule: Rule::Last,
-    },
-    Kept {
-        table: "mpi_rank_peers",
-        key: &["job_id", "rank", "node_id", "library", "kind", "epoch"],
-        step_seconds: RANK_SECONDS,
-        is_closed: false,
-        rule: Rule::Peers { has_since: false },
-    },
-    Kept {
-        table: "mpi_sampled_calls",
-        key: &["job_id"],
-        step_seconds: SAMPLED_SECONDS,
-        is_closed: true,
-        rule: Rule::Ticks,
-    },
-    Kept {
-        table: "mpi_node_rows",
-        key: &["job_id", "node_id", "epoch"],
-        step_seconds: SERIES_SECONDS,
-        is_closed: true,
-        rule: Rule::Cells,
-    },
-    Kept {
-        table: "self_stat_rows",
-        key: &["instance"],
-        step_seconds: METRICS_SECONDS,
-        is_closed: true,
-        rule: Rule::Metrics,
-    },
-    Kept {
-        table: "coverage",
-        key: &["source", "instance"],
-        step_seconds: ROUNDS_SECONDS,
-        is_closed: true,
-        rule: Rule::Rounds,
-    },
-];
+/// The tables that are thinned.
+pub(super) fn all() -> impl Iterator<Item = Kept> {
+    hypertables().filter_map(|(table, chunks)| {
+        let thinned = chunks.thinned?;
+        let keys = if thinned.rule == Rule::Ticks { &table.key[..1] } else { table.key };
+        let key = keys.iter().copied().filter(|column| *column != "time").collect();
+        Some(Kept { table: table.name, key, thinned })
+    })
+}
 
 impl Kept {
     /// Puts the rows that are kept of a chunk into an empty table with its columns.
@@ -127,7 +65,7 @@ impl Kept {
         columns: &[String],
     ) -> Result<(), Error> {
         let insert = |rows: String| format!("INSERT INTO {scratch} {rows}");
-        let fill = match self.rule {
+        let fill = match self.thinned.rule {
             Rule::Last => insert(self.last(chunk, columns)),
             Rule::Peers { has_since } => insert(self.peers(chunk, has_since)),
             Rule::Ticks => insert(self.ticks(chunk, columns)),
@@ -142,12 +80,12 @@ impl Kept {
 
     /// The step that a time is in, by its beginning.
     fn step(&self, time: &str) -> String {
-        self.step_of(self.step_seconds, time)
+        self.step_of(self.thinned.step_seconds, time)
     }
 
     fn step_of(&self, seconds: u32, time: &str) -> String {
         // Microseconds are the precision of times.
-        let less = if self.is_closed { " - INTERVAL '1 microsecond'" } else { "" };
+        let less = if self.thinned.is_closed { " - INTERVAL '1 microsecond'" } else { "" };
         format!("date_bin('{seconds} seconds', {time}{less}, TIMESTAMPTZ 'epoch')")
     }
 

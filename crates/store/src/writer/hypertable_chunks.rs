@@ -9,10 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::Batch;
+use throughline_sample::{Timed, timed_kinds};
 use tokio_postgres::Client;
 
-use super::rows_trace::{clock_times, trace_times};
 use super::{Content, Entry, Failed, Rejected, failed};
+use crate::tables::{hypertable, hypertables};
 
 /// Records older than this are late: they may need a chunk that does not exist. Twice the length of a chunk of readings.
 const LATE_AFTER: i64 = 2 * HOUR;
@@ -31,7 +32,6 @@ const CHUNKS_A_MINUTE: f64 = 60.0;
 const CACHED: usize = 100_000;
 
 const HOUR: i64 = 3600 * 1_000_000_000;
-const DAY: i64 = 24 * HOUR;
 
 /// A table, by its name, and a number of its chunk since 1970.
 type Slot = (&'static str, i64);
@@ -133,13 +133,15 @@ fn late_batch(entry: &Entry, now: i64) -> Option<&Batch> {
     }
 }
 
-/// Length of a table's chunks: hours for readings, days for what a process reports of itself.
-fn length(table: &'static str) -> i64 {
-    if matches!(table, "events" | "coverage") { DAY } else { HOUR }
+/// Length of a table's chunks.
+fn length(table: &str) -> i64 {
+    hypertable(table).map_or(HOUR, |(_, chunks)| i64::from(chunks.hours) * HOUR)
 }
 
-fn slot(table: &'static str, time: i64) -> Slot {
-    (table, time.div_euclid(length(table)))
+/// The tables that records of this kind fill, and the lengths of their chunks.
+fn filled(kind: &str) -> Vec<(&'static str, i64)> {
+    let tables = hypertables().filter(|(table, _)| table.records.contains(&kind) && !table.is_detail());
+    tables.map(|(table, chunks)| (table.name, i64::from(chunks.hours) * HOUR)).collect()
 }
 
 /// Whether a chunk ended long ago.
@@ -152,56 +154,33 @@ fn middle((table, number): Slot) -> SystemTime {
     UNIX_EPOCH + std::time::Duration::from_nanos(u64::try_from(at).unwrap_or(0))
 }
 
-/// Calls `$apply!` with each kind of record that becomes rows at its own time, and the table of these.
-macro_rules! timed {
-    ($apply:ident) => {
-        $apply!(
-            ib_ports "ib_port_counters", ib_port_lanes "ib_port_lane_counters", host_ports "host_port_counters",
-            gpu_links "nvlink_counters", gpu_pcie "gpu_pcie_counters", gpu_pm "gpu_pm_counters",
-            mpi_ops "mpi_rank_rows", mpi_rank_rows "mpi_rank_rows", mpi_peers "mpi_rank_peers", mpi_pvars "mpi_pvars",
-            mpi_regions "mpi_regions", mpi_regions "mpi_region_paths", mpi_sampled_calls "mpi_sampled_calls",
-            mpi_node_cells "mpi_node_rows", mpi_traffic "mpi_node_traffic",
-            events "events", coverage "coverage", self_stats "self_stat_rows"
-        )
-    };
-}
-
+/// The chunks that the records of a batch need.
 fn each_slot(batch: &Batch, mut take: impl FnMut(Slot)) {
     macro_rules! all {
-        ($($kind:ident $table:literal),+) => {
-            $(batch.$kind.iter().for_each(|record| take(slot($table, record.time)));)+
-        };
+        ($($kind:ident),+) => {$({
+            let tables = filled(stringify!($kind));
+            for time in batch.$kind.iter().flat_map(Timed::times) {
+                tables.iter().for_each(|(table, length)| take((table, time.div_euclid(*length))));
+            }
+        })+};
     }
-    timed!(all);
-    batch.mpi_traces.iter().flat_map(trace_times).for_each(|time| take(slot("mpi_trace", time)));
-    batch.mpi_clocks.iter().flat_map(clock_times).for_each(|time| take(slot("mpi_clock", time)));
+    timed_kinds!(all);
 }
 
+/// Retains the records whose chunks may be made.
 fn retain_slots(batch: &mut Batch, rejected: &mut Vec<Rejected>, keep: impl Fn(Slot) -> bool) {
     macro_rules! all {
-        ($($kind:ident $table:literal),+) => {
-            $(batch.$kind.retain(|record| {
-                let stays = keep(slot($table, record.time));
+        ($($kind:ident),+) => {$({
+            let tables = filled(stringify!($kind));
+            batch.$kind.retain(|record| {
+                let may = |time: i64| tables.iter().all(|(table, length)| keep((table, time.div_euclid(*length))));
+                let stays = record.times().all(may);
                 if !stays {
                     Rejected::note(rejected, Rejection::Quota, stringify!($kind), record);
                 }
                 stays
-            });)+
-        };
+            });
+        })+};
     }
-    timed!(all);
-    batch.mpi_traces.retain(|trace| {
-        let stays = trace_times(trace).all(|time| keep(slot("mpi_trace", time)));
-        if !stays {
-            Rejected::note(rejected, Rejection::Quota, "mpi_traces", trace);
-        }
-        stays
-    });
-    batch.mpi_clocks.retain(|clock| {
-        let stays = clock_times(clock).all(|time| keep(slot("mpi_clock", time)));
-        if !stays {
-            Rejected::note(rejected, Rejection::Quota, "mpi_clocks", clock);
-        }
-        stays
-    });
+    timed_kinds!(all);
 }

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Table};
 use throughline_sample::wire::{Batch, Event, LinkValues};
+use throughline_sample::{Guid, Timed, timed_kinds};
 
 use super::keys::Keys;
-pub(super) use super::row_tables::*;
 pub(super) use super::row_values::stored;
 use super::row_values::{fill, push_arrays};
-use super::rows_trace::{clock_times, trace_times};
 use crate::copy::RowBuffer;
+use crate::tables::{TABLES, index};
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
 /// would make a chunk that retention never reaches.
@@ -47,7 +46,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub fn new() -> Self {
-        let buffers = TABLES.iter().map(|table| RowBuffer::new(table.columns().len())).collect();
+        let buffers = TABLES.iter().map(|table| RowBuffer::new(table.copied().len())).collect();
         let latest_nanoseconds = now_nanoseconds().saturating_add(FUTURE_NANOSECONDS);
         Self { buffers, latest_nanoseconds, slots: Vec::new(), unknown_values: 0, is_detail: false }
     }
@@ -93,7 +92,11 @@ impl Rows {
                 .filter_map(|id| catalogue::by_id(*id))
                 .map(|metric| metric.name)
                 .collect();
-            let row = &mut self.buffers[if self.is_detail { DETAIL_IB_PORTS } else { IB_PORTS }];
+            let row = &mut self.buffers[if self.is_detail {
+                const { index("detail_ib_ports") }
+            } else {
+                const { index("ib_port_counters") }
+            }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
             if names.is_empty() { row.null() } else { row.text_array(&names) }
@@ -102,14 +105,18 @@ impl Rows {
             let id = keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?;
             let what = || format!("port {} of {}", sample.port, Guid(sample.node_guid));
             let arrays = self.arrays(Table::IbPortLaneCounters, &sample.lanes, what)?;
-            let row = &mut self.buffers[IB_PORT_LANES];
+            let row = &mut self.buffers[const { index("ib_port_lane_counters") }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             push_arrays(row, &arrays);
         }
         for sample in &batch.host_ports {
             let id = keys.host_port(&batch.node, &sample.device, sample.port)?;
             self.unknown_values += fill(&mut self.slots, Table::HostPortCounters, sample.values.as_ref());
-            let row = &mut self.buffers[if self.is_detail { DETAIL_HOST_PORTS } else { HOST_PORTS }];
+            let row = &mut self.buffers[if self.is_detail {
+                const { index("detail_host_ports") }
+            } else {
+                const { index("host_port_counters") }
+            }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
@@ -121,21 +128,33 @@ impl Rows {
             let id = keys.gpu(&sample.gpu_uuid)?;
             let what = || format!("GPU {}", sample.gpu_uuid);
             let arrays = self.arrays(Table::NvlinkCounters, &sample.links, what)?;
-            let row = &mut self.buffers[if self.is_detail { DETAIL_NVLINK } else { NVLINK }];
+            let row = &mut self.buffers[if self.is_detail {
+                const { index("detail_nvlink") }
+            } else {
+                const { index("nvlink_counters") }
+            }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             push_arrays(row, &arrays);
         }
         for sample in &batch.gpu_pcie {
             let id = keys.gpu(&sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPcieCounters, sample.values.as_ref());
-            let row = &mut self.buffers[if self.is_detail { DETAIL_PCIE } else { PCIE }];
+            let row = &mut self.buffers[if self.is_detail {
+                const { index("detail_gpu_pcie") }
+            } else {
+                const { index("gpu_pcie_counters") }
+            }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
         for sample in &batch.gpu_pm {
             let id = keys.gpu(&sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPmCounters, sample.values.as_ref());
-            let row = &mut self.buffers[if self.is_detail { DETAIL_PM } else { PM }];
+            let row = &mut self.buffers[if self.is_detail {
+                const { index("detail_gpu_pm") }
+            } else {
+                const { index("gpu_pm_counters") }
+            }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
@@ -173,7 +192,7 @@ impl Rows {
             self.add_event(&instance, event);
         }
         for round in &batch.coverage {
-            let row = &mut self.buffers[COVERAGE];
+            let row = &mut self.buffers[const { index("coverage") }];
             row.row();
             row.time(round.time);
             row.text(&instance);
@@ -200,7 +219,7 @@ impl Rows {
     pub fn add_event(&mut self, instance: &str, event: &Event) {
         let guid_text = |guid: u64| (guid != 0).then(|| Guid(guid).to_string());
         let (guid, remote) = (guid_text(event.ib_guid), guid_text(event.remote_ib_guid));
-        let row = &mut self.buffers[EVENTS];
+        let row = &mut self.buffers[const { index("events") }];
         row.row();
         row.time(event.time);
         for text in [instance, &event.source, &event.kind, &event.severity, &event.text] {
@@ -227,7 +246,7 @@ impl Rows {
             last.get_mut().insert((CLOCK, catalogue::CLOCK_ERROR_SECONDS.name), error as f64 / 1e9);
         }
         for (time, stats) in times {
-            let row = &mut self.buffers[SELF_STATS];
+            let row = &mut self.buffers[const { index("self_stat_rows") }];
             row.row();
             row.time(time);
             row.text(instance);
@@ -248,29 +267,12 @@ pub(super) fn instance_of(batch: &Batch) -> String {
 
 /// The newest time of a batch's samples; `None` for a batch of inventory alone.
 pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
-    let times = batch.ib_ports.iter().map(|sample| sample.time);
-    let times = times.chain(batch.ib_port_lanes.iter().map(|sample| sample.time));
-    let times = times.chain(batch.host_ports.iter().map(|sample| sample.time));
-    let times = times.chain(batch.gpu_links.iter().map(|sample| sample.time));
-    let times = times.chain(batch.gpu_pcie.iter().map(|sample| sample.time));
-    let times = times.chain(batch.gpu_pm.iter().map(|sample| sample.time));
-    let times = times.chain(batch.mpi_ops.iter().map(|bin| bin.time));
-    let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
-    let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
-    let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
-    let times = times.chain(batch.mpi_traffic.iter().map(|traffic| traffic.time));
-    let times = times.chain(batch.mpi_rank_rows.iter().map(|row| row.time));
-    let times = times.chain(batch.mpi_node_cells.iter().map(|cells| cells.time));
-    let times = times.chain(batch.mpi_sampled_calls.iter().map(|calls| calls.time));
-    let times = times.chain(batch.mpi_open_calls.iter().map(|call| call.time));
-    let times = times.chain(batch.mpi_scheduling.iter().map(|reading| reading.time));
-    let traces = batch.mpi_traces.iter().flat_map(trace_times);
-    let clocks = batch.mpi_clocks.iter().flat_map(clock_times);
-    let times = times.chain(traces).chain(clocks);
-    let times = times.chain(batch.events.iter().map(|event| event.time));
-    let times = times.chain(batch.coverage.iter().map(|round| round.time));
-    let times = times.chain(batch.self_stats.iter().map(|stat| stat.time));
-    times.max()
+    macro_rules! newest {
+        ($($kind:ident),+) => {
+            [$(batch.$kind.iter().flat_map(Timed::times).max()),+].into_iter().flatten().max()
+        };
+    }
+    timed_kinds!(newest)
 }
 
 /// This machine's clock in UTC nanoseconds.

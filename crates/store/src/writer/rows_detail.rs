@@ -6,9 +6,10 @@ use throughline_sample::Message;
 use throughline_sample::wire::{Batch, MpiOpCell, MpiRankBin, MpiRegionCell};
 
 use super::keys::{Keys, small};
-use super::rows::{DETAIL_MPI_BINS, DETAIL_MPI_PEERS, DETAIL_MPI_PVARS, DETAIL_MPI_REGIONS, Rows, stored};
+use super::rows::{Rows, stored};
 use super::rows_mpi::{begin, cell_figures, cell_names};
 use crate::copy::RowBuffer;
+use crate::tables::index;
 
 impl Rows {
     /// Adds a batch's records of MPI ranks that were requested.
@@ -16,7 +17,7 @@ impl Rows {
         self.add_detail_ops(batch, keys)?;
         for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
-            let row = &mut self.buffers[DETAIL_MPI_PEERS];
+            let row = &mut self.buffers[const { index("detail_mpi_peers") }];
             begin(row, peers.time, job, rank);
             row.text(&peers.kind);
             row.time(peers.epoch);
@@ -28,7 +29,7 @@ impl Rows {
         }
         for regions in batch.mpi_regions.iter().filter(|regions| !regions.cells.is_empty()) {
             let (job, rank) = (keys.job(&regions.job_key)?, small(regions.rank, "rank")?);
-            let row = &mut self.buffers[DETAIL_MPI_REGIONS];
+            let row = &mut self.buffers[const { index("detail_mpi_regions") }];
             begin(row, regions.time, job, rank);
             row.time(regions.epoch);
             row.text(&regions.source);
@@ -50,7 +51,7 @@ impl Rows {
         for pvar in &batch.mpi_pvars {
             let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
             let element = small(pvar.element, "element")?;
-            let row = &mut self.buffers[DETAIL_MPI_PVARS];
+            let row = &mut self.buffers[const { index("detail_mpi_pvars") }];
             begin(row, pvar.time, job, rank);
             row.text(&pvar.name);
             row.int4(element);
@@ -93,7 +94,7 @@ impl Rows {
             bins.0.sort_by_key(|(time, _)| *time);
             for bins in bins.rows() {
                 let (Some((since, _)), Some((last, _))) = (bins.first(), bins.last()) else { continue };
-                let row = &mut self.buffers[DETAIL_MPI_BINS];
+                let row = &mut self.buffers[const { index("detail_mpi_bins") }];
                 begin(row, last * 1000, job, rank);
                 row.time(epoch);
                 row.text(source);

@@ -4,12 +4,10 @@ use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
 use super::packed_cells;
-use super::rows::{
-    MPI_NODE_ROWS, MPI_NODE_TRAFFIC, MPI_PVARS, MPI_RANK_PEERS, MPI_RANK_ROWS, MPI_REGION_PATHS, MPI_REGIONS,
-    MPI_SAMPLED_CALLS, Rows, stored,
-};
+use super::rows::{Rows, stored};
 use crate::copy::RowBuffer;
 use crate::sampled_calls::{self, SampledCall};
+use crate::tables::index;
 
 /// What rows of a rank, or of a job on a node, begin with.
 pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i64, place: i32) {
@@ -38,7 +36,7 @@ impl Rows {
         for pvar in &batch.mpi_pvars {
             let of = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?, keys.node(&batch.node)?);
             let element = small(pvar.element, "element")?;
-            let row = &mut self.buffers[MPI_PVARS];
+            let row = &mut self.buffers[const { index("mpi_pvars") }];
             begin_of_rank(row, pvar.time, of);
             row.text(&pvar.name);
             row.int4(element);
@@ -52,7 +50,7 @@ impl Rows {
     fn add_mpi_peers(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for peers in batch.mpi_peers.iter().filter(|peers| !peers.cells.is_empty()) {
             let of = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?, keys.node(&batch.node)?);
-            let row = &mut self.buffers[MPI_RANK_PEERS];
+            let row = &mut self.buffers[const { index("mpi_rank_peers") }];
             begin_of_rank(row, peers.time, of);
             row.text(&peers.kind);
             row.time(peers.epoch);
@@ -69,7 +67,7 @@ impl Rows {
         let overflow = batch.mpi_ops.iter().map(|some| (some, false));
         for (bin, is_folded) in folded.chain(overflow).filter(|(bin, _)| !bin.cells.is_empty()) {
             let of = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?, keys.node(&batch.node)?);
-            let row = &mut self.buffers[MPI_RANK_ROWS];
+            let row = &mut self.buffers[const { index("mpi_rank_rows") }];
             begin_of_rank(row, bin.time, of);
             row.time(bin.epoch);
             row.text(&bin.source);
@@ -82,7 +80,7 @@ impl Rows {
     fn add_mpi_node_cells(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for all in batch.mpi_node_cells.iter().filter(|all| !all.cells.is_empty()) {
             let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
-            let row = &mut self.buffers[MPI_NODE_ROWS];
+            let row = &mut self.buffers[const { index("mpi_node_rows") }];
             begin(row, all.time, job, node);
             row.time(all.epoch);
             row.time(all.since);
@@ -101,7 +99,7 @@ impl Rows {
         for regions in &batch.mpi_regions {
             let of = (keys.job(&regions.job_key)?, small(regions.rank, "rank")?, keys.node(&batch.node)?);
             for cell in &regions.cells {
-                let row = &mut self.buffers[MPI_REGIONS];
+                let row = &mut self.buffers[const { index("mpi_regions") }];
                 begin_of_rank(row, regions.time, of);
                 row.text(&cell.region);
                 row.time(regions.epoch);
@@ -113,7 +111,7 @@ impl Rows {
                 row.float8(seconds(cell.mpi_nanoseconds));
             }
             for cell in &regions.paths {
-                let row = &mut self.buffers[MPI_REGION_PATHS];
+                let row = &mut self.buffers[const { index("mpi_region_paths") }];
                 begin_of_rank(row, regions.time, of);
                 row.text(&cell.path);
                 row.time(regions.epoch);
@@ -133,7 +131,7 @@ impl Rows {
     fn add_mpi_traffic(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for traffic in batch.mpi_traffic.iter().filter(|traffic| !traffic.cells.is_empty()) {
             let (job, node) = (keys.job(&traffic.job_key)?, keys.node(&batch.node)?);
-            let row = &mut self.buffers[MPI_NODE_TRAFFIC];
+            let row = &mut self.buffers[const { index("mpi_node_traffic") }];
             begin(row, traffic.time, job, node);
             row.text(&traffic.operation);
             row.text(&traffic.kind);
@@ -151,7 +149,7 @@ impl Rows {
         for sampled in batch.mpi_sampled_calls.iter().filter(|sampled| !sampled.calls.is_empty()) {
             let (job, node) = (keys.job(&sampled.job_key)?, keys.node(&batch.node)?);
             let size = small(sampled.group_size, "group size")?;
-            let row = &mut self.buffers[MPI_SAMPLED_CALLS];
+            let row = &mut self.buffers[const { index("mpi_sampled_calls") }];
             begin(row, sampled.time, job, node);
             row.int8(sampled.comm_group);
             row.text(&sampled.operation);

@@ -1,28 +1,20 @@
 //! Records of trace mode to rows.
 
-use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
+use throughline_sample::Timed;
+use throughline_sample::wire::Batch;
 
 use super::keys::{Keys, small};
-use super::rows::{MPI_CLOCK, MPI_TRACE, Rows, stored};
+use super::rows::{Rows, stored};
 use crate::copy::RowBuffer;
-
-/// UTC of each record, as its node had it.
-pub(super) fn trace_times(trace: &MpiRankTrace) -> impl Iterator<Item = i64> {
-    trace.records.iter().map(|record| record.start.saturating_add(trace.utc_offset))
-}
-
-/// UTC of each comparison, as its node had it.
-pub(super) fn clock_times(clock: &MpiRankClock) -> impl Iterator<Item = i64> {
-    clock.points.iter().map(|point| point.time.saturating_add(clock.utc_offset))
-}
+use crate::tables::index;
 
 impl Rows {
     /// Adds a batch's records of trace mode.
     pub(super) fn add_mpi_traces(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for trace in &batch.mpi_traces {
             let of = (keys.job(&trace.job_key)?, small(trace.rank, "rank")?, keys.node(&batch.node)?);
-            for ((record, number), time) in trace.records.iter().zip(trace.number..).zip(trace_times(trace)) {
-                let row = &mut self.buffers[MPI_TRACE];
+            for ((record, number), time) in trace.records.iter().zip(trace.number..).zip(trace.times()) {
+                let row = &mut self.buffers[const { index("mpi_trace") }];
                 begin(row, time, of, trace.epoch, number);
                 row.int4(small(record.thread, "thread")?);
                 for text in [&record.kind, &record.operation, &record.region] {
@@ -39,8 +31,8 @@ impl Rows {
         }
         for clock in &batch.mpi_clocks {
             let of = (keys.job(&clock.job_key)?, small(clock.rank, "rank")?, keys.node(&batch.node)?);
-            for ((point, number), time) in clock.points.iter().zip(clock.number..).zip(clock_times(clock)) {
-                let row = &mut self.buffers[MPI_CLOCK];
+            for ((point, number), time) in clock.points.iter().zip(clock.number..).zip(clock.times()) {
+                let row = &mut self.buffers[const { index("mpi_clock") }];
                 begin(row, time, of, clock.epoch, number);
                 for value in [point.time, point.offset, point.uncertainty, point.round_trip] {
                     row.int8(value);

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures::SinkExt;
 use tokio_postgres::{Statement, Transaction};
 
-use super::rows::TableSpec;
 use super::{COPY_CHUNK_BYTES, Failed, failed};
 use crate::copy::RowBuffer;
+use crate::tables::StoredTable;
 
 /// Prepared statements of one connection.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Statements {
     pub async fn copy(
         &mut self,
         transaction: &Transaction<'_>,
-        table: &TableSpec,
+        table: &StoredTable,
         rows: RowBuffer,
     ) -> Result<u64, Failed> {
         let what = format!("copying rows to {}", table.name);
@@ -30,7 +30,7 @@ impl Statements {
             Some(statement) => statement.clone(),
             None => {
                 let text =
-                    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, table.column_list());
+                    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, table.copied().join(", "));
                 let statement = transaction.prepare(&text).await.map_err(failed(&what))?;
                 self.copies.insert(table.name, statement.clone());
                 statement
@@ -43,11 +43,11 @@ impl Statements {
     pub async fn copy_staged(
         &mut self,
         transaction: &Transaction<'_>,
-        table: &TableSpec,
+        table: &StoredTable,
         rows: RowBuffer,
     ) -> Result<u64, Failed> {
         let what = format!("staging rows for {}", table.name);
-        let (name, columns) = (table.name, table.column_list());
+        let (name, columns) = (table.name, table.copied().join(", "));
         let create =
             format!("CREATE TEMP TABLE staged_{name} (LIKE {name} INCLUDING DEFAULTS) ON COMMIT DROP");
         transaction.batch_execute(&create).await.map_err(failed(&what))?;

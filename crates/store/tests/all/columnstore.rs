@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::batches::{SECOND, START, batch_of_everything, entry};
 use throughline_sample::wire::Batch;
 use throughline_store::{
-    COLUMNSTORES, Retention, RetentionWay, Writer, apply_retention, observed_retention_way, testing,
+    Retention, RetentionWay, Writer, apply_retention, hypertables, observed_retention_way, testing,
 };
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -20,6 +20,11 @@ const NEEDS: &str = "THROUGHLINE_PG_BIN has no full edition";
 
 /// Two hours, the shortest time of rows.
 const ROWS: Duration = Duration::from_secs(2 * 3600);
+
+/// The tables with a columnstore.
+fn with_columns() -> impl Iterator<Item = &'static str> {
+    hypertables().filter(|(_, chunks)| chunks.columns.is_some()).map(|(table, _)| table.name)
+}
 
 /// Runs the database's own jobs of a kind now: a throw-away cluster has no workers that would.
 async fn run_jobs(client: &Client, kind: &str) {
@@ -35,9 +40,9 @@ pub async fn to_columns(client: &Client) -> bool {
     if outcome.way == RetentionWay::DropChunks {
         return false;
     }
-    for columns in &COLUMNSTORES {
+    for table in with_columns() {
         let compress = "SELECT compress_chunk(c) FROM show_chunks($1::text::regclass) c";
-        client.query(compress, &[&columns.table]).await.unwrap();
+        client.query(compress, &[&table]).await.unwrap();
     }
     true
 }
@@ -45,15 +50,14 @@ pub async fn to_columns(client: &Client) -> bool {
 /// Chunks of rows in tables with a columnstore.
 async fn chunks_of_rows(client: &Client) -> i64 {
     let left = "SELECT count(*) FROM timescaledb_information.chunks WHERE NOT is_compressed AND hypertable_name = ANY ($1)";
-    let tables: Vec<&str> = COLUMNSTORES.iter().map(|columns| columns.table).collect();
+    let tables: Vec<&str> = with_columns().collect();
     client.query_one(left, &[&tables]).await.unwrap().get(0)
 }
 
 /// Tables with rows, each with what they have. Without those that have no key: the same again is another row there.
 async fn contents(client: &Client) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
-    for columns in &COLUMNSTORES {
-        let table = columns.table;
+    for table in with_columns() {
         let query = format!(
             "SELECT jsonb_agg(to_jsonb(r) ORDER BY to_jsonb(r)::text)::text FROM {table} r
              WHERE EXISTS (SELECT FROM pg_index WHERE indrelid = '{table}'::regclass AND indisprimary)"
@@ -85,7 +89,7 @@ async fn policies_follow_the_configuration() {
         return;
     }
     assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::Native);
-    let tables = COLUMNSTORES.len();
+    let tables = with_columns().count();
     assert!(outcome.changed_policies > tables, "{outcome:?}");
     assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "01:30:00 25:30:00".to_owned()));
     let again = apply_retention(&client, &Retention::default(), Some(outcome.way)).await.unwrap();

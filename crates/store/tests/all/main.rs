@@ -20,6 +20,7 @@ mod row_rules;
 mod schema;
 mod schema_changes;
 mod sizes;
+mod tables;
 mod terms;
 mod thinned_sizes;
 mod thinning;

@@ -1,0 +1,236 @@
+//! The registry of tables: one entry each, [`TABLES`]. Whatever is done with all tables, or with those of some kind, iterates over it: the
+//! writer's COPY, columns of metrics, retention, thinning, the columnstore, the prediction of sizes, the budget of late arrivals, and
+//! the list in docs/DATABASE.md (`cargo xtask tables`). Tests compare it with the schema of a database and with the records of a batch.
+
+mod document;
+mod list;
+mod site;
+
+use throughline_sample::catalogue;
+
+pub use document::tables_document;
+pub use list::TABLES;
+pub use site::Site;
+
+use crate::thinning::Rule;
+
+/// A table.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredTable {
+    /// Its name.
+    pub name: &'static str,
+    /// The columns that distinguish its rows: its primary key, where it has one.
+    pub key: &'static [&'static str],
+    /// The fields of [`throughline_sample::wire::Batch`] whose records become its rows; none where only the server fills it.
+    pub records: &'static [&'static str],
+    /// How long rows are there.
+    pub life: Life,
+}
+
+/// How long rows of a table are there.
+#[derive(Clone, Copy, Debug)]
+pub enum Life {
+    /// A hypertable, whose chunks go.
+    Chunks(Chunks),
+    /// Not by time.
+    Stays(Stays),
+}
+
+/// A table whose rows do not go by time.
+#[derive(Clone, Copy, Debug)]
+pub struct Stays {
+    /// Why not.
+    pub why: Why,
+    /// Bytes on disk that a year adds, with indexes, estimated from the widths of columns.
+    pub bytes_a_year: fn(&Site) -> f64,
+}
+
+/// Why rows of a table do not go by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Rows of hypertables refer to it by number, or it says what such a number is.
+    Key,
+    /// What exists, a row for each state of a thing.
+    Inventory,
+    /// What is shown of jobs.
+    Job,
+    /// What is committed, or was refused.
+    Ledger,
+    /// How far something is, replaced in its place.
+    State,
+    /// What is to be done: rows go when it is.
+    Queue,
+}
+
+impl Why {
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Why::Key => "key of rows elsewhere",
+            Why::Inventory => "states of a thing",
+            Why::Job => "one each of a job",
+            Why::Ledger => "ledger",
+            Why::State => "replaced in its place",
+            Why::Queue => "goes when it is done",
+        }
+    }
+}
+
+/// What a row of a hypertable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One reading or record, written by the collector.
+    Row,
+    /// What upkeep makes of a window or minute of rows.
+    Rollup,
+    /// What upkeep encodes of many readings into one row.
+    Packed,
+}
+
+impl Form {
+    /// Its name for people and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Row => "row",
+            Form::Rollup => "rollup",
+            Form::Packed => "packed",
+        }
+    }
+}
+
+/// How long rows are retained, where a table has no time of its own in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// `retention.default_seconds`.
+    Readings,
+    /// `retention.minutes_seconds`.
+    Minutes,
+    /// As long as readings are rows, at most a day, or `retention.default_seconds` where that is less: minutes are made of them, which
+    /// stay.
+    Windows,
+    /// `retention.detail_seconds`.
+    Detail,
+    /// As the rows of another table, without which these are not used.
+    With(&'static str),
+}
+
+/// How a hypertable holds its rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    /// What a row is.
+    pub form: Form,
+    /// How long.
+    pub keep: Keep,
+    /// Hours of a chunk: retention removes whole ones, so rows stay up to so much longer.
+    pub hours: u32,
+    /// Rows a second.
+    pub rows: fn(&Site) -> f64,
+    /// Bytes of a row on disk.
+    pub row_bytes: fn(&Site) -> f64,
+    /// What is assumed of the site, for people.
+    pub assumes: &'static str,
+    /// The columns that the writer copies, in the order of the rows; `{metrics}` are those of the catalogue. Empty where upkeep fills it.
+    pub(crate) copied: &'static str,
+    /// The catalogue's table that has its metrics.
+    pub(crate) metrics: Option<catalogue::Table>,
+    /// What old chunks have, where they are thinned ([`crate::thin_chunks`]).
+    pub thinned: Option<Thinned>,
+    /// How old chunks are held as columns on TimescaleDB's full edition.
+    pub columns: Option<Columns>,
+}
+
+/// What a table has of a time whose chunk is thinned: of each step what its last row says.
+#[derive(Clone, Copy, Debug)]
+pub struct Thinned {
+    /// A step.
+    pub step_seconds: u32,
+    /// Whether steps are (begin, end], as windows and panels have them, else [begin, end). Of a closed one a chunk has the row at its
+    /// begin for itself: where it has few steps that is too much.
+    pub is_closed: bool,
+    /// Which rows are kept.
+    pub(crate) rule: Rule,
+    /// Rows of a second that are kept.
+    pub rows: fn(&Site) -> f64,
+    /// Bytes of such a row on disk.
+    pub row_bytes: fn(&Site) -> f64,
+}
+
+/// How a table is held as columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// Column of which each batch has one value: what queries name first.
+    pub segment_by: &'static str,
+    /// Order of rows in a segment: what queries name next, and time.
+    pub order_by: &'static str,
+    /// Bytes of a row on disk as columns, measured with values that are as irregular as a site's: `benches/row-bytes.sh`.
+    pub row_bytes: fn(&Site) -> f64,
+}
+
+impl StoredTable {
+    /// The hypertable that it is.
+    pub const fn chunks(&self) -> Option<&Chunks> {
+        match &self.life {
+            Life::Chunks(chunks) => Some(chunks),
+            Life::Stays(_) => None,
+        }
+    }
+
+    /// Whether its rows were requested, and may be there from an earlier request. Those of operations hold many records each, and
+    /// are removed when a later answer has all that they have.
+    pub(crate) fn may_be_there(&self) -> bool {
+        self.is_detail() && self.name != "detail_mpi_bins"
+    }
+
+    /// Whether its rows are there on request only.
+    pub(crate) fn is_detail(&self) -> bool {
+        self.chunks().is_some_and(|chunks| chunks.keep == Keep::Detail)
+    }
+
+    /// The columns that the writer copies.
+    pub(crate) fn copied(&self) -> Vec<&'static str> {
+        let Some(chunks) = self.chunks().filter(|chunks| !chunks.copied.is_empty()) else {
+            return Vec::new();
+        };
+        let metrics = chunks.metrics.map_or(&[][..], catalogue::Table::metrics);
+        let columns = chunks.copied.split(", ").flat_map(|column| match column {
+            "{metrics}" => metrics.iter().map(|metric| metric.name).collect(),
+            column => vec![column],
+        });
+        columns.collect()
+    }
+}
+
+/// The hypertables, in the order of [`TABLES`].
+pub fn hypertables() -> impl Iterator<Item = (&'static StoredTable, &'static Chunks)> {
+    TABLES.iter().filter_map(|table| Some((table, table.chunks()?)))
+}
+
+/// The entry of a hypertable; `None` for what is none of ours.
+pub fn hypertable(name: &str) -> Option<(&'static StoredTable, &'static Chunks)> {
+    hypertables().find(|(table, _)| table.name == name)
+}
+
+/// Its index in [`TABLES`]. For constants: a name that is not there does not compile.
+pub(crate) const fn index(name: &str) -> usize {
+    let mut at = 0;
+    while at < TABLES.len() {
+        if is_equal(TABLES[at].name, name) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("no table of this name")
+}
+
+const fn is_equal(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+//! The registry of tables and the schema say the same, in both directions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use throughline_store::{Life, TABLES, testing};
+
+#[tokio::test]
+async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks() {
+    let client = testing::database().await.connect().await.unwrap();
+    let query = "SELECT c.relname::text, coalesce((SELECT array_agg(a.attname::text) FROM pg_index i
+                     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+                     WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
+                     (SELECT extract(epoch FROM d.time_interval)::bigint FROM timescaledb_information.dimensions d
+                      WHERE d.hypertable_schema = 'public' AND d.hypertable_name = c.relname)
+                 FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'";
+    let rows = client.query(query, &[]).await.unwrap();
+    let mut schema: BTreeMap<String, (BTreeSet<String>, Option<i64>)> = rows
+        .iter()
+        .map(|row| (row.get(0), (row.get::<_, Vec<String>>(1).into_iter().collect(), row.get(2))))
+        .collect();
+    for table in &TABLES {
+        let (primary, chunk_seconds) =
+            schema.remove(table.name).unwrap_or_else(|| panic!("no table {}", table.name));
+        let key: BTreeSet<String> = table.key.iter().map(ToString::to_string).collect();
+        assert!(primary.is_empty() || primary == key, "{}: {primary:?} and {key:?}", table.name);
+        let hours = match &table.life {
+            Life::Chunks(chunks) => Some(i64::from(chunks.hours) * 3600),
+            Life::Stays(_) => None,
+        };
+        assert_eq!(chunk_seconds, hours, "{}", table.name);
+        // Its key has columns of it.
+        let columns = table.key.join(", ");
+        client.query(&format!("SELECT {columns} FROM {} LIMIT 0", table.name), &[]).await.unwrap();
+    }
+    assert!(schema.is_empty(), "no entry of {:?}", schema.keys());
+}
