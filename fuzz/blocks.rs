@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use throughline_store::layout::{Series, series_chunks, unpack};
+use throughline_packed::series::{Series, unpack};
+use throughline_store::layout::series_chunks;
 
 /// Bytes before the streams: version and checksum.
 const HEAD: usize = 5;

@@ -28,7 +28,7 @@ pub use family::{Family, families};
 pub use samples::{Samples, Thinning};
 pub(crate) use series::of_ids;
 pub use series::{Equal, Series};
-pub use throughline_store::layout::Chunk;
+pub use throughline_packed::prometheus::Chunk;
 
 use crate::Horizons;
 use series::Known;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use throughline_api::waits as api;
 use throughline_store::layout::moment;
-use throughline_store::{Error, SampledCall, SampledCalls};
+use throughline_store::{Error, PackedRows, SampledCall};
 use throughline_waits::{
     Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,
 };
@@ -165,7 +165,7 @@ async fn samples(
             ..NodeSample::default()
         };
         members.entry(one.group).or_insert_with(|| row.get(6));
-        all.extend(row.get::<_, SampledCalls>(7).0.into_iter().map(|figures: SampledCall| {
+        all.extend(row.get::<_, PackedRows>(7).sampled_calls().map(|figures: SampledCall| {
             let figure = |column: usize| figures[column];
             #[allow(clippy::cast_possible_truncation)] // at most 40
             let level = figure(5).clamp(0, 40) as i32;

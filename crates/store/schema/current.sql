@@ -1224,17 +1224,13 @@ CREATE TABLE link_share_hours (
     names text[] NOT NULL,
     kinds text[] NOT NULL,
     are_bounds boolean[] NOT NULL,
-    -- Minutes with rows, from 0: windows, are_counted and peak_counted_bytes have an element for each.
-    minutes smallint[] NOT NULL,
-    windows smallint[] NOT NULL,
-    -- Whether the minute has counted_bytes: the bytes of all in it.
-    are_counted boolean[] NOT NULL,
-    peak_counted_bytes real[] NOT NULL,
-    -- To seven digits, as low_bytes and high_bytes: of the first minute what each of contributors has, NULL for one
-    -- that has no row, then of the second minute.
-    bytes real[] NOT NULL,
-    low_bytes real[] NOT NULL,
-    high_bytes real[] NOT NULL,
+    -- Minutes with rows, bit-packed; packed_rows(minutes) has of each: minute of the hour, windows, 1 where it has
+    -- counted_bytes, which are the bytes of all in it; in column 6 the peak, see packed_bytes.
+    minutes bit varying NOT NULL,
+    -- What each of contributors has in the first minute, then in the second, bit-packed; packed_rows(shares) has in
+    -- columns 6 to 8: bytes to seven digits, how much less low_bytes and how much more high_bytes are, see
+    -- packed_bytes; NULL for one that has no row.
+    shares bit varying NOT NULL,
     PRIMARY KEY (port_id, "time")
 );
 CREATE INDEX link_share_hours_by_job ON link_share_hours USING gin (job_ids);
@@ -2129,16 +2125,78 @@ COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
     'values that its sender reported in the range, else 60 s, 75 s and 64 KiB.';
 
+CREATE OR REPLACE FUNCTION packed_rows(packed bit varying)
+RETURNS TABLE (
+    number integer, c1 bigint, c2 bigint, c3 bigint, c4 bigint, c5 bigint, c6 bigint, c7 bigint, c8 bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+AS $$
+    -- Inlined, so that only columns that a query uses are taken. The form is that of crates/packed/src/rows.rs: widths w, ends of bases
+    -- z, whether some rows lack a number f. Each OFFSET 0 keeps what is inside from being computed again for each row.
+    SELECT n,
+        p.b1 + substring(p.bits, p.at1 + n * p.w1, p.w1)::bigint, p.b2 + substring(p.bits, p.at2 + n * p.w2, p.w2)::bigint,
+        p.b3 + substring(p.bits, p.at3 + n * p.w3, p.w3)::bigint, p.b4 + substring(p.bits, p.at4 + n * p.w4, p.w4)::bigint,
+        p.b5 + substring(p.bits, p.at5 + n * p.w5, p.w5)::bigint,
+        -- A bit for each row that has a number, and the numbers of those.
+        CASE WHEN NOT p.f6 THEN substring(p.bits, p.at6 + n * p.w6, p.w6)::bigint
+             WHEN get_bit(p.bits, p.at6 - 1 + n) = 1 THEN substring(
+                 p.bits, p.at6 + p.count + bit_count(substring(p.bits, p.at6, n))::integer * p.w6, p.w6)::bigint END,
+        CASE WHEN NOT p.f7 THEN substring(p.bits, p.at7 + n * p.w7, p.w7)::bigint
+             WHEN get_bit(p.bits, p.at7 - 1 + n) = 1 THEN substring(
+                 p.bits, p.at7 + p.count + bit_count(substring(p.bits, p.at7, n))::integer * p.w7, p.w7)::bigint END,
+        CASE WHEN NOT p.f8 THEN substring(p.bits, p.at8 + n * p.w8, p.w8)::bigint
+             WHEN get_bit(p.bits, p.at8 - 1 + n) = 1 THEN substring(
+                 p.bits, p.at8 + p.count + bit_count(substring(p.bits, p.at8, n))::integer * p.w8, p.w8)::bigint END
+    FROM (
+        SELECT *, at7 + CASE WHEN f7 THEN count + bit_count(substring(bits, at7, count))::integer * w7 ELSE count * w7 END AS at8
+        FROM (
+            SELECT *, at6 + CASE WHEN f6 THEN count + bit_count(substring(bits, at6, count))::integer * w6 ELSE count * w6 END AS at7,
+                   (y1 >> 1) # -(y1 & 1) AS b1, (y2 >> 1) # -(y2 & 1) AS b2, (y3 >> 1) # -(y3 & 1) AS b3,
+                   (y4 >> 1) # -(y4 & 1) AS b4, (y5 >> 1) # -(y5 & 1) AS b5
+            FROM (
+                SELECT *, at1 + count * w1 AS at2, at1 + count * (w1 + w2) AS at3, at1 + count * (w1 + w2 + w3) AS at4,
+                       at1 + count * (w1 + w2 + w3 + w4) AS at5, at1 + count * (w1 + w2 + w3 + w4 + w5) AS at6
+                FROM (
+                    SELECT *, 129 + z5 AS at1, substring(bits, 129, z1)::bigint AS y1, substring(bits, 129 + z1, z2 - z1)::bigint AS y2,
+                           substring(bits, 129 + z2, z3 - z2)::bigint AS y3, substring(bits, 129 + z3, z4 - z3)::bigint AS y4,
+                           substring(bits, 129 + z4, z5 - z4)::bigint AS y5
+                    FROM (
+                        SELECT bits, substring(bits, 1, 24)::integer AS count,
+                               substring(bits, 25, 7)::integer AS w1, substring(bits, 32, 7)::integer AS w2,
+                               substring(bits, 39, 7)::integer AS w3, substring(bits, 46, 7)::integer AS w4,
+                               substring(bits, 53, 7)::integer AS w5, substring(bits, 60, 7)::integer AS w6,
+                               substring(bits, 67, 7)::integer AS w7, substring(bits, 74, 7)::integer AS w8,
+                               substring(bits, 81, 9)::integer AS z1, substring(bits, 90, 9)::integer AS z2,
+                               substring(bits, 99, 9)::integer AS z3, substring(bits, 108, 9)::integer AS z4,
+                               substring(bits, 117, 9)::integer AS z5,
+                               get_bit(bits, 125) = 1 AS f6, get_bit(bits, 126) = 1 AS f7, get_bit(bits, 127) = 1 AS f8
+                        -- Out of the table once.
+                        FROM (SELECT packed || B'' AS bits OFFSET 0) whole OFFSET 0) heads OFFSET 0) bases OFFSET 0) fixed OFFSET 0) gaps
+        OFFSET 0) p
+    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
+$$;
+COMMENT ON FUNCTION packed_rows IS
+    'The rows of some that are bit-packed, by their index, from 0; NULL where one has no number in columns 6 to 8. The functions that name the columns are mpi_packed_cells, mpi_packed_round, mpi_packed_calls.';
+
+
+CREATE OR REPLACE FUNCTION packed_bytes(scaled bigint)
+RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT (scaled & 16777215) << (scaled >> 24)::integer $$;
+COMMENT ON FUNCTION packed_bytes IS
+    'Bytes that are rounded to seven digits, as shares of links have them: 24 bits, and above them by how many places these are moved.';
+
+
 CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond' $$;
 COMMENT ON FUNCTION packed_time IS 'A time as packed readings have it: microseconds since 2000.';
 
+
 CREATE OR REPLACE FUNCTION packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000
 AS $$
--- The form is that of crates/store/src/chunks/stream.rs; place is a number of bytes.
+-- The form is that of crates/packed/src/stream.rs; place is a number of bytes.
 DECLARE
     length integer := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
     is_signed boolean;
@@ -2199,11 +2257,12 @@ $$;
 COMMENT ON FUNCTION packed_stream IS
     'Integers that stand bit-packed in samples of a table of blocks from a byte on, and the byte behind them. For packed_integers.';
 
+
 CREATE OR REPLACE FUNCTION packed_integers(samples bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
 AS $$
--- The form is that of crates/store/src/chunks/series.rs.
+-- The form is that of crates/packed/src/series.rs.
 DECLARE
     whole bytea := samples || ''::bytea; -- Out of the table once, and not for each byte.
     numbers bigint[];
@@ -2233,6 +2292,7 @@ $$;
 COMMENT ON FUNCTION packed_integers IS
     'What a packed series has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
 
+
 CREATE OR REPLACE FUNCTION packed_texts(samples bytea)
 RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
@@ -2258,11 +2318,12 @@ END
 $$;
 COMMENT ON FUNCTION packed_texts IS 'What a packed series has, as packed_integers, of texts.';
 
+
 CREATE OR REPLACE FUNCTION packed_beside(samples bytea, other bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 60000
 AS $$
--- The form is that of crates/store/src/chunks/series.rs.
+-- The form is that of crates/packed/src/series.rs.
 DECLARE
     values bigint[];
     others bigint[];
@@ -2285,6 +2346,7 @@ $$;
 COMMENT ON FUNCTION packed_beside IS
     'What a packed series has, as packed_integers, where it may be packed as what differs from another one.';
 
+
 CREATE OR REPLACE FUNCTION packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -2294,6 +2356,7 @@ AS $$
                   offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)])
 $$;
 COMMENT ON FUNCTION packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
+
 
 CREATE OR REPLACE FUNCTION packed_place(metrics integer[], elements integer[], series integer, link integer)
 RETURNS integer
@@ -2308,6 +2371,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
 
+
 CREATE OR REPLACE FUNCTION packed_link(
     samples bytea, metrics integer[], elements integer[], offsets integer[], series integer, link integer)
 RETURNS bytea
@@ -2320,12 +2384,13 @@ AS $$
 $$;
 COMMENT ON FUNCTION packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
 
+
 CREATE OR REPLACE FUNCTION packed_link_rows(
     samples bytea, metrics integer[], elements integer[], offsets integer[], link integer, readings integer)
 RETURNS boolean[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 30000
 AS $$
--- The form is that of crates/store/src/chunks/series.rs.
+-- The form is that of crates/packed/src/series.rs.
 DECLARE
     part bytea;
     numbers bigint[];
@@ -3452,21 +3517,30 @@ AS $$
     WHERE m.time >= since AND m.time <= until AND (of_job IS NULL OR m.job_id = of_job)
       AND m.time >= (SELECT coalesce(s.hours_until, '-infinity') FROM link_share_state s)
     UNION ALL
-    SELECT h.time + h.minutes[c.at] * INTERVAL '1 minute', h.port_id, h.contributors[c.who], h.job_ids[c.who],
-           h.operations[c.who], h.names[c.who], c.bytes, c.low::bigint, c.high::bigint, h.kinds[c.who], h.are_bounds[c.who],
-           CASE WHEN h.are_counted[c.at] THEN c.counted END, h.peak_counted_bytes[c.at]::bigint, h.windows[c.at]
+    SELECT h.time + m.minutes[c.at] * INTERVAL '1 minute', h.port_id, h.contributors[c.who], h.job_ids[c.who],
+           h.operations[c.who], h.names[c.who], c.bytes, c.low, c.high, h.kinds[c.who], h.are_bounds[c.who],
+           CASE WHEN m.are_counted[c.at] = 1 THEN c.counted END, packed_bytes(m.peaks[c.at]), m.windows[c.at]::smallint
     FROM link_share_hours h
     CROSS JOIN LATERAL (
-        SELECT u.at, ((u.number - 1) % cardinality(h.contributors) + 1)::integer AS who, u.bytes::bigint AS bytes, u.low, u.high,
-               (sum(u.bytes::bigint) OVER (PARTITION BY u.at))::bigint AS counted
-        FROM (SELECT ((e.number - 1) / cardinality(h.contributors) + 1)::integer AS at, e.*
-              FROM unnest(h.bytes, h.low_bytes, h.high_bytes) WITH ORDINALITY AS e (bytes, low, high, number)) u
-        WHERE u.bytes IS NOT NULL
+        SELECT array_agg(p.c1 ORDER BY p.number) AS minutes, array_agg(p.c2 ORDER BY p.number) AS windows,
+               array_agg(p.c3 ORDER BY p.number) AS are_counted, array_agg(p.c6 ORDER BY p.number) AS peaks
+        FROM packed_rows(h.minutes) p
+    ) m
+    CROSS JOIN LATERAL (
+        SELECT s.at, s.who, packed_bytes(s.bytes) AS bytes, packed_bytes(s.bytes - s.less) AS low,
+               packed_bytes(s.bytes + s.more) AS high, (sum(packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint AS counted
+        FROM (
+            -- On its own, or each is unpacked as often as it is named.
+            SELECT p.number / cardinality(h.contributors) + 1 AS at, p.number % cardinality(h.contributors) + 1 AS who,
+                   p.c6 AS bytes, p.c7 AS less, p.c8 AS more
+            FROM packed_rows(h.shares) p OFFSET 0
+        ) s
+        WHERE s.bytes IS NOT NULL
     ) c
     WHERE h.time > since - INTERVAL '1 hour' AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
       AND h.time < (SELECT s.hours_until FROM link_share_state s)
       AND (of_job IS NULL OR h.job_ids[c.who] = of_job)
-      AND h.time + h.minutes[c.at] * INTERVAL '1 minute' >= since AND h.time + h.minutes[c.at] * INTERVAL '1 minute' <= until
+      AND h.time + m.minutes[c.at] * INTERVAL '1 minute' >= since AND h.time + m.minutes[c.at] * INTERVAL '1 minute' <= until
 $$;
 COMMENT ON FUNCTION link_minute_shares IS
     'Shares of links by the minute from since to until, as link_share_minutes has them: rows, and hours that are in link_share_hours. Condition port_id, or name a job, so that no other hours are unpacked.';
@@ -3501,85 +3575,31 @@ AS $$
 $$;
 COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
 
--- The form is that of crates/store/src/writer/packed_cells.rs. Each OFFSET 0 keeps what is inside from being computed again for each
--- cell; bits are taken out of the table once.
 CREATE OR REPLACE FUNCTION mpi_packed_cells(cells bit varying)
 RETURNS TABLE (
     number integer, cell_id integer, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
     wait_nanoseconds bigint, received_bytes bigint, least_nanoseconds bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$
-    SELECT n, p.first + substring(p.bits, 113 + n * p.w1, p.w1)::integer,
-           substring(p.bits, p.at2 + n * p.w2, p.w2)::bigint, substring(p.bits, p.at3 + n * p.w3, p.w3)::bigint,
-           substring(p.bits, p.at4 + n * p.w4, p.w4)::bigint, substring(p.bits, p.at5 + n * p.w5, p.w5)::bigint,
-           -- A bit for each cell that has it, and the values of those.
-           CASE WHEN get_bit(p.bits, p.at6 - 1 + n) = 1 THEN substring(
-               p.bits, p.at6 + p.count + bit_count(substring(p.bits, p.at6, n))::integer * p.w6, p.w6)::bigint END,
-           CASE WHEN get_bit(p.bits, p.at7 - 1 + n) = 1 THEN substring(
-               p.bits, p.at7 + p.count + bit_count(substring(p.bits, p.at7, n))::integer * p.w7, p.w7)::bigint END,
-           CASE WHEN get_bit(p.bits, p.at8 - 1 + n) = 1 THEN substring(
-               p.bits, p.at8 + p.count + bit_count(substring(p.bits, p.at8, n))::integer * p.w8, p.w8)::bigint END
-    FROM (
-        SELECT *, at7 + count + bit_count(substring(bits, at7, count))::integer * w7 AS at8
-        FROM (
-            SELECT *, at6 + count + bit_count(substring(bits, at6, count))::integer * w6 AS at7
-            FROM (
-                SELECT *, 113 + count * w1 AS at2, 113 + count * (w1 + w2) AS at3, 113 + count * (w1 + w2 + w3) AS at4,
-                       113 + count * (w1 + w2 + w3 + w4) AS at5, 113 + count * (w1 + w2 + w3 + w4 + w5) AS at6
-                FROM (
-                    SELECT bits, substring(bits, 1, 24)::integer AS count, substring(bits, 25, 32)::integer AS first,
-                           substring(bits, 57, 7)::integer AS w1, substring(bits, 64, 7)::integer AS w2,
-                           substring(bits, 71, 7)::integer AS w3, substring(bits, 78, 7)::integer AS w4,
-                           substring(bits, 85, 7)::integer AS w5, substring(bits, 92, 7)::integer AS w6,
-                           substring(bits, 99, 7)::integer AS w7, substring(bits, 106, 7)::integer AS w8
-                    FROM (SELECT cells || B'' AS bits OFFSET 0) whole OFFSET 0) heads OFFSET 0) fixed OFFSET 0) waits OFFSET 0) p
-    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
-$$;
+AS $$ SELECT number, c1::integer, c2, c3, c4, c5, c6, c7, c8 FROM packed_rows(cells) $$;
 COMMENT ON FUNCTION mpi_packed_cells IS
     'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
--- The form is that of crates/store/src/writer/packed_cells.rs.
 CREATE OR REPLACE FUNCTION mpi_packed_round(rounds bit varying, number integer)
 RETURNS TABLE (
     ranks integer, least_rank integer, least_rank_nanoseconds bigint, most_rank integer, most_rank_nanoseconds bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
 AS $$
-    SELECT substring(p.bits, 92 + number * p.w1, p.w1)::integer,
-           CASE WHEN substring(p.bits, 92 + number * p.w1, p.w1)::integer > 0
-               THEN p.first + substring(p.bits, 92 + p.count * p.w1 + number * p.w2, p.w2)::integer END,
-           substring(p.bits, 92 + p.count * (p.w1 + p.w2) + number * p.w3, p.w3)::bigint,
-           CASE WHEN substring(p.bits, 92 + number * p.w1, p.w1)::integer > 0
-               THEN p.first + substring(p.bits, 92 + p.count * (p.w1 + p.w2 + p.w3) + number * p.w4, p.w4)::integer END,
-           substring(p.bits, 92 + p.count * (p.w1 + p.w2 + p.w3 + p.w4) + number * p.w5, p.w5)::bigint
-    FROM (
-        SELECT bits, substring(bits, 1, 24)::integer AS count, substring(bits, 25, 32)::integer AS first,
-               substring(bits, 57, 7)::integer AS w1, substring(bits, 64, 7)::integer AS w2, substring(bits, 71, 7)::integer AS w3,
-               substring(bits, 78, 7)::integer AS w4, substring(bits, 85, 7)::integer AS w5
-        FROM (SELECT rounds || B'' AS bits OFFSET 0) whole OFFSET 0) p
+    SELECT p.c1::integer, p.c6::integer, p.c2, p.c7::integer, p.c3
+    FROM packed_rows(rounds) p WHERE p.number = mpi_packed_round.number
 $$;
 COMMENT ON FUNCTION mpi_packed_round IS
     'What an interval brought of a cell of a row of mpi_node_rows, given its rounds and the number of the cell: ranks that called it, 0: none, and those with the least and the most time in it.';
 
--- The form is that of crates/store/src/sampled_calls.rs; as in mpi_packed_cells.
 CREATE OR REPLACE FUNCTION mpi_packed_calls(packed bit varying)
 RETURNS TABLE (
     call bigint, ranks bigint, elapsed_nanoseconds bigint, least_nanoseconds bigint, least_rank bigint, level bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 40
-AS $$
-    SELECT p.first[1] + substring(p.bits, 451 + n * p.w[1], p.w[1])::bigint,
-           p.first[2] + substring(p.bits, 451 + p.count * p.w[1] + n * p.w[2], p.w[2])::bigint,
-           p.first[3] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2]) + n * p.w[3], p.w[3])::bigint,
-           p.first[4] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3]) + n * p.w[4], p.w[4])::bigint,
-           p.first[5] + substring(p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3] + p.w[4]) + n * p.w[5], p.w[5])::bigint,
-           p.first[6] + substring(
-               p.bits, 451 + p.count * (p.w[1] + p.w[2] + p.w[3] + p.w[4] + p.w[5]) + n * p.w[6], p.w[6])::bigint
-    FROM (
-        SELECT bits, substring(bits, 1, 24)::integer AS count,
-               ARRAY(SELECT substring(bits, 25 + 71 * c, 7)::integer FROM generate_series(0, 5) c ORDER BY c) AS w,
-               ARRAY(SELECT substring(bits, 32 + 71 * c, 64)::bigint FROM generate_series(0, 5) c ORDER BY c) AS first
-        FROM (SELECT packed || B'' AS bits OFFSET 0) whole OFFSET 0) p
-    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
-$$;
+AS $$ SELECT c1, c2, c3, c4, c5, c6 FROM packed_rows(packed) $$;
 COMMENT ON FUNCTION mpi_packed_calls IS
     'The calls of a row of mpi_sampled_calls, a row for each.';
 

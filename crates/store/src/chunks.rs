@@ -1,4 +1,4 @@
-//! Packed hours: the readings of a thing and an hour, bit-packed, in one row: all series (`series`) one behind the other, and
+//! Packed hours: the readings of a thing and an hour, bit-packed, in one row: all series (`throughline_packed::series`) one behind the other, and
 //! where each begins, so that a query reads only what it needs of it. Such a row is a block; its tables are `*_blocks`.
 //! A GPU's hour has a row for each source that read it. An hour without readings has a row without series, so that it need not be
 //! looked for among rows of readings.
@@ -14,16 +14,13 @@ mod encode;
 mod gaps;
 mod moved;
 mod series;
-mod stream;
-mod xor;
 
 pub use encode::number;
 pub use gaps::{FILL_EVERY, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
-pub use series::{EPOCHS, Series, TIMES, beside, series_chunks, unpack};
+pub use series::{EPOCHS, TIMES, beside, series_chunks};
 pub(crate) use series::{SATURATED, SOURCES};
-pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

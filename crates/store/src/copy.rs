@@ -5,6 +5,7 @@
 
 use crate::binary::POSTGRES_EPOCH;
 use bytes::{BufMut, Bytes, BytesMut};
+use throughline_packed::Bits;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
@@ -12,88 +13,8 @@ const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 const INT8_OID: u32 = 20;
 const INT4_OID: u32 = 23;
 const TEXT_OID: u32 = 25;
+const BOOLEAN_OID: u32 = 16;
 const FLOAT8_OID: u32 = 701;
-
-/// A `bit varying` that grows.
-#[derive(Debug, Default)]
-pub(crate) struct BitString {
-    bytes: Vec<u8>,
-    bits: usize,
-}
-
-impl BitString {
-    /// Adds the lowest `width` bits of a number, at most 64.
-    pub fn push(&mut self, value: u64, width: u32) {
-        for at in (0..width).rev() {
-            if self.bits.is_multiple_of(8) {
-                self.bytes.push(0);
-            }
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= u8::from(value >> at & 1 == 1) << (7 - self.bits % 8);
-            }
-            self.bits += 1;
-        }
-    }
-
-    /// Adds what the database has of it: how many bits, and these.
-    pub fn put(&self, bytes: &mut BytesMut) {
-        bytes.put_i32(length_of(self.bits));
-        bytes.put_slice(&self.bytes);
-    }
-
-    /// How many bits it has.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.bits
-    }
-}
-
-/// Bits as they come, the first of a byte first.
-pub(crate) struct BitReader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> BitReader<'a> {
-    /// Bits of a width that columns state, at most 64.
-    const WIDTH_BITS: u32 = 7;
-
-    /// A damaged count allocates no more than its bits could be of; equal things may have none.
-    const EQUAL_MAX: usize = 65_536;
-
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
-    }
-
-    /// The next number of so many bits.
-    pub fn take(&mut self, width: u32) -> Option<u64> {
-        let (mut value, mut left) = (0, width);
-        while left > 0 {
-            let byte = *self.bytes.get(self.at / 8)?;
-            let unread = 8 - u32::try_from(self.at % 8).ok()?;
-            let some = unread.min(left);
-            value = value << some | u64::from(byte) >> (unread - some) & ((1 << some) - 1);
-            self.at += some as usize;
-            left -= some;
-        }
-        Some(value)
-    }
-
-    /// How many things follow.
-    pub fn count(&mut self, width: u32) -> Option<usize> {
-        let count = usize::try_from(self.take(width)?).ok()?;
-        (count <= self.bytes.len().saturating_mul(8).max(Self::EQUAL_MAX)).then_some(count)
-    }
-
-    /// Widths of columns.
-    pub fn widths<const N: usize>(&mut self) -> Option<[u32; N]> {
-        let mut widths = [0; N];
-        for width in &mut widths {
-            *width = u32::try_from(self.take(Self::WIDTH_BITS)?).ok().filter(|width| *width <= u64::BITS)?;
-        }
-        Some(widths)
-    }
-}
 
 /// Rows of one table.
 pub(crate) struct RowBuffer {
@@ -189,9 +110,11 @@ impl RowBuffer {
     }
 
     /// A `bit varying`.
-    pub fn bits(&mut self, value: &BitString) {
-        self.field(length_of(4 + value.bytes.len()));
-        value.put(&mut self.bytes);
+    pub fn bits(&mut self, value: Bits) {
+        let (count, bytes) = (value.count(), value.finish());
+        self.field(length_of(4 + bytes.len()));
+        self.bytes.put_i32(length_of(count));
+        self.bytes.put_slice(&bytes);
     }
 
     pub fn optional_text(&mut self, value: Option<&str>) {
@@ -240,15 +163,28 @@ impl RowBuffer {
 
     /// A NUL byte in an element is replaced, as in [`Self::text`].
     pub fn text_array(&mut self, values: &[&str]) {
-        if values.iter().any(|value| value.contains('\0')) {
-            let clean: Vec<String> = values.iter().map(|value| value.replace('\0', "\u{fffd}")).collect();
-            return self.text_array(&clean.iter().map(String::as_str).collect::<Vec<_>>());
+        self.optional_text_array(&values.iter().copied().map(Some).collect::<Vec<_>>());
+    }
+
+    pub fn optional_text_array(&mut self, values: &[Option<&str>]) {
+        if values.iter().flatten().any(|value| value.contains('\0')) {
+            let clean: Vec<Option<String>> =
+                values.iter().map(|value| value.map(|value| value.replace('\0', "\u{fffd}"))).collect();
+            return self.optional_text_array(&clean.iter().map(Option::as_deref).collect::<Vec<_>>());
         }
-        let bytes: usize = values.iter().map(|value| 4 + value.len()).sum();
+        let bytes: usize = values.iter().map(|value| 4 + value.map_or(0, str::len)).sum();
         self.array_header(TEXT_OID, values.len(), bytes);
         for value in values {
-            self.bytes.put_i32(length_of(value.len()));
-            self.bytes.put_slice(value.as_bytes());
+            self.bytes.put_i32(value.map_or(-1, |value| length_of(value.len())));
+            self.bytes.put_slice(value.unwrap_or_default().as_bytes());
+        }
+    }
+
+    pub fn boolean_array(&mut self, values: &[bool]) {
+        self.array_header(BOOLEAN_OID, values.len(), 5 * values.len());
+        for value in values {
+            self.bytes.put_i32(1);
+            self.bytes.put_u8(u8::from(*value));
         }
     }
 
@@ -275,6 +211,11 @@ fn length_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
 
+/// The store's columns are signed; what does not fit stands at the largest value.
+pub(crate) fn stored(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,15 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_filled_up_with_zeros_at_the_end() {
-        let mut bits = BitString::default();
-        bits.push(0b1_0110, 5);
-        bits.push(0xff0f, 4);
-        bits.push(7, 0);
-        assert_eq!((bits.bits, &bits.bytes[..]), (9, &[0b1011_0111, 0b1000_0000][..]));
+    fn bits_have_their_number_before_them() {
+        let mut bits = Bits::default();
+        bits.write(0b1_0110_1111, 9);
         let mut buffer = RowBuffer::new(1);
         buffer.row();
-        buffer.bits(&bits);
+        buffer.bits(bits);
         assert_eq!(buffer.finish()[19..31], [0, 1, 0, 0, 0, 6, 0, 0, 0, 9, 0b1011_0111, 0b1000_0000]);
     }
 

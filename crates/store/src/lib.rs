@@ -34,13 +34,13 @@ pub mod layout;
 mod link_shares;
 mod migrate;
 mod orphaned_jobs;
+mod packed_rows;
 mod probe;
 mod reading;
 mod report_posts;
 mod retention;
 mod rollup_kind;
 mod rollups;
-mod sampled_calls;
 mod schema;
 mod session;
 mod size;
@@ -73,22 +73,22 @@ pub use link_shares::{
 };
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
+pub use packed_rows::{PackedRows, SampledCall};
 pub use probe::{DatabaseVersions, database_versions, probe};
 pub use report_posts::{
     PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post, waiting_report_posts,
 };
 pub use retention::{Retention, RetentionWay};
 pub use rollups::{RollupsMade, make_rollups};
-pub use sampled_calls::{SampledCall, SampledCalls};
 pub use schema::schema_text;
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
     ObservedTable, OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way, observed_site,
-    observed_tables, predict_size,
+    observed_tables, predict_size, tables_document,
 };
 pub use tables::{
     Chunks, Columns, Form, Keep, Life, Site, Stays, StoredTable, TABLES, Thinned, Why, hypertable,
-    hypertables, tables_document,
+    hypertables,
 };
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use thinning::{ChunksThinned, thin_chunks};

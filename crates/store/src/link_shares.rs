@@ -10,6 +10,7 @@
 mod counters;
 mod fabric;
 mod groups;
+mod hour;
 mod hours;
 mod largest;
 mod minutes;

@@ -2,17 +2,13 @@
 //! writer's COPY, columns of metrics, retention, thinning, the columnstore, the prediction of sizes, the budget of late arrivals, and
 //! the list in docs/DATABASE.md (`cargo xtask tables`). Tests compare it with the schema of a database and with the records of a batch.
 
-mod document;
 mod list;
 mod site;
 
 use throughline_sample::catalogue;
 
-pub use document::tables_document;
 pub use list::TABLES;
 pub use site::Site;
-
-use crate::thinning::Rule;
 
 /// A table.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +149,27 @@ pub struct Thinned {
     pub rows: fn(&Site) -> f64,
     /// Bytes of such a row on disk.
     pub row_bytes: fn(&Site) -> f64,
+}
+
+/// What is kept of each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The last row of each key: each row has everything, but for those of cells that are not folded, which all stay.
+    Last,
+    /// One row of each key with the last value of each peer: rows have all peers, or those that changed since the row before.
+    Peers {
+        /// Whether rows say since when their peers grew.
+        has_since: bool,
+    },
+    /// All rows of the last ten seconds of a job in which anything was sampled: the same ones of all nodes, as members of a communicator
+    /// sample the same calls.
+    Ticks,
+    /// One row of each key with the last value of each metric.
+    Metrics,
+    /// Equal rounds, of which none between them was missed, in one row.
+    Rounds,
+    /// One row of each key with the last sums of each cell.
+    Cells,
 }
 
 /// How a table is held as columns.

@@ -22,7 +22,6 @@ use tokio_postgres::{Client, Transaction};
 use crate::link_shares::read_until;
 use crate::{Error, Retention};
 use kept::Kept;
-pub(crate) use kept::Rule;
 
 const WHAT: &str = "thinning old rows";
 

@@ -26,7 +26,6 @@ mod late_arrivals;
 mod late_exports;
 mod ledger;
 mod multicast_groups;
-pub(crate) mod packed_cells;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;

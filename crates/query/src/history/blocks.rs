@@ -15,8 +15,9 @@ use std::fmt::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use throughline_packed::series::{Series, unpack};
 use throughline_sample::catalogue::{self, Metric};
-use throughline_store::layout::{BLOCK, Kind, Series, TIMES, beside, number, series_chunks, unpack};
+use throughline_store::layout::{BLOCK, Kind, TIMES, beside, number, series_chunks};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 

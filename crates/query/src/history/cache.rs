@@ -12,7 +12,7 @@ use super::series::Series;
 use quick_cache::{Weighter, sync::Cache};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_store::layout::Chunk;
+use throughline_packed::prometheus::Chunk;
 use throughline_store::layout::Kind;
 
 /// How long it is believed which series there are: less than from one reading of a fabric to the next.

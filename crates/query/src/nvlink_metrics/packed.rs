@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use throughline_packed::series::unpack;
 use throughline_sample::catalogue::Metric;
 use throughline_store::Error;
-use throughline_store::layout::{BLOCK, EPOCHS, Kind, POSTGRES_EPOCH, TIMES, moment, number, unpack};
+use throughline_store::layout::{BLOCK, EPOCHS, Kind, POSTGRES_EPOCH, TIMES, moment, number};
 use tokio_postgres::Client;
 
 use super::{BySource, NEWEST, OfSource, Reading};

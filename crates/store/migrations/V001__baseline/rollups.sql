@@ -308,13 +308,8 @@ CREATE TABLE link_share_hours (
     names text[] NOT NULL,
     kinds text[] NOT NULL,
     are_bounds boolean[] NOT NULL,
-    minutes smallint[] NOT NULL,
-    windows smallint[] NOT NULL,
-    are_counted boolean[] NOT NULL,
-    peak_counted_bytes real[] NOT NULL,
-    bytes real[] NOT NULL,
-    low_bytes real[] NOT NULL,
-    high_bytes real[] NOT NULL,
+    minutes bit varying NOT NULL,
+    shares bit varying NOT NULL,
     PRIMARY KEY (port_id, time)
 );
 SELECT create_hypertable('link_share_hours', by_range('time', INTERVAL '1 day'), create_default_indexes => false);
@@ -326,10 +321,9 @@ COMMENT ON COLUMN link_share_hours.port_id IS 'The port that sends: ib_port_key.
 COMMENT ON COLUMN link_share_hours.contributors IS
     'Who there is in the hour, as in link_share_minutes: contributors to are_bounds have an element for each, once for each kind.';
 COMMENT ON COLUMN link_share_hours.minutes IS
-    'Minutes with rows, from 0: windows, are_counted and peak_counted_bytes have an element for each.';
-COMMENT ON COLUMN link_share_hours.are_counted IS 'Whether the minute has counted_bytes: the bytes of all in it.';
-COMMENT ON COLUMN link_share_hours.bytes IS
-    'To seven digits, as low_bytes and high_bytes: of the first minute what each of contributors has, NULL for one that has no row, then of the second minute.';
+    'Minutes with rows, bit-packed; packed_rows(minutes) has of each: minute of the hour, windows, 1 where it has counted_bytes, which are the bytes of all in it; in column 6 the peak, see packed_bytes.';
+COMMENT ON COLUMN link_share_hours.shares IS
+    'What each of contributors has in the first minute, then in the second, bit-packed; packed_rows(shares) has in columns 6 to 8: bytes to seven digits, how much less low_bytes and how much more high_bytes are, see packed_bytes; NULL for one that has no row.';
 
 CREATE TABLE link_share_state (
     one boolean NOT NULL DEFAULT true,
@@ -389,15 +383,3 @@ ALTER TABLE ib_port_blocks ALTER COLUMN samples SET STORAGE EXTERNAL;
 ALTER TABLE host_port_blocks ALTER COLUMN samples SET STORAGE EXTERNAL;
 ALTER TABLE nvlink_blocks ALTER COLUMN samples SET STORAGE EXTERNAL;
 ALTER TABLE gpu_pcie_blocks ALTER COLUMN samples SET STORAGE EXTERNAL;
-
--- Little of it repeats: lz4 takes a fifth of the processor of pglz. Not every PostgreSQL has it.
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['minutes', 'windows', 'are_counted', 'peak_counted_bytes', 'bytes', 'low_bytes', 'high_bytes'] LOOP
-        EXECUTE format('ALTER TABLE link_share_hours ALTER COLUMN %I SET COMPRESSION lz4', name);
-    END LOOP;
-EXCEPTION WHEN feature_not_supported THEN
-    NULL;
-END $$;

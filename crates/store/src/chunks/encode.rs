@@ -1,6 +1,6 @@
 //! Reads the readings of some things in one hour and writes them as blocks.
 
-use super::series::{EPOCHS, Integers, SATURATED, SOURCES, TIMES, Texts, beside};
+use super::series::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
 use super::{BLOCK, ChunksEncoded, WHAT, seconds};
 use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4};
@@ -11,6 +11,7 @@ use futures::{SinkExt, TryStreamExt};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::{SystemTime, UNIX_EPOCH};
+use throughline_packed::series::{Integers, Texts};
 use throughline_sample::catalogue::Metric;
 use tokio_postgres::Transaction;
 

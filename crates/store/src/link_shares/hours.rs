@@ -3,12 +3,16 @@
 //! `link_share_state.hours_until` says where readers change from one table to the other. Rows of `link_share_hours` after it are of a
 //! chunk of minutes of which not all ports are through; rows of `link_share_minutes` before it wait for their chunk to be dropped.
 
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
+use super::hour::Hour;
 use super::{Micros, micros, moment};
+use crate::copy::RowBuffer;
 use crate::{Error, Retention};
 
 const WHAT: &str = "putting shares of links by the minute into hours";
@@ -18,9 +22,6 @@ const PORTS: i64 = 250;
 
 /// How long the lock of a chunk that is to be dropped is waited for. Less than PostgreSQL's `deadlock_timeout`.
 const LOCK_LIMIT: &str = "300ms";
-
-/// PostgreSQL takes groups of what a window function returns for a hundredth of what they are, and would join each with each.
-const HASHED: &str = "SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = off";
 
 /// A chunk of minutes that is to be put into hours.
 struct Chunk {
@@ -82,45 +83,30 @@ async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i32>, Error> {
 
 /// Writes the hours of some ports of a chunk.
 async fn write(client: &mut Client, chunk: &Chunk, first: i32, last: i32) -> Result<(), Error> {
-    let sql = format!(
-        "INSERT INTO link_share_hours (time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, windows,
-                                       are_counted, peak_counted_bytes, bytes, low_bytes, high_bytes)
-         WITH parts AS MATERIALIZED (
-             SELECT m.*, date_bin('1 hour', time, 'epoch') AS hour,
-                    dense_rank() OVER (PARTITION BY port_id, date_bin('1 hour', time, 'epoch')
-                                       ORDER BY contributor, job_id, operation, name, kind, is_bound) AS who
-             FROM link_share_minutes m
-             WHERE port_id BETWEEN {first} AND {last} AND time >= {begin} AND time < {end}
-         ), contributors AS (
-             SELECT hour, port_id, array_agg(contributor ORDER BY who) AS contributors, array_agg(job_id ORDER BY who) AS job_ids,
-                    array_agg(operation ORDER BY who) AS operations, array_agg(name ORDER BY who) AS names,
-                    array_agg(kind ORDER BY who) AS kinds, array_agg(is_bound ORDER BY who) AS are_bounds, count(*) AS count
-             FROM (SELECT DISTINCT ON (port_id, hour, who) * FROM parts ORDER BY port_id, hour, who) p GROUP BY hour, port_id
-         ), times AS (
-             SELECT hour, port_id, time, max(windows) AS windows, bool_and(counted_bytes IS NOT NULL) AS is_counted,
-                    max(peak_counted_bytes) AS peak
-             FROM parts GROUP BY hour, port_id, time
-         ), minutes AS (
-             SELECT hour, port_id, array_agg((extract(epoch FROM time - hour) / 60)::smallint ORDER BY time) AS minutes,
-                    array_agg(windows ORDER BY time) AS windows, array_agg(is_counted ORDER BY time) AS are_counted,
-                    array_agg(peak::real ORDER BY time) AS peak
-             FROM times GROUP BY hour, port_id
-         ), cells AS (
-             SELECT hour, port_id, array_agg(p.bytes::real ORDER BY time, who) AS bytes,
-                    array_agg(p.low_bytes::real ORDER BY time, who) AS low, array_agg(p.high_bytes::real ORDER BY time, who) AS high
-             FROM times JOIN contributors c USING (hour, port_id) CROSS JOIN LATERAL generate_series(1, c.count) AS who
-             LEFT JOIN parts p USING (hour, port_id, time, who)
-             GROUP BY hour, port_id
-         )
-         SELECT hour, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, windows, are_counted, peak,
-                bytes, low, high
-         FROM cells JOIN contributors USING (hour, port_id) JOIN minutes USING (hour, port_id)",
-        begin = moment(chunk.begin),
-        end = moment(chunk.end),
-    );
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
-    transaction.batch_execute(HASHED).await.map_err(Error::sql(WHAT))?;
-    transaction.execute(&sql, &[]).await.map_err(Error::sql(WHAT))?;
+    let minutes = format!(
+        "SELECT {} FROM link_share_minutes WHERE port_id BETWEEN {first} AND {last} AND time >= {} AND time < {}
+         ORDER BY port_id, time",
+        Hour::COLUMNS,
+        moment(chunk.begin),
+        moment(chunk.end),
+    );
+    let none: [i32; 0] = [];
+    let mut rows = pin!(transaction.query_raw(&minutes, none).await.map_err(Error::sql(WHAT))?);
+    let mut buffer = RowBuffer::new(10);
+    let mut open: Option<((i32, Micros), Hour)> = None;
+    while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
+        let of = Hour::of(&row);
+        if let Some((_, done)) = open.take_if(|(open, _)| *open != of) {
+            done.put(&mut buffer);
+        }
+        open.get_or_insert_with(|| (of, Hour::new(of))).1.add(&row);
+    }
+    open.into_iter().for_each(|(_, last)| last.put(&mut buffer));
+    let copy = format!("COPY link_share_hours ({}) FROM STDIN (FORMAT binary)", Hour::WRITTEN);
+    let mut sink = pin!(transaction.copy_in(copy.as_str()).await.map_err(Error::sql(WHAT))?);
+    sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
+    sink.close().await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))
 }
 

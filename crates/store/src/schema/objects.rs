@@ -25,6 +25,8 @@ impl ObjectKind {
 #[derive(Debug)]
 enum Text {
     File(&'static str),
+    /// One of those of `packed.sql`.
+    Packed,
     Made(fn() -> String),
 }
 
@@ -41,6 +43,7 @@ impl Object {
     pub(crate) fn sql(&self) -> Cow<'static, str> {
         match self.text {
             Text::File(sql) => Cow::Borrowed(sql),
+            Text::Packed => Cow::Borrowed(of_packed(self.name)),
             Text::Made(make) => Cow::Owned(make()),
         }
     }
@@ -53,6 +56,26 @@ macro_rules! function {
             name: $name,
             text: Text::File(include_str!(concat!("../../schema/functions/", $name, ".sql"))),
         }
+    };
+}
+
+/// What reads packed rows and series is in one file.
+const PACKED: &str = include_str!("../../schema/functions/packed.sql");
+
+/// A function of [`PACKED`] and its comment.
+fn of_packed(name: &str) -> &'static str {
+    const CREATE: &str = "CREATE OR REPLACE FUNCTION ";
+    let of = |at: usize| &PACKED[at + CREATE.len()..];
+    let mut begins = PACKED.match_indices(CREATE).map(|(at, _)| at);
+    let begin = begins
+        .find(|at| of(*at).strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
+        .unwrap_or(PACKED.len());
+    &PACKED[begin..begins.next().unwrap_or(PACKED.len())]
+}
+
+macro_rules! packed {
+    ($name:literal) => {
+        Object { kind: ObjectKind::Function, name: $name, text: Text::Packed }
     };
 }
 
@@ -81,16 +104,18 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("stored_total"),
     function!("at_most_one"),
     function!("row_rules_of"),
-    // Packed hours.
-    function!("packed_time"),
-    function!("packed_stream"),
-    function!("packed_integers"),
-    function!("packed_texts"),
-    function!("packed_beside"),
-    function!("packed_part"),
-    function!("packed_place"),
-    function!("packed_link"),
-    function!("packed_link_rows"),
+    // What is packed.
+    packed!("packed_rows"),
+    packed!("packed_bytes"),
+    packed!("packed_time"),
+    packed!("packed_stream"),
+    packed!("packed_integers"),
+    packed!("packed_texts"),
+    packed!("packed_beside"),
+    packed!("packed_part"),
+    packed!("packed_place"),
+    packed!("packed_link"),
+    packed!("packed_link_rows"),
     made!(ib_port_readings),
     made!(host_port_readings),
     made!(nvlink_readings),
@@ -179,6 +204,9 @@ mod tests {
             for entry in std::fs::read_dir(root.join(format!("{}s", kind.name()))).unwrap() {
                 let path = entry.unwrap().path();
                 let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                if name == "packed" {
+                    continue;
+                }
                 let sql = OBJECTS[position(kind, &name).unwrap()].sql();
                 let keyword = kind.name().to_uppercase();
                 assert_eq!(sql.matches("CREATE ").count(), 1, "{name}: one object a file");
@@ -192,5 +220,13 @@ mod tests {
         let mut names: Vec<&str> = in_files.map(|object| object.name).collect();
         names.sort_unstable();
         assert_eq!(files, names);
+        let packed: Vec<&Object> =
+            OBJECTS.iter().filter(|object| matches!(object.text, Text::Packed)).collect();
+        assert_eq!(PACKED.matches("CREATE ").count(), packed.len());
+        for object in packed {
+            let (sql, name) = (object.sql(), object.name);
+            assert!(sql.starts_with(&format!("CREATE OR REPLACE FUNCTION {name}(")), "{name}");
+            assert!(sql.contains(&format!("COMMENT ON FUNCTION {name} IS")), "{name}: a comment");
+        }
     }
 }

@@ -4,28 +4,7 @@ use tokio_postgres::Transaction;
 
 use super::{WHAT, merged};
 use crate::Error;
-use crate::tables::{Thinned, hypertables};
-
-/// What is kept of each step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// The last row of each key: each row has everything, but for those of cells that are not folded, which all stay.
-    Last,
-    /// One row of each key with the last value of each peer: rows have all peers, or those that changed since the row before.
-    Peers {
-        /// Whether rows say since when their peers grew.
-        has_since: bool,
-    },
-    /// All rows of the last ten seconds of a job in which anything was sampled: the same ones of all nodes, as members of a communicator
-    /// sample the same calls.
-    Ticks,
-    /// One row of each key with the last value of each metric.
-    Metrics,
-    /// Equal rounds, of which none between them was missed, in one row.
-    Rounds,
-    /// One row of each key with the last sums of each cell, as [`merged`] makes it.
-    Cells,
-}
+use crate::tables::{Rule, Thinned, hypertables};
 
 /// A table that is thinned.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use tokio_postgres::{Row, Transaction};
 use super::WHAT;
 use crate::Error;
 use crate::copy::RowBuffer;
-use crate::writer::packed_cells::{self, PackedCells, PackedRounds};
+use crate::packed_rows::{self, PackedRows};
 
 /// Rows that are read at a time: some megabytes.
 const ROWS_AT_ONCE: usize = 4096;
@@ -47,9 +47,10 @@ impl Merged {
     fn add(&mut self, row: &Row) -> Result<(), Error> {
         self.time = row.get(4);
         self.is_whole |= row.get::<_, bool>(7);
-        let cells: PackedCells = row.try_get(8).map_err(Error::sql(WHAT))?;
-        let rounds: PackedRounds = row.try_get(9).map_err(Error::sql(WHAT))?;
-        for ((key, sums), round) in cells.0.into_iter().zip(rounds.0) {
+        let cells: PackedRows = row.try_get(8).map_err(Error::sql(WHAT))?;
+        let rounds: PackedRows = row.try_get(9).map_err(Error::sql(WHAT))?;
+        let (cells, rounds) = cells.cells().zip(rounds.rounds()).ok_or_else(damaged)?;
+        for ((key, sums), round) in cells.into_iter().zip(rounds) {
             match self.cells.get_mut(&key) {
                 Some((known, widest)) => {
                     *known = sums;
@@ -77,9 +78,14 @@ impl Merged {
         buffer.boolean(self.is_whole);
         let sums: Vec<(i32, &MpiOpCell)> = self.cells.iter().map(|(key, (sums, _))| (*key, sums)).collect();
         let rounds: Vec<&MpiNodeCell> = self.cells.values().map(|(_, round)| round).collect();
-        buffer.bits(&packed_cells::cells(&sums));
-        buffer.bits(&packed_cells::rounds(&rounds));
+        buffer.bits(packed_rows::cells(&sums));
+        buffer.bits(packed_rows::rounds(&rounds));
     }
+}
+
+fn damaged() -> Error {
+    let cause = "a row of mpi_node_rows has numbers below zero".to_owned();
+    Error::Refused { what: WHAT.to_owned(), cause, state: String::new() }
 }
 
 /// Puts merged rows of a chunk into an empty table with its columns. `step` is what the step of a row `m` is in SQL.

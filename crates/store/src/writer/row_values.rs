@@ -1,6 +1,6 @@
 //! Values of samples as columns of rows: which metric stands where in which table. Pure.
 
-use crate::copy::RowBuffer;
+use crate::copy::{RowBuffer, stored};
 use std::sync::OnceLock;
 use throughline_sample::catalogue::Table;
 use throughline_sample::wire::Values;
@@ -46,9 +46,4 @@ fn places() -> &'static [Option<(Table, usize)>] {
         }
         places
     })
-}
-
-/// The store's columns are signed; what does not fit stands at the largest value.
-pub(super) fn stored(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

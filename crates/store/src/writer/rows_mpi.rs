@@ -3,10 +3,9 @@
 use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
-use super::packed_cells;
 use super::rows::{Rows, stored};
 use crate::copy::RowBuffer;
-use crate::sampled_calls::{self, SampledCall};
+use crate::packed_rows::{self, SampledCall};
 use crate::tables::index;
 
 /// What rows of a rank, or of a job on a node, begin with.
@@ -72,7 +71,7 @@ impl Rows {
             row.time(bin.epoch);
             row.text(&bin.source);
             row.boolean(is_folded);
-            row.bits(&packed_cells::cells(&numbered(bin.cells.iter(), keys)?));
+            row.bits(packed_rows::cells(&numbered(bin.cells.iter(), keys)?));
         }
         Ok(())
     }
@@ -89,8 +88,8 @@ impl Rows {
             // The collector rejects records with a cell without sums.
             let cells: Vec<_> = all.cells.iter().filter(|cell| cell.sums.is_some()).collect();
             let sums = cells.iter().filter_map(|cell| cell.sums.as_ref());
-            row.bits(&packed_cells::cells(&numbered(sums, keys)?));
-            row.bits(&packed_cells::rounds(&cells));
+            row.bits(packed_rows::cells(&numbered(sums, keys)?));
+            row.bits(packed_rows::rounds(&cells));
         }
         Ok(())
     }
@@ -167,7 +166,7 @@ impl Rows {
                     call.level.into(),
                 ]
             };
-            row.bits(&sampled_calls::pack(&sampled.calls.iter().map(call).collect::<Vec<_>>()));
+            row.bits(packed_rows::sampled_calls(sampled.calls.iter().map(call)));
         }
         Ok(())
     }

@@ -259,7 +259,7 @@ async fn each_table_is_written_by_some_code() {
             let (before, after) = (&sources[..at], &sources[at + table.len()..]);
             !is_word(before.chars().next_back())
                 && !is_word(after.chars().next())
-                && (before.ends_with('"') || before.ends_with("INTO ") || before.ends_with("UPDATE "))
+                && ["\"", "INTO ", "UPDATE ", "COPY "].iter().any(|verb| before.ends_with(verb))
         })
     };
     let dead: Vec<&String> = tables.iter().filter(|table| !is_written(table)).collect();

@@ -1,9 +1,8 @@
 //! The registry as the list in docs/DATABASE.md.
 
-use super::{Chunks, Keep, Life, Stays, StoredTable, TABLES};
-use crate::size::predict_size;
-use crate::tables::Site;
-use crate::{Retention, RetentionWay};
+use super::predict::predict_size;
+use crate::retention::{Retention, RetentionWay};
+use crate::tables::{Chunks, Keep, Life, Site, Stays, StoredTable, TABLES};
 
 /// The site of the figures: a hundred nodes with four GPUs each, a fabric of 200 cables.
 const SITE: Site = Site {

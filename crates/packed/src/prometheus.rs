@@ -3,10 +3,12 @@
 
 use bytes::Bytes;
 
+use crate::{Bits, Reader};
+
 /// Samples of a chunk: an hour at 5 s. In Prometheus' own storage it is 120, and a reader of either pays some microseconds
 /// for each chunk, whatever it has (docs/BENCHMARKS.md); one that the query's range cuts is decoded, which costs more the
 /// longer it is.
-pub(crate) const SAMPLES: usize = 720;
+pub const SAMPLES: usize = 720;
 
 /// Widths of a difference of steps that is not 0, by the number of ones before it.
 const WIDTHS: [u32; 4] = [14, 17, 20, 64];
@@ -31,7 +33,7 @@ impl Chunk {
     /// Adds its samples; `None` where it ends too early, and then some of them may have been added.
     #[must_use]
     pub fn unpack(&self, points: &mut Vec<(i64, f64)>) -> Option<()> {
-        let mut reader = Reader { bytes: &self.data, at: 0 };
+        let mut reader = Reader::new(&self.data);
         let count = reader.read(16)?;
         points.reserve(usize::try_from(count).ok()?);
         if count == 0 {
@@ -45,7 +47,7 @@ impl Chunk {
         for place in 1..count {
             step = match place {
                 1 => reader.varint()?.cast_signed(),
-                _ => step.wrapping_add(reader.difference()?),
+                _ => step.wrapping_add(difference(&mut reader)?),
             };
             time = time.wrapping_add(step);
             if reader.read(1)? == 1 {
@@ -73,54 +75,9 @@ pub fn chunks(points: &[(i64, f64)]) -> impl Iterator<Item = Chunk> {
     })
 }
 
-/// Bits, the highest of a byte first.
-#[derive(Default)]
-pub(super) struct Bits {
-    bytes: Vec<u8>,
-    /// The last bits, fewer than 8, at the low end.
-    held: u64,
-    count: u32,
-}
-
-impl Bits {
-    /// The low `count` bits of `value`.
-    pub fn write(&mut self, value: u64, count: u32) {
-        if count > 56 {
-            self.write(value >> 32, count - 32);
-            return self.write(value, 32);
-        }
-        if count == 0 {
-            return;
-        }
-        self.held = self.held << count | value & (u64::MAX >> (64 - count));
-        self.count += count;
-        while self.count >= 8 {
-            self.count -= 8;
-            // The byte that is complete.
-            self.bytes.push((self.held >> self.count) as u8);
-        }
-    }
-
-    /// A number in groups of 7 bits, the lowest first.
-    fn write_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.write(value & 0x7f | 0x80, 8);
-            value >>= 7;
-        }
-        self.write(value, 8);
-    }
-
-    pub fn finish(mut self) -> Vec<u8> {
-        if self.count > 0 {
-            self.write(0, 8 - self.count);
-        }
-        self.bytes
-    }
-}
-
 /// A chunk under construction.
 #[derive(Default)]
-pub(super) struct Packer {
+struct Packer {
     bits: Bits,
     count: u16,
     time: i64,
@@ -196,65 +153,19 @@ impl Packer {
     }
 }
 
-pub(super) struct Reader<'a> {
-    pub bytes: &'a [u8],
-    /// Bits that are read.
-    pub at: usize,
-}
-
-impl Reader<'_> {
-    /// The next bits, 64 at most; `None` beyond the end.
-    pub fn read(&mut self, count: u32) -> Option<u64> {
-        if count > 56 {
-            let high = self.read(count - 32)?;
-            return Some(high << 32 | self.read(32)?);
-        }
-        if count == 0 {
-            return Some(0);
-        }
-        let end = self.at + count as usize;
-        if end > self.bytes.len() * 8 {
-            return None;
-        }
-        let rest = &self.bytes[self.at / 8..];
-        let word = match rest.first_chunk() {
-            Some(word) => u64::from_be_bytes(*word),
-            None => {
-                let mut word = [0; 8];
-                word[..rest.len()].copy_from_slice(rest);
-                u64::from_be_bytes(word)
-            }
-        };
-        let bits = word << (self.at % 8) >> (64 - count);
-        self.at = end;
-        Some(bits)
+/// The difference of two steps in time.
+fn difference(reader: &mut Reader<'_>) -> Option<i64> {
+    let mut ones = 0;
+    while ones < WIDTHS.len() && reader.read(1)? == 1 {
+        ones += 1;
     }
-
-    fn varint(&mut self) -> Option<u64> {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let byte = self.read(8)?;
-            value |= (byte & 0x7f).checked_shl(shift)?;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
+    if ones == 0 {
+        return Some(0);
     }
-
-    fn difference(&mut self) -> Option<i64> {
-        let mut ones = 0;
-        while ones < WIDTHS.len() && self.read(1)? == 1 {
-            ones += 1;
-        }
-        if ones == 0 {
-            return Some(0);
-        }
-        let width = WIDTHS[ones - 1];
-        let value = self.read(width)?;
-        let is_negative = width < 64 && value > 1 << (width - 1);
-        Some(if is_negative { value.cast_signed() - (1 << width) } else { value.cast_signed() })
-    }
+    let width = WIDTHS[ones - 1];
+    let value = reader.read(width)?;
+    let is_negative = width < 64 && value > 1 << (width - 1);
+    Some(if is_negative { value.cast_signed() - (1 << width) } else { value.cast_signed() })
 }
 
 #[cfg(test)]

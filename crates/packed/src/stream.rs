@@ -9,7 +9,7 @@
 //! may be negative is written as twice its size, one less if it is negative. Without runs nothing is left of any difference.
 //! All arithmetic is modulo 2^64.
 
-use super::xor::{Bits, Reader};
+use crate::{Bits, Reader};
 
 /// Differences of a run at most: what 9 bits count.
 const RUN_MAX: u32 = 512;
@@ -67,7 +67,7 @@ fn bits(runs: &[(u32, u32)]) -> u64 {
 }
 
 /// Adds a stream of these integers.
-pub(super) fn write(values: &[i64], bytes: &mut Vec<u8>) {
+pub(crate) fn write(values: &[i64], bytes: &mut Vec<u8>) {
     // No caller has more readings of a thing in an hour.
     bytes.extend((values.len() as u32).to_be_bytes());
     let Some(first) = values.first() else { return };
@@ -112,13 +112,13 @@ fn usual(values: &[i64]) -> Option<i64> {
 }
 
 /// Takes `count` bytes.
-pub(super) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+pub(crate) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(count)?;
     *bytes = rest;
     Some(taken)
 }
 
-pub(super) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
+pub(crate) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(take(bytes, 4)?.try_into().ok()?))
 }
 
@@ -127,7 +127,7 @@ fn take_i64(bytes: &mut &[u8]) -> Option<i64> {
 }
 
 /// Takes a stream; `None` for bytes that are none.
-pub(super) fn read(bytes: &mut &[u8]) -> Option<Vec<i64>> {
+pub(crate) fn read(bytes: &mut &[u8]) -> Option<Vec<i64>> {
     let count = take_u32(bytes)? as usize;
     if count == 0 {
         return Some(Vec::new());
@@ -149,7 +149,7 @@ pub(super) fn read(bytes: &mut &[u8]) -> Option<Vec<i64>> {
         return None;
     }
     let all: usize = runs.clone().map(|(width, length)| (width * length) as usize).sum();
-    let mut reader = Reader { bytes: take(bytes, all.div_ceil(8))?, at: 0 };
+    let mut reader = Reader::new(take(bytes, all.div_ceil(8))?);
     let mut values = Vec::with_capacity(count);
     let mut value = first;
     values.push(value);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_earlier_versions_come_back() {
+    fn a_stream_is_as_documented() {
         // Five that stand still, with their run; and differences of 4 and 8 in 4 bits.
         let still = [0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3];
         assert_eq!(read(&mut still.as_slice()), Some(vec![9; 5]));
