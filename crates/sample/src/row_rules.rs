@@ -1,5 +1,8 @@
 //! By which rules sources leave out rows of what does not change. Senders report theirs with each round
 //! ([`wire::Coverage`]), the store keeps them, and readers use those.
+//!
+//! This is the one place that decides how old is silent. SQL has the same numbers from here (`schema/rules.rs` of the store);
+//! a test of the store (`tests/all/ages.rs`) finds any other age in the sources.
 
 use std::time::Duration;
 
@@ -19,7 +22,24 @@ pub const LARGEST_GAP_SECONDS_MAX: f64 = 86_400.0;
 pub const DEFAULT: RowRules =
     RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 75.0, quiet_bytes: 65_536 };
 
+/// What agents report once a minute, whether it changed or not: that a job runs, and what the kernel counted of its ranks; and
+/// that a running job was judged. No configuration changes this interval.
+pub const MINUTELY: RowRules =
+    RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 180.0, quiet_bytes: 0 };
+
 impl RowRules {
+    /// The largest gap as a duration.
+    #[must_use]
+    pub fn largest_gap(&self) -> Duration {
+        Duration::from_secs_f64(self.largest_gap_seconds.clamp(0.0, LARGEST_GAP_SECONDS_MAX))
+    }
+
+    /// Whether something that was last reported so many seconds ago is silent. What was never reported is, too.
+    #[must_use]
+    pub fn is_silent(&self, age_seconds: Option<f64>) -> bool {
+        age_seconds.is_none_or(|age| age > self.largest_gap_seconds)
+    }
+
     /// The rules of a source that leaves out unchanged rows but for a heartbeat, and reads each thing once in `interval`.
     #[must_use]
     pub fn thinned(heartbeat: Duration, interval: Duration, quiet_bytes: u64) -> RowRules {
@@ -62,7 +82,11 @@ mod tests {
         let slow = RowRules::thinned(HEARTBEAT, seconds(300), 0);
         assert_eq!(slow.largest_gap_seconds, 660.0);
         assert_eq!(RowRules::unthinned(seconds(1)).largest_gap_seconds, DEFAULT.largest_gap_seconds);
-        assert_eq!(RowRules::unthinned(seconds(60)).largest_gap_seconds, 180.0);
+        assert_eq!(RowRules::unthinned(HEARTBEAT), MINUTELY);
+        assert_eq!(DEFAULT.heartbeat_seconds, HEARTBEAT.as_secs_f64());
+        assert_eq!(DEFAULT.largest_gap(), HEARTBEAT + SLACK);
+        let ages = [None, Some(0.0), Some(180.0), Some(180.1)];
+        assert_eq!(ages.map(|age| MINUTELY.is_silent(age)), [true, false, false, true]);
         assert!(usual.are_plausible() && slow.are_plausible() && DEFAULT.are_plausible());
         for (heartbeat_seconds, largest_gap_seconds) in
             [(0.0, 5.0), (60.0, 59.0), (1.0, f64::NAN), (f64::NAN, 1.0), (1.0, 1e9), (-1.0, 1.0)]

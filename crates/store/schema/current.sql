@@ -2090,12 +2090,35 @@ RETURN CASE WHEN ratio > 1 THEN 1 ELSE ratio END;
 COMMENT ON FUNCTION at_most_one IS
     'A share of time, at most 1: times of readings that are not exact may make it a little larger. NULL of NULL.';
 
+CREATE OR REPLACE FUNCTION row_rules_default()
+RETURNS TABLE (heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT 60::double precision, 75::double precision, 65536::bigint
+$$;
+COMMENT ON FUNCTION row_rules_default IS
+    'By which rules rows are left out by a sender that has reported none: a heartbeat each 60 s, at most 75 s between two rows, and 65536 bytes that count as no change.';
+
+CREATE OR REPLACE FUNCTION default_gap()
+RETURNS interval
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT INTERVAL '75 seconds' $$;
+COMMENT ON FUNCTION default_gap IS
+    'Daemons report each of their figures, and what goes on in MPI, at least once a minute: what is older than this is silence.';
+
+CREATE OR REPLACE FUNCTION minutely_gap()
+RETURNS interval
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT INTERVAL '180 seconds' $$;
+COMMENT ON FUNCTION minutely_gap IS
+    'Agents report once a minute that a job runs, and what the kernel counted of its ranks: a newest report older than this is silence.';
+
 CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    -- What a sender has not reported is as in throughline_sample::row_rules::DEFAULT.
-    SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
+    SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
+           coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
         SELECT k.id, s.prefix AS instance
         FROM ib_port_key k
@@ -2120,10 +2143,26 @@ AS $$
           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
         GROUP BY a.instance
     ) r ON r.instance = t.instance
+    CROSS JOIN row_rules_default() d
 $$;
 COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
-    'values that its sender reported in the range, else 60 s, 75 s and 64 KiB.';
+    'values that its sender reported in the range, else row_rules_default().';
+
+CREATE OR REPLACE FUNCTION row_gap(kind text, since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (gap interval)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT make_interval(secs => greatest(max(a.largest_gap_seconds), max(d.largest_gap_seconds)))
+    FROM row_rules_default() d
+    LEFT JOIN row_rules a
+        ON a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
+           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_gap.kind
+$$;
+COMMENT ON FUNCTION row_gap IS
+    'How far before a range the predecessor of a row in it may be: the largest gap of all senders of fabric ports (ib_port), ports '
+    'of hosts (host_port) or GPUs (gpu) in the range. Whether two rows of one thing have known time between them is its own '
+    'sender''s rule, see row_rules_of.';
 
 CREATE OR REPLACE FUNCTION packed_rows(packed bit varying)
 RETURNS TABLE (
@@ -3025,10 +3064,10 @@ AS $$
                -- The last one that was read: within an epoch it is the largest.
                max(c.transmit_wait) OVER before AS wait_0,
                max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
-        FROM ib_port_readings(since - INTERVAL '2 minutes', until) c
-        -- A port that does not change has a row a minute: the first one in the range has its predecessor up to
-        -- a minute and a sweep before.
-        WHERE c.time > since - INTERVAL '2 minutes' AND c.time <= until
+        -- The first row in the range has its predecessor before it. No gap is a day: that bound is a constant when the database plans.
+        FROM row_gap('ib_port', since, until) b
+        CROSS JOIN LATERAL ib_port_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         -- A row without data (only other counters were read) stands between none that have some.
         WINDOW w AS (PARTITION BY c.port_id, c.epoch, c.transmit_data_bytes IS NULL AND c.receive_data_bytes IS NULL
                      ORDER BY c.time),
@@ -3102,8 +3141,10 @@ AS $$
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
-        FROM host_port_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+        -- As in ib_port_rates.
+        FROM row_gap('host_port', since, until) b
+        CROSS JOIN LATERAL host_port_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
@@ -3116,7 +3157,7 @@ AS $$
     JOIN node_key n ON n.id = k.node_id
     JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
     -- Readings farther apart have a time between them in which the port was not read.
-    WHERE p.seconds <= g.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION host_port_rates IS
     'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '
@@ -3304,11 +3345,13 @@ AS $$
         -- Bytes decide: a source that knows the state of a link and not its bytes leaves it to one that does.
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.epoch, c.speed_bytes_per_second, c.transmit_bytes,
                c.receive_bytes, gpu_source_rank(c.source) AS rank,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
-                   OVER l AS counts,
-               min(gpu_source_rank(c.source)) OVER l AS tells
-        FROM nvlink_link_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+               min(gpu_source_rank(c.source))
+                   FILTER (WHERE c.time > since AND (c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)) OVER l AS counts,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS tells
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL nvlink_link_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
@@ -3332,7 +3375,7 @@ AS $$
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
@@ -3368,9 +3411,12 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
-        SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
-        FROM gpu_pcie_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+        SELECT c.*, gpu_source_rank(c.source) AS rank,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL gpu_pcie_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
@@ -3385,7 +3431,7 @@ AS $$
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
@@ -3409,8 +3455,9 @@ AS $$
                counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
                counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
                counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
-        FROM gpu_pm_counters c
-        WHERE c.time > since AND c.time <= until
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        JOIN gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
@@ -3422,7 +3469,7 @@ AS $$
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
@@ -3438,11 +3485,11 @@ AS $$
         WHEN end_time IS NOT NULL AND ranks_silent > 0 THEN 'silent'
         WHEN end_time IS NOT NULL THEN 'ended'
         -- Agents report each job once a minute, whether its ranks call MPI or not.
-        WHEN at - reported_at > INTERVAL '3 minutes' THEN 'silent'
+        WHEN at - reported_at > minutely_gap() THEN 'silent'
         ELSE 'running' END
 $$;
 COMMENT ON FUNCTION job_state IS
-    'State of a job: running: not ended, and a node reported it in the last 3 minutes. silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
+    'State of a job: running: not ended, and a node reported it within minutely_gap(). silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
 
 CREATE OR REPLACE FUNCTION jobs_running(at timestamptz) RETURNS SETOF bigint
 LANGUAGE sql STABLE
@@ -4031,7 +4078,7 @@ FROM mpi_op_cell_totals
 GROUP BY job_key, job_id, rank, operation;
 COMMENT ON VIEW mpi_op_totals IS 'Each rank''s operations so far: calls, bytes, time.';
 
--- A rank that reported nothing for longer may have returned while no agent ran on its node. One that is gone without an end of
+-- Of a call that goes on there is a report each ten seconds at least. A rank that reported nothing for longer may have returned while no agent ran on its node. One that is gone without an end of
 -- its call was in it until its last report.
 CREATE OR REPLACE VIEW mpi_open_calls AS
 SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
@@ -4042,7 +4089,7 @@ FROM mpi_open_call c
 JOIN run_visible j ON j.id = c.job_id
 JOIN job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
 LEFT JOIN job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
-WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - INTERVAL '90 seconds';
+WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - default_gap();
 COMMENT ON VIEW mpi_open_calls IS
     'MPI calls of half a second and more that go on, and those in which their rank was killed: which one, on which communicator, with whom, since when, and for how long by the last report.';
 

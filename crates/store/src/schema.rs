@@ -5,6 +5,7 @@ mod dependents;
 mod install;
 mod objects;
 mod readings;
+mod rules;
 mod text;
 
 pub(crate) use install::{Fault, LOCK_LIMIT, install, readers_of_views};

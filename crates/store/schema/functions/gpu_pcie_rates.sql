@@ -6,9 +6,12 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
-        SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
-        FROM gpu_pcie_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+        SELECT c.*, gpu_source_rank(c.source) AS rank,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL gpu_pcie_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
@@ -23,7 +26,7 @@ AS $$
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';

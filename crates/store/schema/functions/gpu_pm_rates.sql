@@ -17,8 +17,9 @@ AS $$
                counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
                counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
                counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
-        FROM gpu_pm_counters c
-        WHERE c.time > since AND c.time <= until
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        JOIN gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
@@ -30,7 +31,7 @@ AS $$
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '

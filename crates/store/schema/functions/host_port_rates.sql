@@ -12,8 +12,10 @@ AS $$
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
                counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
-        FROM host_port_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+        -- As in ib_port_rates.
+        FROM row_gap('host_port', since, until) b
+        CROSS JOIN LATERAL host_port_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
@@ -26,7 +28,7 @@ AS $$
     JOIN node_key n ON n.id = k.node_id
     JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
     -- Readings farther apart have a time between them in which the port was not read.
-    WHERE p.seconds <= g.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION host_port_rates IS
     'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '

@@ -18,10 +18,10 @@ AS $$
                -- The last one that was read: within an epoch it is the largest.
                max(c.transmit_wait) OVER before AS wait_0,
                max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
-        FROM ib_port_readings(since - INTERVAL '2 minutes', until) c
-        -- A port that does not change has a row a minute: the first one in the range has its predecessor up to
-        -- a minute and a sweep before.
-        WHERE c.time > since - INTERVAL '2 minutes' AND c.time <= until
+        -- The first row in the range has its predecessor before it. No gap is a day: that bound is a constant when the database plans.
+        FROM row_gap('ib_port', since, until) b
+        CROSS JOIN LATERAL ib_port_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         -- A row without data (only other counters were read) stands between none that have some.
         WINDOW w AS (PARTITION BY c.port_id, c.epoch, c.transmit_data_bytes IS NULL AND c.receive_data_bytes IS NULL
                      ORDER BY c.time),

@@ -8,8 +8,8 @@ AS $$
         WHEN end_time IS NOT NULL AND ranks_silent > 0 THEN 'silent'
         WHEN end_time IS NOT NULL THEN 'ended'
         -- Agents report each job once a minute, whether its ranks call MPI or not.
-        WHEN at - reported_at > INTERVAL '3 minutes' THEN 'silent'
+        WHEN at - reported_at > minutely_gap() THEN 'silent'
         ELSE 'running' END
 $$;
 COMMENT ON FUNCTION job_state IS
-    'State of a job: running: not ended, and a node reported it in the last 3 minutes. silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
+    'State of a job: running: not ended, and a node reported it within minutely_gap(). silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';

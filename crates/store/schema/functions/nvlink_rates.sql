@@ -11,11 +11,13 @@ AS $$
         -- Bytes decide: a source that knows the state of a link and not its bytes leaves it to one that does.
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.epoch, c.speed_bytes_per_second, c.transmit_bytes,
                c.receive_bytes, gpu_source_rank(c.source) AS rank,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
-                   OVER l AS counts,
-               min(gpu_source_rank(c.source)) OVER l AS tells
-        FROM nvlink_link_readings(since, until) c
-        WHERE c.time > since AND c.time <= until
+               min(gpu_source_rank(c.source))
+                   FILTER (WHERE c.time > since AND (c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)) OVER l AS counts,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS tells
+        -- As in ib_port_rates.
+        FROM row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL nvlink_link_readings(since - b.gap, until) c
+        WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
@@ -39,7 +41,7 @@ AS $$
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
-    WHERE p.seconds <= r.largest_gap_seconds
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '

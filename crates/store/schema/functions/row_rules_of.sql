@@ -2,8 +2,8 @@ CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until time
 RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    -- What a sender has not reported is as in throughline_sample::row_rules::DEFAULT.
-    SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
+    SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
+           coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
         SELECT k.id, s.prefix AS instance
         FROM ib_port_key k
@@ -28,7 +28,8 @@ AS $$
           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
         GROUP BY a.instance
     ) r ON r.instance = t.instance
+    CROSS JOIN row_rules_default() d
 $$;
 COMMENT ON FUNCTION row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
-    'values that its sender reported in the range, else 60 s, 75 s and 64 KiB.';
+    'values that its sender reported in the range, else row_rules_default().';

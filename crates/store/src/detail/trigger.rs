@@ -37,7 +37,7 @@ pub async fn detail_triggers(client: &Client, verdicts: &[&str]) -> Result<Vec<D
         SELECT j.id, false, j.start_time, NULL FROM run j
         WHERE j.end_time IS NULL
           AND EXISTS (SELECT 1 FROM job_verdict v WHERE v.job_id = j.id AND v.kind = ANY($1)
-                        AND v.last_at > now() - interval '3 minutes')
+                        AND v.last_at > now() - minutely_gap())
           AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'verdict'
                             AND d.requested_at > now() - interval '1 hour')
         LIMIT 100";

@@ -117,7 +117,8 @@ mod tests {
     use super::*;
 
     const SECOND: Micros = 1_000_000;
-    const GAP: Micros = 75 * SECOND;
+    /// Of a crawler that has not reported its rules.
+    const GAP: Micros = throughline_sample::row_rules::DEFAULT.largest_gap_seconds as Micros * SECOND;
 
     fn reading(seconds: Micros, sent: i64) -> Reading {
         Reading { time: seconds * SECOND, epoch: 0, sent: Some(sent), received: None }

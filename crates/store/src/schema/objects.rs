@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::readings;
+use super::{readings, rules};
 
 /// What a file of the schema defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,8 @@ macro_rules! packed {
 }
 
 macro_rules! made {
-    ($name:ident) => {
-        Object { kind: ObjectKind::Function, name: stringify!($name), text: Text::Made(readings::$name) }
+    ($module:ident::$name:ident) => {
+        Object { kind: ObjectKind::Function, name: stringify!($name), text: Text::Made($module::$name) }
     };
 }
 
@@ -103,7 +103,11 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("counter_rate"),
     function!("stored_total"),
     function!("at_most_one"),
+    made!(rules::row_rules_default),
+    made!(rules::default_gap),
+    made!(rules::minutely_gap),
     function!("row_rules_of"),
+    function!("row_gap"),
     // What is packed.
     packed!("packed_rows"),
     packed!("packed_bytes"),
@@ -116,10 +120,10 @@ pub(crate) const OBJECTS: &[Object] = &[
     packed!("packed_place"),
     packed!("packed_link"),
     packed!("packed_link_rows"),
-    made!(ib_port_readings),
-    made!(host_port_readings),
-    made!(nvlink_readings),
-    made!(gpu_pcie_readings),
+    made!(readings::ib_port_readings),
+    made!(readings::host_port_readings),
+    made!(readings::nvlink_readings),
+    made!(readings::gpu_pcie_readings),
     // The fabric.
     view!("ib_port_named"),
     view!("ib_link_named"),
@@ -132,7 +136,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     // GPUs.
     function!("gpu_source_rank"),
     view!("nvlink_link_counters"),
-    made!(nvlink_link_readings),
+    made!(readings::nvlink_link_readings),
     function!("nvlink_rates"),
     view!("nvlink_link_minutes"),
     function!("gpu_pcie_rates"),
