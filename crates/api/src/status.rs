@@ -52,6 +52,40 @@ pub enum ReplicaState {
     Away,
 }
 
+/// What a source does. Whether it is silent goes by the rules that its sender reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// Its daemon can read it, and rows come.
+    Up,
+    /// Its daemon can read it, and there are no rows.
+    UpWithoutRows,
+    /// Its daemon can't read it.
+    Down,
+    /// The node has nothing of this kind.
+    Absent,
+    /// Rows come; its daemon does not report whether it can read it.
+    Rows,
+    /// The newest row is older than its sender's largest gap, or there is none.
+    #[default]
+    Silent,
+}
+
+impl SourceState {
+    /// The word that people read.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            SourceState::Up => "up",
+            SourceState::UpWithoutRows => "up, no rows",
+            SourceState::Down => "down",
+            SourceState::Absent => "absent",
+            SourceState::Rows => "rows",
+            SourceState::Silent => "silent",
+        }
+    }
+}
+
 /// One source of one node or subnet that reported within a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
@@ -63,6 +97,10 @@ pub struct Source {
     pub newest_ms: Option<i64>,
     /// Its age.
     pub age_seconds: Option<f64>,
+    /// The largest gap between two rows, as the sender reported its rules: with an older newest row the source is silent.
+    pub largest_gap_seconds: f64,
+    /// What the source does.
+    pub state: SourceState,
     /// Rows of the last minute, per second.
     pub rows_per_second: f64,
     /// Whether its daemon can read it; null when the daemon reported nothing lately, or has nothing to read.
@@ -84,12 +122,16 @@ pub struct Source {
 pub struct Delivery {
     /// Node name, or subnet prefix of a fabric crawler.
     pub instance: String,
-    /// Age of that report; daemons send one every 10 s.
+    /// Age of that report; daemons send one each half a minute.
     pub age_seconds: Option<f64>,
+    /// Whether that is so old that the daemon is silent.
+    pub is_silent: bool,
     /// Entries that waited in the spool.
     pub spool_entries: Option<u64>,
     /// Age of the oldest of them.
     pub lag_seconds: Option<f64>,
+    /// Whether that is so old that it is not on its way: daemons deliver once a second.
+    pub is_late: bool,
     /// Entries delivered since the daemon's start.
     pub delivered_entries: Option<u64>,
     /// Records dropped from a full spool since the daemon's start.

@@ -120,7 +120,9 @@ pub struct Source {
     pub newest: Option<i64>,
     /// How old that is, by the database's clock.
     pub age_seconds: Option<f64>,
-    /// Its own last word within two minutes.
+    /// By the rule that its sender reported, a round older than this is silence.
+    pub largest_gap_seconds: f64,
+    /// Its own last word, unless that is silent.
     pub is_up: Option<bool>,
     /// What the round was to read.
     pub expected: Option<i64>,
@@ -141,17 +143,19 @@ const SOURCES: &str = "
             ORDER BY c.source, c.instance LIMIT 1) n
     ), reported (source, instance, value) AS (
         SELECT DISTINCT ON (source, instance) source, instance, value FROM self_stats
-        WHERE name = 'source_up' AND time > now() - INTERVAL '2 minutes'
+        WHERE name = 'source_up' AND time > now() - default_gap()
         ORDER BY source, instance, time DESC
     )
     SELECT a.source, a.instance, c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
-           c.failed
+           c.failed, coalesce(g.largest_gap_seconds, d.largest_gap_seconds)
     FROM (SELECT * FROM rounds UNION SELECT source, instance FROM reported) a
     LEFT JOIN LATERAL (
         SELECT time, expected, read, failed FROM coverage c
         WHERE c.source = a.source AND c.instance = a.instance AND c.time > now() - INTERVAL '1 day'
         ORDER BY c.time DESC LIMIT 1) c ON true
     LEFT JOIN reported u ON u.source = a.source AND u.instance = a.instance
+    LEFT JOIN row_rules g ON g.source = a.source AND g.instance = a.instance AND g.valid_to IS NULL
+    CROSS JOIN row_rules_default() d
     ORDER BY a.source, a.instance";
 
 /// All sources that reported anything within a day.
@@ -169,6 +173,7 @@ pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
         expected: row.get(5),
         read: row.get(6),
         failed: row.get(7),
+        largest_gap_seconds: row.get(8),
     };
     Ok(rows.iter().map(source).collect())
 }

@@ -31,7 +31,11 @@ pub use series::{Equal, Series};
 pub use throughline_packed::prometheus::Chunk;
 
 use crate::Horizons;
+use crate::row_rules::Gaps;
+use family::Place;
+use samples::Form;
 use series::Known;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_store::Error;
@@ -165,14 +169,15 @@ impl HistoryQuery<'_> {
     ) -> Result<u64, HistoryError> {
         let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
         let (mut read, mut done, mut last) = (0, 0, None);
+        let gaps = self.gaps(client, series).await?;
         while done < series.len() {
             let each = if done == 0 { seconds } else { read / done as u64 };
             let round = usize::try_from(HELD_SAMPLES / 2 / each.max(1)).unwrap_or(usize::MAX).clamp(1, ROUND);
             let round = &series[done..series.len().min(done + round)];
             done += round.len();
             // While one round is handed on, the database reads the next one.
-            let next = self.fetch(client, round, self.limit - read);
-            let (next, handed) = tokio::join!(next, self.hand_on(last.take(), to));
+            let next = self.fetch(client, round, &gaps, self.limit - read);
+            let (next, handed) = tokio::join!(next, self.hand_on(last.take(), &gaps, to));
             let (held, ()) = (next?, handed?);
             read += held.iter().map(Samples::len).sum::<u64>();
             // Series of a family are alike: what the rest will have is known before anything is handed on, so that a
@@ -182,31 +187,46 @@ impl HistoryQuery<'_> {
             }
             last = Some((round, held));
         }
-        self.hand_on(last, to).await?;
+        self.hand_on(last, &gaps, to).await?;
         Ok(read)
+    }
+
+    /// The largest gaps of the things that these series are of, for what is filled: gaps of counters.
+    async fn gaps(&self, client: &Client, series: &[Series]) -> Result<Gaps, Error> {
+        let Place::Column { metric, .. } = &self.family.place else { return Ok(Gaps::default()) };
+        if !self.family.is_counter() {
+            return Ok(Gaps::default());
+        }
+        let ids: BTreeSet<i32> = series.iter().filter_map(Series::id).collect();
+        let ids: Vec<i32> = ids.into_iter().collect();
+        let range = (self.range.from, self.range.to);
+        self.in_time(Gaps::read(client, metric.table, Some(&ids), range)).await
     }
 
     async fn fetch(
         &self,
         client: &Client,
         round: &[Series],
+        gaps: &Gaps,
         limit: u64,
     ) -> Result<Vec<Samples>, HistoryError> {
         match round.first().map(|series| &series.known) {
             Some(Known::Valid(_)) => Ok(infos::samples(round, self.range)),
-            _ => copy::samples(client, self, round, limit).await,
+            _ => copy::samples(client, self, round, gaps, limit).await,
         }
     }
 
     async fn hand_on(
         &self,
         round: Option<(&[Series], Vec<Samples>)>,
+        gaps: &Gaps,
         to: &mut impl Take,
     ) -> Result<(), HistoryError> {
         let Some((series, held)) = round else { return Ok(()) };
         let form = copy::form(self);
         for (series, mut samples) in series.iter().zip(held) {
-            samples.finish(&form).ok_or(HistoryError::Damaged)?;
+            let largest_gap = series.id().map_or(form.largest_gap, |id| gaps.of(id));
+            samples.finish(&Form { largest_gap, ..form }).ok_or(HistoryError::Damaged)?;
             if !samples.is_empty() {
                 to.take(series, &samples).await?;
             }

@@ -52,7 +52,7 @@ const RATES: &str = "
            least(n.seconds, extract(epoch FROM n.last_time - r.start_time))::double precision,
            sum(s.calls)::double precision, sum(s.bytes)::double precision, sum(s.elapsed_seconds)::double precision
     FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
-    WHERE n.last_time > now() - INTERVAL '1 minute'
+    WHERE n.last_time > now() - default_gap()
     GROUP BY r.id, r.job_key, r.name, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, n.seconds, s.operation";
 
 /// Rates of running jobs over the last `window_seconds` up to each one's newest row, in the order of their numbers; of one

@@ -1,7 +1,7 @@
 //! One cable: what its ports are, their counters now, and what they carried over time; forwarding tables and the ports
 //! of jobs, which say who goes over it.
 
-use crate::row_rules::rules;
+use crate::row_rules::{milliseconds as ms, rules};
 use crate::time::{At, Grid, milliseconds, seconds_between, steps_of_minutes};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,9 +11,6 @@ use throughline_store::layout::Kind;
 use throughline_store::layout::errors_of;
 use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
-
-/// How far back counters are looked for, milliseconds: every port has a row a minute.
-const COUNTERS_MS: i64 = 120_000;
 
 /// A port as it is said to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,16 +114,18 @@ pub async fn since(client: &Client, ports: [i32; 2], at: At) -> Result<Option<i6
     Ok(row.map(|row| milliseconds(row.get(0))))
 }
 
-/// The counters of a port as of a time.
+/// The counters of a port as of a time. Some are read more rarely than data: they are looked for in two heartbeats.
 ///
 /// # Errors
 /// The database's.
 pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Counters>, Error> {
+    let rules = rules(client, Kind::IbPorts, &[port], at, at).await?;
+    let back = rules.largest_gap_seconds.max(2.0 * rules.heartbeat_seconds);
     let sql = format!(
         "SELECT time, epoch, to_jsonb(c), saturated FROM ib_port_readings({from}, {at}) c
          WHERE port_id = $1 AND time > {from} ORDER BY time DESC LIMIT 1000",
         at = moment(at),
-        from = moment(at - COUNTERS_MS)
+        from = moment(at - ms(back))
     );
     let rows = client.query(&sql, &[&port]).await.map_err(Error::sql("reading the counters of a port"))?;
     let Some(newest) = rows.first() else { return Ok(None) };

@@ -6,29 +6,18 @@
 //! round stood still: [`Reading::rates`] knows. Where readings are gone, the window is made of the minutes that it touches.
 
 use crate::Horizons;
-use crate::row_rules::rules;
-use crate::time::{MINUTE_MS, milliseconds, seconds_between};
+use crate::row_rules::{look_back_ms, rules, rules_of_sender};
+use crate::time::{CLOCK_AHEAD_MS, MINUTE_MS, milliseconds, seconds_between};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_sample::row_rules::DEFAULT;
 use throughline_sample::wire::RowRules;
 use throughline_store::Error;
 use throughline_store::layout::Kind;
 use throughline_store::layout::{errors_of, moment};
 use tokio_postgres::{Client, Row};
 
-/// How far before the window rows are looked for: two of the longest intervals that make sense for a crawler.
-const LOOK_BACK_SECONDS: i64 = 900;
-
-/// Clocks of crawlers may be ahead of the database's by so much; their rows are the newest all the same.
-const AHEAD_SECONDS: i64 = 60;
-
-/// A port that does not change has a row a minute and a quarter; an older one has nothing about now.
-const SILENT_SECONDS: f64 = 75.0;
-
 /// A row is of the last round if it is no older than so many of its port's intervals.
 const INTERVALS: f64 = 1.5;
-
-/// Bytes between two readings up to which a port counts as idle: what the crawler leaves out of the table.
-const QUIET_BYTES: f64 = 65536.0;
 
 /// The time for which rates are wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,8 +81,8 @@ pub struct Reading {
     pub bytes_per_second: Option<i64>,
     /// Errors counted in the window.
     pub errors: Option<i64>,
-    /// By which rules its crawler leaves out rows, where that is known.
-    pub rules: Option<RowRules>,
+    /// By which rules its crawler leaves out rows.
+    pub rules: RowRules,
 }
 
 /// Rates of a port over a window.
@@ -114,11 +103,10 @@ impl Reading {
     #[must_use]
     pub fn rates(&self, window: &Window, round: Option<&Round>) -> Rates {
         let interval = self.interval.unwrap_or(0.0);
-        let (silent, quiet) = self.rules.map_or((SILENT_SECONDS, QUIET_BYTES), |rules| {
-            #[allow(clippy::cast_precision_loss)] // a bound
-            (rules.largest_gap_seconds, rules.quiet_bytes as f64)
-        });
-        if self.age > silent.max(interval * (1.0 + INTERVALS)) {
+        // Bytes between two readings up to which a port counts as idle.
+        #[allow(clippy::cast_precision_loss)] // a bound
+        let quiet = self.rules.quiet_bytes as f64;
+        if self.age > self.rules.largest_gap_seconds.max(interval * (1.0 + INTERVALS)) {
             return Rates::default();
         }
         // Since when the last round was read it has not changed, unless it is read more rarely than others.
@@ -170,12 +158,13 @@ impl Reading {
 /// # Errors
 /// The database's.
 pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> Result<Option<Round>, Error> {
-    let ahead = if is_latest { AHEAD_SECONDS * 1000 } else { 0 };
+    let ahead = if is_latest { CLOCK_AHEAD_MS } else { 0 };
+    let rules = rules_of_sender(client, ("mad", prefix), (at, at)).await?;
     // One row of an old time stands for rounds of some minutes.
     let sql = format!(
         "SELECT time, elapsed_seconds, expected, read, failed FROM coverage_rounds({}, {})
          WHERE source = 'mad' AND instance = $1 ORDER BY time DESC LIMIT 1",
-        moment(at - LOOK_BACK_SECONDS * 1000),
+        moment(at - look_back_ms(&rules)),
         moment(at + ahead),
     );
     let row = client.query_opt(&sql, &[&prefix]).await.map_err(Error::sql("reading a crawler's rounds"))?;
@@ -204,10 +193,12 @@ pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result
     #[allow(clippy::cast_possible_truncation)] // milliseconds
     let rules =
         rules(client, Kind::IbPorts, first, window.at - (window.seconds * 1e3) as i64, window.at).await?;
-    let rows =
-        client.query(&query(window), &[&ports]).await.map_err(Error::sql("reading ports' counters"))?;
+    let rows = client
+        .query(&query(window, &rules), &[&ports])
+        .await
+        .map_err(Error::sql("reading ports' counters"))?;
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(window.at).unwrap_or(0));
-    Ok(rows.iter().map(|row| Reading { rules: Some(rules), ..reading(row, at) }).collect())
+    Ok(rows.iter().map(|row| Reading { rules, ..reading(row, at) }).collect())
 }
 
 /// Means of the minutes that a window touches, as readings at both of its ends would report them.
@@ -252,12 +243,12 @@ async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<V
     Ok(rows.iter().map(reading).collect())
 }
 
-fn query(window: &Window) -> String {
+fn query(window: &Window, rules: &RowRules) -> String {
     #[allow(clippy::cast_possible_truncation)] // milliseconds
     let begin = window.at - (window.seconds * 1e3) as i64;
-    let end = window.at + if window.is_latest { AHEAD_SECONDS * 1000 } else { 0 };
+    let end = window.at + if window.is_latest { CLOCK_AHEAD_MS } else { 0 };
+    let oldest = moment(begin - look_back_ms(rules));
     let (begin, end) = (moment(begin), moment(end));
-    let oldest = format!("{begin} - INTERVAL '{LOOK_BACK_SECONDS} seconds'");
     // A row without data (only other counters were read) stands between none that have some.
     let row = |name: &str, condition: &str, order: &str| {
         format!(
@@ -319,7 +310,7 @@ fn reading(row: &Row, at: SystemTime) -> Reading {
         tick_bytes: row.get(14),
         bytes_per_second: row.get(15),
         errors: row.get(16),
-        rules: None,
+        rules: DEFAULT,
     }
 }
 
@@ -347,6 +338,7 @@ mod tests {
             before_age: Some(11.0),
             transmit: increase(5e6, 5e6, 5e6),
             receive: increase(0.0, 0.0, 0.0),
+            rules: DEFAULT,
             ..Reading::default()
         }
     }
@@ -392,6 +384,10 @@ mod tests {
         // But a minute is no silence where every reading takes one.
         let slow = Reading { age: 100.0, interval: Some(60.0), first_age: None, ..steady() };
         assert!(slow.rates(&WINDOW, None).transmit.is_some());
+        // Nor what the crawler reports as its largest gap.
+        let rules = RowRules { largest_gap_seconds: 270.0, ..DEFAULT };
+        let ages = [270.0, 271.0].map(|age| Reading { age, first_age: None, rules, ..steady() });
+        assert_eq!(ages.map(|port| port.rates(&WINDOW, None).transmit), [Some(1e6), None]);
         // A single row has no rate.
         let single = Reading { age: 1.0, first_age: Some(1.0), ..Reading::default() };
         assert_eq!(single.rates(&WINDOW, None).transmit, None);

@@ -2,17 +2,14 @@
 //! as pairs of readings one inside the other, so that two ports can be held against each other.
 
 use crate::Horizons;
-use crate::time::At;
+use crate::row_rules::{look_back_ms, rules};
+use crate::time::{At, CLOCK_AHEAD_MS};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
 use throughline_store::layout::{Kind, moment};
 use tokio_postgres::{Client, Row};
 
-/// How far before the window readings are looked for, seconds: as for the load.
-const LOOK_BACK_SECONDS: i64 = 900;
-/// Clocks of crawlers may be ahead of the database's by so much; their rows are the newest all the same.
-const AHEAD_MS: i64 = 60_000;
 /// A reading has the time at which its answer came, and a counter was read up to one attempt at a request before. What
 /// is to lie inside of something else lies so far inside, milliseconds.
 pub const SLACK_MS: i64 = 500;
@@ -149,7 +146,9 @@ pub async fn around(
     at: i64,
     is_latest: bool,
 ) -> Result<HashMap<i32, Count>, Error> {
-    let (oldest, end) = (begin - LOOK_BACK_SECONDS * 1000, at + if is_latest { AHEAD_MS } else { 0 });
+    // All ports of a call are those of one crawler.
+    let rules = rules(client, Kind::IbPorts, &ports[..ports.len().min(1)], begin, at).await?;
+    let (oldest, end) = (begin - look_back_ms(&rules), at + if is_latest { CLOCK_AHEAD_MS } else { 0 });
     let (readings, with) = source(client, "$1", oldest, end).await?;
     let (oldest, begin, end) = (moment(oldest), moment(begin), moment(end));
     let same = "c.epoch = l.epoch AND c.time < l.time";

@@ -1,6 +1,7 @@
 //! Hosts: what is in them and what runs there.
 
 use crate::Horizons;
+use crate::row_rules::{look_back_ms, rules};
 use crate::time::{At, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -253,23 +254,22 @@ pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, 
     Ok(rows.iter().map(port).collect())
 }
 
-/// How far before a time the speed of a PCIe link is looked for, milliseconds: a port has a row a minute at least.
-const PCIE_LOOK_BACK_MS: i64 = 900_000;
-
 /// Bytes per second of the PCIe links of hosts' ports in one direction, as read last up to a time (milliseconds), by the
-/// port's number in the tables; ports of which it was not read are left out.
+/// port's number in the tables; ports of which it was not read are left out. It is looked for as far back as the newest row of a
+/// port is.
 ///
 /// # Errors
 /// The database's.
 pub async fn pcie(client: &Client, ports: &[i32], at: i64) -> Result<HashMap<i32, i64>, Error> {
-    let readings = Horizons::read(client).await?.source(Kind::HostPorts, at - PCIE_LOOK_BACK_MS, at);
+    let from = at - look_back_ms(&rules(client, Kind::HostPorts, ports, at, at).await?);
+    let readings = Horizons::read(client).await?.source(Kind::HostPorts, from, at);
     let sql = format!(
         "SELECT p.id, c.pcie_bytes_per_second FROM unnest($1::integer[]) AS p (id)
          CROSS JOIN LATERAL (
              SELECT c.pcie_bytes_per_second FROM {readings} c
              WHERE c.host_port_id = p.id AND c.time > {} AND c.time <= {} AND c.pcie_bytes_per_second IS NOT NULL
              ORDER BY c.time DESC LIMIT 1) c",
-        moment(at - PCIE_LOOK_BACK_MS),
+        moment(from),
         moment(at),
     );
     let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("reading PCIe links of adapters"))?;

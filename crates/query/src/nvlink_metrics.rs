@@ -4,8 +4,7 @@
 
 mod packed;
 
-use crate::rates::milliseconds;
-use crate::row_rules::rules;
+use crate::row_rules::{milliseconds, rules};
 use crate::time::{Grid, seconds_between};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;

@@ -8,9 +8,9 @@ use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
-/// How far before the range a value is looked for that still holds, milliseconds: variables are reported with each rank's
-/// totals, once a minute at least where they changed.
-const LOOK_BACK_MS: i64 = 3_600_000;
+/// How far before the range a value is looked for that still holds, milliseconds. A bound of what that costs, and no judgement: a value
+/// holds until a rank reports another one, however old it is.
+const EARLIER_VALUE_MS: i64 = 3_600_000;
 
 /// A variable that ranks of a job reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub async fn variables(client: &Client, job: i64, from: i64, to: i64) -> Result<
     let sql = format!(
         "SELECT name, min(source), min(variable_class), count(DISTINCT rank), count(DISTINCT element)
          FROM mpi_pvars WHERE job_id = $1 AND time > {} AND time <= {} GROUP BY name ORDER BY name",
-        moment(from - LOOK_BACK_MS),
+        moment(from - EARLIER_VALUE_MS),
         moment(to)
     );
     let rows =
@@ -130,7 +130,7 @@ pub async fn series(
              WHERE job_id = $1 AND name = $2 AND time > {oldest} AND time <= {to}) r
          ORDER BY rank, element, step, time DESC LIMIT $3",
         step = grid.step_of("time"),
-        oldest = moment(grid.from - LOOK_BACK_MS),
+        oldest = moment(grid.from - EARLIER_VALUE_MS),
         to = moment(grid.to()),
     );
     let limit = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);

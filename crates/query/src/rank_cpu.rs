@@ -1,10 +1,8 @@
 //! What the kernel counted of a job's ranks, on which processors they may run, and where their adapters are.
 
+use throughline_sample::row_rules::MINUTELY;
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
-
-/// Readings come each minute; what is older than this says nothing about now.
-const RECENT_SECONDS: f64 = 150.0;
 
 /// The first reading comes with MPI_Init, when a CPU may still clock up.
 const CLOCK_READINGS_MIN: i32 = 2;
@@ -23,7 +21,7 @@ pub struct RankCpu {
     /// How often its first thread was taken off its processor.
     pub involuntary_switches: Option<i64>,
     /// Part of a processor that it used between the two newest readings, a minute; above 1 with several threads. Absent
-    /// where these are old.
+    /// where these are old: kernel counts come each minute.
     pub recent_cpu_share: Option<f64>,
     /// Mean clock of the CPUs that it ran on, hertz; absent of fewer than two readings.
     pub cpu_hertz: Option<f64>,
@@ -68,7 +66,7 @@ const RANKS: &str = "
 /// The database's.
 pub async fn rank_cpu(client: &Client, job: i64) -> Result<Vec<RankCpu>, Error> {
     let rows = client
-        .query(RANKS, &[&job, &RECENT_SECONDS, &CLOCK_READINGS_MIN])
+        .query(RANKS, &[&job, &MINUTELY.largest_gap_seconds, &CLOCK_READINGS_MIN])
         .await
         .map_err(Error::sql("reading what the kernel counted of ranks"))?;
     let rank = |row: &Row| {

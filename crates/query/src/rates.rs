@@ -4,7 +4,7 @@
 //! key, however often the thing was read.
 
 use crate::horizons::Horizons;
-use crate::row_rules::rules;
+use crate::row_rules::{milliseconds, rules};
 use crate::time::{Grid, seconds_between, steps_of_minutes};
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -146,12 +146,6 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) 
         add(&mut all, (grid, gap), *id, before, sample);
     }
     Ok(all)
-}
-
-/// Seconds of a rule as milliseconds.
-#[allow(clippy::cast_possible_truncation)] // at most a day
-pub(crate) fn milliseconds(seconds: f64) -> i64 {
-    (seconds * 1e3) as i64
 }
 
 fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {

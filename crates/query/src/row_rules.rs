@@ -1,10 +1,22 @@
-//! By which rules rows of fabric ports were left out: what their crawler reported, or the usual ones.
+//! By which rules rows were left out: what their senders reported, or the usual ones. Read once for a request and passed on; no
+//! other place of this crate decides from which age on something is silent.
 
-use throughline_sample::row_rules::DEFAULT;
+use std::collections::HashMap;
+use throughline_sample::catalogue::Table;
+use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use throughline_sample::wire::RowRules;
 use throughline_store::Error;
 use throughline_store::layout::{Kind, moment};
 use tokio_postgres::Client;
+
+/// So far back the newest row of a thing is looked for that may be silent, to report its age. A bound of what that costs, and
+/// no judgement.
+const NEWEST_ROW_MS: i64 = 900_000;
+
+/// The last moment of the year 9999: requests may have any range.
+const LAST_MS: i64 = 253_402_300_799_999;
+
+const WHAT: &str = "reading by which rules rows are left out";
 
 /// The largest values of these things' rules in a time, milliseconds since 1970.
 ///
@@ -24,14 +36,104 @@ pub(crate) async fn rules(
         moment(from),
         moment(to)
     );
-    let row = client
-        .query_one(&sql, &[&ids])
-        .await
-        .map_err(Error::sql("reading by which rules rows are left out"))?;
+    let row = client.query_one(&sql, &[&ids]).await.map_err(Error::sql(WHAT))?;
     let quiet = row.get::<_, Option<i64>>(2).and_then(|bytes| u64::try_from(bytes).ok());
     Ok(RowRules {
         heartbeat_seconds: row.get::<_, Option<f64>>(0).unwrap_or(DEFAULT.heartbeat_seconds),
         largest_gap_seconds: row.get::<_, Option<f64>>(1).unwrap_or(DEFAULT.largest_gap_seconds),
         quiet_bytes: quiet.unwrap_or(DEFAULT.quiet_bytes),
     })
+}
+
+/// The rules of one source of a sender, of which only the largest gap is read, in a time, milliseconds since 1970.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn rules_of_sender(
+    client: &Client,
+    (source, instance): (&str, &str),
+    (from, to): (i64, i64),
+) -> Result<RowRules, Error> {
+    let sql = format!(
+        "SELECT max(largest_gap_seconds) FROM row_rules
+         WHERE source = $1 AND instance = $2 AND valid_from <= {} AND coalesce(valid_to, 'infinity') >= {}",
+        moment(to),
+        moment(from),
+    );
+    let row = client.query_one(&sql, &[&source, &instance]).await.map_err(Error::sql(WHAT))?;
+    let largest_gap_seconds = row.get::<_, Option<f64>>(0).unwrap_or(DEFAULT.largest_gap_seconds);
+    Ok(RowRules { largest_gap_seconds, ..DEFAULT })
+}
+
+/// The largest gap in milliseconds.
+pub(crate) fn gap_ms(rules: &RowRules) -> i64 {
+    milliseconds(rules.largest_gap_seconds)
+}
+
+/// How far before a time rows are looked for: the newest row and the one before it, each at most the largest gap back, and
+/// [`NEWEST_ROW_MS`] at least.
+pub(crate) fn look_back_ms(rules: &RowRules) -> i64 {
+    NEWEST_ROW_MS.max(2 * gap_ms(rules))
+}
+
+/// Seconds of a rule as milliseconds.
+#[allow(clippy::cast_possible_truncation)] // at most a day
+pub(crate) fn milliseconds(seconds: f64) -> i64 {
+    (seconds.clamp(0.0, LARGEST_GAP_SECONDS_MAX) * 1e3) as i64
+}
+
+/// Which things have the rows of a table, as `row_rules_of` names them; `None` where rows are of none.
+fn things(table: Table) -> Option<&'static str> {
+    match table {
+        Table::IbPortCounters | Table::IbPortLaneCounters => Some(Kind::IbPorts.rules()),
+        Table::HostPortCounters => Some(Kind::HostPorts.rules()),
+        Table::NvlinkCounters | Table::GpuPcieCounters | Table::GpuPmCounters => Some(Kind::Nvlinks.rules()),
+        _ => None,
+    }
+}
+
+/// The largest gap of each of many things, in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    /// Of those whose sender has reported another one than the usual.
+    unusual: HashMap<i32, i64>,
+}
+
+impl Gaps {
+    /// Those of the rows of a table in a time, of these things or of all.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn read(
+        client: &Client,
+        table: Table,
+        ids: Option<&[i32]>,
+        (from, to): (i64, i64),
+    ) -> Result<Gaps, Error> {
+        let Some(kind) = things(table) else { return Ok(Gaps::default()) };
+        let sql = format!(
+            "SELECT id, largest_gap_seconds FROM row_rules_of('{kind}', {}, {})
+             WHERE largest_gap_seconds <> {} AND ($1::integer[] IS NULL OR id = ANY($1))",
+            moment(from.clamp(0, LAST_MS)),
+            moment(to.clamp(0, LAST_MS)),
+            DEFAULT.largest_gap_seconds
+        );
+        let rows = client.query(&sql, &[&ids]).await.map_err(Error::sql(WHAT))?;
+        Ok(Gaps { unusual: rows.iter().map(|row| (row.get(0), milliseconds(row.get(1)))).collect() })
+    }
+
+    /// That of a thing.
+    pub fn of(&self, id: i32) -> i64 {
+        self.unusual.get(&id).copied().unwrap_or_else(Gaps::usual)
+    }
+
+    /// That of what has no sender with rules of its own: figures of daemons.
+    pub fn usual() -> i64 {
+        gap_ms(&DEFAULT)
+    }
+
+    /// The largest of all.
+    pub fn largest(&self) -> i64 {
+        self.unusual.values().copied().fold(Gaps::usual(), i64::max)
+    }
 }

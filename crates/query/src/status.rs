@@ -1,16 +1,20 @@
 //! What arrives in the database: sources, delivery, rejected records, and the newest jobs.
 //!
+//! Whether something is silent is judged here, by the rules that its sender reported; commands and pages show what this says.
+//!
 //! Nothing looks further back than a day: a node that went away is listed until then, with the age of what it sent last.
 
 use crate::jobs;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
-use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob, StatusOperation};
+use throughline_api::status::{Delivery, Rejected, Source, SourceState, Status, StatusJob, StatusOperation};
 use throughline_sample::catalogue::{
     DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
     OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
 };
+use throughline_sample::row_rules::DEFAULT;
+use throughline_sample::wire::RowRules;
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
@@ -81,11 +85,11 @@ const SOURCES: &str = "
     ) all_rows
     GROUP BY source, origin";
 
-/// The newest self-metrics of each daemon; daemons send them every 10 s.
+/// The newest self-metrics of each daemon that is not silent.
 const SELF_METRICS: &str = "
     SELECT DISTINCT ON (instance, source, name) instance, source, name, value
     FROM self_stats
-    WHERE time > now() - INTERVAL '2 minutes' AND name = ANY($1)
+    WHERE time > now() - default_gap() AND name = ANY($1)
     ORDER BY instance, source, name, time DESC";
 
 /// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
@@ -95,6 +99,9 @@ const DELIVERY: &str = "
     FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM fabric) o
     CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
     CROSS JOIN LATERAL self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
+
+/// The rules that senders reported last.
+const RULES: &str = "SELECT instance, source, largest_gap_seconds FROM row_rules WHERE valid_to IS NULL";
 
 /// Why sources do not deliver, as each one reported last; daemons repeat it each hour.
 const REASONS: &str = "
@@ -133,6 +140,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
             add_user(&mut sources, &row);
         }
     }
+    judge(&mut sources, &rules(client).await?);
     sources.sort_by(|one, other| (&one.source, &one.instance).cmp(&(&other.source, &other.instance)));
     Ok(Status {
         time_ms,
@@ -143,6 +151,30 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         rejected: rejected(client).await?,
         jobs: read_jobs(client, jobs_max, time_ms).await?,
     })
+}
+
+/// The largest gap of each source that has reported one, by instance and source.
+async fn rules(client: &Client) -> Result<BTreeMap<(String, String), f64>, Error> {
+    let rows = client.query(RULES, &[]).await;
+    let rows = rows.map_err(Error::sql("reading by which rules rows are left out"))?;
+    Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect())
+}
+
+/// Puts its sender's rule to each source, and what it does by that.
+fn judge(sources: &mut [Source], rules: &BTreeMap<(String, String), f64>) {
+    for source in sources {
+        let reported = rules.get(&(source.instance.clone(), source.source.clone()));
+        source.largest_gap_seconds = reported.copied().unwrap_or(DEFAULT.largest_gap_seconds);
+        let rules = RowRules { largest_gap_seconds: source.largest_gap_seconds, ..DEFAULT };
+        source.state = match (source.absent, source.up, source.age_seconds) {
+            (true, ..) => SourceState::Absent,
+            (_, Some(false), _) => SourceState::Down,
+            (_, Some(true), None) => SourceState::UpWithoutRows,
+            (_, _, age) if rules.is_silent(age) => SourceState::Silent,
+            (_, Some(true), _) => SourceState::Up,
+            (_, None, _) => SourceState::Rows,
+        };
+    }
 }
 
 async fn rejected(client: &Client) -> Result<Vec<Rejected>, Error> {
@@ -274,6 +306,10 @@ async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
             name if name == DELIVERED_ENTRIES.name => one.delivered_entries = Some(count(&value)),
             _ => one.delivery_failures = Some(count(&value)),
         }
+    }
+    for one in all.values_mut() {
+        one.is_silent = DEFAULT.is_silent(one.age_seconds);
+        one.is_late = one.lag_seconds.is_some_and(|lag| DEFAULT.is_silent(Some(lag)));
     }
     Ok(all.into_values().collect())
 }

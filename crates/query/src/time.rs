@@ -47,6 +47,9 @@ pub(crate) fn seconds_between(from: SystemTime, to: SystemTime) -> f64 {
     }
 }
 
+/// Clocks of crawlers may be ahead of the database's by so much; their rows are the newest all the same.
+pub(crate) const CLOCK_AHEAD_MS: i64 = 60_000;
+
 /// Milliseconds of a minute.
 pub(crate) const MINUTE_MS: i64 = 60_000;
 

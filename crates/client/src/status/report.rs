@@ -52,6 +52,10 @@ pub struct Source {
     pub newest: Option<String>,
     /// Its age.
     pub age_seconds: Option<f64>,
+    /// The largest gap between two rows, as the sender reported its rules: with an older newest row the source is silent.
+    pub largest_gap_seconds: f64,
+    /// What the source does, as the server judges by these rules.
+    pub state: status::SourceState,
     /// Rows of the last minute, per second.
     pub rows_per_second: f64,
     /// Whether its daemon can read it; null when the daemon reported nothing lately, or has nothing to read.
@@ -73,12 +77,16 @@ pub struct Source {
 pub struct Delivery {
     /// Node name, or subnet prefix of a fabric crawler.
     pub origin: String,
-    /// Age of its last report; daemons send one every 10 s.
+    /// Age of its last report; daemons send one each half a minute.
     pub age_seconds: Option<f64>,
+    /// Whether that is so old that the daemon is silent.
+    pub is_silent: bool,
     /// Entries that waited in the spool then.
     pub spool_entries: Option<u64>,
     /// Age of the oldest of them.
     pub lag_seconds: Option<f64>,
+    /// Whether that is so old that it is not on its way: daemons deliver once a second.
+    pub is_late: bool,
     /// Entries delivered since the daemon's start.
     pub delivered_entries: Option<u64>,
     /// Records dropped from a full spool since the daemon's start.
@@ -142,6 +150,8 @@ impl From<status::Source> for Source {
             origin: source.instance,
             newest: source.newest_ms.map(time),
             age_seconds: source.age_seconds,
+            largest_gap_seconds: source.largest_gap_seconds,
+            state: source.state,
             rows_per_second: source.rows_per_second,
             up: source.up,
             absent: source.absent,
@@ -158,8 +168,10 @@ impl From<status::Delivery> for Delivery {
         Self {
             origin: delivery.instance,
             age_seconds: delivery.age_seconds,
+            is_silent: delivery.is_silent,
             spool_entries: delivery.spool_entries,
             lag_seconds: delivery.lag_seconds,
+            is_late: delivery.is_late,
             delivered_entries: delivery.delivered_entries,
             dropped_records: delivery.dropped_records,
             delivery_failures: delivery.delivery_failures,

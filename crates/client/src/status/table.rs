@@ -97,7 +97,7 @@ fn sources(sources: &[&Source]) -> String {
             table.row(vec![
                 clean(&source.source, SOURCE_COLUMNS),
                 clean(&source.origin, ORIGIN_COLUMNS),
-                state(source).to_owned(),
+                source.state.word().to_owned(),
                 source.age_seconds.map_or(ABSENT.to_owned(), age),
                 format!("{:.1}", source.rows_per_second),
                 source.dropped_records.map_or(ABSENT.to_owned(), thousands),
@@ -119,21 +119,6 @@ fn sources(sources: &[&Source]) -> String {
     table.text()
 }
 
-/// What a reader wants to know first: does it deliver?
-pub(super) fn state(source: &Source) -> &'static str {
-    /// Unchanged rows may be left out but for one a minute.
-    const LATE_SECONDS: f64 = 90.0;
-    match (source.up, source.age_seconds) {
-        (Some(false), _) => "down",
-        (Some(true), None) => "up, no rows",
-        (_, Some(age)) if age > LATE_SECONDS => "silent",
-        (Some(true), Some(_)) => "up",
-        (None, Some(_)) => "rows",
-        // Its daemon reported within a day, and does no more.
-        (None, None) => "silent",
-    }
-}
-
 fn delivery(delivery: &[Delivery]) -> String {
     let headings = ["ORIGIN", "<REPORTED", "<WAITING", "<LAG", "<DELIVERED", "<DROPPED", "<FAILED ATTEMPTS"];
     let mut table = Table::new(&headings);
@@ -148,7 +133,7 @@ fn delivery(delivery: &[Delivery]) -> String {
     for one in &shown {
         table.row(vec![
             clean(&one.origin, ORIGIN_COLUMNS),
-            one.age_seconds.map_or(ABSENT.to_owned(), reported),
+            reported(one),
             number(one.spool_entries),
             one.lag_seconds.map_or(ABSENT.to_owned(), age),
             number(one.delivered_entries),
@@ -162,14 +147,12 @@ fn delivery(delivery: &[Delivery]) -> String {
     table.text()
 }
 
-/// A daemon that reported longer ago is silent: they report every 10 s.
-pub(super) const SILENT_SECONDS: f64 = 60.0;
-
 /// How long ago, or for how long there has been no report.
-fn reported(seconds: f64) -> String {
-    match seconds > SILENT_SECONDS {
-        true => format!("silent {}", age(seconds)),
-        false => age(seconds),
+fn reported(one: &Delivery) -> String {
+    match (one.age_seconds, one.is_silent) {
+        (None, _) => ABSENT.to_owned(),
+        (Some(seconds), true) => format!("silent {}", age(seconds)),
+        (Some(seconds), false) => age(seconds),
     }
 }
 
@@ -232,7 +215,7 @@ fn folded(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_api::status::StatusOperation as Operation;
+    use throughline_api::status::{SourceState, StatusOperation as Operation};
 
     fn report() -> Report {
         let source = |source: &str, origin: String, age: Option<f64>, up| Source {
@@ -279,6 +262,7 @@ mod tests {
             sources: vec![
                 source("mad", "0xfe80000000000000".into(), Some(0.42), Some(true)),
                 Source {
+                    state: SourceState::Down,
                     reason: Some("no_gpu: ".to_owned() + &"x\n".repeat(90)),
                     ..source("nvml", "n1".into(), None, Some(false))
                 },
@@ -298,6 +282,7 @@ mod tests {
                 .map(|(origin, age)| Delivery {
                     origin: origin.into(),
                     age_seconds: Some(age),
+                    is_silent: age > 75.0,
                     lag_seconds: Some(0.0),
                     ..Delivery::default()
                 })

@@ -1,12 +1,8 @@
 //! What is wrong with the monitoring itself, in at most a handful of lines: the beginning of `status`.
 
 use super::report::{Delivery, Report, Source};
-use super::table::{SILENT_SECONDS, state};
 use crate::text::{age, count, thousands};
-use throughline_api::status::ReplicaState;
-
-/// An entry that waited so long is not on its way: daemons deliver once a second. Seconds.
-const LAG_SECONDS: f64 = 60.0;
+use throughline_api::status::{ReplicaState, SourceState};
 
 /// Most names in a line.
 const NAMES_MAX: usize = 3;
@@ -19,18 +15,16 @@ pub fn lines(report: &Report) -> Vec<String> {
     }
     let mut lines: Vec<String> = replica(report).into_iter().collect();
     let name = |source: &&Source| format!("{} of {}", source.source, source.origin);
-    for (word, text) in [("down", "DOWN"), ("silent", "SILENT")] {
-        let such: Vec<String> = here.iter().filter(|source| state(source) == word).map(name).collect();
+    for (state, text) in [(SourceState::Down, "DOWN"), (SourceState::Silent, "SILENT")] {
+        let such: Vec<String> = here.iter().filter(|source| source.state == state).map(name).collect();
         lines.extend(listed(&such, "source").map(|list| format!("{text}: {list}.")));
     }
     let daemons = |wrong: &dyn Fn(&&Delivery) -> bool| -> Vec<String> {
         report.delivery.iter().filter(wrong).map(|one| one.origin.clone()).collect()
     };
-    let silent = daemons(&|one| one.age_seconds.is_some_and(|age| age > SILENT_SECONDS));
-    lines.extend(
-        listed(&silent, "daemon").map(|list| format!("NO REPORT for a minute or longer from {list}.")),
-    );
-    let late = daemons(&|one| one.lag_seconds.is_some_and(|lag| lag > LAG_SECONDS));
+    let silent = daemons(&|one| one.is_silent);
+    lines.extend(listed(&silent, "daemon").map(|list| format!("NO REPORT any more from {list}.")));
+    let late = daemons(&|one| one.is_late);
     let most = report.delivery.iter().filter_map(|one| one.lag_seconds).fold(0.0, f64::max);
     lines.extend(
         listed(&late, "spool")
@@ -89,22 +83,24 @@ mod tests {
     use super::*;
     use crate::status::report::Rejected;
 
-    fn source(origin: &str, up: Option<bool>, age: Option<f64>) -> Source {
-        Source { source: "mad".into(), origin: origin.into(), up, age_seconds: age, ..Source::default() }
+    fn source(origin: &str, state: SourceState, age: Option<f64>) -> Source {
+        Source { source: "mad".into(), origin: origin.into(), state, age_seconds: age, ..Source::default() }
     }
 
     #[test]
     fn what_is_wrong_comes_first_and_by_name() {
-        let names = ["a", "b", "c", "d"].map(|name| source(name, Some(true), Some(200.0)));
+        let names = ["a", "b", "c", "d"].map(|name| source(name, SourceState::Silent, Some(200.0)));
         let delivery = Delivery {
             origin: "n1".into(),
-            age_seconds: Some(70.0),
+            age_seconds: Some(80.0),
+            is_silent: true,
             lag_seconds: Some(300.0),
+            is_late: true,
             dropped_records: Some(2000),
             ..Delivery::default()
         };
         let report = Report {
-            sources: [source("n1", Some(false), None)].into_iter().chain(names).collect(),
+            sources: [source("n1", SourceState::Down, None)].into_iter().chain(names).collect(),
             delivery: vec![delivery],
             rejected: vec![Rejected { records: 1, ..Rejected::default() }],
             ..Report::default()
@@ -114,7 +110,7 @@ mod tests {
             [
                 "DOWN: mad of n1.",
                 "SILENT: mad of a, mad of b, mad of c and 1 more source.",
-                "NO REPORT for a minute or longer from n1.",
+                "NO REPORT any more from n1.",
                 "NOT DELIVERED: records wait for up to 5 min in n1.",
                 "LOST: 2,000 records since the daemons' start, in n1.",
                 "REJECTED since yesterday: 1 record (below: whose and why).",
@@ -133,7 +129,7 @@ mod tests {
             fallbacks: 1200,
         };
         let report = |state| Report {
-            sources: vec![source("n1", Some(true), Some(1.0))],
+            sources: vec![source("n1", SourceState::Up, Some(1.0))],
             replica: Some(replica(state)),
             ..Report::default()
         };
@@ -148,9 +144,13 @@ mod tests {
 
     #[test]
     fn where_nothing_is_wrong_that_is_said() {
-        let absent = Source { absent: true, ..source("n3", Some(false), None) };
+        let absent = Source { absent: true, ..source("n3", SourceState::Absent, None) };
         let report = Report {
-            sources: vec![source("n1", Some(true), Some(1.0)), source("n2", Some(true), None), absent],
+            sources: vec![
+                source("n1", SourceState::Up, Some(1.0)),
+                source("n2", SourceState::UpWithoutRows, None),
+                absent,
+            ],
             ..Report::default()
         };
         let text =

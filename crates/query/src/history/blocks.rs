@@ -288,13 +288,13 @@ fn milliseconds(time: SystemTime) -> i64 {
 
 /// Puts a series of a block among the samples, as far as it lies in the range. `None` for a damaged one.
 fn put(strip: &Strip, range: Range, held: &mut Held) -> Option<()> {
-    for (chunk, is_gappy) in &strip.chunks {
+    for (chunk, standstill) in &strip.chunks {
         if chunk.last < range.from || chunk.first > range.to {
             continue;
         }
         if chunk.first >= range.from && chunk.last <= range.to {
             if let Some(samples) = held.of(strip.source) {
-                samples.push_chunk(chunk.clone(), *is_gappy);
+                samples.push_chunk(chunk.clone(), *standstill);
             }
             continue;
         }

@@ -62,8 +62,8 @@ pub(super) struct Block {
 pub(super) struct Strip {
     pub element: i32,
     pub source: usize,
-    /// With each whether it has a gap to be filled.
-    pub chunks: Vec<(Chunk, bool)>,
+    /// With each the shortest standstill of a counter in it, as [`throughline_store::layout::series_chunks`] has it.
+    pub chunks: Vec<(Chunk, Option<i64>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ mod tests {
         let chunk = Chunk { first: 0, last: 1, data: vec![0; bytes].into() };
         Arc::new(Block {
             stamp: 1,
-            series: vec![Strip { element: 0, source: 0, chunks: vec![(chunk, false)] }],
+            series: vec![Strip { element: 0, source: 0, chunks: vec![(chunk, None)] }],
         })
     }
 

@@ -4,6 +4,7 @@ use super::family::{Keys, Place};
 use super::samples::Form;
 use super::series::{Known, Series, seconds};
 use super::{HistoryError, HistoryQuery, Range, Samples, Thinning, blocks};
+use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
 use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
@@ -72,6 +73,7 @@ pub(super) async fn samples(
     client: &Client,
     request: &HistoryQuery<'_>,
     round: &[Series],
+    gaps: &Gaps,
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
     let mut held = vec![Held::default(); round.len()];
@@ -79,7 +81,7 @@ pub(super) async fn samples(
     let (places, queries) = match &request.family.place {
         Place::Column { keys, metric } => {
             let places = places(round);
-            let queries = columns(client, keys, metric, request, &places, &mut held).await?;
+            let queries = columns(client, (keys, metric), request, (&places, gaps), &mut held).await?;
             let packed = held.iter().map(|held| held.samples.len()).sum();
             left = left.checked_sub(packed).ok_or(HistoryError::TooMany(request.limit))?;
             (places, queries)
@@ -241,7 +243,8 @@ fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i
 }
 
 /// What is made of the samples of a request once they are read. Those of minutes are a minute apart already, and must not
-/// end up farther apart than was requested: of pieces much shorter than a minute each has at most one of them.
+/// end up farther apart than was requested: of pieces much shorter than a minute each has at most one of them. The largest gap is
+/// the usual one.
 pub(super) fn form(request: &HistoryQuery<'_>) -> Form {
     let thinning = match (&request.family.place, request.thinning) {
         (Place::Column { metric, .. }, Thinning::Every(interval))
@@ -252,16 +255,16 @@ pub(super) fn form(request: &HistoryQuery<'_>) -> Form {
         (_, thinning) => thinning,
     };
     let is_coarse = matches!(request.thinning, Thinning::Every(interval) if interval >= MINUTE);
-    Form { is_counter: request.family.is_counter(), thinning, is_coarse, takes_chunks: request.takes_chunks }
+    let (is_counter, largest_gap) = (request.family.is_counter(), Gaps::usual());
+    Form { is_counter, largest_gap, thinning, is_coarse, takes_chunks: request.takes_chunks }
 }
 
 /// Minutes first, behind them blocks, which are read here, and of what these have not the readings.
 async fn columns(
     client: &Client,
-    keys: &Keys,
-    metric: &Metric,
+    (keys, metric): (&Keys, &Metric),
     request: &HistoryQuery<'_>,
-    places: &Places,
+    (places, gaps): (&Places, &Gaps),
     held: &mut [Held],
 ) -> Result<Vec<Query>, HistoryError> {
     let Range { mut from, to } = request.range;
@@ -272,7 +275,7 @@ async fn columns(
         let range = Range { from, to: to.min(until) };
         // Before the first one there is none: not worth asking.
         if request.horizons.minutes_from(kind).is_some_and(|first| first <= range.to) {
-            queries.push(minutes(kind, keys, metric, range, &ids));
+            queries.push(minutes(kind, (keys, metric), range, (&ids, gaps.largest())));
         }
         // A reading at the very end of a minute belongs to it.
         from = until + 1;
@@ -288,7 +291,7 @@ async fn columns(
 }
 
 /// The last reading of each minute, and 0 at the time from which a counter that began anew counts.
-fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) -> Query {
+fn minutes(kind: Kind, (keys, metric): (&Keys, &Metric), range: Range, (ids, gap): (&[i32], i64)) -> Query {
     let source = if keys.has_sources { ", source" } else { "" };
     let began = match metric.kind {
         catalogue::Kind::Counter => {
@@ -297,11 +300,11 @@ fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) 
         }
         catalogue::Kind::Gauge => "NULL::timestamptz",
     };
-    // A minute has the readings behind its beginning and the one at its end.
+    // A minute has the readings behind its beginning and the one at its end. The one before may be a gap earlier.
     let sql = format!(
         "SELECT * FROM (SELECT {id}, last_time, {column} {source}, {began} FROM {table}
            WHERE {id} = ANY ({list}) AND {column} IS NOT NULL AND last_time IS NOT NULL
-             AND time > to_timestamp({from}) - INTERVAL '2 minutes' AND time < to_timestamp({to})
+             AND time > to_timestamp({before}) AND time < to_timestamp({to})
            WINDOW same AS (PARTITION BY {id} {source} ORDER BY time, epoch)) m
          WHERE last_time >= to_timestamp({from}) AND last_time <= to_timestamp({to})",
         id = keys.id,
@@ -309,6 +312,7 @@ fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) 
         column = metric.name,
         table = kind.table(),
         from = seconds(range.from),
+        before = seconds(range.from - (gap - Gaps::usual()).max(0) - 2 * MINUTE),
         to = seconds(range.to),
     );
     Query {

@@ -18,6 +18,8 @@ pub enum Thinning {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub is_counter: bool,
+    /// Of the thing that the series is of, by its sender's rule. Milliseconds.
+    pub largest_gap: i64,
     pub thinning: Thinning,
     /// No more than a sample a minute is wanted: nothing is filled, and what is packed is unpacked to be thinned.
     pub is_coarse: bool,
@@ -40,8 +42,8 @@ pub struct Samples {
 #[derive(Clone, Debug, PartialEq)]
 struct Packed {
     chunk: Chunk,
-    /// Whether there is a gap in it to be filled.
-    is_gappy: bool,
+    /// The shortest standstill of a counter in it that is far enough apart to be filled.
+    standstill: Option<i64>,
 }
 
 impl Samples {
@@ -49,8 +51,8 @@ impl Samples {
         self.points.push((time, value));
     }
 
-    pub(super) fn push_chunk(&mut self, chunk: Chunk, is_gappy: bool) {
-        self.packed.push(Packed { chunk, is_gappy });
+    pub(super) fn push_chunk(&mut self, chunk: Chunk, standstill: Option<i64>) {
+        self.packed.push(Packed { chunk, standstill });
     }
 
     /// Adds samples as they were read.
@@ -68,13 +70,13 @@ impl Samples {
         self.points.retain(|point| point.0 != time);
     }
 
-    /// Of samples as they were read those after `from`, with gaps filled behind `before`, the last one until then: what a
-    /// reading of ranges that follow each other adds with this one. The last one until its end is returned, too.
+    /// Of samples as they were read those after `from`, with gaps of counters up to `largest_gap` filled behind `before`, the last one
+    /// until then: what a reading of ranges that follow each other adds with this one. The last one until its end is returned, too.
     pub(super) fn added(
         mut self,
         from: i64,
         before: Option<Point>,
-        is_counter: bool,
+        (is_counter, largest_gap): (bool, i64),
     ) -> (Vec<Point>, Option<Point>) {
         self.order();
         let split = self.points.partition_point(|point| point.0 <= from);
@@ -93,7 +95,7 @@ impl Samples {
             self.points.insert(0, before);
         }
         if is_counter {
-            self.fill();
+            self.fill(largest_gap);
         }
         let is_before = |point: &(i64, f64)| before.is_some_and(|before| point.0 <= before.0);
         let done = self.points.iter().take_while(|point| is_before(point)).count();
@@ -138,8 +140,8 @@ impl Samples {
         self.order();
         if !self.packed.is_empty() {
             // Thinning is a leave to leave out: what is packed as finely as that costs less as it is.
-            let stays =
-                !self.has_point_in_chunk() && (!form.is_counter || !form.is_coarse && !self.has_gap());
+            let stays = !self.has_point_in_chunk()
+                && (!form.is_counter || !form.is_coarse && !self.has_gap(form.largest_gap));
             if form.takes_chunks && stays {
                 return Some(());
             }
@@ -150,7 +152,7 @@ impl Samples {
         }
         if form.is_counter {
             if !form.is_coarse {
-                self.fill();
+                self.fill(form.largest_gap);
             }
             if let Thinning::Every(interval) = form.thinning {
                 self.thin(interval);
@@ -179,14 +181,14 @@ impl Samples {
     }
 
     /// Whether something may have to be filled; between chunks only times are looked at.
-    fn has_gap(&self) -> bool {
+    fn has_gap(&self, largest: i64) -> bool {
         let mut chunks = self.packed.iter().peekable();
         let mut end: Option<(i64, Option<f64>)> = None;
         let mut is_found = false;
         let mut follows = |time: i64, value: Option<f64>, last: (i64, Option<f64>)| {
             is_found |= end.is_some_and(|(before, known)| {
                 let may_stand = known.is_none() || value.is_none() || known == value;
-                may_stand && is_long(time - before)
+                may_stand && is_long(time - before, largest)
             });
             end = Some(last);
         };
@@ -197,11 +199,11 @@ impl Samples {
             follows(point.0, Some(point.1), (point.0, Some(point.1)));
         }
         chunks.for_each(|Packed { chunk, .. }| follows(chunk.first, None, (chunk.last, None)));
-        is_found || self.packed.iter().any(|packed| packed.is_gappy)
+        is_found || self.packed.iter().filter_map(|packed| packed.standstill).any(|length| length <= largest)
     }
 
-    fn fill(&mut self) {
-        let is_gap = |pair: &[(i64, f64)]| is_gap(pair[0], pair[1]);
+    fn fill(&mut self, largest: i64) {
+        let is_gap = |pair: &[(i64, f64)]| is_gap(pair[0], pair[1], largest);
         if !self.points.windows(2).any(is_gap) {
             return;
         }
@@ -239,11 +241,13 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row_rules::Gaps;
 
     fn finished(points: &[(i64, f64)], is_counter: bool, thinning: Thinning) -> Vec<(i64, f64)> {
         let mut samples = Samples { points: points.to_vec(), packed: Vec::new() };
         let is_coarse = matches!(thinning, Thinning::Every(60_000..));
-        samples.finish(&Form { is_counter, thinning, is_coarse, takes_chunks: true }).unwrap();
+        let largest_gap = Gaps::usual();
+        samples.finish(&Form { is_counter, largest_gap, thinning, is_coarse, takes_chunks: true }).unwrap();
         samples.points
     }
 
@@ -279,7 +283,7 @@ mod tests {
                 let (from, to) = (range * length * 1_000 - 1, (range + 1) * length * 1_000 - 1);
                 let within = rows.iter().filter(|row| row.0 > from && row.0 <= to).copied().collect();
                 let samples = Samples { points: within, packed: Vec::new() };
-                let (added, next) = samples.added(from, last, true);
+                let (added, next) = samples.added(from, last, (true, Gaps::usual()));
                 all.extend(added);
                 last = next;
             }
@@ -287,10 +291,13 @@ mod tests {
         }
         // What was read before the range stands for what is not known of it.
         let samples = Samples { points: rows.clone(), packed: Vec::new() };
-        let (added, last) = samples.added(71_000, None, true);
+        let (added, last) = samples.added(71_000, None, (true, Gaps::usual()));
         let expected: Vec<_> = together.iter().filter(|point| point.0 > 71_000).copied().collect();
         assert_eq!((added, last), (expected, rows.last().copied()));
-        assert_eq!(Samples::default().added(5, Some((3, 1.0)), true), (vec![], Some((3, 1.0))));
+        assert_eq!(
+            Samples::default().added(5, Some((3, 1.0)), (true, Gaps::usual())),
+            (vec![], Some((3, 1.0)))
+        );
     }
 
     #[test]

@@ -30,6 +30,16 @@ pub struct Series {
     pub(super) known: Known,
 }
 
+impl Series {
+    /// The id of the thing whose rows have it.
+    pub(super) fn id(&self) -> Option<i32> {
+        match self.known {
+            Known::Rows { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+}
+
 /// How the samples of a series are found.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Known {

@@ -26,9 +26,6 @@ use throughline_store::Error;
 use throughline_store::layout::Kind;
 use tokio_postgres::Client;
 
-/// The longest gap that is filled, in milliseconds: so far back the reading before a window is looked for.
-const LOOK_BACK: i64 = 75_000;
-
 /// How long the database may take for one reading.
 const READ_LIMIT: Duration = Duration::from_secs(120);
 
@@ -172,16 +169,16 @@ impl Tail {
         window: TailWindow,
         after: &str,
     ) -> Result<Round, HistoryError> {
-        let look_back = if self.is_primed { 0 } else { LOOK_BACK };
         if packed_table(part).is_some() {
             self.packed = PackedHours::read(client).await?;
         }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
-            return within_time(self.figures.read(client, window, look_back, after, last)).await;
+            return within_time(self.figures.read(client, (window, self.is_primed), after, last)).await;
         }
         if let Some(table) = self.tables.iter_mut().find(|table| table.name() == part) {
-            return within_time(table.read(client, (window, look_back), after, &self.packed, last)).await;
+            return within_time(table.read(client, (window, self.is_primed), after, &self.packed, last))
+                .await;
         }
         within_time(read_infos(client, part, window, after)).await
     }
@@ -202,10 +199,10 @@ impl Tail {
         }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
-            return within_time(self.figures.read_late(client, things, LOOK_BACK, last)).await;
+            return within_time(self.figures.read_late(client, things, last)).await;
         }
         match self.tables.iter_mut().find(|table| table.name() == part) {
-            Some(table) => within_time(table.read_late(client, things, LOOK_BACK, &self.packed, last)).await,
+            Some(table) => within_time(table.read_late(client, things, &self.packed, last)).await,
             None => Ok(Vec::new()),
         }
     }
@@ -248,12 +245,12 @@ fn whole(things: &HashMap<String, Vec<Range>>) -> Option<Range> {
     Some(Range { from, to })
 }
 
-/// The samples of a series in ranges that follow each other, with gaps filled; the last reading is retained for the next
-/// window.
+/// The samples of a series in ranges that follow each other, with gaps up to `largest_gap` filled; the last reading is retained for
+/// the next window.
 fn added(
-    family: usize,
-    number: u64,
+    (family, number): (usize, u64),
     samples: &Samples,
+    largest_gap: i64,
     ranges: &[Range],
     last: &mut Last,
 ) -> Vec<(i64, f64)> {
@@ -265,7 +262,7 @@ fn added(
         let known = last.get(&key).copied().filter(|_| is_counter);
         let mut within = samples.clone();
         within.cut(range.to);
-        let (points, newest) = within.added(range.from - 1, known, is_counter);
+        let (points, newest) = within.added(range.from - 1, known, (is_counter, largest_gap));
         all.extend(points);
         let is_newer = |newest: &(i64, f64)| known.is_none_or(|known| newest.0 > known.0);
         if let Some(newest) = newest.filter(|newest| is_counter && is_newer(newest)) {

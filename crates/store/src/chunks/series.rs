@@ -1,6 +1,6 @@
 //! The series of a packed hour: which there are, which are beside another, and their samples as Prometheus' chunks.
 
-use super::gaps::is_gap;
+use super::gaps::standstill;
 use throughline_packed::prometheus::{Chunk, SAMPLES, chunks};
 use throughline_packed::series::Series;
 use throughline_sample::catalogue::{
@@ -33,10 +33,10 @@ pub fn beside(metric: i32) -> Option<i32> {
     pairs.into_iter().find(|(other, _)| of(other) == metric).map(|(_, all)| of(all))
 }
 
-/// A series in Prometheus' encoding, with each chunk whether it has a gap to be filled: `times` are those of rows, in
-/// milliseconds since 1970. Of one millisecond the last holds. `None` where a row has no time.
+/// A series in Prometheus' encoding, with each chunk the shortest standstill of a counter in it that may have to be
+/// filled: `times` are those of rows, in milliseconds since 1970. Of one millisecond the last holds. `None` where a row has no time.
 #[must_use]
-pub fn series_chunks(times: &[i64], series: &Series, is_counter: bool) -> Option<Vec<(Chunk, bool)>> {
+pub fn series_chunks(times: &[i64], series: &Series, is_counter: bool) -> Option<Vec<(Chunk, Option<i64>)>> {
     let mut points: Vec<(i64, f64)> = Vec::with_capacity(series.values.len());
     for (row, value) in series.rows.iter().zip(&series.values) {
         let time = *times.get(usize::try_from(*row).ok()?)?;
@@ -46,8 +46,9 @@ pub fn series_chunks(times: &[i64], series: &Series, is_counter: bool) -> Option
             _ => points.push(point),
         }
     }
-    let has_gap = |points: &[(i64, f64)]| points.windows(2).any(|pair| is_gap(pair[0], pair[1]));
-    let gaps = points.chunks(SAMPLES).map(|points| is_counter && has_gap(points)).collect::<Vec<_>>();
+    let shortest =
+        |points: &[(i64, f64)]| points.windows(2).filter_map(|pair| standstill(pair[0], pair[1])).min();
+    let gaps: Vec<_> = points.chunks(SAMPLES).map(|points| shortest(points).filter(|_| is_counter)).collect();
     Some(chunks(&points).zip(gaps).collect())
 }
 
@@ -71,10 +72,10 @@ mod tests {
         let series = unpack(&packed(&points), None).unwrap();
         let gaps = |is_counter| {
             let chunks = series_chunks(&times, &series, is_counter).unwrap();
-            chunks.iter().map(|(chunk, is_gappy)| (chunk.count(), *is_gappy)).collect::<Vec<_>>()
+            chunks.iter().map(|(chunk, standstill)| (chunk.count(), *standstill)).collect::<Vec<_>>()
         };
-        assert_eq!(gaps(true), [(720, false), (12, true)]);
-        assert_eq!(gaps(false), [(720, false), (12, false)]);
+        assert_eq!(gaps(true), [(720, None), (12, Some(60_000))]);
+        assert_eq!(gaps(false), [(720, None), (12, None)]);
         let mut last = Vec::new();
         series_chunks(&times, &series, true).unwrap()[1].0.unpack(&mut last).unwrap();
         assert_eq!(last[9], (729_000, 900.0));

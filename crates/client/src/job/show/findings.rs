@@ -21,8 +21,8 @@ const UNEQUAL_SECONDS: f64 = 1.0;
 const EVIDENCE_SECONDS: f64 = 1.0;
 /// Calls of a rank, in the mean, below which nothing is said of that either.
 const EVIDENCE_CALLS: u64 = 10;
-/// A job without any call for so long has bypassed the shim, or computes without end.
-const SILENT_SECONDS: f64 = 10.0;
+/// A job that lasted so long without any call has bypassed the shim, or computes without end.
+const WITHOUT_CALLS_SECONDS: f64 = 10.0;
 /// A rank that sends so many times the mean is reported.
 const UNEQUAL_BYTES: f64 = 1.5;
 /// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
@@ -96,7 +96,7 @@ fn of_whole(report: &Report, inside: f64) -> Option<String> {
 
 /// Ranks that began MPI and do nothing with it.
 fn bypassed(report: &Report) -> Option<String> {
-    let lasted = report.summary.duration_seconds.filter(|lasted| *lasted >= SILENT_SECONDS)?;
+    let lasted = report.summary.duration_seconds.filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
     let has_none = report.operations.is_empty() && report.open_calls.is_empty() && report.summary.ranks > 0;
     has_none.then(|| {
         format!(

@@ -4,6 +4,7 @@ use super::super::series::seconds;
 use super::super::{HistoryError, Range, Samples};
 use super::packed::things as things_of;
 use super::{Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use crate::row_rules::Gaps;
 use std::collections::{BTreeMap, HashMap};
 use throughline_store::Error;
 use throughline_store::layout::milliseconds;
@@ -42,8 +43,7 @@ impl Figures {
     pub async fn read(
         &mut self,
         client: &Client,
-        window: TailWindow,
-        look_back: i64,
+        (window, is_primed): (TailWindow, bool),
         after: &str,
         last: &mut Last,
     ) -> Result<Round, HistoryError> {
@@ -59,6 +59,7 @@ impl Figures {
         let instances: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         let Some(newest) = instances.last() else { return Ok(Round::default()) };
         let next = (rows.len() as i64 == most).then(|| newest.clone());
+        let look_back = if is_primed { 0 } else { Gaps::usual() };
         let range = Range { from: window.from + 1 - look_back, to: window.to };
         let readings = readings(client, range, &instances).await?;
         let whole = [Range { from: window.from + 1, to: window.to }];
@@ -69,12 +70,11 @@ impl Figures {
         &mut self,
         client: &Client,
         things: &HashMap<String, Vec<Range>>,
-        look_back: i64,
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
         let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
         let instances: Vec<String> = things.keys().cloned().collect();
-        let readings = readings(client, Range { from: from - look_back, to }, &instances).await?;
+        let readings = readings(client, Range { from: from - Gaps::usual(), to }, &instances).await?;
         Ok(self.slices(readings, |instance| things.get(instance).map_or(&[][..], Vec::as_slice), last))
     }
 
@@ -90,7 +90,7 @@ impl Figures {
             let Some((family, label)) = self.names.get(&name).copied() else { continue };
             let count = self.numbers.len() as u64;
             let number = *self.numbers.entry((instance.clone(), source.clone())).or_insert(count);
-            let points = added(family, number, &samples, ranges(&instance), last);
+            let points = added((family, number), &samples, Gaps::usual(), ranges(&instance), last);
             if points.is_empty() {
                 continue;
             }

@@ -65,9 +65,9 @@ impl PackedHours {
 }
 
 /// Which part of a long range a time lies in, as long as a window usually is: of a thing that several sources read the best one counts in
-/// each part. 0 in a short one.
-pub(super) fn part_of(range: Range, time: i64) -> i64 {
-    if range.to - range.from > SHORT + super::LOOK_BACK { time.div_euclid(SHORT) } else { 0 }
+/// each part. 0 in a short one, whose first part before the window does not count.
+pub(super) fn part_of(range: Range, look_back: i64, time: i64) -> i64 {
+    if range.to - range.from > SHORT + look_back { time.div_euclid(SHORT) } else { 0 }
 }
 
 /// How many things a round has of a window, of at most `most`: fewer of a long one.

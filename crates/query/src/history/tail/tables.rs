@@ -6,6 +6,7 @@ use super::super::series::{Known, seconds};
 use super::super::{HistoryError, Range, Samples, series};
 use super::packed::{PackedHours, part_of, things};
 use super::{Family, Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,6 +44,8 @@ pub(super) struct TableTail {
     /// Labels of each element of each id, and the place of its prefix.
     labels: BTreeMap<(i32, i32), (usize, Labels)>,
     labels_read: Option<Instant>,
+    /// The largest gaps of all things in a window, whose rounds they are cached for.
+    gaps: Option<((i64, i64), Gaps)>,
     has_sources: bool,
 }
 
@@ -79,7 +82,7 @@ impl TableTail {
         for known in &mut columns {
             known.sort_by_key(|column| table.metrics().iter().position(|metric| is_of(column, metric)));
         }
-        TableTail { table, columns, labels: BTreeMap::new(), labels_read: None, has_sources }
+        TableTail { table, columns, labels: BTreeMap::new(), labels_read: None, gaps: None, has_sources }
     }
 
     pub fn name(&self) -> &'static str {
@@ -89,7 +92,7 @@ impl TableTail {
     pub async fn read(
         &mut self,
         client: &Client,
-        (window, look_back): (TailWindow, i64),
+        (window, is_primed): (TailWindow, bool),
         after: &str,
         packed: &PackedHours,
         last: &mut Last,
@@ -101,11 +104,13 @@ impl TableTail {
             self.labels.keys().map(|(id, _)| *id).filter(|id| *id > after).take_while_new(most);
         // Ids that are not known yet are behind all others.
         let next = (ids.len() == most).then(|| ids.last().copied()).flatten();
+        let gaps = self.gaps(client, (window.from, window.to)).await?;
+        let look_back = if is_primed { 0 } else { gaps.largest() };
         let range = Range { from: window.from + 1 - look_back, to: window.to };
         let source = packed.source(self.table, range);
-        let readings = self.readings(client, &source, range, &Ids::Between(after, next)).await?;
+        let readings = self.readings(client, &source, (range, look_back), &Ids::Between(after, next)).await?;
         let whole = [Range { from: window.from + 1, to: window.to }];
-        let slices = self.slices(client, readings, |_| &whole[..], last).await?;
+        let slices = self.slices(client, readings, (&gaps, |_| &whole[..]), last).await?;
         Ok(Round { slices, next: next.map(|id| id.to_string()) })
     }
 
@@ -113,7 +118,6 @@ impl TableTail {
         &mut self,
         client: &Client,
         things: &HashMap<String, Vec<Range>>,
-        look_back: i64,
         packed: &PackedHours,
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
@@ -124,9 +128,22 @@ impl TableTail {
         let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
         self.refresh(client, LABELS_AGE).await?;
         let ids = Ids::List(ranges.keys().copied().collect());
+        let gaps = self.gaps(client, (from, to)).await?;
+        let look_back = gaps.largest();
         let range = Range { from: from - look_back, to };
-        let readings = self.readings(client, &packed.source(self.table, range), range, &ids).await?;
-        self.slices(client, readings, |id| ranges.get(&id).copied().unwrap_or_default(), last).await
+        let source = packed.source(self.table, range);
+        let readings = self.readings(client, &source, (range, look_back), &ids).await?;
+        let of = |id| ranges.get(&id).copied().unwrap_or_default();
+        self.slices(client, readings, (&gaps, of), last).await
+    }
+
+    /// The largest gaps of all things in a time, read once for all rounds of it.
+    async fn gaps(&mut self, client: &Client, time: (i64, i64)) -> Result<Gaps, HistoryError> {
+        if let Some((_, gaps)) = self.gaps.as_ref().filter(|(of, _)| *of == time) {
+            return Ok(gaps.clone());
+        }
+        let gaps = Gaps::read(client, self.table, None, time).await?;
+        Ok(self.gaps.insert((time, gaps)).1.clone())
     }
 
     /// Reads labels unless they are as young as this.
@@ -156,7 +173,7 @@ impl TableTail {
         &self,
         client: &Client,
         source: &str,
-        range: Range,
+        (range, look_back): (Range, i64),
         ids: &Ids,
     ) -> Result<Readings, HistoryError> {
         let failing = Error::sql("reading samples for the export");
@@ -171,7 +188,7 @@ impl TableTail {
                 header(&mut data).ok_or(HistoryError::Damaged)?;
             }
             while data.has_remaining() {
-                if !self.take(&mut data, range, &mut readings).ok_or(HistoryError::Damaged)? {
+                if !self.take(&mut data, (range, look_back), &mut readings).ok_or(HistoryError::Damaged)? {
                     break;
                 }
             }
@@ -207,7 +224,12 @@ impl TableTail {
     }
 
     /// Takes a row; `false` at the mark of the end, `None` for a damaged one.
-    fn take(&self, data: &mut Bytes, range: Range, readings: &mut Readings) -> Option<bool> {
+    fn take(
+        &self,
+        data: &mut Bytes,
+        (range, look_back): (Range, i64),
+        readings: &mut Readings,
+    ) -> Option<bool> {
         if !begins_row(data)? {
             return Some(false);
         }
@@ -215,7 +237,7 @@ impl TableTail {
         let source = if self.has_sources { field(data)? } else { None };
         let source = source.as_deref().map_or(NO_SOURCE, rank);
         let metrics = self.table.metrics();
-        let part = part_of(range, time);
+        let part = part_of(range, look_back, time);
         let mut put = |element: i32, place: usize, is_end: bool, value: f64| {
             let held = readings.entry(((id, element, place, is_end), part)).or_default();
             if let Some(samples) = held.of(source) {
@@ -248,7 +270,7 @@ impl TableTail {
         &mut self,
         client: &Client,
         readings: Readings,
-        ranges: impl Fn(i32) -> &'a [Range],
+        (gaps, ranges): (&Gaps, impl Fn(i32) -> &'a [Range]),
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
         let is_known = |id: i32| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
@@ -269,7 +291,7 @@ impl TableTail {
             let Some(family) = family else { continue };
             // Elements are lanes or links, of which a row has at most 64.
             let number = u64::from(id.cast_unsigned()) << 8 | u64::from(element as u8);
-            let points = added(family, number, &samples, ranges(id), last);
+            let points = added((family, number), &samples, gaps.of(id), ranges(id), last);
             if points.is_empty() {
                 continue;
             }
