@@ -1,6 +1,7 @@
 //! The last values of every source, for `/metrics`.
 //!
-//! Reads no device. A value that has not been read anew for [`STALE_AFTER`] is not shown: absent is not old.
+//! Reads no device. A value that has not been read anew for twice the largest gap of the sources ([`LastValues::stale_after`]) is not
+//! shown: absent is not old.
 
 use crate::mpi_totals::MpiTotals;
 use std::collections::BTreeMap;
@@ -9,10 +10,8 @@ use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
 use throughline_host::sysfs::{Text, Tree};
 use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id, gpu_source_rank};
-use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, SelfStat, Values};
-
-/// Unchanged rows may be left out but for a heartbeat each minute; twice that and some more is silence.
-const STALE_AFTER: Duration = Duration::from_secs(150);
+use throughline_sample::row_rules::DEFAULT;
+use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, RowRules, SelfStat, Values};
 
 /// Counters of another source begin elsewhere, so that a series which went over to them would jump: another one takes its
 /// place only after so long a silence, longer than the time that rates are made over.
@@ -34,6 +33,8 @@ pub struct LastValues {
     inner: Mutex<Inner>,
     /// Sources that are switched on.
     enabled: Vec<&'static str>,
+    /// The largest gap of the sources' rules, where that is not the usual one.
+    largest_gap: Option<Duration>,
     /// Whether the page shows whose jobs run here and what they run: any local user may read it.
     shows_owners: bool,
 }
@@ -74,14 +75,14 @@ impl<T> Observed<T> {
         Self { at: Instant::now(), value }
     }
 
-    fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < STALE_AFTER
+    fn is_fresh(&self, now: Instant, stale_after: Duration) -> bool {
+        now.saturating_duration_since(self.at) < stale_after
     }
 }
 
 impl Observed<Sourced> {
-    fn is_shown(&self, now: Instant) -> bool {
-        self.is_fresh(now) && now >= self.value.shown_from
+    fn is_shown(&self, now: Instant, stale_after: Duration) -> bool {
+        self.is_fresh(now, stale_after) && now >= self.value.shown_from
     }
 }
 
@@ -89,6 +90,17 @@ impl LastValues {
     /// Of an agent with these sources.
     pub fn new(enabled: Vec<&'static str>, shows_owners: bool) -> Self {
         Self { enabled, shows_owners, ..Self::default() }
+    }
+
+    /// With the rules that the sources' intervals make.
+    pub fn with_row_rules(self, rules: &BTreeMap<&'static str, RowRules>) -> Self {
+        let gaps = self.enabled.iter().filter_map(|source| rules.get(source)).map(RowRules::largest_gap);
+        Self { largest_gap: gaps.max(), ..self }
+    }
+
+    /// From which age on a value is not shown: health of NVLinks is read once in ten readings, which is more than one gap.
+    fn stale_after(&self) -> Duration {
+        2 * self.largest_gap.unwrap_or_default().max(DEFAULT.largest_gap())
     }
 
     /// The values of a source, unless another one is shown in its place.
@@ -215,9 +227,11 @@ fn metrics(page: &mut Page, table: Table, labels: &[(&'static str, &str)], value
 
 impl Expose for LastValues {
     fn expose(&self, page: &mut Page) {
-        let now = Instant::now();
+        let (now, stale_after) = (Instant::now(), self.stale_after());
         let inner = self.lock();
-        for ((device, port), seen) in inner.host_ports.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+        for ((device, port), seen) in
+            inner.host_ports.iter().filter(|(_, seen)| seen.is_fresh(now, stale_after))
+        {
             metrics(
                 page,
                 Table::HostPortCounters,
@@ -228,18 +242,18 @@ impl Expose for LastValues {
         let health = inner
             .link_health
             .iter()
-            .map(|((gpu, link, _), seen)| (gpu, link, seen.is_fresh(now), &seen.value));
+            .map(|((gpu, link, _), seen)| (gpu, link, seen.is_fresh(now, stale_after), &seen.value));
         let links = inner.links.iter();
         let links = links
-            .map(|((gpu, link), seen)| (gpu, link, seen.is_shown(now), &seen.value.values))
+            .map(|((gpu, link), seen)| (gpu, link, seen.is_shown(now, stale_after), &seen.value.values))
             .chain(health);
         for (gpu, link, _, values) in links.filter(|(_, _, is_fresh, _)| *is_fresh) {
             metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], values);
         }
-        for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_shown(now)) {
+        for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_shown(now, stale_after)) {
             metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value.values);
         }
-        for (gpu, seen) in inner.pm.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+        for (gpu, seen) in inner.pm.iter().filter(|(_, seen)| seen.is_fresh(now, stale_after)) {
             metrics(page, Table::GpuPmCounters, &[("gpu", gpu)], &seen.value);
         }
         for adapter in &inner.adapters.adapters {
@@ -362,7 +376,7 @@ mod tests {
     fn old_values_are_not_shown() {
         let last = LastValues::default();
         last.observe(&batch());
-        let Some(old) = Instant::now().checked_sub(STALE_AFTER) else { return };
+        let Some(old) = Instant::now().checked_sub(last.stale_after()) else { return };
         last.lock().pcie.values_mut().for_each(|seen| seen.at = old);
         let text = text(&last);
         assert!(!text.contains("throughline_pcie_"), "{text}");

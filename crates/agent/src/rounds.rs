@@ -8,7 +8,7 @@ use std::time::Duration;
 use throughline_sample::rounds::ROUNDS_MAX;
 use throughline_sample::wire::{Batch, Coverage};
 
-/// From one record of a source to the next, at most: two are within the minute after which a source is silent.
+/// From one record of a source to the next, at most: two are within the gap after which a source is silent.
 const RECORD_INTERVAL: Duration = Duration::from_secs(30);
 /// How late a round may come to its record, in nanoseconds: it waits for the batcher.
 const GRACE_NANOSECONDS: i64 = 1_000_000_000;

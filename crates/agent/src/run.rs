@@ -54,7 +54,9 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let (clock, metrics, last) = (
         Arc::new(Clock::new()),
         SelfMetrics::default(),
-        Arc::new(LastValues::new(enabled, config.http.job_owners)),
+        Arc::new(
+            LastValues::new(enabled, config.http.job_owners).with_row_rules(&sources::row_rules(config)),
+        ),
     );
     let batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
         .with_row_rules(sources::row_rules(config))

@@ -26,7 +26,7 @@ pub const NAME: &str = "agent";
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of metrics between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
-/// Rounds from one report of figures to the next: half a minute, so that two are within the minute after which a daemon is silent.
+/// Rounds from one report of figures to the next: half a minute, so that two are within the gap after which a daemon is silent.
 const REPORT_ROUNDS: u64 = 3;
 /// Rounds from one report of all figures to the next, between which only those that changed are reported: a minute, so that a
 /// series does not end for those who read it back.

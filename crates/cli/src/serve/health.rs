@@ -10,6 +10,7 @@ use throughline_api::status::ReplicaState;
 use throughline_daemon::{Condition, Health, SelfMetrics};
 use throughline_query::ReadPath;
 use throughline_sample::catalogue::{COMMITS, SOURCE_UP};
+use throughline_sample::row_rules::DEFAULT;
 use throughline_store::{Database, DiskSpace};
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +19,6 @@ const INTERVAL: Duration = Duration::from_secs(3);
 
 /// How long it may take to answer that.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-
-/// Without a commit for so long the collector is stuck: it stores its own metrics every 10 s, whatever arrives.
-const SILENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long upkeep may fail before the page is failing and not only degraded: a round of it may take 600 s.
 const UPKEEP_LIMIT: Duration = Duration::from_secs(900);
@@ -136,7 +134,8 @@ impl ServeHealth {
             conditions.push(Condition::degraded(text));
         }
         let silent = now.saturating_duration_since(observed.last_commit);
-        if self.roles.collect && silent > SILENT_LIMIT {
+        // It stores its own metrics, whatever arrives: without any it is stuck.
+        if self.roles.collect && silent > DEFAULT.largest_gap() {
             conditions.push(Condition::failing(format!(
                 "collector: nothing was stored for {} s, not even its own metrics; its log has the reason",
                 silent.as_secs()

@@ -9,6 +9,7 @@ use throughline_query::evidence::{self, Cache, OfJob};
 use throughline_query::jobs::{self, Job};
 use throughline_query::link_shares::{JobLabel, Source, job_name};
 use throughline_sample::catalogue::{COMMIT_FAILURES, JUDGED_JOBS, ROUND_SECONDS, SAID_VERDICTS, SOURCE_UP};
+use throughline_sample::row_rules::MINUTELY;
 use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
 use throughline_verdicts::{Judged, Kind, Verdict, accuse, judge, report};
 use tokio::time::Instant;
@@ -28,9 +29,6 @@ const ROUND_LIMIT: Duration = Duration::from_secs(300);
 
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// A job that was not judged for so long runs no more: each is judged once a minute.
-const JUDGED_LATELY: Duration = Duration::from_secs(150);
 
 /// What is known from one round to the next: evidence that changes little, what is said of the order of jobs' ranks, which is
 /// made where it was read again who sends to whom, and what is said of each job that runs.
@@ -52,7 +50,7 @@ impl Known {
                 self.said.insert(one.job.id, (Instant::now(), kinds));
             }
         }
-        self.said.retain(|_, (since, _)| since.elapsed() < JUDGED_LATELY);
+        self.said.retain(|_, (since, _)| since.elapsed() <= MINUTELY.largest_gap());
         self.cache.retain(|job| self.said.contains_key(&job));
         self.placements.retain(|job, _| self.said.contains_key(job));
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use throughline_daemon::Failure;
+use throughline_sample::row_rules::MINUTELY;
 use throughline_store::Retention;
 
 /// Longest retention: a century, which every time type involved can subtract from now.
@@ -13,7 +14,9 @@ pub(super) const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 const ROWS_SECONDS_MIN: u64 = 5400;
 
 /// Shortest silence that says anything: agents report each job once a minute.
-const JOB_SILENCE_SECONDS_MIN: u64 = 180;
+fn job_silence_seconds_min() -> u64 {
+    MINUTELY.largest_gap().as_secs()
+}
 
 /// `[upkeep]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,9 +45,10 @@ impl UpkeepConfig {
         if self.interval_seconds == 0 {
             return Err(Failure::usage("upkeep.interval_seconds = 0: must be at least 1"));
         }
-        if self.job_silence_seconds < JOB_SILENCE_SECONDS_MIN {
+        let min = job_silence_seconds_min();
+        if self.job_silence_seconds < min {
             return Err(Failure::usage(format!(
-                "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents report their \
+                "upkeep.job_silence_seconds = {}: must be at least {min}, as agents report their \
                  jobs once a minute",
                 self.job_silence_seconds
             )));
