@@ -106,7 +106,7 @@ impl Reading {
         // Bytes between two readings up to which a port counts as idle.
         #[allow(clippy::cast_precision_loss)] // a bound
         let quiet = self.rules.quiet_bytes as f64;
-        if self.age > self.rules.largest_gap_seconds.max(interval * (1.0 + INTERVALS)) {
+        if self.rules.is_silent(Some(self.age)) {
             return Rates::default();
         }
         // Since when the last round was read it has not changed, unless it is read more rarely than others.
@@ -132,16 +132,20 @@ impl Reading {
     /// The increase per second over the window, up to the newest row or to where the port stood still.
     fn rate(&self, window: &Window, stood_still: Option<f64>, increase: &Increase) -> Option<f64> {
         let end = stood_still.unwrap_or(self.age);
+        let is_known = |seconds: f64| seconds <= self.rules.largest_gap_seconds;
         let Some(first) = self.first_age else {
             // No row in the window.
             return match stood_still {
                 Some(_) => increase.last.map(|_| 0.0),
-                None => increase.last.zip(self.interval).map(|(last, seconds)| last / seconds),
+                None => {
+                    let interval = self.interval.filter(|seconds| is_known(*seconds));
+                    increase.last.zip(interval).map(|(last, seconds)| last / seconds)
+                }
             };
         };
         // Of what came between the row before and the first one only the part in the window.
         let (begin, part) = match (self.before_age, increase.across) {
-            (Some(before), Some(across)) if before > first => {
+            (Some(before), Some(across)) if before > first && is_known(before - first) => {
                 (window.seconds, across * (window.seconds - first) / (before - first))
             }
             _ => (first, 0.0),
@@ -381,13 +385,14 @@ mod tests {
     fn silence_is_not_zero() {
         let silent = Reading { age: 76.0, ..steady() };
         assert_eq!(silent.rates(&WINDOW, Some(&round(0.0, 0))), Rates::default());
-        // But a minute is no silence where every reading takes one.
-        let slow = Reading { age: 100.0, interval: Some(60.0), first_age: None, ..steady() };
-        assert!(slow.rates(&WINDOW, None).transmit.is_some());
-        // Nor what the crawler reports as its largest gap.
+        // But not up to what the crawler reports as its largest gap.
         let rules = RowRules { largest_gap_seconds: 270.0, ..DEFAULT };
         let ages = [270.0, 271.0].map(|age| Reading { age, first_age: None, rules, ..steady() });
         assert_eq!(ages.map(|port| port.rates(&WINDOW, None).transmit), [Some(1e6), None]);
+        // Nothing is known of the time between two rows that are farther apart.
+        let apart =
+            [75.0, 76.0].map(|interval| Reading { interval: Some(interval), first_age: None, ..steady() });
+        assert_eq!(apart.map(|port| port.rates(&WINDOW, None).transmit.is_some()), [true, false]);
         // A single row has no rate.
         let single = Reading { age: 1.0, first_age: Some(1.0), ..Reading::default() };
         assert_eq!(single.rates(&WINDOW, None).transmit, None);

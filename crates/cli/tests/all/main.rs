@@ -6,6 +6,7 @@ mod attack_senders;
 mod client;
 mod crash_delivery;
 mod demo;
+mod intervals;
 mod job;
 mod long_range;
 mod remote_write;

@@ -331,6 +331,7 @@ mod tests {
             .map(|n| Source {
                 source: "sysfs".into(),
                 origin: format!("node{n:03}"),
+                state: SourceState::Rows,
                 age_seconds: Some(f64::from(n)),
                 rows_per_second: 1.0,
                 ..Source::default()

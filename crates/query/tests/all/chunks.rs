@@ -2,7 +2,7 @@
 
 mod changes;
 mod exported;
-mod moved;
+pub mod moved;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ const BYTES: &str = "infiniband_switch_port_transmit_data_bytes_total";
 const LINKS: &str = "throughline_nvlink_transmit_bytes_total";
 
 /// By labels: times and the bits of values.
-type Answers = BTreeMap<String, Vec<(i64, u64)>>;
+pub type Answers = BTreeMap<String, Vec<(i64, u64)>>;
 
 struct Taken {
     all: Answers,
@@ -85,14 +85,14 @@ async fn answer(database: &Database, name: &str, range: Range) -> Answers {
     answers_with((database, &no_cache()), name, range).await
 }
 
-async fn answers_with(from: (&Database, &BlockCache), name: &str, range: Range) -> Answers {
+pub async fn answers_with(from: (&Database, &BlockCache), name: &str, range: Range) -> Answers {
     let whole = request(from, name, range, Thinning::None, false).await.unwrap();
     let chunks = request(from, name, range, Thinning::None, true).await.unwrap();
     assert_eq!(whole, chunks, "both forms have the same samples and count the same");
     whole.0
 }
 
-fn no_cache() -> BlockCache {
+pub fn no_cache() -> BlockCache {
     BlockCache::new(16 << 20)
 }
 
@@ -102,7 +102,7 @@ fn hours(from: i64, to: i64) -> Range {
 }
 
 /// What upkeep does, with blocks wanted from the beginning.
-async fn minutes_made(database: &Database) {
+pub async fn minutes_made(database: &Database) {
     let mut client = database.connect().await.unwrap();
     make_rollups(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.unwrap();
     let begin =
@@ -110,7 +110,7 @@ async fn minutes_made(database: &Database) {
     client.batch_execute(&begin).await.unwrap();
 }
 
-async fn blocks_made(database: &Database) -> Result<ChunksEncoded, Error> {
+pub async fn blocks_made(database: &Database) -> Result<ChunksEncoded, Error> {
     encode_chunks(&mut database.connect().await.unwrap(), &Retention::for_all(ALWAYS), PATIENCE).await
 }
 

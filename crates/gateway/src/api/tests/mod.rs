@@ -7,6 +7,7 @@ mod events;
 mod fabric;
 mod folded;
 mod groups;
+mod intervals;
 mod job_parts;
 mod jobs;
 mod lanes;
