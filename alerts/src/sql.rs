@@ -139,8 +139,9 @@ fn increased(rule: &Rule, increase: &Increase) -> String {
         return format!(
             "SELECT n.gpu_id, n.link, {value} AS value
 FROM (SELECT DISTINCT ON (c.gpu_id, c.link) c.gpu_id, c.link, c.source, c.epoch, {newest}
-      FROM nvlink_link_counters c
-      WHERE c.time > $__timeTo()::timestamptz - INTERVAL '150 seconds' AND c.time <= $__timeTo()
+      -- Errors are read more rarely than data.
+      FROM row_gap('gpu', $__timeTo(), $__timeTo()) b, nvlink_link_counters c
+      WHERE c.time > $__timeTo()::timestamptz - 2 * b.gap AND c.time > $__timeFrom() AND c.time <= $__timeTo()
       GROUP BY c.gpu_id, c.link, c.source, c.epoch
       ORDER BY c.gpu_id, c.link, gpu_source_rank(c.source), c.epoch DESC) n
 CROSS JOIN LATERAL (
@@ -165,8 +166,9 @@ WHERE EXISTS (SELECT FROM ib_port_key k JOIN ib_node d ON d.ib_node_id = k.ib_no
     format!(
         "SELECT n.port_id, NULL::integer AS remote_port_id, {value} AS value
 FROM (SELECT DISTINCT ON (c.port_id) c.port_id, c.epoch, max(c.rate_bytes_per_second) AS rate, {newest}
-      FROM ib_port_counters c
-      WHERE c.time > $__timeTo()::timestamptz - INTERVAL '150 seconds' AND c.time <= $__timeTo()
+      -- Errors are read more rarely than data.
+      FROM row_gap('ib_port', $__timeTo(), $__timeTo()) b, ib_port_counters c
+      WHERE c.time > $__timeTo()::timestamptz - 2 * b.gap AND c.time > $__timeFrom() AND c.time <= $__timeTo()
       GROUP BY c.port_id, c.epoch ORDER BY c.port_id, c.epoch DESC) n
 CROSS JOIN LATERAL (
     SELECT {first}

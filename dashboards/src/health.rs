@@ -79,7 +79,7 @@ ORDER BY 1, 2"
 
 /// Daemons that sent internal metrics in the time range and no more at its end.
 const WITHOUT_REPORTS: &str =
-    "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
+    "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - default_gap()) AS silent
 FROM (
   SELECT instance, max(time) AS last
   FROM self_stat_rows WHERE $__timeFilter(time)
@@ -105,7 +105,7 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let size = of_newest("database_bytes", "max(value) AS bytes");
     let about = "Sources that are down by the newest internal metric of their daemon.";
     let dashboard = dashboard.panel(small(2, "Sources that can't be read", about, &down).scale(&site.errors));
-    let about = "Daemons that sent internal metrics in the time range and none in its last two minutes.";
+    let about = "Daemons that sent internal metrics in the time range and none any more at its end.";
     let dashboard =
         dashboard.panel(small(3, "Daemons without reports", about, WITHOUT_REPORTS).scale(&site.errors));
     let about = "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.";

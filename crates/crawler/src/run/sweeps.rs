@@ -21,8 +21,8 @@ use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::reading::{Coverage, PortReading};
 use throughline_infiniband::records::{self, SOURCE};
 use throughline_sample::catalogue::{
-    CLEARED_COUNTERS, FAILED_READS, LEFT_OUT_RECORDS, OVERRUNS, RECORDS, ROUND_SECONDS, SOURCE_UP,
-    STATE_FAILURES, UNSUPPORTED_COUNTERS,
+    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LEFT_OUT_RECORDS, OVERRUNS, RECORDS, ROUND_SECONDS,
+    SOURCE_UP, STATE_FAILURES, UNSUPPORTED_COUNTERS,
 };
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -257,7 +257,9 @@ impl Sweeps {
                 last = publisher.append(batch, SpoolClass::Cumulative(stream)).or(last);
             }
         }
-        let row = records::coverage(publisher.clock.now(), coverage, self.config.sweep.row_rules());
+        let rules = self.config.sweep.row_rules();
+        publisher.metrics.set(SOURCE, &LARGEST_GAP_SECONDS, rules.largest_gap_seconds);
+        let row = records::coverage(publisher.clock.now(), coverage, rules);
         publisher.append(
             Batch { coverage: vec![row], ..Batch::default() },
             SpoolClass::Cumulative(COVERAGE_STREAM),

@@ -63,6 +63,7 @@ metrics! { ALL, SelfStats:
     956 REFUSED_SCRAPES "refused_scrapes" Counter Count Wraps(63), "Scrapes whose query could not be answered.", "counted by the daemon";
     957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "reported by the collector";
     958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
+    959 LARGEST_GAP_SECONDS "largest_gap_seconds" Gauge Seconds Wraps(63), "The largest gap between two rows of this part's readings, by the rule that it reports: with an older newest round it is silent.", "configuration";
     970 RUNNING_JOBS "running_jobs" Gauge Count Wraps(63), "Jobs of which a rank runs on this node.", "counted by the daemon";
     971 REFUSED_CONNECTIONS "refused_connections" Counter Count Wraps(63), "Connections that were refused or closed: of MPI ranks by the agent, of senders by the collector; the reason stands in the place of the source.", "counted by the daemon";
     972 UNKNOWN_RANK_GPUS "unknown_rank_gpus" Counter Count Wraps(63), "Ranks of which it is not known which GPUs they used; the reason stands in the place of the source.", "counted by the daemon";

@@ -155,6 +155,7 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
             stat("mad", &c::SOURCE_UP, 1.0),
             stat("mad", &c::RECORDS, records),
             stat("mad", &c::LAST_ROUND_TIMESTAMP_SECONDS, ended),
+            stat("mad", &c::LARGEST_GAP_SECONDS, 75.0),
             stat("spool", &c::RECORDS, (tick + 1) as f64),
             stat("spool", &c::DROPPED_RECORDS, 0.0),
             stat("mad", &c::MADS_SENT, records),
