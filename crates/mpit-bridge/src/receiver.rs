@@ -26,6 +26,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use throughline_sample::row_rules::HEARTBEAT;
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -39,8 +40,6 @@ const OVER_QUOTA_NAMED: usize = 8;
 
 /// How long records are gathered before they are handed to the agent: below its own second, above each frame.
 const HAND_OVER: Duration = Duration::from_millis(50);
-/// How often it is said that a job still runs; the server counts on it.
-const HEARTBEAT: Duration = Duration::from_secs(60);
 /// How soon after a change what is known of ranks is saved for the next agent.
 const SAVE: Duration = Duration::from_secs(1);
 /// How often a process is looked for where the kernel has no descriptors of processes.
@@ -192,6 +191,7 @@ async fn keep(shared: &Arc<Shared>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for round in 1_u64.. {
         tick.tick().await;
+        // It is reported that a job still runs; the server counts on it (`row_rules::MINUTELY`).
         let is_heartbeat = round.is_multiple_of(HEARTBEAT.as_secs() / SAVE.as_secs());
         shared.save(is_heartbeat).await;
         if is_heartbeat {

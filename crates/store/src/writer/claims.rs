@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use throughline_sample::admission::Rejection;
+use throughline_sample::row_rules::MINUTELY;
 use throughline_sample::wire::*;
 use tokio_postgres::{Client, Transaction};
 
@@ -19,7 +20,7 @@ pub(super) const TRANSFER_AFTER_SECONDS: f64 = 3600.0;
 
 /// How long a node must not have reported a job before a rank that ran there may begin elsewhere: a node that is alive
 /// reports its jobs each minute, and a scheduler takes longer to start a job again whose node has failed.
-const RANK_TRANSFER_AFTER_SECONDS: f64 = 150.0;
+const RANK_TRANSFER_AFTER_SECONDS: f64 = MINUTELY.largest_gap_seconds;
 
 /// Claims in memory; at the limit the cache is emptied and fills again from the database.
 const CACHED_CLAIMS: usize = 1_000_000;

@@ -1,6 +1,7 @@
 //! Everything of this crate that needs a database. One program, so that one throw-away cluster serves all of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod ages;
 mod batches;
 mod block_sizes;
 mod cluster;
