@@ -4,7 +4,7 @@
 //! GPU is near.
 
 use crate::site::Site;
-use crate::sql::{colour, idle_colour, mean, percent_text};
+use crate::sql::{colour, idle_colour, mean, newest_rates, percent_text};
 
 /// What the menu of links offers.
 pub const LINKS: [&str; 2] = ["logical", "physical"];
@@ -15,7 +15,7 @@ fn links() -> String {
     format!(
         "WITH rates AS (
   SELECT gpu_id, link, {} AS utilisation, {} AS sent
-  FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '2 minutes', $__timeTo())
+  FROM {}
   WHERE gpu_id = ANY (ARRAY(SELECT g.gpu_id FROM gpu g JOIN node_key n ON n.id = g.node_id
                             WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}))
   GROUP BY 1, 2
@@ -36,6 +36,7 @@ fn links() -> String {
 )",
         mean("transmit_utilisation"),
         mean("transmit_bytes_per_second"),
+        newest_rates("nvlink_rates", ("gpu", "gpu_id"), "2 minutes"),
     )
 }
 
@@ -45,7 +46,7 @@ fn adapters() -> String {
     format!(
         "adapter_rates AS (
   SELECT host_port_id, {} AS utilisation, {} AS sent
-  FROM host_port_rates($__timeTo()::timestamptz - INTERVAL '2 minutes', $__timeTo())
+  FROM {}
   WHERE host_port_id = ANY (ARRAY(SELECT h.id FROM host_port_key h JOIN node_key n ON n.id = h.node_id
                                   WHERE n.name = ${{node:sqlstring}}))
   GROUP BY 1
@@ -60,6 +61,7 @@ fn adapters() -> String {
 )",
         mean("transmit_utilisation"),
         mean("transmit_bytes_per_second"),
+        newest_rates("host_port_rates", ("host_port", "host_port_id"), "2 minutes"),
     )
 }
 

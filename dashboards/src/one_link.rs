@@ -8,7 +8,7 @@ use crate::overview::event_panel;
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show};
 use crate::ranges::few_port_rates;
 use crate::site::Site;
-use crate::sql::{PORT, errors_over_time, events, job_range, mean};
+use crate::sql::{PORT, errors_over_time, events, job_range, mean, newest_rates};
 
 /// Events at either end.
 const EVENTS: &str = "(e.ib_guid, e.ib_port) IN (SELECT n.guid, n.port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer
@@ -78,11 +78,12 @@ FROM ib_port_named n
 WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer";
     let utilisation = format!(
         "SELECT {} AS sending, {} AS receiving, {} AS waiting
-FROM ib_port_rates($__timeTo()::timestamptz - INTERVAL '2 minutes', $__timeTo())
+FROM {}
 WHERE port_id = {PORT}",
         mean("transmit_utilisation"),
         mean("receive_utilisation"),
         mean("transmit_wait_ratio"),
+        newest_rates("ib_port_rates", ("ib_port", "port_id"), "2 minutes"),
     );
     dashboard
         .panel(

@@ -5,7 +5,7 @@ use crate::link::{self, FABRIC, HEALTH, JOBS, LINK, NODE, SWITCH, field, of_row_
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
 use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
-use crate::sql::{RUNNING_JOBS, event_table, events, job_range, mean};
+use crate::sql::{RUNNING_JOBS, event_table, events, job_range, mean, newest_rates};
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -46,9 +46,10 @@ fn saturated() -> String {
         "SELECT count(*) FILTER (WHERE utilisation > 0.90) AS saturated
 FROM (
   SELECT {mean_utilisation} AS utilisation
-  FROM ib_port_rates($__timeTo()::timestamptz - INTERVAL '3 minutes', $__timeTo()) r
+  FROM {}
   GROUP BY r.port_id
-) links"
+) links",
+        newest_rates("ib_port_rates", ("ib_port", "port_id"), "3 minutes")
     )
 }
 
@@ -194,7 +195,7 @@ LIMIT 20",
   SELECT node_name, max(utilisation) AS utilisation, sum(sent) AS sent
   FROM (
     SELECT node_name, link_name, {} AS utilisation, {} AS sent
-    FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())
+    FROM {}
     GROUP BY 1, 2
   ) links
   GROUP BY 1
@@ -202,7 +203,7 @@ LIMIT 20",
   SELECT node_name, max(utilisation) AS utilisation
   FROM (
     SELECT node_name, host_port_id, {} AS utilisation
-    FROM host_port_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())
+    FROM {}
     GROUP BY 1, 2
   ) ports
   GROUP BY 1
@@ -217,7 +218,9 @@ ORDER BY greatest(v.utilisation, h.utilisation) DESC NULLS LAST, 1
 LIMIT 20",
         mean("transmit_utilisation"),
         mean("transmit_bytes_per_second"),
+        newest_rates("nvlink_rates", ("gpu", "gpu_id"), "1 minute"),
         mean("transmit_utilisation"),
+        newest_rates("host_port_rates", ("host_port", "host_port_id"), "1 minute"),
     );
     dashboard
         .panel(

@@ -39,6 +39,20 @@ ORDER BY {order}"
 /// How long a reading takes to the database at most while nothing is wrong: a batch of a second, the spool, a transaction.
 const SETTLED: &str = "INTERVAL '10 seconds'";
 
+/// Rates at the end of the time range: of the last `window`, and of what is read more rarely as far back as its sender's largest gap, so
+/// that its newest row is among them. `kind` is as in `row_rules_of`, `id` the column that it has.
+pub fn newest_rates(function: &str, (kind, id): (&str, &str), window: &str) -> String {
+    format!(
+        "(
+    SELECT r.*
+    FROM row_gap('{kind}', $__timeTo(), $__timeTo()) w
+    CROSS JOIN LATERAL {function}($__timeTo()::timestamptz - greatest(INTERVAL '{window}', w.gap), $__timeTo()) r
+    JOIN row_rules_of('{kind}', $__timeTo(), $__timeTo()) g ON g.id = r.{id}
+    WHERE r.time > $__timeTo()::timestamptz - greatest(INTERVAL '{window}', make_interval(secs => g.largest_gap_seconds))
+  ) r"
+    )
+}
+
 /// Columns `from` and `to` for links to a job's own time, a minute around it: milliseconds, or `now` while it runs. `job` is
 /// the alias of a row with `start_time`, `first_seen` and `end_time`.
 pub fn job_range(job: &str) -> String {

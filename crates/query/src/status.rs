@@ -163,7 +163,9 @@ async fn rules(client: &Client) -> Result<BTreeMap<(String, String), f64>, Error
 /// Puts its sender's rule to each source, and what it does by that.
 fn judge(sources: &mut [Source], rules: &BTreeMap<(String, String), f64>) {
     for source in sources {
-        let reported = rules.get(&(source.instance.clone(), source.source.clone()));
+        // GPM's readings come from NVML's section of the configuration.
+        let section = if source.source == "nvml_gpm" { "nvml" } else { &source.source };
+        let reported = rules.get(&(source.instance.clone(), section.to_owned()));
         source.largest_gap_seconds = reported.copied().unwrap_or(DEFAULT.largest_gap_seconds);
         let rules = RowRules { largest_gap_seconds: source.largest_gap_seconds, ..DEFAULT };
         source.state = match (source.absent, source.up, source.age_seconds) {

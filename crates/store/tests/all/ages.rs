@@ -94,7 +94,7 @@ const OTHERS: [(&str, &str, &str); 47] = [
 ];
 
 /// Statements with a time of less than an hour before now, in what readers use: file, the time, how many, reason.
-const TIMES: [(&str, &str, usize, &str); 7] = [
+const TIMES: [(&str, &str, usize, &str); 3] = [
     ("query/src/recent.rs", "10 seconds", 1, "the demo's picture of ranks that push each second"),
     (
         "query/src/status.rs",
@@ -103,10 +103,6 @@ const TIMES: [(&str, &str, usize, &str); 7] = [
         "what rows per second are of: an age comes from coverage, of a day",
     ),
     ("store/schema/functions/ib_port_rates.sql", "1 minute", 1, "an example in a comment"),
-    ("dashboards/src/node_graph.rs", "2 minutes", 2, "the range of a mean"),
-    ("dashboards/src/one_link.rs", "2 minutes", 1, "the range of a mean"),
-    ("dashboards/src/overview.rs", "1 minute", 2, "the range of a mean"),
-    ("dashboards/src/overview.rs", "3 minutes", 1, "the range of a mean"),
 ];
 
 /// Each source of programs and of what they are made of below a folder, without tests.
