@@ -213,8 +213,8 @@ mod tests {
         health.note(None, None, start + Duration::from_secs(50));
         let at = |seconds| found(&health, start + Duration::from_secs(seconds));
         assert!(matches!(&at(100)[..], [(Level::Degraded, text)] if text.contains("upkeep: fails for 50 s")));
-        let [(Level::Failing, stored), (Level::Degraded, _)] = &at(111)[..] else { panic!("{:?}", at(111)) };
-        assert!(stored.contains("nothing was stored for 61 s"), "{stored}");
+        let [(Level::Failing, stored), (Level::Degraded, _)] = &at(126)[..] else { panic!("{:?}", at(126)) };
+        assert!(stored.contains("nothing was stored for 76 s"), "{stored}");
         assert_eq!(at(960).iter().filter(|(level, _)| *level == Level::Failing).count(), 2);
         // Both go on.
         metrics.add("collector", &COMMITS, 1);

@@ -8,6 +8,7 @@ mod cluster;
 mod columns;
 mod columnstore;
 mod details;
+mod forms;
 mod gpu_rates;
 mod inventory;
 mod job_links;
