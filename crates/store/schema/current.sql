@@ -4214,13 +4214,20 @@ BEGIN
                r.receive_bytes_per_second AS receive
         FROM hosts h
         JOIN host_port_key p ON p.node_id = h.id
-        CROSS JOIN LATERAL (SELECT * FROM host_port_rates(began, ended) a WHERE a.host_port_id = p.id) r
+        CROSS JOIN LATERAL (
+            -- What began before the job is not its own.
+            SELECT * FROM host_port_rates(began, ended) a
+            WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
+        ) r
         UNION ALL
         SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
         JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
-        CROSS JOIN LATERAL (SELECT * FROM nvlink_rates(began, ended) a WHERE a.gpu_id = g.gpu_id) r
+        CROSS JOIN LATERAL (
+            SELECT * FROM nvlink_rates(began, ended) a
+            WHERE a.gpu_id = g.gpu_id AND a.time - make_interval(secs => a.interval_seconds) > began
+        ) r
         UNION ALL
         SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
                r.receive_bytes_per_second

@@ -31,10 +31,11 @@ pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Resul
     let sql = format!(
         "SELECT gpu_id, link, sum(transmit_bytes_per_second * interval_seconds) / sum(interval_seconds),
                 sum(receive_bytes_per_second * interval_seconds) / sum(interval_seconds)
-         FROM nvlink_rates({}, {}) WHERE gpu_id = ANY($1) AND transmit_bytes_per_second IS NOT NULL
-           AND receive_bytes_per_second IS NOT NULL GROUP BY gpu_id, link",
-        moment(from.max(to - RANGE_MS)),
-        moment(to)
+         FROM nvlink_rates({since}, {}) WHERE gpu_id = ANY($1) AND transmit_bytes_per_second IS NOT NULL
+           AND receive_bytes_per_second IS NOT NULL AND time - make_interval(secs => interval_seconds) > {since}
+         GROUP BY gpu_id, link",
+        moment(to),
+        since = moment(from.max(to - RANGE_MS)),
     );
     let rates = client.query(&sql, &[&gpus]).await.map_err(Error::sql(what))?;
     let number = |index: i32| u32::try_from(index).unwrap_or_default();
