@@ -60,7 +60,7 @@ CREATE FUNCTION c(step bigint, i bigint, n integer) RETURNS bigint LANGUAGE sql 
 $$ SELECT 1000000000000 + step * (1000000 + i * 7919 % 500000 * n) + noise(step, i, n, 131072) $$;
 CREATE FUNCTION links(step bigint, i bigint, n integer, count integer) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS
 $$ SELECT array_agg(c(step, i, n + link)) FROM generate_series(1, count) link $$;
--- Rows as crates/packed/src/rows.rs packs them: columns of which each row has a number, and three in which NULL is none.
+-- Rows as crates/packed/src/rows.rs packs them: five columns that each row has a number in, and three with NULL for none.
 CREATE FUNCTION width_of(numbers bigint[]) RETURNS integer LANGUAGE sql IMMUTABLE AS
 $$ SELECT coalesce(max(length(ltrim(n::bit(64)::text, '0'))), 0) FROM unnest(numbers) n $$;
 CREATE FUNCTION column_of(numbers bigint[]) RETURNS text LANGUAGE sql IMMUTABLE AS
@@ -229,7 +229,7 @@ for table in link_shares link_share_minutes; do
         "t, i / 4, $who, CASE WHEN i % 4 > 0 THEN i END, CASE WHEN i % 4 > 0 THEN $operation END, c(step, i, 1), c(step, i, 2), c(step, i, 3),
         'modelled', false, c(step, i, 4)$more_values"
 done
-# A port's hour of minutes with four contributors, the last of which is what nobody is known for.
+# A port's hour of minutes with four contributors; the last one is what nobody is known for.
 all=$rows rows=$((rows < 10000 ? rows : 10000))
 fill link_share_hours 500 "time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, shares" "t, i,
     '{job,job,host,rest}', ARRAY[i, i + 1, NULL, NULL]::bigint[], '{alltoall,isend,NULL,NULL}', ARRAY[NULL, NULL, 'node' || i, NULL]::text[],
@@ -292,7 +292,7 @@ for table in link_shares link_share_minutes; do
         "t, i / 4, $who, CASE WHEN i % 4 > 0 THEN i END, CASE WHEN i % 4 > 0 THEN $operation END, c(step, i, 1), c(step, i, 2), c(step, i, 3),
         'modelled', false, c(step, i, 4)$more_values"
 done
-# A port's hour of minutes with four contributors, the last of which is what nobody is known for.
+# A port's hour of minutes with four contributors; the last one is what nobody is known for.
 all=$rows rows=$((rows < 10000 ? rows : 10000))
 of_hour() { echo "(SELECT array_agg((CASE WHEN n % 4 = 0 AND $1 = 2 THEN 0 ELSE 3e11 * ((step * 613 + i * 104729 + n * 7919 * ($1 + n % 11))
     % 99991 / 99991.0) END)::real ORDER BY n) FROM generate_series(1, $2) n)"; }

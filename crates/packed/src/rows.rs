@@ -13,7 +13,7 @@ use crate::{Bits, Reader};
 /// Columns of a row. Those that a kind of row does not use take no bits.
 pub const COLUMNS: usize = 8;
 
-/// The first columns, of which each row has a number.
+/// The first columns: each row has a number in them.
 pub const FIXED: usize = 5;
 
 const COUNT_BITS: u32 = 24;

@@ -166,7 +166,7 @@ pub(crate) enum Rule {
     Ticks,
     /// One row of each key with the last value of each metric.
     Metrics,
-    /// Equal rounds, of which none between them was missed, in one row.
+    /// Equal rounds in one row, where none between them was missed.
     Rounds,
     /// One row of each key with the last sums of each cell.
     Cells,
@@ -175,7 +175,7 @@ pub(crate) enum Rule {
 /// How a table is held as columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
-    /// Column of which each batch has one value: what queries name first.
+    /// Each batch has one value of this column: what queries name first.
     pub segment_by: &'static str,
     /// Order of rows in a segment: what queries name next, and time.
     pub order_by: &'static str,
