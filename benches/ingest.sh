@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rows a second through gRPC, the collector and a private TimescaleDB. With a second build's program as the argument, the
+# Cells of MPI operations a second through gRPC, the collector and a private TimescaleDB. With a second build's program as the argument, the
 # builds run in turn and their ratio is printed: benches/ingest.sh OTHER/target/release/throughline
 set -eu
 cd "$(dirname "$0")/.."

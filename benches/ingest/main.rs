@@ -1,6 +1,6 @@
-//! How many rows a second `throughline serve` commits, beside another build of it: the builds run in turn, each with
-//! an empty private TimescaleDB, and are fed the same batches over gRPC by many nodes at once. Prints rows a second and
-//! the processor time of server and database for each row, in a run of 20 s or more also the fewest rows of ten seconds, and with two
+//! How many cells of MPI operations a second `throughline serve` commits, beside another build of it: the builds run in turn, each with
+//! an empty private TimescaleDB, and are fed the same batches over gRPC by many nodes at once. Prints cells a second and
+//! the processor time of server and database for each, in a run of 20 s or more also the fewest of ten seconds, and with two
 //! builds the ratio of the medians. Ends with status 2 where a row is missing, or where the second build is slower than the first by
 //! more than the goal.
 #![allow(clippy::cast_precision_loss)] // figures for people
@@ -26,13 +26,13 @@ const RATIO_GOAL: f64 = 1.05;
 /// Entries of one node that wait for their acknowledgement, as an agent has them.
 const WINDOW: usize = 16;
 
-/// Of so many seconds each the rows are counted, to find the fewest.
+/// Of so many seconds each they are counted, to find the fewest.
 const PART: Duration = Duration::from_secs(10);
 
-/// Longest wait for the rows of a run that are on their way at its end.
+/// Longest wait for the cells of a run that are on their way at its end.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Measures how many rows a second a server commits.
+/// Measures how many cells of MPI operations a second a server commits.
 #[derive(Debug, Parser)]
 struct Options {
     /// A program `throughline`, built with --release; twice to compare two builds
@@ -58,11 +58,11 @@ struct Options {
 /// Figures of one run.
 #[derive(Clone, Copy)]
 struct Run {
-    rows_per_second: f64,
+    cells_per_second: f64,
     /// The fewest of [`PART`], in a run that has several.
-    least_rows_per_second: Option<f64>,
-    server_microseconds_per_row: f64,
-    database_microseconds_per_row: f64,
+    least_cells_per_second: Option<f64>,
+    server_microseconds_per_cell: f64,
+    database_microseconds_per_cell: f64,
     server_bytes: u64,
 }
 
@@ -77,13 +77,13 @@ async fn main() -> anyhow::Result<ExitCode> {
     for _ in 0..options.runs {
         for (runs, program) in all.iter_mut().zip(&options.programs) {
             let run = measure(&options, program).await?;
-            let least = run.least_rows_per_second;
+            let least = run.least_cells_per_second;
             let least = least.map_or(String::new(), |least| format!("at least {least:.0} in ten seconds, "));
             println!(
-                "  {:>9.0} rows/s, {least}server {:.2} µs, database {:.2} µs of processor a row, server at most {:.0} MiB  {}",
-                run.rows_per_second,
-                run.server_microseconds_per_row,
-                run.database_microseconds_per_row,
+                "  {:>9.0} cells/s, {least}server {:.2} µs, database {:.2} µs of processor a cell, server at most {:.0} MiB  {}",
+                run.cells_per_second,
+                run.server_microseconds_per_cell,
+                run.database_microseconds_per_cell,
                 run.server_bytes as f64 / 1_048_576.0,
                 program.display()
             );
@@ -91,12 +91,12 @@ async fn main() -> anyhow::Result<ExitCode> {
         }
     }
     let [first, second] = all.as_slice() else { return Ok(ExitCode::SUCCESS) };
-    let rate = median(first, |run| run.rows_per_second) / median(second, |run| run.rows_per_second);
-    let processor = |run: &Run| run.server_microseconds_per_row + run.database_microseconds_per_row;
+    let rate = median(first, |run| run.cells_per_second) / median(second, |run| run.cells_per_second);
+    let processor = |run: &Run| run.server_microseconds_per_cell + run.database_microseconds_per_cell;
     let processor = median(second, processor) / median(first, processor);
     let is_met = rate <= RATIO_GOAL;
     println!(
-        "second against first: time a row {rate:.3}, processor a row {processor:.3} (goal: at most {RATIO_GOAL}) {}",
+        "second against first: time a cell {rate:.3}, processor a cell {processor:.3} (goal: at most {RATIO_GOAL}) {}",
         if is_met { "met" } else { "MISSED" }
     );
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(2) })
@@ -123,42 +123,44 @@ async fn measure(options: &Options, program: &Path) -> anyhow::Result<Run> {
             send(url.clone(), node, options.ranks, options.cells, stop.clone(), Arc::clone(&committed));
         senders.spawn(sender);
     }
-    let least_rows_per_second = least_of_parts(Duration::from_secs(options.seconds), &committed).await;
+    let least_cells_per_second = least_of_parts(Duration::from_secs(options.seconds), &committed).await;
     stop.cancel();
-    let mut rows = 0;
+    let mut cells = 0;
     while let Some(sent) = senders.join_next().await {
-        rows += sent??;
+        cells += sent??;
     }
     let (elapsed, after) = (begin.elapsed().as_secs_f64(), server.processor()?);
     // Acknowledged means committed; the figure has the server's rows about itself in addition.
     let written = server.figure("throughline_rows_written_total")?;
+    // A rank's cells are a row.
+    let rows = cells / options.cells;
     ensure!(written >= rows as f64, "{rows} rows were acknowledged and only {written} written");
-    let microseconds = |before: f64, after: f64| (after - before) * 1e6 / rows as f64;
+    let microseconds = |before: f64, after: f64| (after - before) * 1e6 / cells as f64;
     Ok(Run {
-        rows_per_second: rows as f64 / elapsed,
-        least_rows_per_second,
-        server_microseconds_per_row: microseconds(before.0, after.0),
-        database_microseconds_per_row: microseconds(before.1, after.1),
+        cells_per_second: cells as f64 / elapsed,
+        least_cells_per_second,
+        server_microseconds_per_cell: microseconds(before.0, after.0),
+        database_microseconds_per_cell: microseconds(before.1, after.1),
         server_bytes: server.highest_bytes()?,
     })
 }
 
-/// Waits for `run`; the fewest rows a second that were committed in [`PART`], if that is less than half of it.
+/// Waits for `run`; the fewest cells a second that were committed in [`PART`], if that is less than half of it.
 async fn least_of_parts(run: Duration, committed: &AtomicU64) -> Option<f64> {
     let (mut least, mut before, begin) = (None::<f64>, 0, tokio::time::Instant::now());
     let mut part = begin;
     while run >= 2 * PART && begin.elapsed() + PART <= run {
         tokio::time::sleep_until(part + PART).await;
-        let (now, rows) = (tokio::time::Instant::now(), committed.load(Ordering::Relaxed));
-        let rate = (rows - before) as f64 / (now - part).as_secs_f64();
+        let (now, cells) = (tokio::time::Instant::now(), committed.load(Ordering::Relaxed));
+        let rate = (cells - before) as f64 / (now - part).as_secs_f64();
         least = Some(least.map_or(rate, |least| least.min(rate)));
-        (part, before) = (now, rows);
+        (part, before) = (now, cells);
     }
     tokio::time::sleep_until(begin + run).await;
     least
 }
 
-/// One node: batches as fast as they are acknowledged, until `stop`. Returns the rows that were.
+/// One node: batches as fast as they are acknowledged, until `stop`. Returns the cells that were.
 async fn send(
     url: String,
     node: u32,
