@@ -128,7 +128,7 @@ pub(super) const ROUNDS_SECONDS: f64 = 30.0;
 /// Seconds from one row of an agent about itself to the next: all of its metrics, or half a minute later those that changed.
 pub(super) const OWN_SECONDS: f64 = 30.0;
 
-/// Values in such a row on average, of those of an agent without adapters and GPUs, of which 45 and 9 were counted.
+/// Values in such a row on average: 45 and 9 were counted of an agent without adapters and GPUs.
 pub(super) const OWN_VALUES: f64 = 27.0;
 
 /// Values of a row that has all of them.
@@ -149,17 +149,17 @@ pub(super) const NVLINK_HOURS: (f64, f64) = (147_500.0, 420_000.0);
 /// Seconds of a block.
 pub(super) const BLOCK_SECONDS: f64 = 3600.0;
 
-/// Bytes of a row of arrays, of which those of a GPU with 6 and with 18 links were measured.
+/// Bytes of a row of arrays, from those measured of a GPU with 6 and with 18 links.
 pub(super) const fn by_links(with_6: f64, with_18: f64, links: f64) -> f64 {
     with_6 + (with_18 - with_6) / 12.0 * (links - 6.0)
 }
 
-/// Bytes of a row of peers, of which those of 4 and of 128 were measured.
+/// Bytes of a row of peers, from those measured of 4 and of 128.
 pub(super) const fn by_peers(with_4: f64, with_128: f64, peers: f64) -> f64 {
     with_4 + (with_128 - with_4) / 124.0 * (peers - 4.0)
 }
 
-/// Bytes of a row of self-metrics, of which those of 9 and of 75 values were measured.
+/// Bytes of a row of self-metrics, from those measured of 9 and of 75 values.
 pub(super) const fn by_values(with_9: f64, with_75: f64, values: f64) -> f64 {
     with_9 + (with_75 - with_9) / 66.0 * (values - 9.0)
 }
