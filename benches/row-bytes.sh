@@ -230,7 +230,7 @@ for table in link_shares link_share_minutes; do
         'modelled', false, c(step, i, 4)$more_values"
 done
 # A port's hour of minutes with four contributors; the last one is what nobody is known for.
-all=$rows rows=$((rows < 10000 ? rows : 10000))
+all=$rows rows=$((rows < 1000 ? rows : 1000))
 fill link_share_hours 500 "time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, shares" "t, i,
     '{job,job,host,rest}', ARRAY[i, i + 1, NULL, NULL]::bigint[], '{alltoall,isend,NULL,NULL}', ARRAY[NULL, NULL, 'node' || i, NULL]::text[],
     '{modelled,modelled,unreported,unreported}', '{f,f,f,f}', minutes_of_hour(step, i), shares(step, i)"
