@@ -2,17 +2,18 @@
 # Whether two builds answer the same: one recorded input (benches/answers) goes into both, each in its own protocol, into a
 # database of its own and under the same wall clock; then every route, view, metric and command is compared.
 #   benches/answers.sh OLD NEW        checkouts or git revisions; OLD's names go through benches/answers/renames.txt first
+#   benches/answers.sh --times OLD NEW   processor time of each request on both, cold and warm, in turn; ends with 1 where one is slower
 #   benches/answers.sh --seeds BUILD  proves the bench: errors in the input of the same build must be found, twelve of twelve
 # A revision is checked out and built below target/answers; a checkout that is built (target/demo or target/release) is used
 # as it is. --json FILE writes all differences, --keep FOLDER leaves all answers. With THROUGHLINE_PG_BIN (programs of a PostgreSQL
 # with TimescaleDB's full edition) everything is done once more on it. Ends with 1 where anything differs.
 set -eu
 cd "$(dirname "$0")/.."
-usage() { sed -n '4,5s/^# *//p' benches/answers.sh >&2; exit 64; }
-seeds='' builds='' json='' keep='' count=0
+usage() { sed -n '4,6s/^# *//p' benches/answers.sh >&2; exit 64; }
+action=compare builds='' json='' keep='' count=0
 while [ $# -gt 0 ]; do
     case $1 in
-    --seeds) seeds=1 ;;
+    --seeds | --times) action=${1#--} ;;
     --json) json=${2:?"a file"} && shift ;;
     --keep) keep=${2:?"a folder"} && shift ;;
     -*) usage ;;
@@ -20,7 +21,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$count" = "$([ -n "$seeds" ] && echo 1 || echo 2)" ] || usage
+[ "$count" = "$([ "$action" = seeds ] && echo 1 || echo 2)" ] || usage
 mkdir -p target/answers
 
 # The checkout of a folder or a revision, built.
@@ -44,8 +45,6 @@ cargo build --quiet --profile demo -p throughline-bench-answers
 ${CC:-cc} -shared -fPIC -O2 -Wall -Wextra -Werror -o target/answers/clock.so benches/answers/clock.c
 cargo xtask prefix postgres >/dev/null
 prefix=$(cargo xtask prefix fabric | tail -n 1)
-action=compare
-[ -z "$seeds" ] || action=seeds
 # Databases and servers lie here, and end with this script whatever happens.
 TMPDIR=$(mktemp -d)
 export TMPDIR

@@ -87,8 +87,7 @@ fn families() -> Vec<Family> {
         let name = metric.prometheus_name(first(Table::HostPortCounters));
         all.push(Family { name, labels: &["device", "instance", "port"], sql });
     }
-    let of_gpu = "JOIN gpu_key g ON g.id = c.gpu_id JOIN gpu u ON u.gpu_id = g.id AND u.valid_to IS NULL
-                  JOIN node_key n ON n.id = u.node_id";
+    let of_gpu = "JOIN gpu_key g ON g.id = c.gpu_id JOIN node_key n ON n.id = g.node_id";
     for metric in NVLINK_METRICS {
         let sql = format!(
             "SELECT g.uuid, n.name, e.place - 1, floor(extract(epoch FROM c.time) * 1000)::bigint, e.value

@@ -14,9 +14,9 @@ const EVENTS: &str = "e.instance = ${node:sqlstring}
   OR e.gpu_uuid IN (SELECT g.uuid FROM gpu g JOIN node_key n ON n.id = g.node_id WHERE n.name = ${node:sqlstring})
   OR e.ib_guid = ANY (SELECT unnest(n.hca_guids) FROM node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})
   OR e.remote_ib_guid = ANY (SELECT unnest(n.hca_guids) FROM node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})";
-/// The chosen GPUs, on rates.
-const GPUS: &str =
-    "gpu_id = ANY (ARRAY(SELECT id FROM gpu_key WHERE uuid = ANY (ARRAY[${gpu:sqlstring}]::text[])))";
+/// The chosen GPUs of the node, on rates.
+const GPUS: &str = "gpu_id = ANY (ARRAY(SELECT k.id FROM gpu_key k JOIN node_key n ON n.id = k.node_id \
+     WHERE n.name = ${node:sqlstring} AND k.uuid = ANY (ARRAY[${gpu:sqlstring}]::text[])))";
 /// The menu of NVLink metrics: name, expression over `nvlink_rates`, or a counter of errors.
 const RATES: [(&str, &str); 5] = [
     ("rate sent", "transmit_bytes_per_second"),

@@ -123,15 +123,16 @@ pub fn nvlink_rates(condition: &str) -> String {
     WHERE {} AND {condition}
     UNION ALL
     SELECT m.time, m.gpu_id, m.gpu, n.name, g.index, m.link,
-           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, m.gpu) || ' link ' || m.link, m.seconds::float8,
+           n.name || ' GPU ' || coalesce(g.index::text, m.gpu) || ' link ' || m.link, m.seconds::float8,
            {columns}
     FROM (
       SELECT *, gpu_source_rank(source) AS rank, min(gpu_source_rank(source)) OVER (PARTITION BY gpu_id, link) AS best
       FROM nvlink_link_minutes
       WHERE {} AND $__timeFilter(time) AND {condition}
     ) m
+    JOIN gpu_key k ON k.id = m.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = m.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     WHERE m.rank = m.best
   )",
         from_readings("nvlink_counters"),

@@ -44,7 +44,8 @@ pub struct Lists {
     pub excluded: Excluded,
     /// `COLUMN SQL`: a column of numbers that only the database knows, and the names that people know them by.
     ids: Vec<(String, String)>,
-    prometheus: PathBuf,
+    /// Prometheus' program.
+    pub prometheus: PathBuf,
 }
 
 impl Lists {
@@ -94,7 +95,10 @@ pub fn all(site: &Site, lists: &Lists, moment: &str, now: i64, old_names: bool) 
 }
 
 /// An HTTP request; status and body.
-fn http(method: &str, url: &str, body: &str) -> anyhow::Result<(u16, String)> {
+///
+/// # Errors
+/// Nobody answers.
+pub fn http(method: &str, url: &str, body: &str) -> anyhow::Result<(u16, String)> {
     let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
     let mut response = match method {
         "POST" => agent.post(url).header("content-type", "application/json").send(body)?,
@@ -210,7 +214,10 @@ fn views(site: &Site, names: &Names, answers: &mut Answers) -> anyhow::Result<()
 }
 
 /// Names of all metrics as Prometheus has them, by the build's own page of the catalogue.
-fn metrics(checkout: &Path) -> anyhow::Result<Vec<String>> {
+///
+/// # Errors
+/// The page is not there.
+pub fn metrics(checkout: &Path) -> anyhow::Result<Vec<String>> {
     let page = std::fs::read_to_string(checkout.join("docs/METRICS.md"))?;
     let (mut names, mut prefixes): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
     for line in page.lines() {
@@ -237,14 +244,18 @@ fn metrics(checkout: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// A Prometheus that reads from the build.
-struct Prometheus {
+pub struct Prometheus {
     child: Option<Child>,
     url: String,
     _folder: tempfile::TempDir,
 }
 
 impl Prometheus {
-    fn start(program: &Path, site: &Site) -> anyhow::Result<Self> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(program: &Path, site: &Site) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("prometheus.yml");
         let read = format!("http://{}/api/v1/read", site.query);
@@ -292,6 +303,20 @@ impl Prometheus {
             }
             answers.insert(("promql".into(), query), Answer::Json(document));
         }
+        Ok(())
+    }
+}
+
+impl Prometheus {
+    /// Values of an expression over a range, `&start=…&end=…&step=…`.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn range(&self, expression: &str, range: &str) -> anyhow::Result<()> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let (status, text) =
+            http("GET", &format!("{}/api/v1/query_range?query={encoded}{range}", self.url), "")?;
+        ensure!(status == 200, "{expression}: {status} {text:.200}");
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod record;
 mod renames;
 mod requests;
 mod site;
+mod times;
 mod wire;
 
 use answers::{Answers, Lists};
@@ -45,6 +46,13 @@ struct Cli {
 enum Action {
     /// Compares two builds
     Compare {
+        old: PathBuf,
+        new: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Measures the processor time of each request on two builds, in turn
+    Times {
         old: PathBuf,
         new: PathBuf,
         #[command(flatten)]
@@ -99,6 +107,21 @@ async fn main() -> anyhow::Result<ExitCode> {
             let (counts, found) = bench.compare(&old, &new)?;
             bench.report(&counts, &found)?;
             Ok(ExitCode::from(u8::from(!found.is_empty())))
+        }
+        Action::Times { old, new, options } => {
+            let (old, new) = (Build::of("old", &old)?, Build::of("new", &new)?);
+            let bench = Bench::new(options)?;
+            let input = input::read(&bench.options.lists)?;
+            let moment = input.iter().rev().find_map(|line| line["moment"].as_str()).context("a moment")?;
+            let now = input.iter().rev().find_map(|line| line["at"].as_i64()).context("a time")?;
+            let mut sites = Vec::new();
+            for build in [&old, &new] {
+                sites.push(bench.play(build, &input, false).await?.0);
+            }
+            let mut sites: [Site; 2] = sites.try_into().ok().context("two sites")?;
+            let is_met =
+                tokio::task::block_in_place(|| times::measure(&mut sites, &bench.lists, moment, now))?;
+            Ok(ExitCode::from(u8::from(!is_met)))
         }
         Action::Seeds { build, options } => {
             let bench = Bench::new(options)?;
@@ -155,7 +178,7 @@ impl Bench {
     ) -> anyhow::Result<(Moments, Moments)> {
         let runtime = tokio::runtime::Handle::current();
         let play = |(build, input): (&Build, &[Value])| {
-            let played = runtime.block_on(self.play(build, input));
+            let played = runtime.block_on(self.play(build, input, true)).map(|(_, moments)| moments);
             // The other one goes on for minutes.
             played.inspect_err(|error| eprintln!("{}: {error:#}", build.name))
         };
@@ -168,8 +191,13 @@ impl Bench {
         })
     }
 
-    /// Sends the input to a build; its answers at each moment.
-    async fn play(&self, build: &Build, input: &[Value]) -> anyhow::Result<Moments> {
+    /// Sends the input to a build; the site, and its answers at each moment where they are wanted.
+    async fn play(
+        &self,
+        build: &Build,
+        input: &[Value],
+        with_answers: bool,
+    ) -> anyhow::Result<(Site, Moments)> {
         let begun = Instant::now();
         let is_old = build.name != "new";
         let first = input.first().and_then(|line| line["at"].as_i64()).context("an empty input")?;
@@ -194,7 +222,7 @@ impl Bench {
                 std::thread::sleep(ORDERS);
             } else if !line["upkeep"].is_null() {
                 site.upkeep()?;
-            } else if let Some(moment) = line["moment"].as_str() {
+            } else if let Some(moment) = line["moment"].as_str().filter(|_| with_answers) {
                 std::thread::sleep(CACHES);
                 let answers = answers::all(&site, &self.lists, moment, now, is_old)?;
                 eprintln!("{}: {moment}: {} answers, {:.0?}", build.name, answers.len(), begun.elapsed());
@@ -202,9 +230,9 @@ impl Bench {
                 moments.insert(moment.to_owned(), answers);
             }
         }
-        ensure!(!moments.is_empty(), "the input has no moment");
+        ensure!(!with_answers || !moments.is_empty(), "the input has no moment");
         eprintln!("{}: {batches} batches, {:.0?}", build.name, begun.elapsed());
-        Ok(moments)
+        Ok((site, moments))
     }
 
     fn keep(&self, build: &Build, moment: &str, answers: &Answers) -> anyhow::Result<()> {

@@ -171,6 +171,40 @@ impl Site {
         Ok(output)
     }
 
+    /// Ends the server and starts it again, at the same address.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        end(self.serve.take())?;
+        self.serve =
+            Some(self.spawn("serve", &[("UPKEEP__ENABLED", "false"), ("QUERY__LISTEN", &self.query)])?);
+        self.collect = self.listening("serve", "listening collect=127")?;
+        self.listening("serve", "listening query=127").map(drop)
+    }
+
+    /// Nanoseconds of processor time that the server's threads and the database's processes of now have had.
+    ///
+    /// # Errors
+    /// `/proc` can't be read.
+    pub fn processor(&self) -> anyhow::Result<u64> {
+        let serve = self.serve.as_ref().map(Child::id);
+        let mut all = 0;
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+            // PostgreSQL's processes work in their data folder.
+            let is_ours = Some(pid) == serve
+                || std::fs::read_link(entry.path().join("cwd"))
+                    .is_ok_and(|at| at.starts_with(self.folder.path()));
+            let tasks = is_ours.then(|| std::fs::read_dir(entry.path().join("task")).ok()).flatten();
+            for task in tasks.into_iter().flatten().flatten() {
+                let times = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+                all += times.split(' ').next().and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
+            }
+        }
+        Ok(all)
+    }
+
     fn spawn(&self, name: &str, settings: &[(&str, &str)]) -> anyhow::Result<Child> {
         let mut command = self.command(&self.build.throughline());
         for (key, value) in

@@ -29,9 +29,9 @@ pub trait DetailOrders: Send + 'static {
     /// Those that are open.
     async fn open(&mut self) -> Result<Vec<DetailOrder>, CommitError>;
     /// They were sent: number and node.
-    async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), CommitError>;
+    async fn note_sent(&mut self, sent: &[(i64, i64)]) -> Result<(), CommitError>;
     /// The agents or crawlers do not understand them.
-    async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), CommitError>;
+    async fn refuse(&mut self, refused: &[(i64, i64)]) -> Result<(), CommitError>;
     /// Ends those that have expired.
     async fn expire(&mut self) -> Result<(), CommitError>;
 }
@@ -46,11 +46,11 @@ impl DetailOrders for DetailQueue {
         DetailQueue::open(self).await.map_err(away)
     }
 
-    async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), CommitError> {
+    async fn note_sent(&mut self, sent: &[(i64, i64)]) -> Result<(), CommitError> {
         DetailQueue::note_sent(self, sent).await.map_err(away)
     }
 
-    async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), CommitError> {
+    async fn refuse(&mut self, refused: &[(i64, i64)]) -> Result<(), CommitError> {
         DetailQueue::refuse(self, refused).await.map_err(away)
     }
 
@@ -68,11 +68,11 @@ impl DetailOrders for NoDetail {
         Ok(Vec::new())
     }
 
-    async fn note_sent(&mut self, _: &[(i64, i32)]) -> Result<(), CommitError> {
+    async fn note_sent(&mut self, _: &[(i64, i64)]) -> Result<(), CommitError> {
         Ok(())
     }
 
-    async fn refuse(&mut self, _: &[(i64, i32)]) -> Result<(), CommitError> {
+    async fn refuse(&mut self, _: &[(i64, i64)]) -> Result<(), CommitError> {
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl DetailOrders for NoDetail {
 }
 
 /// A request by its number, and a node.
-type Named = (i64, i32);
+type Named = (i64, i64);
 
 type Acks = mpsc::Sender<Result<PutResponse, Status>>;
 
@@ -229,7 +229,7 @@ mod tests {
         DetailPlace::Node(name.to_owned())
     }
 
-    fn order(id: i64, number: i32, place: DetailPlace) -> DetailOrder {
+    fn order(id: i64, number: i64, place: DetailPlace) -> DetailOrder {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         DetailOrder {
             id,

@@ -13,9 +13,9 @@ pub enum Of {
     /// A job.
     Job(i64),
     /// A node's ports and GPUs.
-    Node(i32),
+    Node(i64),
     /// A link, by the ports at its ends.
-    Link([i32; 2]),
+    Link([i64; 2]),
     /// Whatever alerts named.
     Alerts,
 }
@@ -30,7 +30,7 @@ pub(crate) fn stored(from: i64, to: i64) -> String {
 ///
 /// # Errors
 /// The database's.
-pub async fn node(client: &Client, host: &str) -> Result<Option<i32>, Error> {
+pub async fn node(client: &Client, host: &str) -> Result<Option<i64>, Error> {
     let row = client.query_opt("SELECT id FROM node_key WHERE name = $1", &[&host]).await;
     Ok(row.map_err(Error::sql("looking for a node"))?.map(|row| row.get(0)))
 }
@@ -65,9 +65,9 @@ pub async fn requests(
             SELECT r.* FROM detail_request r
             WHERE ($3::bigint IS NULL OR r.id = $3)
               AND (($1::bigint IS NOT NULL AND r.job_id = $1)
-                OR ($5::integer[] IS NOT NULL AND r.ib_port_ids && $5)
-                OR ($1::bigint IS NULL AND $2::integer IS NULL AND $5::integer[] IS NULL AND r.reason = 'alert')
-                OR ($2::integer IS NOT NULL AND r.job_id IS NULL AND EXISTS (
+                OR ($5::bigint[] IS NOT NULL AND r.ib_port_ids && $5)
+                OR ($1::bigint IS NULL AND $2::bigint IS NULL AND $5::bigint[] IS NULL AND r.reason = 'alert')
+                OR ($2::bigint IS NOT NULL AND r.job_id IS NULL AND EXISTS (
                         SELECT 1 FROM detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
             ORDER BY r.id DESC LIMIT $4
         )

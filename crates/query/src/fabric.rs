@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// `0x` and 16 digits.
     pub prefix: String,
 }
@@ -42,7 +42,7 @@ pub struct Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// `0x` and 16 digits.
     pub guid: String,
     /// `switch`, `ca` or `router`.
@@ -63,9 +63,9 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// The port's number in the tables.
-    pub port_id: i32,
+    pub port_id: i64,
     /// The node's.
-    pub node: i32,
+    pub node: i64,
     /// The port on the node.
     pub port: i32,
     /// Its LID; 0 where it is not known. A switch has one for all of its ports.
@@ -110,7 +110,7 @@ const COUNT: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn count(client: &Client, subnet: i32) -> Result<Count, Error> {
+pub async fn count(client: &Client, subnet: i64) -> Result<Count, Error> {
     let row = client.query_one(COUNT, &[&subnet]).await.map_err(Error::sql("counting a subnet's nodes"))?;
     let swept: Option<SystemTime> = row.get(3);
     Ok(Count {
@@ -125,7 +125,7 @@ pub async fn count(client: &Client, subnet: i32) -> Result<Count, Error> {
 ///
 /// # Errors
 /// The database's.
-pub async fn version(client: &Client, subnet: i32, at: At) -> Result<Version, Error> {
+pub async fn version(client: &Client, subnet: i64, at: At) -> Result<Version, Error> {
     let until = match at {
         At::Latest => String::new(),
         At::Time(time) => format!("WHERE t <= {}", moment(time)),
@@ -156,7 +156,7 @@ pub async fn version(client: &Client, subnet: i32, at: At) -> Result<Version, Er
 ///
 /// # Errors
 /// The database's.
-pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Error> {
+pub async fn nodes(client: &Client, subnet: i64, at: At) -> Result<Vec<Node>, Error> {
     let what = "reading a subnet's nodes";
     let hosts = format!("SELECT name, unnest(hca_guids) FROM node h WHERE {}", at.valid("h"));
     let hosts = client.query(&hosts, &[]).await.map_err(Error::sql(what))?;
@@ -221,7 +221,7 @@ pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<
 ///
 /// # Errors
 /// The database's.
-pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i32>, Error> {
+pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i64>, Error> {
     let sql = format!("SELECT port_id FROM ib_port p WHERE port_guid = $1 AND {}", at.valid("p"));
     let rows = client.query(&sql, &[&guid]).await.map_err(Error::sql("looking for a port's GUID"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -231,7 +231,7 @@ pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i3
 ///
 /// # Errors
 /// The database's.
-pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Error> {
+pub async fn links(client: &Client, subnet: i64, at: At) -> Result<Vec<Link>, Error> {
     // What one end does not have the other may.
     let sql = format!(
         "SELECT l.port_a_id, a.ib_node_id, a.port, l.port_b_id, b.ib_node_id, b.port,

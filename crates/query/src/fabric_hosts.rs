@@ -61,7 +61,7 @@ pub async fn rates(
     ports: &[Port],
     grid: &Grid,
 ) -> Result<Vec<Rates>, RangeError> {
-    let ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+    let ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
     let mut all = long_range.port_series(client, &ids, grid).await?;
     let rates = |port: &Port| {
         let found: Option<Series> = all.remove(&port.id);

@@ -197,8 +197,8 @@ impl HistoryQuery<'_> {
         if !self.family.is_counter() {
             return Ok(Gaps::default());
         }
-        let ids: BTreeSet<i32> = series.iter().filter_map(Series::id).collect();
-        let ids: Vec<i32> = ids.into_iter().collect();
+        let ids: BTreeSet<i64> = series.iter().filter_map(Series::id).collect();
+        let ids: Vec<i64> = ids.into_iter().collect();
         let range = (self.range.from, self.range.to);
         self.in_time(Gaps::read(client, metric.table, Some(&ids), range)).await
     }

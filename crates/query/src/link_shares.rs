@@ -172,7 +172,7 @@ pub async fn computed_until(client: &Client) -> Result<Option<i64>, Error> {
 /// The database's.
 pub async fn last_window(
     client: &Client,
-    ports: &[i32],
+    ports: &[i64],
     from: i64,
     to: i64,
     source: &Source,
@@ -194,10 +194,10 @@ pub async fn last_window(
 /// The database's.
 pub async fn sent(
     client: &Client,
-    ports: &[i32],
+    ports: &[i64],
     grid: &Grid,
     source: &Source,
-) -> Result<HashMap<i32, Sent>, Error> {
+) -> Result<HashMap<i64, Sent>, Error> {
     let what = "reading shares of links";
     // A minute is within one step only where steps are whole minutes.
     let is_of_minutes = grid.step % MINUTE_MS == 0 && grid.from % MINUTE_MS == 0;
@@ -210,7 +210,7 @@ pub async fn sent(
         step = grid.step_of("time"),
         rows = source.rows(Wanted::Ports, grid.from, grid.to(), is_of_minutes),
     );
-    let mut all: HashMap<i32, Sent> = HashMap::new();
+    let mut all: HashMap<i64, Sent> = HashMap::new();
     for row in client.query(&sql, &[&ports]).await.map_err(Error::sql(what))? {
         let Some(step) = usize::try_from(row.get::<_, i32>(1)).ok().filter(|step| *step < grid.steps) else {
             continue;
@@ -394,7 +394,7 @@ pub struct PortPlace {
     /// The port on the node.
     pub port: i32,
     /// The port at the other end of the cable, by its number in the tables.
-    pub remote: Option<i32>,
+    pub remote: Option<i64>,
 }
 
 impl PortPlace {
@@ -409,7 +409,7 @@ impl PortPlace {
 ///
 /// # Errors
 /// The database's.
-pub async fn places(client: &Client, ports: &[i32]) -> Result<HashMap<i32, PortPlace>, Error> {
+pub async fn places(client: &Client, ports: &[i64]) -> Result<HashMap<i64, PortPlace>, Error> {
     let sql = "
         WITH hosts AS MATERIALIZED (
             SELECT g.guid, min(h.name) AS name FROM node h CROSS JOIN unnest(h.hca_guids) g (guid)

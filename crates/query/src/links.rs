@@ -79,14 +79,14 @@ pub struct JobPort {
     /// The job's number in the tables.
     pub job: i64,
     /// The fabric port's.
-    pub port_id: i32,
+    pub port_id: i64,
 }
 
 /// Facts of ports at a time, by their number in the tables.
 ///
 /// # Errors
 /// The database's.
-pub async fn facts(client: &Client, ports: &[i32], at: At) -> Result<HashMap<i32, PortFacts>, Error> {
+pub async fn facts(client: &Client, ports: &[i64], at: At) -> Result<HashMap<i64, PortFacts>, Error> {
     let sql = format!(
         "SELECT port_id, port_guid, lid, state, physical_state FROM ib_port p WHERE port_id = ANY($1) AND {}",
         at.valid("p")
@@ -104,10 +104,10 @@ pub async fn facts(client: &Client, ports: &[i32], at: At) -> Result<HashMap<i32
 ///
 /// # Errors
 /// The database's.
-pub async fn since(client: &Client, ports: [i32; 2], at: At) -> Result<Option<i64>, Error> {
+pub async fn since(client: &Client, ports: [i64; 2], at: At) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT valid_from FROM ib_link l
-         WHERE port_a_id = least($1::integer, $2) AND port_b_id = greatest($1::integer, $2) AND {}",
+         WHERE port_a_id = least($1::bigint, $2) AND port_b_id = greatest($1::integer, $2) AND {}",
         at.valid("l")
     );
     let row = client.query_opt(&sql, &[&ports[0], &ports[1]]).await.map_err(Error::sql("reading a link"))?;
@@ -118,7 +118,7 @@ pub async fn since(client: &Client, ports: [i32; 2], at: At) -> Result<Option<i6
 ///
 /// # Errors
 /// The database's.
-pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Counters>, Error> {
+pub async fn counters(client: &Client, port: i64, at: i64) -> Result<Option<Counters>, Error> {
     let rules = rules(client, Kind::IbPorts, &[port], at, at).await?;
     let back = rules.largest_gap_seconds.max(2.0 * rules.heartbeat_seconds);
     let sql = format!(
@@ -152,12 +152,12 @@ pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Coun
 ///
 /// # Errors
 /// The database's.
-pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap<i32, Series>, Error> {
+pub async fn series(client: &Client, ports: &[i64], grid: &Grid) -> Result<HashMap<i64, Series>, Error> {
     let what = "reading what a link carried";
     let of_minutes = steps_of_minutes(client, Kind::IbPorts, grid, true).await?;
     let rest = grid.behind(of_minutes);
     let empty = || Series::empty(grid.steps);
-    let mut all: HashMap<i32, Series> = HashMap::new();
+    let mut all: HashMap<i64, Series> = HashMap::new();
     if of_minutes > 0 {
         let query = minutes_query(grid, rest.from);
         for row in client.query(&query, &[&ports]).await.map_err(Error::sql(what))? {
@@ -273,7 +273,7 @@ fn put(series: &mut Series, row: &Row, step: usize) {
 ///
 /// # Errors
 /// The database's.
-pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, Vec<u8>>, Error> {
+pub async fn tables(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, Vec<u8>>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k JOIN ib_lft t ON t.ib_node_id = k.id AND {}
          WHERE k.fabric_id = $1",
@@ -288,7 +288,7 @@ pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32,
 ///
 /// # Errors
 /// The database's.
-pub async fn multicast(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, MulticastTable>, Error> {
+pub async fn multicast(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, MulticastTable>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.multicast_forwarding_table FROM ib_node_key k
          JOIN ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",

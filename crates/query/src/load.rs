@@ -60,7 +60,7 @@ pub struct Increase {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
     /// The port's number in the tables.
-    pub port_id: i32,
+    pub port_id: i64,
     /// Age of the newest row.
     pub age: f64,
     /// Seconds from the row before it, of one epoch.
@@ -185,7 +185,7 @@ pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> R
 ///
 /// # Errors
 /// The database's.
-pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
+pub async fn readings(client: &Client, ports: &[i64], window: &Window) -> Result<Vec<Reading>, Error> {
     if !window.is_latest {
         let horizons = Horizons::read(client).await?;
         if horizons.no_rows_until(Kind::IbPorts).is_some_and(|until| until >= window.at) {
@@ -206,7 +206,7 @@ pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result
 }
 
 /// Means of the minutes that a window touches, as readings at both of its ends would report them.
-async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
+async fn of_minutes(client: &Client, ports: &[i64], window: &Window) -> Result<Vec<Reading>, Error> {
     #[allow(clippy::cast_possible_truncation)] // milliseconds
     let begin = window.at - (window.seconds * 1e3) as i64;
     let mean = |column: &str| {
@@ -216,7 +216,7 @@ async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<V
     };
     let sql = format!(
         "SELECT m.port_id, {out}, {received}, {waiting}, max(m.rate_bytes_per_second), sum(m.errors)::bigint
-         FROM unnest($1::integer[]) WITH ORDINALITY AS p (id, place)
+         FROM unnest($1::bigint[]) WITH ORDINALITY AS p (id, place)
          JOIN ib_port_minutes m ON m.port_id = p.id AND m.time > {begin} AND m.time < {at} AND m.seconds > 0
          GROUP BY m.port_id, p.place ORDER BY p.place",
         out = mean("m.transmit_bytes_per_second"),
@@ -283,7 +283,7 @@ fn query(window: &Window, rules: &RowRules) -> String {
         "SELECT p.id, a.time, l.time, f.time, b.time, {transmit}, {receive}, {wait_within}, {wait_across}, {wait_last},
                 a.transmit_wait_tick_bytes, a.rate_bytes_per_second,
                 greatest({errors} - coalesce({errors_before}, {errors_first}, {errors}), 0)
-         FROM unnest($1::integer[]) WITH ORDINALITY AS p (id, place)
+         FROM unnest($1::bigint[]) WITH ORDINALITY AS p (id, place)
          {newest} {last} {first} {before}
          WHERE a.time IS NOT NULL ORDER BY p.place",
         transmit = increases("transmit_data_bytes"),

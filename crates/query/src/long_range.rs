@@ -76,7 +76,7 @@ struct Before<'a> {
 }
 
 /// What a series is of: the row's id and the element of its array.
-type Places = HashMap<Vec<(&'static str, String)>, (i32, i32)>;
+type Places = HashMap<Vec<(&'static str, String)>, (i64, i32)>;
 
 impl LongRange {
     /// With this server.
@@ -92,9 +92,9 @@ impl LongRange {
     pub async fn port_series(
         &self,
         client: &Client,
-        ports: &[i32],
+        ports: &[i64],
         grid: &Grid,
-    ) -> Result<HashMap<i32, Series>, RangeError> {
+    ) -> Result<HashMap<i64, Series>, RangeError> {
         let Some(before) = self.before(client, Kind::IbPorts, grid).await? else {
             return Ok(links::series(client, ports, grid).await?);
         };
@@ -126,7 +126,7 @@ impl LongRange {
         &self,
         client: &Client,
         counted: Counted,
-        ids: &[i32],
+        ids: &[i64],
         grid: &Grid,
     ) -> Result<ByElement, RangeError> {
         let before = match counted.kind() {
@@ -202,7 +202,7 @@ impl Before<'_> {
         key: &str,
         grid: &Grid,
         expression: &(impl Fn(&str) -> String + ?Sized),
-    ) -> Result<Vec<(i32, i32, usize, f64)>, RangeError> {
+    ) -> Result<Vec<(i64, i32, usize, f64)>, RangeError> {
         let of_key = |labels: &Vec<(&'static str, String)>| {
             labels.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         };
@@ -372,7 +372,7 @@ fn whole(value: f64) -> Option<i64> {
 }
 
 /// Labels of these ids' series.
-async fn places(client: &Client, name: &str, ids: &[i32]) -> Result<Places, Error> {
+async fn places(client: &Client, name: &str, ids: &[i64]) -> Result<Places, Error> {
     Ok(of_ids(client, name, ids).await?.into_iter().map(|(place, labels)| (labels, place)).collect())
 }
 

@@ -47,14 +47,14 @@ pub struct Member {
     /// Bits: 1 full member, 2 non-member, 4 send-only.
     pub join_state: i32,
     /// The node's number in the tables and the port; `None` where no discovery found the port.
-    pub port: Option<(i32, i32)>,
+    pub port: Option<(i64, i32)>,
 }
 
 /// Groups of a subnet at a time, by multicast LID and GID.
 ///
 /// # Errors
 /// The database's.
-pub async fn groups(client: &Client, subnet: i32, at: At) -> Result<Vec<Group>, Error> {
+pub async fn groups(client: &Client, subnet: i64, at: At) -> Result<Vec<Group>, Error> {
     let sql = format!(
         "SELECT mgid, mlid, pkey, mtu_bytes, rate_bytes_per_second, service_level, name, member_count, members IS NOT NULL
          FROM ib_multicast_group g WHERE fabric_id = $1 AND {} ORDER BY mlid, mgid",
@@ -81,7 +81,7 @@ pub async fn groups(client: &Client, subnet: i32, at: At) -> Result<Vec<Group>, 
 ///
 /// # Errors
 /// The database's.
-pub async fn members(client: &Client, subnet: i32, mlid: u16, at: At) -> Result<Vec<Member>, Error> {
+pub async fn members(client: &Client, subnet: i64, mlid: u16, at: At) -> Result<Vec<Member>, Error> {
     // All ports of a switch have the GUID of its port 0: the first one stands for it.
     let sql = format!(
         "WITH listed AS (
@@ -106,7 +106,7 @@ pub async fn members(client: &Client, subnet: i32, mlid: u16, at: At) -> Result<
         mgid: row.get(0),
         port_guid: row.get(1),
         join_state: row.get(2),
-        port: row.get::<_, Option<i32>>(3).zip(row.get(4)),
+        port: row.get::<_, Option<i64>>(3).zip(row.get(4)),
     };
     Ok(rows.iter().map(member).collect())
 }
@@ -141,11 +141,11 @@ impl Count {
 /// The database's.
 pub async fn around(
     client: &Client,
-    ports: &[i32],
+    ports: &[i64],
     begin: i64,
     at: i64,
     is_latest: bool,
-) -> Result<HashMap<i32, Count>, Error> {
+) -> Result<HashMap<i64, Count>, Error> {
     // All ports of a call are those of one crawler.
     let rules = rules(client, Kind::IbPorts, &ports[..ports.len().min(1)], begin, at).await?;
     let (oldest, end) = (begin - look_back_ms(&rules), at + if is_latest { CLOCK_AHEAD_MS } else { 0 });
@@ -160,7 +160,7 @@ pub async fn around(
     let sql = format!(
         "{with} SELECT p.id, coalesce(b.time, f.time), l.time,
                 {sent}, {received}
-         FROM unnest($1::integer[]) AS p (id) {last} {before} {after}
+         FROM unnest($1::bigint[]) AS p (id) {last} {before} {after}
          WHERE l.time IS NOT NULL AND coalesce(b.time, f.time) IS NOT NULL",
         sent = increase(&since("multicast_transmit_packets"), "multicast_transmit_packets"),
         received = increase(&since("multicast_receive_packets"), "multicast_receive_packets"),
@@ -175,8 +175,8 @@ pub async fn around(
 ///
 /// # Errors
 /// The database's.
-pub async fn inside(client: &Client, ranges: &[(i32, i64, i64)]) -> Result<Vec<Option<Count>>, Error> {
-    let ports: Vec<i32> = ranges.iter().map(|range| range.0).collect();
+pub async fn inside(client: &Client, ranges: &[(i64, i64, i64)]) -> Result<Vec<Option<Count>>, Error> {
+    let ports: Vec<i64> = ranges.iter().map(|range| range.0).collect();
     let earliest = ranges.iter().map(|range| range.1).min().unwrap_or_default();
     let latest = ranges.iter().map(|range| range.2).max().unwrap_or_default();
     let (readings, with) = source(client, "$1", earliest, latest).await?;
@@ -197,7 +197,7 @@ pub async fn inside(client: &Client, ranges: &[(i32, i64, i64)]) -> Result<Vec<O
     let first = reading(readings, "f", &format!("{within} AND c.time >= p.from_time AND {same}"), "ASC");
     let sql = format!(
         "{with} SELECT p.place::integer, f.time, l.time, {sent}, {received}
-         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY
+         FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) WITH ORDINALITY
               AS p (id, from_time, to_time, place) {last} {first}
          WHERE l.time IS NOT NULL AND f.time IS NOT NULL",
         sent = increase("f.multicast_transmit_packets", "multicast_transmit_packets"),
@@ -227,7 +227,7 @@ async fn source(client: &Client, ports: &str, from: i64, to: i64) -> Result<(&'s
     let with = format!(
         "WITH unpacked AS MATERIALIZED (
              SELECT port_id, time, epoch, multicast_transmit_packets, multicast_receive_packets FROM {source}
-             WHERE port_id = ANY ({ports}::integer[])
+             WHERE port_id = ANY ({ports}::bigint[])
                AND (multicast_transmit_packets IS NOT NULL OR multicast_receive_packets IS NOT NULL))"
     );
     Ok(("unpacked", with))

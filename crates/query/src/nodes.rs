@@ -26,7 +26,7 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// Its name.
     pub name: String,
     /// When it booted, milliseconds.
@@ -37,9 +37,9 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// Its host's.
-    pub host: i32,
+    pub host: i64,
     /// UUID.
     pub uuid: String,
     /// Number on the host.
@@ -60,7 +60,7 @@ pub struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuLink {
     /// The GPU's number in the tables.
-    pub gpu: i32,
+    pub gpu: i64,
     /// Its number there.
     pub link: i32,
     /// Whether it is up.
@@ -74,7 +74,7 @@ pub struct GpuLink {
     /// PCI address of what is there, where that is no GPU.
     pub remote_pci: String,
     /// Number in the tables of the GPU there.
-    pub remote_gpu: Option<i32>,
+    pub remote_gpu: Option<i64>,
     /// Number of the link there.
     pub remote_link: Option<i32>,
 }
@@ -83,9 +83,9 @@ pub struct GpuLink {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// Its host's.
-    pub host: i32,
+    pub host: i64,
     /// As sysfs names the adapter.
     pub device: String,
     /// Port on it.
@@ -168,7 +168,7 @@ pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>,
 ///
 /// # Errors
 /// The database's.
-pub async fn gpus(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Gpu>, Error> {
+pub async fn gpus(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
         "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid
          FROM gpu g LEFT JOIN gpu_key p ON p.id = g.parent_gpu_id
@@ -194,7 +194,7 @@ pub async fn gpus(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Gpu>, Er
 ///
 /// # Errors
 /// The database's.
-pub async fn gpu_links(client: &Client, gpus: &[i32], at: At) -> Result<Vec<GpuLink>, Error> {
+pub async fn gpu_links(client: &Client, gpus: &[i64], at: At) -> Result<Vec<GpuLink>, Error> {
     let sql = format!(
         "SELECT gpu_id, link, active, version, speed_bytes_per_second, remote_type, remote_pci_bus_id, remote_gpu_id,
                 remote_link
@@ -220,7 +220,7 @@ pub async fn gpu_links(client: &Client, gpus: &[i32], at: At) -> Result<Vec<GpuL
 ///
 /// # Errors
 /// The database's.
-pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, Error> {
+pub async fn ports(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Port>, Error> {
     let sql = format!(
         "SELECT DISTINCT ON (h.node_id, h.device, h.port)
                 h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.prefix,
@@ -255,16 +255,16 @@ pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, 
 }
 
 /// Bytes per second of the PCIe links of hosts' ports in one direction, as read last up to a time (milliseconds), by the
-/// port's number in the tables; ports of which it was not read are left out. It is looked for as far back as the newest row of a
+/// port's number in the tables, for ports where it was read. It is looked for as far back as the newest row of a
 /// port is.
 ///
 /// # Errors
 /// The database's.
-pub async fn pcie(client: &Client, ports: &[i32], at: i64) -> Result<HashMap<i32, i64>, Error> {
+pub async fn pcie(client: &Client, ports: &[i64], at: i64) -> Result<HashMap<i64, i64>, Error> {
     let from = at - look_back_ms(&rules(client, Kind::HostPorts, ports, at, at).await?);
     let readings = Horizons::read(client).await?.source(Kind::HostPorts, from, at);
     let sql = format!(
-        "SELECT p.id, c.pcie_bytes_per_second FROM unnest($1::integer[]) AS p (id)
+        "SELECT p.id, c.pcie_bytes_per_second FROM unnest($1::bigint[]) AS p (id)
          CROSS JOIN LATERAL (
              SELECT c.pcie_bytes_per_second FROM {readings} c
              WHERE c.host_port_id = p.id AND c.time > {} AND c.time <= {} AND c.pcie_bytes_per_second IS NOT NULL
@@ -280,7 +280,7 @@ pub async fn pcie(client: &Client, ports: &[i32], at: i64) -> Result<HashMap<i32
 ///
 /// # Errors
 /// The database's.
-pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, Error> {
+pub async fn jobs(client: &Client, host: i64, at: At) -> Result<Vec<JobThere>, Error> {
     let there = match at {
         At::Latest => "r.end_time IS NULL".to_owned(),
         At::Time(time) => {
@@ -301,7 +301,7 @@ pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, E
 ///
 /// # Errors
 /// The database's.
-pub async fn numa_nodes(client: &Client, host: i32) -> Result<Vec<i32>, Error> {
+pub async fn numa_nodes(client: &Client, host: i64) -> Result<Vec<i32>, Error> {
     let sql = "SELECT DISTINCT unnest(numa_nodes) AS numa FROM (
                    SELECT numa_nodes FROM job_rank WHERE node_id = $1 AND numa_nodes IS NOT NULL
                    ORDER BY start_time DESC LIMIT 256) ranks ORDER BY numa";

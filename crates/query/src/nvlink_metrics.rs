@@ -34,7 +34,7 @@ struct Reading {
 }
 
 /// Readings by the GPU's number in the tables and who read them.
-type BySource = BTreeMap<(i32, String), OfSource>;
+type BySource = BTreeMap<(i64, String), OfSource>;
 
 /// Of one source.
 #[derive(Default)]
@@ -52,9 +52,9 @@ struct OfSource {
 pub async fn values(
     client: &Client,
     metric: &Metric,
-    gpus: &[i32],
+    gpus: &[i64],
     grid: &Grid,
-) -> Result<HashMap<(i32, usize), Values>, Error> {
+) -> Result<HashMap<(i64, usize), Values>, Error> {
     let gap = rules(client, layout::Kind::Nvlinks, gpus, grid.from, grid.to()).await?.largest_gap_seconds;
     let begin = grid.from - milliseconds(gap);
     let mut packed = packed::readings(client, metric, gpus, grid, begin).await?;
@@ -62,7 +62,7 @@ pub async fn values(
     let (from, to, column) = (moment(grid.from), moment(grid.to()), metric.name);
     let step = format!("INTERVAL '{} milliseconds'", grid.step);
     let newest = format!(
-        "SELECT k.id, c.source, c.time FROM unnest($1::integer[]) AS k (id)
+        "SELECT k.id, c.source, c.time FROM unnest($1::bigint[]) AS k (id)
          CROSS JOIN LATERAL (
              SELECT source, time FROM nvlink_counters c
              WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.{column} IS NOT NULL
@@ -76,7 +76,7 @@ pub async fn values(
     // Counters of two readers are never one series.
     let sql = format!(
         "SELECT k.id, b.step, c.time, c.epoch, c.{column}
-         FROM unnest($1::integer[], $2::text[]) AS k (id, source)
+         FROM unnest($1::bigint[], $2::text[]) AS k (id, source)
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
              SELECT c.time, c.epoch, c.{column} FROM nvlink_counters c
@@ -88,9 +88,9 @@ pub async fn values(
          ORDER BY k.id, b.step",
         last = grid.steps.saturating_sub(1),
     );
-    let (ids, names): (Vec<i32>, Vec<String>) = sources.iter().cloned().unzip();
+    let (ids, names): (Vec<i64>, Vec<String>) = sources.iter().cloned().unzip();
     let rows = client.query(&sql, &[&ids, &names]).await.map_err(Error::sql(what))?;
-    let mut by_gpu: BTreeMap<i32, BTreeMap<i32, Reading>> = BTreeMap::new();
+    let mut by_gpu: BTreeMap<i64, BTreeMap<i32, Reading>> = BTreeMap::new();
     for key in sources {
         by_gpu.insert(key.0, packed.remove(&key).unwrap_or_default().steps);
     }
@@ -121,12 +121,12 @@ pub async fn values(
 }
 
 /// Of each GPU who is believed: of those that made the newest readings the first.
-fn sources(known: &BySource) -> Vec<(i32, String)> {
-    let mut all: BTreeMap<i32, Vec<(SystemTime, &String)>> = BTreeMap::new();
+fn sources(known: &BySource) -> Vec<(i64, String)> {
+    let mut all: BTreeMap<i64, Vec<(SystemTime, &String)>> = BTreeMap::new();
     for ((gpu, source), of_source) in known {
         all.entry(*gpu).or_default().extend(of_source.newest.iter().map(|time| (*time, source)));
     }
-    let chosen = |(gpu, mut newest): (i32, Vec<(SystemTime, &String)>)| {
+    let chosen = |(gpu, mut newest): (i64, Vec<(SystemTime, &String)>)| {
         newest.sort_unstable_by(|one, other| other.cmp(one));
         newest.truncate(NEWEST);
         let first = newest.into_iter().min_by_key(|(_, source)| gpu_source_rank(source))?;

@@ -86,7 +86,7 @@ pub struct Rates {
 }
 
 /// Rates by the number of the GPU or port in the tables, and by element.
-pub type ByElement = HashMap<(i32, usize), Rates>;
+pub type ByElement = HashMap<(i64, usize), Rates>;
 
 /// A row.
 struct Sample {
@@ -109,14 +109,14 @@ enum Rows {
 ///
 /// # Errors
 /// The database's.
-pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) -> Result<ByElement, Error> {
+pub async fn rates(client: &Client, counted: Counted, ids: &[i64], grid: &Grid) -> Result<ByElement, Error> {
     let of_minutes = match counted.kind() {
         Some(kind) => steps_of_minutes(client, kind, grid, false).await?,
         None => 0,
     };
     let horizons = Horizons::read(client).await?;
     let gap = rules(client, counted.readings(), ids, grid.from, grid.to()).await?.largest_gap_seconds;
-    let mut samples: Vec<(i32, Sample)> = Vec::new();
+    let mut samples: Vec<(i64, Sample)> = Vec::new();
     let parts = [(Rows::Minutes, 0, of_minutes), (Rows::Readings, of_minutes, grid.steps)];
     for (rows, first, end) in parts.into_iter().filter(|(_, first, end)| first < end) {
         let part = Grid { steps: end - first, ..grid.behind(first) };
@@ -176,7 +176,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
     let step = format!("INTERVAL '{} milliseconds'", grid.step);
     format!(
         "SELECT k.id, b.step, {time}, c.epoch, {columns}
-         FROM unnest($1::integer[]) AS k (id) {source}
+         FROM unnest($1::bigint[]) AS k (id) {source}
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
              SELECT * FROM {table} c
@@ -229,7 +229,7 @@ fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
 }
 
 /// Adds what a row says about the time since the one before, unless the two are farther apart than `gap` and than three steps.
-fn add(all: &mut ByElement, (grid, gap): (&Grid, f64), id: i32, before: Option<&Sample>, sample: &Sample) {
+fn add(all: &mut ByElement, (grid, gap): (&Grid, f64), id: i64, before: Option<&Sample>, sample: &Sample) {
     let end = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(grid.to()).unwrap_or(0));
     for element in 0..sample.transmit.len().max(sample.receive.len()) {
         let rates = all.entry((id, element)).or_insert_with(|| Rates {

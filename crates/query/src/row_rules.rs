@@ -25,7 +25,7 @@ const WHAT: &str = "reading by which rules rows are left out";
 pub(crate) async fn rules(
     client: &Client,
     kind: Kind,
-    ids: &[i32],
+    ids: &[i64],
     from: i64,
     to: i64,
 ) -> Result<RowRules, Error> {
@@ -45,7 +45,7 @@ pub(crate) async fn rules(
     })
 }
 
-/// The rules of one source of a sender, of which only the largest gap is read, in a time, milliseconds since 1970.
+/// The largest gap by the rules of one source of a sender, in a time, milliseconds since 1970.
 ///
 /// # Errors
 /// The database's.
@@ -96,7 +96,7 @@ fn things(table: Table) -> Option<&'static str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gaps {
     /// Of those whose sender has reported another one than the usual.
-    unusual: HashMap<i32, i64>,
+    unusual: HashMap<i64, i64>,
 }
 
 impl Gaps {
@@ -107,13 +107,13 @@ impl Gaps {
     pub async fn read(
         client: &Client,
         table: Table,
-        ids: Option<&[i32]>,
+        ids: Option<&[i64]>,
         (from, to): (i64, i64),
     ) -> Result<Gaps, Error> {
         let Some(kind) = things(table) else { return Ok(Gaps::default()) };
         let sql = format!(
             "SELECT id, largest_gap_seconds FROM row_rules_of('{kind}', {}, {})
-             WHERE largest_gap_seconds <> {} AND ($1::integer[] IS NULL OR id = ANY($1))",
+             WHERE largest_gap_seconds <> {} AND ($1::bigint[] IS NULL OR id = ANY($1))",
             moment(from.clamp(0, LAST_MS)),
             moment(to.clamp(0, LAST_MS)),
             DEFAULT.largest_gap_seconds
@@ -123,7 +123,7 @@ impl Gaps {
     }
 
     /// That of a thing.
-    pub fn of(&self, id: i32) -> i64 {
+    pub fn of(&self, id: i64) -> i64 {
         self.unusual.get(&id).copied().unwrap_or_else(Gaps::usual)
     }
 

@@ -26,7 +26,7 @@ CREATE TABLE batch_quarantine (
 CREATE TABLE block_wanted (
     kind text NOT NULL,
     time timestamptz NOT NULL,
-    id integer NOT NULL,
+    id bigint NOT NULL,
     PRIMARY KEY ("time", kind, id)
 );
 
@@ -59,7 +59,7 @@ SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'));
 -- Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.
 CREATE TABLE crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     -- The crawler: the identity of its spool.
     crawler uuid NOT NULL,
     -- Its host, for people; empty until it requested a lease.
@@ -82,7 +82,7 @@ CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE
 -- Readings of GPUs' PCIe traffic, on demand; as gpu_pcie_counters.
 CREATE TABLE detail_gpu_pcie (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     transmit_bytes bigint,
@@ -94,7 +94,7 @@ SELECT create_hypertable('detail_gpu_pcie', by_range('time', INTERVAL '01:00:00'
 -- Samples of GPUs' performance monitors, on demand; as gpu_pm_counters.
 CREATE TABLE detail_gpu_pm (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     nvlink_transmit_bytes bigint,
@@ -115,7 +115,7 @@ SELECT create_hypertable('detail_gpu_pm', by_range('time', INTERVAL '01:00:00'))
 -- Readings of hosts' own adapter ports, on demand; as host_port_counters.
 CREATE TABLE detail_host_ports (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     port_data_transmitted_bytes bigint,
@@ -151,7 +151,7 @@ SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '01:00:0
 -- ib_port_counters.
 CREATE TABLE detail_ib_ports (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     saturated text[],
@@ -213,7 +213,7 @@ CREATE TABLE detail_mpi_bins (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     -- The node that answered. A later answer to a request that has all of this takes its place.
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     request_id bigint NOT NULL,
@@ -291,7 +291,7 @@ SELECT create_hypertable('detail_mpi_regions', by_range('time', INTERVAL '01:00:
 -- Readings of GPUs' links, on demand; as nvlink_counters.
 CREATE TABLE detail_nvlink (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     transmit_bytes bigint[],
@@ -340,7 +340,7 @@ CREATE TABLE detail_request (
     -- What has not arrived by then is given up.
     expires_at timestamptz NOT NULL,
     -- Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.
-    ib_port_ids integer[],
+    ib_port_ids bigint[],
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -351,7 +351,7 @@ CREATE INDEX detail_request_by_time ON detail_request (requested_at);
 CREATE TABLE detail_request_node (
     request_id bigint NOT NULL,
     -- The node; 0 for the crawler of the subnet that the ports are in.
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     -- waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.
     state text NOT NULL DEFAULT 'waiting'::text,
     -- Of an agent that was stopped meanwhile the present one: an answer is that of one attempt.
@@ -378,7 +378,7 @@ CREATE INDEX detail_request_node_open ON detail_request_node (request_id) WHERE 
 CREATE TABLE device_owner (
     kind text NOT NULL,
     name text NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (kind, name),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
@@ -414,7 +414,7 @@ SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'));
 -- Samples that arrived after their window was sent: they are sent by themselves.
 CREATE TABLE export_late (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    target_id integer NOT NULL,
+    target_id bigint NOT NULL,
     -- The hypertable.
     part text NOT NULL,
     -- Id of the port or GPU; of self_stats the instance.
@@ -430,7 +430,7 @@ CREATE INDEX export_late_by_target ON export_late (target_id, since);
 
 -- Receivers of remote write and how far samples are sent to each.
 CREATE TABLE export_target (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- As in the configuration of serve: export.remote_write.name.
     name text NOT NULL,
     -- Samples until then are sent and acknowledged, but for those in export_late.
@@ -455,7 +455,7 @@ CREATE TABLE export_target (
 -- InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two
 -- fabrics may have the same ones.
 CREATE TABLE fabric (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- Its name; the subnet prefix where nobody has named it.
     name text NOT NULL,
     -- Its subnet prefix, as read last.
@@ -467,7 +467,7 @@ CREATE TABLE fabric (
 
 -- Subnet prefix and subnet manager of a fabric over time.
 CREATE TABLE fabric_attribute (
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     prefix text NOT NULL,
     -- GUID of the port of the master subnet manager; NULL where it is not known.
     subnet_manager text,
@@ -479,9 +479,9 @@ CREATE TABLE fabric_attribute (
 CREATE UNIQUE INDEX fabric_attribute_current ON fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
 
 CREATE TABLE gpu (
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     uuid text NOT NULL,
-    node_id integer,
+    node_id bigint,
     index integer NOT NULL,
     name text NOT NULL,
     pci_bus_id text NOT NULL,
@@ -490,7 +490,7 @@ CREATE TABLE gpu (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     -- The GPU that this is a partition of (MIG); NULL for a GPU.
-    parent_gpu_id integer,
+    parent_gpu_id bigint,
     -- Its NUMA node by sysfs; NULL where that does not have it.
     numa_node integer,
     -- InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.
@@ -502,16 +502,19 @@ CREATE TABLE gpu (
 );
 CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
 
+-- GPUs as nodes report them: one that was moved to another node has a key of each.
 CREATE TABLE gpu_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id bigint NOT NULL,
     uuid text NOT NULL,
     PRIMARY KEY (id),
-    UNIQUE (uuid)
+    UNIQUE (uuid, node_id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
 );
 
--- NVLinks and what is at their other end; the other GPU may be on another node.
+-- NVLinks and what is at their other end, where that is a GPU of the same node its key.
 CREATE TABLE gpu_link (
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     link integer NOT NULL,
     active boolean NOT NULL,
     version integer,
@@ -519,7 +522,7 @@ CREATE TABLE gpu_link (
     speed_bytes_per_second bigint,
     remote_type text NOT NULL,
     remote_pci_bus_id text NOT NULL,
-    remote_gpu_id integer,
+    remote_gpu_id bigint,
     remote_link integer,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
@@ -533,7 +536,7 @@ CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to 
 CREATE TABLE gpu_pcie_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     -- Who read it; empty where nobody did.
     source text NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
@@ -549,7 +552,7 @@ SELECT create_hypertable('gpu_pcie_blocks', by_range('time', INTERVAL '01:00:00'
 -- PCIe traffic of GPUs.
 CREATE TABLE gpu_pcie_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Data this GPU sent over PCIe. Cumulative since epoch. Unit: bytes. Origin: NVML field 197; GPM metric 20 by
@@ -566,7 +569,7 @@ SELECT create_hypertable('gpu_pcie_counters', by_range('time', INTERVAL '01:00:0
 -- rate in one sample since the row before.
 CREATE TABLE gpu_pm_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Bytes this GPU sent over all its NVLinks, headers included. Cumulative since epoch. Unit: bytes. Origin:
@@ -610,7 +613,7 @@ SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '01:00:00'
 CREATE TABLE host_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
     -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
@@ -625,7 +628,7 @@ SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00
 -- Counters of hosts' own adapter ports, read in sysfs.
 CREATE TABLE host_port_counters (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Data sent on this port of the host. Cumulative since epoch. Unit: bytes. Origin: counters/port_xmit_data x 4.
@@ -707,8 +710,8 @@ SELECT create_hypertable('host_port_counters', by_range('time', INTERVAL '01:00:
 
 -- Ports of hosts' own adapters, as sysfs names them.
 CREATE TABLE host_port_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    node_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id bigint NOT NULL,
     device text NOT NULL,
     port integer NOT NULL,
     -- Node GUID of the adapter, the same as in ib_node.
@@ -722,7 +725,7 @@ CREATE TABLE host_port_key (
 CREATE TABLE host_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
     -- How much of the minute is known. Weigh by it when averaging.
@@ -750,7 +753,7 @@ CREATE TABLE host_port_minutes (
 SELECT create_hypertable('host_port_minutes', by_range('time', INTERVAL '1 day'));
 
 CREATE TABLE ib_lft (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     -- Byte i (from 0) is the output port for LID i; 255 where there is none.
     linear_forwarding_table bytea NOT NULL,
     valid_from timestamptz NOT NULL,
@@ -762,8 +765,8 @@ CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NUL
 
 -- Cables: each once, the end with the smaller port_id first.
 CREATE TABLE ib_link (
-    port_a_id integer NOT NULL,
-    port_b_id integer NOT NULL,
+    port_a_id bigint NOT NULL,
+    port_b_id bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (port_a_id, port_b_id, valid_from),
@@ -776,7 +779,7 @@ CREATE UNIQUE INDEX ib_link_current ON ib_link (port_a_id, port_b_id) WHERE (val
 
 -- Multicast forwarding tables of switches, as whole walks read them.
 CREATE TABLE ib_mft (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     -- Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.
     multicast_forwarding_table jsonb NOT NULL,
     valid_from timestamptz NOT NULL,
@@ -788,7 +791,7 @@ CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NUL
 
 -- Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.
 CREATE TABLE ib_multicast_group (
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     -- Multicast GID as an IPv6 address.
     mgid text NOT NULL,
     -- Multicast LID; several groups may share one.
@@ -820,7 +823,7 @@ CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (fabric_id,
 
 -- Switches, channel adapters and routers of a fabric, as discovered.
 CREATE TABLE ib_node (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     guid text NOT NULL,
     type text NOT NULL,
     description text NOT NULL,
@@ -842,8 +845,8 @@ CREATE TABLE ib_node (
 CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
 
 CREATE TABLE ib_node_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    fabric_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    fabric_id bigint NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (fabric_id, guid),
@@ -851,8 +854,8 @@ CREATE TABLE ib_node_key (
 );
 
 CREATE TABLE ib_port (
-    port_id integer NOT NULL,
-    ib_node_id integer NOT NULL,
+    port_id bigint NOT NULL,
+    ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     port_guid text NOT NULL,
     lid integer NOT NULL,
@@ -863,7 +866,7 @@ CREATE TABLE ib_port (
     -- Data rate of the link in one direction; 0 while it is down.
     rate_bytes_per_second bigint NOT NULL,
     -- The port at the other end of the cable, NULL without one.
-    remote_port_id integer,
+    remote_port_id bigint,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     -- LID mask control of the port of an adapter or router: it has 2^lmc LIDs from lid on, and a route to each.
@@ -882,7 +885,7 @@ CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
 CREATE TABLE ib_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
     samples bytea,
     -- Of each series the number of the metric in the catalogue; -2: times of its rows; -3: when counting began; -4:
@@ -897,7 +900,7 @@ SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00')
 -- Counters of the fabric's ports, read through MADs.
 CREATE TABLE ib_port_counters (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Counters that stood at their largest value and are NULL for that reason.
@@ -1028,8 +1031,8 @@ CREATE TABLE ib_port_counters (
 SELECT create_hypertable('ib_port_counters', by_range('time', INTERVAL '01:00:00'));
 
 CREATE TABLE ib_port_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    ib_node_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (ib_node_id, port),
@@ -1040,7 +1043,7 @@ CREATE TABLE ib_port_key (
 -- Only where the crawler is set to read them. See ib_port_lane_values.
 CREATE TABLE ib_port_lane_counters (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Data sent on this port with this service level. Cumulative since epoch. Unit: bytes. Origin: PortXmitDataSL x
@@ -1072,7 +1075,7 @@ SELECT create_hypertable('ib_port_lane_counters', by_range('time', INTERVAL '01:
 CREATE TABLE ib_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
     -- How much of the minute is known. Weigh by it when averaging.
@@ -1135,7 +1138,7 @@ CREATE TABLE job_judgement (
 CREATE TABLE job_rank (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer,
+    node_id bigint,
     host text NOT NULL,
     pid bigint NOT NULL,
     world_size integer NOT NULL,
@@ -1215,7 +1218,7 @@ CREATE TABLE link_share_hours (
     -- When the hour begins.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     -- Who there is in the hour, as in link_share_minutes: contributors to are_bounds have an element for each, once
     -- for each kind.
     contributors text[] NOT NULL,
@@ -1250,7 +1253,7 @@ CREATE TABLE link_share_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     -- As in link_shares. other: those that are small over the minute, and those that were small in a window. rest:
     -- each port and minute has one such row.
     contributor text NOT NULL,
@@ -1307,7 +1310,7 @@ CREATE TABLE link_shares (
     -- End of the window.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     -- job: an operation of a job. group, host: traffic that nobody reported, of a group of hosts of the
     -- configuration or of a host. other: all smaller ones together. rest: counted bytes of nobody known, subnet
     -- management among them; each port and window has one such row.
@@ -1343,7 +1346,7 @@ SELECT create_hypertable('link_shares', by_range('time', INTERVAL '01:00:00'));
 -- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.
 CREATE TABLE minute_late (
     kind text NOT NULL,
-    id integer NOT NULL,
+    id bigint NOT NULL,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL
 );
@@ -1365,7 +1368,7 @@ CREATE TABLE minute_state (
 -- The small numbers of cells in mpi_rank_rows and mpi_node_rows: library, operation, size class, region, algorithm and
 -- how it is known.
 CREATE TABLE mpi_cell_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- The library of the operation: mpi.
     library text NOT NULL DEFAULT 'mpi'::text,
     operation text NOT NULL,
@@ -1384,7 +1387,7 @@ CREATE TABLE mpi_clock (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     number bigint NOT NULL,
     clock_ns bigint NOT NULL,
@@ -1401,7 +1404,7 @@ SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
 CREATE TABLE mpi_node_rows (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     -- When the node began to count the job: another one after a restart of its agent. What ranks did before is in
     -- no cell; mpi_rank_rows has it.
     epoch timestamptz NOT NULL,
@@ -1427,7 +1430,7 @@ CREATE TABLE mpi_node_traffic (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     -- The node whose ranks send, or read; as in job_rank.
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     library text NOT NULL DEFAULT 'mpi'::text,
     -- Lower-case MPI name without the prefix; other: messages within no wrapped operation.
     operation text NOT NULL,
@@ -1492,7 +1495,7 @@ CREATE TABLE mpi_pvars (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     name text NOT NULL,
     -- Element of an array variable; for queue lengths the peer.
     element integer NOT NULL,
@@ -1509,7 +1512,7 @@ CREATE TABLE mpi_rank_peers (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     library text NOT NULL DEFAULT 'mpi'::text,
     -- logical: call arguments. wire: messages that the library really sent, also inside collectives.
     kind text NOT NULL,
@@ -1535,7 +1538,7 @@ CREATE TABLE mpi_rank_rows (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     -- The node that reports it.
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- The row has all cells that the rank's agent folds: those of the rank's last such row are its totals, and
@@ -1586,7 +1589,7 @@ CREATE TABLE mpi_region_paths (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     -- The regions that a thread was in, from the outermost to the innermost one, separated by /; in a name, / is
     -- written \/ and \ is written \\.
     path text NOT NULL,
@@ -1616,7 +1619,7 @@ CREATE TABLE mpi_regions (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     -- Its name: begin and end in the program, MPI_Pcontrol, Caliper, NVTX.
     region text NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1646,7 +1649,7 @@ SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
 CREATE TABLE mpi_sampled_calls (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     -- Names the members: a hash of their world ranks in their order.
     comm_group bigint NOT NULL,
     library text NOT NULL DEFAULT 'mpi'::text,
@@ -1670,7 +1673,7 @@ CREATE TABLE mpi_trace (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     -- Counts all records of the rank, those lost on their way too: a gap is what is missing.
     number bigint NOT NULL,
@@ -1698,7 +1701,7 @@ SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
 
 -- Hosts, one row per boot.
 CREATE TABLE node (
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     name text NOT NULL,
     boot_id text,
     boot_time timestamptz,
@@ -1712,7 +1715,7 @@ CREATE TABLE node (
 CREATE UNIQUE INDEX node_current ON node (node_id) WHERE (valid_to IS NULL);
 
 CREATE TABLE node_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (name)
@@ -1722,7 +1725,7 @@ CREATE TABLE node_key (
 CREATE TABLE nvlink_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     -- Who read it; empty where nobody did.
     source text NOT NULL,
     -- The series, one behind the other: bit-packed differences with a checksum each.
@@ -1740,7 +1743,7 @@ SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'))
 -- Counters of a GPU's NVLinks, one row per GPU and tick: element 1 of each array is link 0. See nvlink_link_counters.
 CREATE TABLE nvlink_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     -- Data sent on this NVLink, payload only. Cumulative since epoch. Unit: bytes. Origin: NVML fields 138 (KiB),
@@ -1812,7 +1815,7 @@ SELECT create_hypertable('nvlink_counters', by_range('time', INTERVAL '01:00:00'
 CREATE TABLE nvlink_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     source text NOT NULL,
     -- When the counters began to count; a minute in which they began anew has two rows.
     epoch timestamptz NOT NULL,
@@ -1957,7 +1960,7 @@ CREATE INDEX run_alias_of_run ON run_alias (job_id);
 -- the node says nothing.
 CREATE TABLE run_claim (
     job_id bigint NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     scheduler text,
     native_id text,
     step text,
@@ -2003,7 +2006,7 @@ CREATE TABLE schema_objects (
 
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
 CREATE TABLE self_stat_names (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- Of sources and names.
     digest text NOT NULL,
     -- The source of each of names.
@@ -2028,7 +2031,7 @@ CREATE TABLE self_stat_rows (
     names text[] NOT NULL,
     readings double precision[] NOT NULL,
     -- In self_stat_names: sources and names are there, and empty here. NULL where they are here.
-    names_id integer
+    names_id bigint
 );
 CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
 SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
@@ -2114,7 +2117,7 @@ COMMENT ON FUNCTION minutely_gap IS
     'Agents report once a minute that a job runs, and what the kernel counted of its ranks: a newest report older than this is silence.';
 
 CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
-RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
@@ -2129,10 +2132,7 @@ AS $$
         SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'host_port'
         UNION ALL
-        SELECT k.id, n.name
-        FROM gpu_key k
-        LEFT JOIN gpu g ON g.gpu_id = k.id AND g.valid_to IS NULL
-        LEFT JOIN node_key n ON n.id = g.node_id
+        SELECT k.id, n.name FROM gpu_key k JOIN node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
     LEFT JOIN (
@@ -2459,7 +2459,7 @@ COMMENT ON FUNCTION packed_link_rows IS
 
 CREATE OR REPLACE FUNCTION ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, epoch timestamptz, source text, saturated text[],
+    "time" timestamptz, port_id bigint, epoch timestamptz, source text, saturated text[],
     transmit_data_bytes bigint,
     receive_data_bytes bigint,
     transmit_packets bigint,
@@ -2663,7 +2663,7 @@ COMMENT ON FUNCTION ib_port_readings IS
 
 CREATE OR REPLACE FUNCTION host_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, host_port_id integer, epoch timestamptz, source text,
+    "time" timestamptz, host_port_id bigint, epoch timestamptz, source text,
     port_data_transmitted_bytes bigint,
     port_data_received_bytes bigint,
     port_packets_transmitted bigint,
@@ -2794,7 +2794,7 @@ COMMENT ON FUNCTION host_port_readings IS
 
 CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, epoch timestamptz, source text,
+    "time" timestamptz, gpu_id bigint, epoch timestamptz, source text,
     transmit_bytes bigint[],
     receive_bytes bigint[],
     replay_errors bigint[],
@@ -2964,7 +2964,7 @@ COMMENT ON FUNCTION nvlink_readings IS
 
 CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, epoch timestamptz, source text,
+    "time" timestamptz, gpu_id bigint, epoch timestamptz, source text,
     transmit_bytes bigint,
     receive_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -3046,7 +3046,7 @@ COMMENT ON VIEW ib_port_lane_values IS 'ib_port_lane_counters with a row for eac
 
 CREATE OR REPLACE FUNCTION ib_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, guid text, port integer, description text, node_type text,
+    "time" timestamptz, port_id bigint, guid text, port integer, description text, node_type text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     transmit_packets_per_second double precision, receive_packets_per_second double precision,
@@ -3129,7 +3129,7 @@ COMMENT ON VIEW ib_port_minutes_named IS
 
 CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
+    "time" timestamptz, host_port_id bigint, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
@@ -3214,7 +3214,7 @@ COMMENT ON VIEW nvlink_link_counters IS 'NVLink counters, one row per link that 
 
 CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, link integer, epoch timestamptz, source text,
+    "time" timestamptz, gpu_id bigint, gpu text, link integer, epoch timestamptz, source text,
     transmit_bytes bigint,
     receive_bytes bigint,
     replay_errors bigint,
@@ -3334,7 +3334,7 @@ COMMENT ON FUNCTION nvlink_link_readings IS
 
 CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, link integer, source text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
@@ -3347,7 +3347,7 @@ AS $$
                c.receive_bytes, gpu_source_rank(c.source) AS rank,
                min(gpu_source_rank(c.source))
                    FILTER (WHERE c.time > since AND (c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)) OVER l AS counts,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS tells
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS reports
         -- As in ib_port_rates.
         FROM row_gap('gpu', since, until) b
         CROSS JOIN LATERAL nvlink_link_readings(since - b.gap, until) c
@@ -3359,18 +3359,19 @@ AS $$
                counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
-        WHERE c.rank = coalesce(c.counts, c.tells)
+        WHERE c.rank = coalesce(c.counts, c.reports)
         WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
-           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
+           n.name || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds, s.speed,
            p.transmit / p.seconds / nullif(s.speed, 0),
            p.receive / p.seconds / nullif(s.speed, 0),
            greatest(p.transmit, p.receive) / p.seconds > nullif(s.speed, 0)
     FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
@@ -3405,7 +3406,7 @@ COMMENT ON VIEW nvlink_link_minutes IS
 
 CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, source text,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, source text,
     interval_seconds double precision, transmit_bytes_per_second double precision,
     receive_bytes_per_second double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -3428,8 +3429,8 @@ AS $$
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
     FROM pairs p
     JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
@@ -3438,7 +3439,7 @@ COMMENT ON FUNCTION gpu_pcie_rates IS
 
 CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
     nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
     pcie_read_bytes_per_second double precision, pcie_write_bytes_per_second double precision,
     nvlink_transmit_peak_bytes_per_second bigint, nvlink_receive_peak_bytes_per_second bigint,
@@ -3466,8 +3467,8 @@ AS $$
            p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
     FROM pairs p
     JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;
@@ -3553,7 +3554,7 @@ COMMENT ON VIEW link_contributors IS
 
 CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, contributor text, job_id bigint, operation text, name text, bytes bigint,
+    "time" timestamptz, port_id bigint, contributor text, job_id bigint, operation text, name text, bytes bigint,
     low_bytes bigint, high_bytes bigint, kind text, is_bound boolean, counted_bytes bigint, peak_counted_bytes bigint,
     windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -3594,7 +3595,7 @@ COMMENT ON FUNCTION link_minute_shares IS
 
 CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, guid text, port integer, contributor text, job_key text, job text, user_name text,
+    "time" timestamptz, port_id bigint, guid text, port integer, contributor text, job_key text, job text, user_name text,
     operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
     peak_counted_bytes bigint, windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -3624,10 +3625,10 @@ COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that ot
 
 CREATE OR REPLACE FUNCTION mpi_packed_cells(cells bit varying)
 RETURNS TABLE (
-    number integer, cell_id integer, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
+    number integer, cell_id bigint, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
     wait_nanoseconds bigint, received_bytes bigint, least_nanoseconds bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$ SELECT number, c1::integer, c2, c3, c4, c5, c6, c7, c8 FROM packed_rows(cells) $$;
+AS $$ SELECT number, c1, c2, c3, c4, c5, c6, c7, c8 FROM packed_rows(cells) $$;
 COMMENT ON FUNCTION mpi_packed_cells IS
     'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
@@ -3742,7 +3743,7 @@ COMMENT ON FUNCTION mpi_op_cells IS
 -- has all is looked for, and the rows since are read with it.
 CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
-    node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
+    node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
     since timestamptz, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
@@ -3826,7 +3827,7 @@ COMMENT ON COLUMN mpi_op_rows.stored_time IS
     'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';
 
 CREATE OR REPLACE VIEW mpi_op_series AS
-SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::integer AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
+SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::bigint AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
        k.algorithm, k.algorithm_source, m.epoch, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.wait_nanoseconds / 1e9::double precision AS wait_seconds, p.received_bytes
 FROM mpi_rank_rows m
@@ -4004,7 +4005,7 @@ COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and 
 -- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
-    node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
+    node_id bigint, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
     messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
@@ -4386,14 +4387,14 @@ SELECT row_number() OVER (ORDER BY c.time, c.gpu_id, c.link) AS id, c.link AS li
 FROM (SELECT a.*,
              min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
                  OVER s AS counts,
-             min(gpu_source_rank(a.source)) OVER s AS tells
+             min(gpu_source_rank(a.source)) OVER s AS reports
       FROM nvlink_link_readings('-infinity', 'infinity') a
       WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
 LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
 LEFT JOIN node_key n ON n.id = g.node_id
 LEFT JOIN gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
 LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.tells)
+WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.reports)
 WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time);
 COMMENT ON VIEW nvlink_metrics IS
     'INAM, figure 4: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each link.';

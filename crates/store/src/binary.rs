@@ -32,8 +32,8 @@ pub fn field(data: &mut Bytes) -> Option<Option<Bytes>> {
 }
 
 /// Takes an integer that is not NULL.
-pub fn int4(data: &mut Bytes) -> Option<i32> {
-    field(data)??.try_get_i32().ok()
+pub fn int8(data: &mut Bytes) -> Option<i64> {
+    field(data)??.try_get_i64().ok()
 }
 
 /// Takes a time that is not NULL, in milliseconds since 1970.

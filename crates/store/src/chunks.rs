@@ -142,7 +142,7 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEnco
         kind.map_or(i64::MAX, slice_things)
     );
     let rows = transaction.query(&take, &[&name, &begin]).await.map_err(Error::sql(WHAT))?;
-    let mut ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     ids.sort_unstable();
     // Readings that retention removes soon need no block.
     if let Some(kind) = kind.filter(|kind| begin + BLOCK > now - retention.of(kind.readings())) {
@@ -160,13 +160,13 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEnco
 pub(crate) async fn invalidate(
     transaction: &Transaction<'_>,
     kind: Kind,
-    ids: &[i32],
+    ids: &[i64],
     since: &[SystemTime],
     until: &[SystemTime],
 ) -> Result<(), Error> {
     let what = "forgetting blocks of late readings";
     let (Some(first), Some(last)) = (since.iter().min(), until.iter().max()) else { return Ok(()) };
-    let touched = "SELECT DISTINCT a.id, b.time FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+    let touched = "SELECT DISTINCT a.id, b.time FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
                    CROSS JOIN LATERAL generate_series(date_bin('1 hour', a.since, 'epoch'), a.until, INTERVAL '1 hour') AS b (time)
                    WHERE b.time < (SELECT blocks_until FROM minute_state)";
     // The whole time stands in the statement, so that other chunks are no part of its plan.

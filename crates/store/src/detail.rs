@@ -23,7 +23,7 @@ pub use trigger::{DetailTrigger, detail_triggers};
 const LOCK_KEY: i64 = 0x7468_7275_6465_746c;
 
 /// In the place of a node: the crawler of the subnet that the requested ports are in.
-pub(crate) const CRAWLER: i32 = 0;
+pub(crate) const CRAWLER: i64 = 0;
 
 /// Requests are deleted so long after they were made.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -65,9 +65,9 @@ pub enum DetailSubject {
     /// A job's ranks, on all of its nodes.
     Job(i64),
     /// A node's ports and GPUs.
-    Node(i32),
+    Node(i64),
     /// The ports at both ends of a link.
-    Link([i32; 2]),
+    Link([i64; 2]),
 }
 
 /// A request to be made.
@@ -162,7 +162,7 @@ async fn lock(transaction: &Transaction<'_>) -> Result<(), Error> {
 }
 
 /// Nodes that have it.
-async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<Vec<i32>, Error> {
+async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<Vec<i64>, Error> {
     let job = match subject {
         DetailSubject::Node(node) => return Ok(vec![node]),
         DetailSubject::Link(_) => return Ok(vec![CRAWLER]),
@@ -198,8 +198,8 @@ async fn insert(
     Ok(row.map_err(Error::sql("requesting detail"))?.get(0))
 }
 
-async fn add_nodes(transaction: &Transaction<'_>, id: i64, nodes: &[i32]) -> Result<(), Error> {
-    let insert = "INSERT INTO detail_request_node (request_id, node_id) SELECT $1, unnest($2::integer[]) \
+async fn add_nodes(transaction: &Transaction<'_>, id: i64, nodes: &[i64]) -> Result<(), Error> {
+    let insert = "INSERT INTO detail_request_node (request_id, node_id) SELECT $1, unnest($2::bigint[]) \
                   ON CONFLICT (request_id, node_id) DO NOTHING";
     let added = transaction.execute(insert, &[&id, &nodes]).await;
     added.map(drop).map_err(Error::sql("requesting detail of nodes"))

@@ -23,7 +23,7 @@ const NOTICE_LOCK: &str = "SELECT pg_advisory_xact_lock(x'746c6d696e757465'::big
 /// A receiver and how far it has all samples. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportTarget {
-    id: i32,
+    id: i64,
     version: i64,
     /// Windows that end by then are sent and acknowledged.
     pub exported_until: i64,

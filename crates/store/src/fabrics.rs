@@ -3,7 +3,7 @@
 use tokio_postgres::{Error, GenericClient};
 
 /// The fabric that has this subnet prefix; a new one, named by it, where there is none.
-pub(crate) async fn fabric_of_prefix<C: GenericClient>(client: &C, prefix: &str) -> Result<i32, Error> {
+pub(crate) async fn fabric_of_prefix<C: GenericClient>(client: &C, prefix: &str) -> Result<i64, Error> {
     let find = "SELECT id FROM fabric WHERE prefix = $1 ORDER BY id LIMIT 1";
     if let Some(row) = client.query_opt(find, &[&prefix]).await? {
         return Ok(row.get(0));

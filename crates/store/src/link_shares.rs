@@ -144,7 +144,7 @@ async fn make(
         );
     }
     let places = cache.places.get(client, &traffic, due.end).await?;
-    let ports: Vec<i32> = fabrics.iter().flat_map(|fabric| fabric.ports.iter().copied()).collect();
+    let ports: Vec<i64> = fabrics.iter().flat_map(|fabric| fabric.ports.iter().copied()).collect();
     let input = Input { fabrics, traffic, places, counted };
     let groups = groups.clone();
     // A second of work in a large fabric: not on a thread that polls sockets.

@@ -49,7 +49,7 @@ impl PackedRows {
     }
 
     /// As cells, each with its number; they have no names. `None` where a number is none.
-    pub(crate) fn cells(&self) -> Option<Vec<(i32, MpiOpCell)>> {
+    pub(crate) fn cells(&self) -> Option<Vec<(i64, MpiOpCell)>> {
         let counted = |number: i64| u64::try_from(number).ok();
         let cell = |Row {
                         fixed: [number, calls, bytes, elapsed, longest],
@@ -65,7 +65,7 @@ impl PackedRows {
                 least_nanoseconds: least.and_then(counted),
                 ..MpiOpCell::default()
             };
-            Some((i32::try_from(*number).ok()?, cell))
+            Some((*number, cell))
         };
         self.0.iter().map(cell).collect()
     }
@@ -88,10 +88,10 @@ impl PackedRows {
 }
 
 /// Cells with their numbers, in any order; as many as one message may have, far below 2^24.
-pub(crate) fn cells(cells: &[(i32, &MpiOpCell)]) -> Bits {
-    let row = |(number, cell): &(i32, &MpiOpCell)| Row {
+pub(crate) fn cells(cells: &[(i64, &MpiOpCell)]) -> Bits {
+    let row = |(number, cell): &(i64, &MpiOpCell)| Row {
         fixed: [
-            i64::from(*number),
+            *number,
             stored(cell.calls),
             stored(cell.bytes),
             stored(cell.elapsed_nanoseconds),
@@ -216,8 +216,7 @@ mod tests {
             received_bytes: (n == 3).then_some(0),
             ..MpiOpCell::default()
         };
-        let all: Vec<(i32, MpiOpCell)> =
-            (0..9_i32).map(|n| (40 + 3 * n, cell(n.unsigned_abs().into()))).collect();
+        let all: Vec<(i64, MpiOpCell)> = (0..9_u8).map(|n| (40 + 3 * i64::from(n), cell(n.into()))).collect();
         let round = |n: u32| MpiNodeCell {
             ranks: n % 3,
             least_rank: if n.is_multiple_of(3) { 0 } else { 500 + n },

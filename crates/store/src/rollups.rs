@@ -47,14 +47,14 @@ pub struct RollupsMade {
 /// Things and for each the minutes to make: from, until.
 #[derive(Default)]
 struct Wanted {
-    ids: Vec<i32>,
+    ids: Vec<i64>,
     since: Vec<SystemTime>,
     until: Vec<SystemTime>,
 }
 
 /// By which rules readings of things became rows; see `row_rules_of` of the schema.
 #[derive(Default)]
-struct Gaps(BTreeMap<i32, f64>);
+struct Gaps(BTreeMap<i64, f64>);
 
 impl Gaps {
     /// Those of all things of a kind, in a range.
@@ -71,7 +71,7 @@ impl Gaps {
     }
 
     /// Seconds.
-    fn of(&self, id: i32) -> f64 {
+    fn of(&self, id: i64) -> f64 {
         self.0.get(&id).copied().unwrap_or(DEFAULT.largest_gap_seconds)
     }
 
@@ -82,7 +82,7 @@ impl Gaps {
 }
 
 impl Wanted {
-    fn push(&mut self, id: i32, since: SystemTime, until: SystemTime) {
+    fn push(&mut self, id: i64, since: SystemTime, until: SystemTime) {
         self.ids.push(id);
         self.since.push(since);
         self.until.push(until);
@@ -199,9 +199,9 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
     let (now, made_until): (SystemTime, Option<SystemTime>) = (first.get(4), first.get(5));
     let mut late = Late { notes: rows.len() as u64, rows: 0 };
     if let (Some(kind), Some(made_until)) = (kind, made_until) {
-        let (ids, (since, until)): (Vec<i32>, (Vec<SystemTime>, Vec<SystemTime>)) = rows
+        let (ids, (since, until)): (Vec<i64>, (Vec<SystemTime>, Vec<SystemTime>)) = rows
             .iter()
-            .map(|row| (row.get::<_, i32>(1), (row.get::<_, SystemTime>(2), row.get::<_, SystemTime>(3))))
+            .map(|row| (row.get::<_, i64>(1), (row.get::<_, SystemTime>(2), row.get::<_, SystemTime>(3))))
             .unzip();
         chunks::invalidate(&transaction, kind, &ids, &since, &until).await?;
         let oldest = now - retention.of(kind.readings());
@@ -210,7 +210,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
             Some((first, last)) => Gaps::read(&transaction, kind, first, last).await?,
             None => Gaps::default(),
         };
-        let mut times: BTreeMap<i32, Vec<(SystemTime, SystemTime)>> = BTreeMap::new();
+        let mut times: BTreeMap<i64, Vec<(SystemTime, SystemTime)>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.get::<_, SystemTime>(2) > oldest) {
             let (since, until): (SystemTime, SystemTime) = (row.get(2), row.get(3));
             // A reading changes what is known of the time since the one before and until the one after.

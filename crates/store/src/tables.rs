@@ -2,6 +2,7 @@
 //! writer's COPY, columns of metrics, retention, thinning, the columnstore, the prediction of sizes, the budget of late arrivals, and
 //! the list in docs/DATABASE.md (`cargo xtask tables`). Tests compare it with the schema of a database and with the records of a batch.
 
+mod entry;
 mod list;
 mod site;
 

@@ -125,7 +125,7 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
 }
 
 /// Locks the subnet's terms against writers and other requests; the present term.
-async fn lock(transaction: &Transaction<'_>, subnet: i32) -> Result<Option<Present>, tokio_postgres::Error> {
+async fn lock(transaction: &Transaction<'_>, subnet: i64) -> Result<Option<Present>, tokio_postgres::Error> {
     // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
     transaction.execute("SELECT 1 FROM fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
     let query = format!(
@@ -153,7 +153,7 @@ struct Term<'a> {
 /// Ends the present term, if any, and begins another: not before the last record of the one before.
 async fn begin(
     transaction: &Transaction<'_>,
-    subnet: i32,
+    subnet: i64,
     term: Term<'_>,
     since_microseconds: i64,
 ) -> Result<(), tokio_postgres::Error> {
@@ -187,7 +187,7 @@ pub(crate) struct Stretch {
 /// another one has it.
 pub(crate) async fn claim(
     client: &mut Client,
-    subnet: i32,
+    subnet: i64,
     stretch: Stretch,
 ) -> Result<(), tokio_postgres::Error> {
     // covered_to is bounded by our clock: a crawler's clock that is far ahead must not lock others out.
@@ -229,7 +229,7 @@ const LEASE_BY_READING: Duration = Duration::from_secs(5);
 /// one.
 async fn note_past(
     transaction: &Transaction<'_>,
-    subnet: i32,
+    subnet: i64,
     stretch: Stretch,
 ) -> Result<(), tokio_postgres::Error> {
     let Stretch { crawler, oldest, newest, .. } = stretch;
@@ -265,7 +265,7 @@ async fn note_past(
 pub(crate) struct Fence(Vec<FencedTerm>);
 
 struct FencedTerm {
-    subnet: i32,
+    subnet: i64,
     crawler: Uuid,
     began: i64,
     ended: Option<i64>,
@@ -275,7 +275,7 @@ impl Fence {
     /// Reads the terms that touch records from `oldest` on, and holds off whoever wants to begin another.
     pub async fn read(
         transaction: &Transaction<'_>,
-        subnets: &[i32],
+        subnets: &[i64],
         oldest: i64,
     ) -> Result<Fence, tokio_postgres::Error> {
         if subnets.is_empty() {
@@ -301,7 +301,7 @@ impl Fence {
     }
 
     /// Whether another crawler has a term that holds this moment (UTC microseconds).
-    pub fn forbids(&self, subnet: i32, crawler: Uuid, moment: i64) -> bool {
+    pub fn forbids(&self, subnet: i64, crawler: Uuid, moment: i64) -> bool {
         self.0.iter().any(|term| {
             term.subnet == subnet
                 && term.crawler != crawler

@@ -2,7 +2,7 @@
 
 use crate::client::Site;
 
-/// Two nodes whose last round is 80 s old, of which one reads each 90 s and reports so, and a node whose last one is older than that.
+/// Two nodes whose last round is 80 s old, and a node whose last one is older. One of the two reads each 90 s and reports so.
 const SEED: &str = "
     INSERT INTO node_key (name) VALUES ('n1'), ('n2'), ('n3');
     INSERT INTO row_rules (instance, source, valid_from, heartbeat_seconds, largest_gap_seconds, quiet_bytes)

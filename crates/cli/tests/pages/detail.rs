@@ -12,7 +12,7 @@ const BIN: i64 = 100_000_000;
 pub struct Answers {
     queue: DetailQueue,
     /// Requests and nodes.
-    done: BTreeSet<(i64, i32)>,
+    done: BTreeSet<(i64, i64)>,
 }
 
 impl Answers {

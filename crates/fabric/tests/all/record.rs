@@ -84,7 +84,7 @@ impl Site {
     }
 
     /// The ports at both ends of some link, and what they are called.
-    async fn link(&self) -> ([i32; 2], Vec<(u64, u32)>) {
+    async fn link(&self) -> ([i64; 2], Vec<(u64, u32)>) {
         self.until("SELECT count(*) FROM ib_link WHERE valid_to IS NULL", |count| count > 0).await;
         let query = "SELECT p.id, n.guid, p.port FROM (SELECT * FROM ib_link WHERE valid_to IS NULL ORDER BY port_a_id LIMIT 1) l \
                      JOIN ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN ib_node_key n ON n.id = p.ib_node_id";
@@ -93,14 +93,14 @@ impl Site {
             let guid: Guid = row.get::<_, String>(1).parse().unwrap();
             (guid.0, u32::try_from(row.get::<_, i32>(2)).unwrap())
         };
-        let ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         (ids.try_into().unwrap(), rows.iter().map(port).collect())
     }
 
     /// Requests a time (UTC nanoseconds, whole milliseconds) and waits until it is answered: state, records, refusal and remark.
     async fn request(
         &mut self,
-        ports: [i32; 2],
+        ports: [i64; 2],
         times: &Range<i64>,
     ) -> (String, i64, Option<String>, String) {
         let new = NewDetail {

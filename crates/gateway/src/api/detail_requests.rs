@@ -156,7 +156,7 @@ fn number(request: &ApiRequest) -> Result<Option<i64>, ApiError> {
     Ok(Some(request.number("id", 0_i64, 1, i64::MAX)?).filter(|id| *id > 0))
 }
 
-async fn node(client: &Client, host: &str) -> Result<i32, ApiError> {
+async fn node(client: &Client, host: &str) -> Result<i64, ApiError> {
     let found = detail::node(client, host).await?;
     found.ok_or_else(|| ApiError::not_found(format!("no node {host}"), "/api/v1/nodes lists them"))
 }

@@ -213,7 +213,7 @@ pub async fn of_hosts(
 ) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
     // What was there at the end of the range; a GPU that was replaced since is another one.
     let at = At::Time(grid.to());
-    let ids: Vec<i32> = hosts.iter().map(|host| host.id).collect();
+    let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
     let gpus = nodes::gpus(client, &ids, at).await?;
     let ports = nodes::ports(client, &ids, at).await?;
     let readings = (gpus.len() + ports.len()) * (grid.steps + 1);
@@ -230,12 +230,12 @@ pub async fn of_hosts(
             "give fewer `points`, or one `host`",
         ));
     }
-    let gpu_ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
+    let gpu_ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
     let links = nodes::gpu_links(client, &gpu_ids, at).await?;
     let nvlinks = long_range.rates(client, Counted::Nvlinks, &gpu_ids, grid).await?;
-    let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+    let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
     let port_rates = long_range.rates(client, Counted::Port, &port_ids, grid).await?;
-    let place = |id: i32| hosts.iter().position(|host| host.id == id).unwrap_or(0);
+    let place = |id: i64| hosts.iter().position(|host| host.id == id).unwrap_or(0);
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
     for link in links.iter().filter(|link| link.is_active) {
         let Some(gpu) = gpus.iter().find(|gpu| gpu.id == link.gpu) else { continue };

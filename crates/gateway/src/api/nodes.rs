@@ -156,10 +156,10 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 return Ok(Node { thresholds: api.thresholds.of_node(), ..node });
             };
             let gpus = nodes::gpus(client, &[host.id], requested_at).await?;
-            let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
+            let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
             let gpu_links = nodes::gpu_links(client, &ids, requested_at).await?;
             let ports = nodes::ports(client, &[host.id], requested_at).await?;
-            let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+            let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
             let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
             let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
             let pcie = nodes::pcie(client, &port_ids, at).await?;
@@ -275,8 +275,8 @@ fn adapter(port: Port, rates: Option<&rates::Rates>) -> Adapter {
 }
 
 /// Adapters of a host with an agent, with their PCIe links.
-fn adapters(ports: Vec<Port>, rates: &ByElement, pcie: &HashMap<i32, i64>) -> Vec<Adapter> {
-    let ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+fn adapters(ports: Vec<Port>, rates: &ByElement, pcie: &HashMap<i64, i64>) -> Vec<Adapter> {
+    let ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
     let mut adapters: Vec<Adapter> =
         ports.into_iter().map(|port| (rates.get(&(port.id, 0)), port)).map(|(r, p)| adapter(p, r)).collect();
     let ports: Vec<PortOf<'_>> = adapters
@@ -299,7 +299,7 @@ fn adapters(ports: Vec<Port>, rates: &ByElement, pcie: &HashMap<i32, i64>) -> Ve
 
 /// Columns of links, and the switches that they lead to.
 fn links(gpus: &[Gpu], all: &[GpuLink], rates: &ByElement) -> (Links, Vec<Switch>) {
-    let place = |id: i32| gpus.iter().position(|gpu| gpu.id == id);
+    let place = |id: i64| gpus.iter().position(|gpu| gpu.id == id);
     let (mut columns, mut switches) = (Links::default(), Vec::<Switch>::new());
     let mut sorted: Vec<(usize, &GpuLink)> =
         all.iter().filter_map(|link| Some((place(link.gpu)?, link))).collect();

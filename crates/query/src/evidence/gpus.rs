@@ -27,7 +27,7 @@ pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Resul
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let gpus: Vec<i32> = found.iter().map(|row| row.get(0)).collect();
+    let gpus: Vec<i64> = found.iter().map(|row| row.get(0)).collect();
     let sql = format!(
         "SELECT gpu_id, link, sum(transmit_bytes_per_second * interval_seconds) / sum(interval_seconds),
                 sum(receive_bytes_per_second * interval_seconds) / sum(interval_seconds)
@@ -40,8 +40,8 @@ pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Resul
     let rates = client.query(&sql, &[&gpus]).await.map_err(Error::sql(what))?;
     let number = |index: i32| u32::try_from(index).unwrap_or_default();
     let link = |row: &tokio_postgres::Row| {
-        let (gpu, link): (i32, i32) = (row.get(0), row.get(3));
-        let rate = rates.iter().find(|rate| rate.get::<_, i32>(0) == gpu && rate.get::<_, i32>(1) == link)?;
+        let (gpu, link): (i64, i32) = (row.get(0), row.get(3));
+        let rate = rates.iter().find(|rate| rate.get::<_, i64>(0) == gpu && rate.get::<_, i32>(1) == link)?;
         #[allow(clippy::cast_precision_loss)] // below 2^53
         let bytes_per_second = row.get::<_, i64>(5) as f64;
         Some(GpuLink {

@@ -28,9 +28,9 @@ const ERRORS: i64 = 100;
 pub(super) struct Links {
     pub links: Vec<Link>,
     /// Bytes on ports of its hosts, by port and operation.
-    own: Vec<(i32, String, i64)>,
+    own: Vec<(i64, String, i64)>,
     /// Errors of what arrived at ports of links and of hosts, by port.
-    errors: HashMap<i32, i64>,
+    errors: HashMap<i64, i64>,
 }
 
 #[allow(clippy::cast_precision_loss)] // below 2^53
@@ -55,9 +55,9 @@ pub(super) async fn of_job(
         return Ok(Links { errors, ..Links::default() });
     }
     let own = link_shares::operations_on(client, job, &places.all(), range, &sums).await?;
-    let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
+    let ids: Vec<i64> = ports.iter().map(|port| port.port).collect();
     known.read(client, &ids).await?;
-    let busy: Vec<i32> = ports.iter().filter(|port| is_busy(port)).map(|port| port.port).collect();
+    let busy: Vec<i64> = ports.iter().filter(|port| is_busy(port)).map(|port| port.port).collect();
     let rows = if busy.is_empty() {
         Vec::new()
     } else {
@@ -65,7 +65,7 @@ pub(super) async fn of_job(
     };
     let jobs: HashSet<i64> = rows.iter().filter_map(|row| row.who.job).collect();
     let labels = link_shares::job_labels(client, &jobs.into_iter().collect::<Vec<_>>()).await?;
-    let arriving: Vec<i32> = ids.iter().filter_map(|id| known.0.get(id)?.remote).collect();
+    let arriving: Vec<i64> = ids.iter().filter_map(|id| known.0.get(id)?.remote).collect();
     let errors = errors(client, &[arriving, places.all()].concat(), range).await?;
     let packets = packets(client, known, &ids, &errors, range).await?;
     let mut windows = windows(job, &rows, &labels);
@@ -110,8 +110,8 @@ fn one_window(port: &JobPort) -> LinkWindow {
 }
 
 /// By port, of the windows in which it was read.
-fn windows(job: i64, rows: &[ShareRow], labels: &HashMap<i64, JobLabel>) -> HashMap<i32, Vec<LinkWindow>> {
-    let mut all: HashMap<i32, BTreeMap<i64, LinkWindow>> = HashMap::new();
+fn windows(job: i64, rows: &[ShareRow], labels: &HashMap<i64, JobLabel>) -> HashMap<i64, Vec<LinkWindow>> {
+    let mut all: HashMap<i64, BTreeMap<i64, LinkWindow>> = HashMap::new();
     for row in rows {
         let window = all.entry(row.port).or_default().entry(row.to).or_default();
         if row.who.contributor == "rest" {
@@ -153,7 +153,7 @@ fn contribution(job: i64, row: &ShareRow, labels: &HashMap<i64, JobLabel>) -> Co
 
 /// What changes little of ports, and costs most to read.
 #[derive(Debug, Default)]
-pub(super) struct KnownPorts(HashMap<i32, KnownPort>);
+pub(super) struct KnownPorts(HashMap<i64, KnownPort>);
 
 #[derive(Debug)]
 struct KnownPort {
@@ -161,7 +161,7 @@ struct KnownPort {
     /// `leaf1[5] → spine1[1]`.
     name: String,
     /// The port at the other end.
-    remote: Option<i32>,
+    remote: Option<i64>,
     /// The same switch's links to the same kind of node, where there are three or more.
     peers: Option<Peers>,
 }
@@ -192,17 +192,17 @@ impl KnownPorts {
     }
 
     /// Reads what is not known of these ports.
-    async fn read(&mut self, client: &Client, ids: &[i32]) -> Result<(), Error> {
-        let ids: Vec<i32> = ids.iter().copied().filter(|id| !self.0.contains_key(id)).collect();
+    async fn read(&mut self, client: &Client, ids: &[i64]) -> Result<(), Error> {
+        let ids: Vec<i64> = ids.iter().copied().filter(|id| !self.0.contains_key(id)).collect();
         if ids.is_empty() {
             return Ok(());
         }
         let mut places = link_shares::places(client, &ids).await?;
-        let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
+        let remote: Vec<i64> = places.values().filter_map(|place| place.remote).collect();
         places.extend(link_shares::places(client, &remote).await?);
         let rows = client.query(PEERS, &[&ids]).await.map_err(Error::sql("reading speeds of links"))?;
         let peers = |row: &Row| Some((row.get(0), Peers::of(row.get(1), &row.get::<_, Vec<f64>>(2))?));
-        let peers: HashMap<i32, Peers> = rows.iter().filter_map(peers).collect();
+        let peers: HashMap<i64, Peers> = rows.iter().filter_map(peers).collect();
         for id in ids {
             let Some(place) = places.get(&id) else { continue };
             let to = place.remote.and_then(|remote| places.get(&remote)).map(PortPlace::label);
@@ -220,7 +220,7 @@ impl KnownPorts {
 }
 
 /// Errors of what arrived at each of these ports.
-async fn errors(client: &Client, ports: &[i32], (from, to): (i64, i64)) -> Result<HashMap<i32, i64>, Error> {
+async fn errors(client: &Client, ports: &[i64], (from, to): (i64, i64)) -> Result<HashMap<i64, i64>, Error> {
     let sql = format!(
         "SELECT port_id, sum(errors)::bigint FROM ib_port_minutes
          WHERE port_id = ANY($1) AND time >= {} AND time < {} AND errors IS NOT NULL GROUP BY port_id",
@@ -235,10 +235,10 @@ async fn errors(client: &Client, ports: &[i32], (from, to): (i64, i64)) -> Resul
 async fn packets(
     client: &Client,
     known: &KnownPorts,
-    ids: &[i32],
-    errors: &HashMap<i32, i64>,
+    ids: &[i64],
+    errors: &HashMap<i64, i64>,
     range: (i64, i64),
-) -> Result<HashMap<i32, i64>, Error> {
+) -> Result<HashMap<i64, i64>, Error> {
     let mut all = HashMap::new();
     for (id, remote) in ids.iter().filter_map(|id| Some((*id, known.0.get(id)?.remote?))) {
         if errors.get(&remote).is_some_and(|errors| *errors >= ERRORS)
@@ -251,7 +251,7 @@ async fn packets(
 }
 
 /// Packets that a port received, as far as readings are retained.
-async fn packets_at(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
+async fn packets_at(client: &Client, port: i64, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT sum(packets)::bigint FROM (
              SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_readings({from}, {to})

@@ -83,7 +83,7 @@ fn links(from: i64, to: i64) -> String {
     format!(
         "SELECT r.rank, l.speed, n.errors - coalesce(o.errors, CASE WHEN n.epoch > {from} THEN 0 END)
          FROM (SELECT DISTINCT r.rank, k.id FROM job_rank r CROSS JOIN unnest(r.gpu_uuids) u (uuid)
-               JOIN gpu_key k ON k.uuid = u.uuid WHERE r.job_id = $1) r
+               JOIN gpu_key k ON k.uuid = u.uuid AND k.node_id = r.node_id WHERE r.job_id = $1) r
          LEFT JOIN LATERAL (
              SELECT CASE WHEN count(*) > 0 THEN coalesce(sum(speed_bytes_per_second) FILTER (WHERE active), 0)::float8 END AS speed
              FROM gpu_link WHERE gpu_id = r.id AND valid_to IS NULL) l ON true

@@ -10,9 +10,9 @@ use tokio_postgres::Client;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HostPort {
     /// The adapter's port, by its number in the tables: what the host sends.
-    pub own: i32,
+    pub own: i64,
     /// The switch's port at the other end: what the host receives.
-    pub remote: Option<i32>,
+    pub remote: Option<i64>,
     /// Bytes per second; 0 where it is not known.
     pub speed: i64,
 }
@@ -48,7 +48,7 @@ const PORTS: &str = "
 /// # Errors
 /// The database's.
 pub(super) async fn of_job(client: &Client, id: i64) -> Result<Places, Error> {
-    let ports: Vec<i32> = job_ports(client, Ranks::Of(id)).await?.iter().map(|port| port.port_id).collect();
+    let ports: Vec<i64> = job_ports(client, Ranks::Of(id)).await?.iter().map(|port| port.port_id).collect();
     let rows = client.query(PORTS, &[&id, &ports]).await;
     let rows = rows.map_err(Error::sql("reading the ports of a job's hosts"))?;
     let mut places = Places::default();
@@ -91,13 +91,13 @@ impl Places {
     }
 
     /// All ports, what hosts send and what they receive.
-    pub fn all(&self) -> Vec<i32> {
+    pub fn all(&self) -> Vec<i64> {
         let both = |port: &HostPort| [Some(port.own), port.remote];
         self.ports.values().flatten().flat_map(both).flatten().collect()
     }
 
     /// Hosts and whether they send, by port.
-    pub fn directions(&self) -> HashMap<i32, (&str, bool)> {
+    pub fn directions(&self) -> HashMap<i64, (&str, bool)> {
         let mut all = HashMap::new();
         for (host, ports) in &self.ports {
             for port in ports {

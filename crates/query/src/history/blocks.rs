@@ -31,7 +31,7 @@ const LATE: i32 = -1;
 const LENGTH: i64 = BLOCK.as_millis() as i64;
 
 /// Bytes of a mark in a row of them: the id, and the transaction that made it.
-const MARK: usize = 8;
+const MARK: usize = 12;
 
 /// Blocks of a metric and some things in a time of whole hours.
 struct Wanted<'a> {
@@ -43,7 +43,7 @@ struct Wanted<'a> {
     /// Hours that are packed only: from, until. Rows there came late and are beside what is packed.
     packed: (i64, i64),
     /// Rising.
-    ids: &'a [i32],
+    ids: &'a [i64],
     first: i64,
     end: i64,
 }
@@ -52,7 +52,7 @@ struct Wanted<'a> {
 type Cells<T> = Vec<Option<T>>;
 
 /// What of the request rows have to answer: times and ids.
-pub(super) type Rest = Vec<(Range, Vec<i32>)>;
+pub(super) type Rest = Vec<(Range, Vec<i64>)>;
 
 /// Puts what blocks have of a range among the samples of a round; the rest. Ids rise.
 pub(super) async fn read(
@@ -60,7 +60,7 @@ pub(super) async fn read(
     request: &HistoryQuery<'_>,
     (keys, metric): (&Keys, &Metric),
     range: Range,
-    (ids, places): (&[i32], &Places),
+    (ids, places): (&[i64], &Places),
     held: &mut [Held],
 ) -> Result<Rest, HistoryError> {
     let horizons = Kind::of(metric.table).and_then(|kind| Some((kind, request.horizons.blocks(kind)?)));
@@ -99,12 +99,12 @@ impl Wanted<'_> {
     }
 
     /// Id and begin of a cell.
-    fn of(&self, cell: usize) -> (i32, i64) {
+    fn of(&self, cell: usize) -> (i64, i64) {
         (self.ids[cell / self.hours()], self.first + (cell % self.hours()) as i64 * LENGTH)
     }
 
     /// The cell of an id and a begin; `None` for what was not requested.
-    fn cell(&self, id: i32, begin: i64) -> Option<usize> {
+    fn cell(&self, id: i64, begin: i64) -> Option<usize> {
         let is_requested = (self.first..self.end).contains(&begin);
         let thing = self.ids.binary_search(&id).ok().filter(|_| is_requested)?;
         Some(thing * self.hours() + ((begin - self.first) / LENGTH) as usize)
@@ -126,7 +126,7 @@ impl Wanted<'_> {
         loop {
             let of_things = self.ids.iter().zip(blocks.chunks(self.hours()));
             let fresh = of_things.filter(|(_, blocks)| blocks.iter().any(Option::is_none));
-            let fresh: Vec<i32> = fresh.map(|(id, _)| *id).collect();
+            let fresh: Vec<i64> = fresh.map(|(id, _)| *id).collect();
             let (stamps, mut rows) = self.request(client, &fresh).await?;
             let mut is_whole = true;
             for (cell, (block, stamp)) in blocks.iter_mut().zip(stamps).enumerate() {
@@ -183,11 +183,11 @@ impl Wanted<'_> {
     async fn request(
         &self,
         client: &Client,
-        fresh: &[i32],
+        fresh: &[i64],
     ) -> Result<(Cells<u32>, HashMap<usize, Vec<Row>>), HistoryError> {
         let sql = self.statement(fresh);
-        let mut parameters: Vec<Parameter<'_>> = vec![(&self.ids, Type::INT4_ARRAY)];
-        parameters.extend((!fresh.is_empty()).then_some((&fresh as _, Type::INT4_ARRAY)));
+        let mut parameters: Vec<Parameter<'_>> = vec![(&self.ids, Type::INT8_ARRAY)];
+        parameters.extend((!fresh.is_empty()).then_some((&fresh as _, Type::INT8_ARRAY)));
         let request = async { client.query_typed_raw(&sql, parameters).await.map_err(failing) };
         let mut rows = pin!(self.request.in_time(request).await?);
         let (mut stamps, mut late, mut series) =
@@ -214,21 +214,21 @@ impl Wanted<'_> {
 
     /// Marks and notes of all things and series of the `fresh` ones. Ids come out of a subquery: with a thousand
     /// constants, reckoning how many rows they have takes longer than to read them.
-    fn statement(&self, fresh: &[i32]) -> String {
+    fn statement(&self, fresh: &[i64]) -> String {
         let (kind, id, first, end) = (self.kind, self.kind.id(), seconds(self.first), seconds(self.end));
         let of_blocks = |ids: &str| {
             format!(
-                "FROM {blocks} WHERE {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
+                "FROM {blocks} WHERE {id} = ANY ((SELECT {ids}::bigint[])::bigint[]) \
                  AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
                 blocks = kind.blocks(),
             )
         };
         // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
         let mut sql = format!(
-            "SELECT 0, time, {MARKS}, 0, '', string_agg(int4send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
+            "SELECT 0, time, {MARKS}, 0, '', string_agg(int8send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
              UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
                  generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
-             WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::integer[])::integer[]) \
+             WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::bigint[])::bigint[]) \
                  AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
             marks = of_blocks("$1"),
             table = kind.table(),
@@ -268,9 +268,11 @@ impl Wanted<'_> {
 }
 
 /// The things of a row of marks, and by which transaction each was made.
-fn marks(row: &[u8]) -> impl Iterator<Item = (i32, u32)> {
-    let marks = row.as_chunks::<MARK>().0.iter();
-    marks.map(|[a, b, c, d, stamp @ ..]| (i32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes(*stamp)))
+fn marks(row: &[u8]) -> impl Iterator<Item = (i64, u32)> {
+    row.as_chunks::<MARK>().0.iter().filter_map(|mark| {
+        let (id, stamp) = mark.split_first_chunk()?;
+        Some((i64::from_be_bytes(*id), u32::from_be_bytes(stamp.try_into().ok()?)))
+    })
 }
 
 /// Times of the rows of an hour, milliseconds since 1970.
@@ -312,12 +314,12 @@ fn put(strip: &Strip, range: Range, held: &mut Held) -> Option<()> {
 /// What is not in blocks; neighbouring times of the same things together.
 fn rest(
     range: Range,
-    ids: &[i32],
+    ids: &[i64],
     hours: std::ops::Range<i64>,
     is_made: impl Fn(usize, usize) -> bool,
 ) -> Rest {
     let mut rest: Rest = Vec::new();
-    let mut add = |from: i64, to: i64, ids: Vec<i32>| {
+    let mut add = |from: i64, to: i64, ids: Vec<i64>| {
         let range = Range { from: from.max(range.from), to: to.min(range.to) };
         if ids.is_empty() || range.from > range.to {
             return;

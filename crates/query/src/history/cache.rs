@@ -45,7 +45,7 @@ struct CachedSeries {
 pub(super) struct Key {
     pub kind: Kind,
     pub metric: i32,
-    pub id: i32,
+    pub id: i64,
     /// Milliseconds since 1970.
     pub begin: i64,
 }

@@ -13,7 +13,7 @@ use std::pin::pin;
 use throughline_sample::catalogue::{self, Metric, Table, gpu_source_rank};
 use throughline_store::Error;
 use throughline_store::layout::Kind;
-use throughline_store::layout::{begins_row, elements, field, header, int4, milliseconds, shown, time};
+use throughline_store::layout::{begins_row, elements, field, header, int8, milliseconds, shown, time};
 use tokio_postgres::Client;
 
 /// Newest rows that are looked at to find whether a series has samples: a metric that is read more rarely than others
@@ -24,7 +24,7 @@ const LOOKED_AT: u32 = 500;
 const MINUTE: i64 = 60_000;
 
 /// Places in a round of series, by the first column of a row and the element of its array.
-pub(super) type Places = HashMap<(i32, i32), usize>;
+pub(super) type Places = HashMap<(i64, i32), usize>;
 
 /// What makes a row: which series or array, its time, its value or values.
 struct Query {
@@ -88,7 +88,7 @@ pub(super) async fn samples(
         }
         Place::Saturated { keys, metric } => {
             let places = places(round);
-            let ids: Vec<i32> = places.keys().map(|(id, _)| *id).collect();
+            let ids: Vec<i64> = places.keys().map(|(id, _)| *id).collect();
             let source = source(request, metric.table);
             let query = column(keys, (metric.table, &source), &saturated(metric), request.range, &ids);
             (places, vec![query])
@@ -184,7 +184,7 @@ fn row(data: &mut Bytes, query: &Query, places: &Places, held: &mut [Held]) -> O
     if !begins_row(data)? {
         return Some(None);
     }
-    let (id, time) = (int4(data)?, time(data)?);
+    let (id, time) = (int8(data)?, time(data)?);
     let value = field(data)?;
     let source = if query.has_sources { field(data)? } else { None };
     let source = source.as_deref().map_or(NO_SOURCE, rank);
@@ -268,8 +268,8 @@ async fn columns(
     held: &mut [Held],
 ) -> Result<Vec<Query>, HistoryError> {
     let Range { mut from, to } = request.range;
-    let ids: BTreeSet<i32> = places.keys().map(|(id, _)| *id).collect();
-    let ids: Vec<i32> = ids.into_iter().collect();
+    let ids: BTreeSet<i64> = places.keys().map(|(id, _)| *id).collect();
+    let ids: Vec<i64> = ids.into_iter().collect();
     let mut queries = Vec::new();
     if let Some((kind, until)) = minutes_until(metric, request) {
         let range = Range { from, to: to.min(until) };
@@ -291,7 +291,7 @@ async fn columns(
 }
 
 /// The last reading of each minute, and 0 at the time from which a counter that began anew counts.
-fn minutes(kind: Kind, (keys, metric): (&Keys, &Metric), range: Range, (ids, gap): (&[i32], i64)) -> Query {
+fn minutes(kind: Kind, (keys, metric): (&Keys, &Metric), range: Range, (ids, gap): (&[i64], i64)) -> Query {
     let source = if keys.has_sources { ", source" } else { "" };
     let began = match metric.kind {
         catalogue::Kind::Counter => {
@@ -333,12 +333,12 @@ fn places(round: &[Series]) -> Places {
 }
 
 /// Ids as a constant.
-fn list(ids: &[i32]) -> String {
+fn list(ids: &[i64]) -> String {
     let mut list = "'{".to_owned();
     ids.iter()
         .enumerate()
         .for_each(|(place, id)| _ = write!(list, "{}{id}", if place > 0 { "," } else { "" }));
-    list + "}'::integer[]"
+    list + "}'::bigint[]"
 }
 
 /// SQL for 1 in rows in which this counter stands at its end, else NULL.
@@ -355,7 +355,7 @@ fn source(request: &HistoryQuery<'_>, table: Table) -> String {
 }
 
 /// Rows of a hypertable with what an expression makes of them, where that is not NULL.
-fn column(keys: &Keys, (table, source): (Table, &str), expression: &str, range: Range, ids: &[i32]) -> Query {
+fn column(keys: &Keys, (table, source): (Table, &str), expression: &str, range: Range, ids: &[i64]) -> Query {
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
         "SELECT {id}, time, {expression} {sources} FROM {source} WHERE {id} = ANY ({list}) AND {range} \
@@ -380,8 +380,7 @@ fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     for (place, series) in round.iter().enumerate() {
         if let Known::Figures { instance, source } = &series.known {
             instances.insert(quoted(instance));
-            // A round has fewer than 2^31 series.
-            places.insert((place as i32, 0), place);
+            places.insert((place as i64, 0), place);
             let comma = if values.is_empty() { "" } else { "," };
             _ = write!(values, "{comma}({place},{},{})", quoted(instance), quoted(source));
         }
@@ -389,7 +388,7 @@ fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     let instances: Vec<String> = instances.into_iter().collect();
     // Rows of arrays are found by their instance: a join alone would read those of all.
     let sql = format!(
-        "SELECT v.place::integer, time, value FROM (VALUES {values}) AS v (place, instance, source) \
+        "SELECT v.place::bigint, time, value FROM (VALUES {values}) AS v (place, instance, source) \
          JOIN self_stats s ON s.instance = v.instance AND s.source = v.source \
          WHERE name = {} AND s.instance = ANY (ARRAY[{}]::text[]) AND {}",
         quoted(name),

@@ -98,8 +98,7 @@ static HOST_PORTS: Keys = Keys {
 static LINKS: Keys = Keys {
     id: "gpu_id",
     element: "l.link",
-    from: "FROM gpu_key k JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = k.id ORDER BY g.valid_from DESC LIMIT 1) g \
-           ON true JOIN node_key n ON n.id = g.node_id JOIN (SELECT DISTINCT gpu_id, link FROM gpu_link) l ON l.gpu_id = k.id \
+    from: "FROM gpu_key k JOIN node_key n ON n.id = k.node_id JOIN (SELECT DISTINCT gpu_id, link FROM gpu_link) l ON l.gpu_id = k.id \
            WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name"), ("link", "l.link::text")],
     has_sources: true,
@@ -107,8 +106,7 @@ static LINKS: Keys = Keys {
 static GPUS: Keys = Keys {
     id: "gpu_id",
     element: "0",
-    from: "FROM gpu_key k JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = k.id ORDER BY g.valid_from DESC LIMIT 1) g \
-           ON true JOIN node_key n ON n.id = g.node_id WHERE true",
+    from: "FROM gpu_key k JOIN node_key n ON n.id = k.node_id WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name")],
     has_sources: true,
 };

@@ -51,8 +51,7 @@ const REMOTE_TYPE: &str = "CASE r.type WHEN 'switch' THEN 'SW' WHEN 'ca' THEN 'C
 
 const OF_GPU: &str = "FROM gpu v JOIN node_key n ON n.id = v.node_id WHERE true";
 const OF_LINK: &str = "FROM gpu_link v JOIN gpu_key k ON k.id = v.gpu_id LEFT JOIN gpu_key rk ON rk.id = v.remote_gpu_id \
-    JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = v.gpu_id ORDER BY valid_from DESC LIMIT 1) g ON true \
-    JOIN node_key n ON n.id = g.node_id WHERE true";
+    JOIN node_key n ON n.id = k.node_id WHERE true";
 /// A job on each of its nodes, while any of its ranks runs there.
 const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_time, \
       CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time \

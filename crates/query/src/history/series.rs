@@ -32,7 +32,7 @@ pub struct Series {
 
 impl Series {
     /// The id of the thing whose rows have it.
-    pub(super) fn id(&self) -> Option<i32> {
+    pub(super) fn id(&self) -> Option<i64> {
         match self.known {
             Known::Rows { id, .. } => Some(id),
             _ => None,
@@ -44,7 +44,7 @@ impl Series {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Known {
     /// Rows with this id, and of arrays this element, from 0.
-    Rows { id: i32, element: i32 },
+    Rows { id: i64, element: i32 },
     /// Figures of this instance and source.
     Figures { instance: String, source: String },
     /// 1 while valid.
@@ -78,14 +78,14 @@ pub(super) async fn find(
 pub(crate) async fn of_ids(
     client: &Client,
     name: &str,
-    ids: &[i32],
-) -> Result<Vec<((i32, i32), Labels)>, Error> {
+    ids: &[i64],
+) -> Result<Vec<((i64, i32), Labels)>, Error> {
     let family = families().iter().find(|family| family.name == name);
     let Some(keys) = family.and_then(Family::keys) else { return Ok(Vec::new()) };
     let mut sql = format!("SELECT k.id, {}", keys.element);
     keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
     _ = write!(sql, " {} AND k.id = ANY($1)", keys.from);
-    let rows = request(client, &mut sql, keys.labels, &[], &[(&ids, Type::INT4_ARRAY)]).await?;
+    let rows = request(client, &mut sql, keys.labels, &[], &[(&ids, Type::INT8_ARRAY)]).await?;
     Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), texts(row, keys.labels))).collect())
 }
 

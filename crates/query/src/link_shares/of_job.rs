@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPort {
     /// The port that sends, by its number in the tables.
-    pub port: i32,
+    pub port: i64,
     /// Windows.
     pub windows: u64,
     /// Those of them in which the port was read.
@@ -83,11 +83,11 @@ pub async fn of_job(
 pub async fn beside_job(
     client: &Client,
     job: i64,
-    ports: &[i32],
+    ports: &[i64],
     from: i64,
     to: i64,
     source: &Source,
-) -> Result<HashMap<i32, Sent>, Error> {
+) -> Result<HashMap<i64, Sent>, Error> {
     let rows = |wanted: Wanted| source.rows(wanted, from, to, to - from > LONG_MS);
     let sql = format!(
         "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
@@ -101,7 +101,7 @@ pub async fn beside_job(
         all = rows(Wanted::PortsOfJob),
     );
     let rows = client.query(&sql, &[&job, &ports]).await;
-    let mut all: HashMap<i32, Sent> = HashMap::new();
+    let mut all: HashMap<i64, Sent> = HashMap::new();
     for row in rows.map_err(Error::sql("reading who shares links with a job"))? {
         let sent = all.entry(row.get(0)).or_default();
         let who = who(&row, 1);

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Row};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareRow {
     /// The port that sends, by its number in the tables.
-    pub port: i32,
+    pub port: i64,
     /// End of the window, milliseconds since 1970.
     pub to: i64,
     /// How many windows it stands for.
@@ -30,7 +30,7 @@ pub struct ShareRow {
 pub async fn windows_of(
     client: &Client,
     job: i64,
-    ports: &[i32],
+    ports: &[i64],
     (from, to): (i64, i64),
     source: &Source,
     limit: i64,
@@ -65,10 +65,10 @@ pub async fn windows_of(
 pub async fn operations_on(
     client: &Client,
     job: i64,
-    ports: &[i32],
+    ports: &[i64],
     (from, to): (i64, i64),
     source: &Source,
-) -> Result<Vec<(i32, String, i64)>, Error> {
+) -> Result<Vec<(i64, String, i64)>, Error> {
     let sql = format!(
         "SELECT port_id, operation, sum(bytes)::bigint FROM {} s WHERE operation IS NOT NULL GROUP BY port_id, operation",
         source.rows(Wanted::JobOnPorts, from, to, to - from > LONG_MS)

@@ -29,7 +29,7 @@ struct Part {
 pub(super) async fn readings(
     client: &Client,
     metric: &Metric,
-    gpus: &[i32],
+    gpus: &[i64],
     grid: &Grid,
     oldest: i64,
 ) -> Result<BySource, Error> {
@@ -61,7 +61,7 @@ pub(super) async fn readings(
             link: usize::try_from(link).unwrap_or_default(),
             samples,
         });
-        let (gpu, source): (i32, String) = (row.get(0), row.get(1));
+        let (gpu, source): (i64, String) = (row.get(0), row.get(1));
         let of_source = found.entry((gpu, source)).or_default();
         add(of_source, &parts.collect::<Vec<_>>(), metric, grid, oldest)
             .ok_or_else(|| damaged(gpu, row.get(2)))?;
@@ -111,7 +111,7 @@ fn time_of(time: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(since).unwrap_or_default())
 }
 
-fn damaged(gpu: i32, hour: SystemTime) -> Error {
+fn damaged(gpu: i64, hour: SystemTime) -> Error {
     let seconds = hour.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let cause = format!(
         "the packed hour of {seconds} of gpu_id = {gpu} in nvlink_blocks has other bytes than were written: restore it from a backup, or \

@@ -164,7 +164,7 @@ async fn seed(database: &Database) {
          INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
          VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({BEGIN}));
          INSERT INTO ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 30) n;
-         INSERT INTO node_key (name) VALUES ('n1'); INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
+         INSERT INTO node_key (name) VALUES ('n1'); INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
          INSERT INTO host_port_key (node_id, device, port) VALUES (1, 'mlx5_0', 1);
          INSERT INTO gpu (gpu_id, node_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
          SELECT id, 1, uuid, id, 'H200', '', 4, 'nvml', to_timestamp({BEGIN}) FROM gpu_key;

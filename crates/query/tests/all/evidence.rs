@@ -13,7 +13,7 @@ const ROWS: &str = "
         SELECT id, name, ARRAY['0x' || id], now() - INTERVAL '1 day' FROM node_key;
     INSERT INTO run (key, native_id, start_time) VALUES ('slurm:1@1', '1', now() - INTERVAL '10 minutes'),
         ('slurm:2@1', '2', now() - INTERVAL '9 minutes');
-    INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
+    INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (2, 'GPU-2');
     INSERT INTO gpu_link (gpu_id, link, active, speed_bytes_per_second, remote_type, remote_pci_bus_id, valid_from)
         SELECT g, l, g = 1 OR l = 0, CASE WHEN g = 1 OR l = 0 THEN 25000000000 END, 'switch', '', now() - INTERVAL '1 day'
         FROM generate_series(1, 2) g, generate_series(0, 1) l;

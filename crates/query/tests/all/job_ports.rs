@@ -71,7 +71,7 @@ async fn hosts_that_do_not_read_their_ports() {
     let job = client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
     let expected = "SELECT p.id FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id
                     WHERE (right(k.guid, 1), p.port) IN (('1', 1), ('2', 1), ('2', 2)) ORDER BY 1";
-    let expected: Vec<i32> =
+    let expected: Vec<i64> =
         client.query(expected, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(expected.len(), 3);
     for ranks in [Ranks::Of(job), Ranks::Running] {

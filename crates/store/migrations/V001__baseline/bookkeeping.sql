@@ -39,7 +39,7 @@ COMMENT ON COLUMN record_quarantine.example IS 'The first of them, as a batch of
 
 CREATE TABLE crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     crawler uuid NOT NULL,
     name text NOT NULL DEFAULT '',
     began_at timestamptz NOT NULL,
@@ -62,7 +62,7 @@ COMMENT ON COLUMN crawler_term.expires_at IS
     'Another crawler may take over then, by the database''s clock; each request and each batch of it postpones this.';
 
 CREATE TABLE export_target (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     exported_until timestamptz NOT NULL,
     noticed_until timestamptz NOT NULL,
@@ -88,7 +88,7 @@ COMMENT ON COLUMN export_target.version IS 'Grows with each change: of two serve
 
 CREATE TABLE export_late (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    target_id integer NOT NULL,
+    target_id bigint NOT NULL,
     part text NOT NULL,
     thing text NOT NULL,
     since timestamptz NOT NULL,

@@ -10,7 +10,7 @@ CREATE TABLE detail_request (
     resolution_seconds double precision NOT NULL,
     records_max bigint NOT NULL,
     expires_at timestamptz NOT NULL,
-    ib_port_ids integer[],
+    ib_port_ids bigint[],
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -30,7 +30,7 @@ COMMENT ON COLUMN detail_request.ib_port_ids IS
 
 CREATE TABLE detail_request_node (
     request_id bigint NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     state text NOT NULL DEFAULT 'waiting',
     attempt bigint,
     records bigint NOT NULL DEFAULT 0,
@@ -63,7 +63,7 @@ CREATE TABLE detail_mpi_bins (
     since timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     request_id bigint NOT NULL,
@@ -146,7 +146,7 @@ COMMENT ON TABLE detail_mpi_pvars IS
 
 CREATE TABLE detail_host_ports (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (host_port_id, time)
@@ -157,7 +157,7 @@ COMMENT ON TABLE detail_host_ports IS
 
 CREATE TABLE detail_nvlink (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
@@ -168,7 +168,7 @@ COMMENT ON TABLE detail_nvlink IS
 
 CREATE TABLE detail_gpu_pcie (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
@@ -179,7 +179,7 @@ COMMENT ON TABLE detail_gpu_pcie IS
 
 CREATE TABLE detail_gpu_pm (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
@@ -190,7 +190,7 @@ COMMENT ON TABLE detail_gpu_pm IS
 
 CREATE TABLE detail_ib_ports (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     saturated text[],

@@ -4,7 +4,7 @@
 
 -- What exists: natural keys and their numbers, and the state of each thing with its validity.
 CREATE TABLE fabric (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     prefix text NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT now(),
@@ -17,7 +17,7 @@ COMMENT ON COLUMN fabric.name IS 'Its name; the subnet prefix where nobody has n
 COMMENT ON COLUMN fabric.prefix IS 'Its subnet prefix, as read last.';
 
 CREATE TABLE fabric_attribute (
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     prefix text NOT NULL,
     subnet_manager text,
     valid_from timestamptz NOT NULL DEFAULT now(),
@@ -31,22 +31,26 @@ COMMENT ON TABLE fabric_attribute IS
 COMMENT ON COLUMN fabric_attribute.subnet_manager IS 'GUID of the port of the master subnet manager; NULL where it is not known.';
 
 CREATE TABLE node_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (name)
 );
 
 CREATE TABLE gpu_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id bigint NOT NULL,
     uuid text NOT NULL,
     PRIMARY KEY (id),
-    UNIQUE (uuid)
+    UNIQUE (uuid, node_id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
 );
+COMMENT ON TABLE gpu_key IS
+    'GPUs as nodes report them: one that was moved to another node has a key of each.';
 
 CREATE TABLE host_port_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    node_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id bigint NOT NULL,
     device text NOT NULL,
     port integer NOT NULL,
     guid text,
@@ -59,8 +63,8 @@ COMMENT ON TABLE host_port_key IS
 COMMENT ON COLUMN host_port_key.guid IS 'Node GUID of the adapter, the same as in ib_node.';
 
 CREATE TABLE ib_node_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    fabric_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    fabric_id bigint NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (fabric_id, guid),
@@ -68,8 +72,8 @@ CREATE TABLE ib_node_key (
 );
 
 CREATE TABLE ib_port_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
-    ib_node_id integer NOT NULL,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (ib_node_id, port),
@@ -77,7 +81,7 @@ CREATE TABLE ib_port_key (
 );
 
 CREATE TABLE mpi_cell_key (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     library text NOT NULL DEFAULT 'mpi',
     operation text NOT NULL,
     size_class_bytes bigint NOT NULL,
@@ -95,7 +99,7 @@ COMMENT ON COLUMN mpi_cell_key.used_at IS
     'When a row had it last, to within two days. A number is removed once all rows that have it have expired.';
 
 CREATE TABLE node (
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     name text NOT NULL,
     boot_id text,
     boot_time timestamptz,
@@ -111,9 +115,9 @@ COMMENT ON TABLE node IS
 COMMENT ON COLUMN node.hca_guids IS 'Node GUIDs of the host''s own InfiniBand adapters: the way from a job to its links.';
 
 CREATE TABLE gpu (
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     uuid text NOT NULL,
-    node_id integer,
+    node_id bigint,
     index integer NOT NULL,
     name text NOT NULL,
     pci_bus_id text NOT NULL,
@@ -121,7 +125,7 @@ CREATE TABLE gpu (
     source text NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
-    parent_gpu_id integer,
+    parent_gpu_id bigint,
     numa_node integer,
     nearest_hcas text[],
     PRIMARY KEY (gpu_id, valid_from),
@@ -136,14 +140,14 @@ COMMENT ON COLUMN gpu.nearest_hcas IS
     'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
 
 CREATE TABLE gpu_link (
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     link integer NOT NULL,
     active boolean NOT NULL,
     version integer,
     speed_bytes_per_second bigint,
     remote_type text NOT NULL,
     remote_pci_bus_id text NOT NULL,
-    remote_gpu_id integer,
+    remote_gpu_id bigint,
     remote_link integer,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
@@ -153,13 +157,13 @@ CREATE TABLE gpu_link (
 );
 CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
 COMMENT ON TABLE gpu_link IS
-    'NVLinks and what is at their other end; the other GPU may be on another node.';
+    'NVLinks and what is at their other end, where that is a GPU of the same node its key.';
 COMMENT ON COLUMN gpu_link.speed_bytes_per_second IS 'Speed of one direction.';
 
 CREATE TABLE device_owner (
     kind text NOT NULL,
     name text NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (kind, name),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
@@ -168,7 +172,7 @@ COMMENT ON TABLE device_owner IS
     'The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only after this one has not reported it for a while.';
 
 CREATE TABLE ib_node (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     guid text NOT NULL,
     type text NOT NULL,
     description text NOT NULL,
@@ -192,8 +196,8 @@ COMMENT ON COLUMN ib_node.routing IS
     'How a switch chooses output ports, as it reported last: static, by its forwarding table alone; adaptive, among several ports by load. NULL where it never reported.';
 
 CREATE TABLE ib_port (
-    port_id integer NOT NULL,
-    ib_node_id integer NOT NULL,
+    port_id bigint NOT NULL,
+    ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     port_guid text NOT NULL,
     lid integer NOT NULL,
@@ -202,7 +206,7 @@ CREATE TABLE ib_port (
     width text NOT NULL,
     speed text NOT NULL,
     rate_bytes_per_second bigint NOT NULL,
-    remote_port_id integer,
+    remote_port_id bigint,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     lmc integer,
@@ -220,8 +224,8 @@ COMMENT ON COLUMN ib_port.lmc IS
     'LID mask control of the port of an adapter or router: it has 2^lmc LIDs from lid on, and a route to each. NULL on ports of switches and where it is not reported.';
 
 CREATE TABLE ib_link (
-    port_a_id integer NOT NULL,
-    port_b_id integer NOT NULL,
+    port_a_id bigint NOT NULL,
+    port_b_id bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (port_a_id, port_b_id, valid_from),
@@ -235,7 +239,7 @@ COMMENT ON TABLE ib_link IS
     'Cables: each once, the end with the smaller port_id first.';
 
 CREATE TABLE ib_lft (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     linear_forwarding_table bytea NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
@@ -246,7 +250,7 @@ CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NUL
 COMMENT ON COLUMN ib_lft.linear_forwarding_table IS 'Byte i (from 0) is the output port for LID i; 255 where there is none.';
 
 CREATE TABLE ib_mft (
-    ib_node_id integer NOT NULL,
+    ib_node_id bigint NOT NULL,
     multicast_forwarding_table jsonb NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
@@ -260,7 +264,7 @@ COMMENT ON COLUMN ib_mft.multicast_forwarding_table IS
     'Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.';
 
 CREATE TABLE ib_multicast_group (
-    fabric_id integer NOT NULL,
+    fabric_id bigint NOT NULL,
     mgid text NOT NULL,
     mlid integer NOT NULL,
     pkey integer NOT NULL,

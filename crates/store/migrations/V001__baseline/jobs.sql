@@ -48,7 +48,7 @@ COMMENT ON TABLE run_alias IS
 
 CREATE TABLE run_claim (
     job_id bigint NOT NULL,
-    node_id integer NOT NULL,
+    node_id bigint NOT NULL,
     scheduler text,
     native_id text,
     step text,
@@ -78,7 +78,7 @@ COMMENT ON COLUMN run_claim.reported_at IS 'When that was stored, by the databas
 CREATE TABLE job_rank (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
-    node_id integer,
+    node_id bigint,
     host text NOT NULL,
     pid bigint NOT NULL,
     world_size integer NOT NULL,

@@ -1,7 +1,7 @@
 -- Readings of links.
 CREATE TABLE ib_port_counters (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     saturated text[],
@@ -14,7 +14,7 @@ COMMENT ON COLUMN ib_port_counters.saturated IS 'Counters that stood at their la
 
 CREATE TABLE ib_port_lane_counters (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (port_id, time)
@@ -25,7 +25,7 @@ COMMENT ON TABLE ib_port_lane_counters IS
 
 CREATE TABLE host_port_counters (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (host_port_id, time)
@@ -36,7 +36,7 @@ COMMENT ON TABLE host_port_counters IS
 
 CREATE TABLE nvlink_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
@@ -47,7 +47,7 @@ COMMENT ON TABLE nvlink_counters IS
 
 CREATE TABLE gpu_pcie_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
@@ -58,7 +58,7 @@ COMMENT ON TABLE gpu_pcie_counters IS
 
 CREATE TABLE gpu_pm_counters (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)

@@ -73,7 +73,7 @@ COMMENT ON COLUMN row_rules.largest_gap_seconds IS 'Between two rows farther apa
 COMMENT ON COLUMN row_rules.quiet_bytes IS 'Data since the last row, in either direction, that count as unchanged.';
 
 CREATE TABLE self_stat_names (
-    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     digest text NOT NULL,
     sources text[] NOT NULL,
     names text[] NOT NULL,
@@ -96,7 +96,7 @@ CREATE TABLE self_stat_rows (
     sources text[] NOT NULL,
     names text[] NOT NULL,
     readings double precision[] NOT NULL,
-    names_id integer
+    names_id bigint
 );
 SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, time DESC);

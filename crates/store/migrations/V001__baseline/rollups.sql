@@ -1,7 +1,7 @@
 -- Made of readings by upkeep: minutes, packed hours, shares of links.
 CREATE TABLE ib_port_minutes (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     seconds real NOT NULL,
     transmit_bytes_per_second real,
@@ -38,7 +38,7 @@ COMMENT ON COLUMN ib_port_minutes.last_time IS 'When it was read last in the min
 
 CREATE TABLE host_port_minutes (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     seconds real NOT NULL,
     transmit_bytes_per_second real,
@@ -70,7 +70,7 @@ COMMENT ON COLUMN host_port_minutes.last_time IS 'When it was read last in the m
 
 CREATE TABLE nvlink_minutes (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     source text NOT NULL,
     epoch timestamptz NOT NULL,
     seconds real[] NOT NULL,
@@ -118,7 +118,7 @@ COMMENT ON COLUMN minute_state.blocks_until IS 'Hours before it are packed or st
 
 CREATE TABLE minute_late (
     kind text NOT NULL,
-    id integer NOT NULL,
+    id bigint NOT NULL,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL
 );
@@ -128,7 +128,7 @@ COMMENT ON TABLE minute_late IS
 
 CREATE TABLE ib_port_blocks (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     samples bytea,
     metrics integer[],
     offsets integer[],
@@ -145,7 +145,7 @@ COMMENT ON COLUMN ib_port_blocks.offsets IS 'Where in samples each series begins
 
 CREATE TABLE host_port_blocks (
     time timestamptz NOT NULL,
-    host_port_id integer NOT NULL,
+    host_port_id bigint NOT NULL,
     samples bytea,
     metrics integer[],
     offsets integer[],
@@ -162,7 +162,7 @@ COMMENT ON COLUMN host_port_blocks.offsets IS 'Where in samples each series begi
 
 CREATE TABLE nvlink_blocks (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     source text NOT NULL,
     samples bytea,
     metrics integer[],
@@ -183,7 +183,7 @@ COMMENT ON COLUMN nvlink_blocks.offsets IS 'Where in samples each series begins,
 
 CREATE TABLE gpu_pcie_blocks (
     time timestamptz NOT NULL,
-    gpu_id integer NOT NULL,
+    gpu_id bigint NOT NULL,
     source text NOT NULL,
     samples bytea,
     metrics integer[],
@@ -203,7 +203,7 @@ COMMENT ON COLUMN gpu_pcie_blocks.offsets IS 'Where in samples each series begin
 CREATE TABLE block_wanted (
     kind text NOT NULL,
     time timestamptz NOT NULL,
-    id integer NOT NULL,
+    id bigint NOT NULL,
     PRIMARY KEY (time, kind, id)
 );
 COMMENT ON TABLE block_wanted IS
@@ -223,7 +223,7 @@ COMMENT ON COLUMN packed_state.packed_until IS 'Later readings are rows, whether
 
 CREATE TABLE link_shares (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     contributor text NOT NULL,
     job_id bigint,
     operation text,
@@ -261,7 +261,7 @@ COMMENT ON COLUMN link_shares.counted_bytes IS
 
 CREATE TABLE link_share_minutes (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     contributor text NOT NULL,
     job_id bigint,
     operation text,
@@ -301,7 +301,7 @@ COMMENT ON COLUMN link_share_minutes.windows IS
 
 CREATE TABLE link_share_hours (
     time timestamptz NOT NULL,
-    port_id integer NOT NULL,
+    port_id bigint NOT NULL,
     contributors text[] NOT NULL,
     job_ids bigint[] NOT NULL,
     operations text[] NOT NULL,

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, source text,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, source text,
     interval_seconds double precision, transmit_bytes_per_second double precision,
     receive_bytes_per_second double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -23,8 +23,8 @@ AS $$
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
     FROM pairs p
     JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
     nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
     pcie_read_bytes_per_second double precision, pcie_write_bytes_per_second double precision,
     nvlink_transmit_peak_bytes_per_second bigint, nvlink_receive_peak_bytes_per_second bigint,
@@ -28,8 +28,8 @@ AS $$
            p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
     FROM pairs p
     JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
 $$;

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
+    "time" timestamptz, host_port_id bigint, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION ib_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, guid text, port integer, description text, node_type text,
+    "time" timestamptz, port_id bigint, guid text, port integer, description text, node_type text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     transmit_packets_per_second double precision, receive_packets_per_second double precision,

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, guid text, port integer, contributor text, job_key text, job text, user_name text,
+    "time" timestamptz, port_id bigint, guid text, port integer, contributor text, job_key text, job text, user_name text,
     operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
     peak_counted_bytes bigint, windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE

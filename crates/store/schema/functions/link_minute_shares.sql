@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
-    "time" timestamptz, port_id integer, contributor text, job_id bigint, operation text, name text, bytes bigint,
+    "time" timestamptz, port_id bigint, contributor text, job_id bigint, operation text, name text, bytes bigint,
     low_bytes bigint, high_bytes bigint, kind text, is_bound boolean, counted_bytes bigint, peak_counted_bytes bigint,
     windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -2,7 +2,7 @@
 -- has all is looked for, and the rows since are read with it.
 CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
-    node_id integer, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
+    node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
     since timestamptz, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000

@@ -1,7 +1,7 @@
 -- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
 CREATE OR REPLACE FUNCTION mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
-    node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
+    node_id bigint, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
     messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, link integer, source text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
     speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
@@ -13,7 +13,7 @@ AS $$
                c.receive_bytes, gpu_source_rank(c.source) AS rank,
                min(gpu_source_rank(c.source))
                    FILTER (WHERE c.time > since AND (c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)) OVER l AS counts,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS tells
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS reports
         -- As in ib_port_rates.
         FROM row_gap('gpu', since, until) b
         CROSS JOIN LATERAL nvlink_link_readings(since - b.gap, until) c
@@ -25,18 +25,19 @@ AS $$
                counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
-        WHERE c.rank = coalesce(c.counts, c.tells)
+        WHERE c.rank = coalesce(c.counts, c.reports)
         WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
-           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
+           n.name || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds, s.speed,
            p.transmit / p.seconds / nullif(s.speed, 0),
            p.receive / p.seconds / nullif(s.speed, 0),
            greatest(p.transmit, p.receive) / p.seconds > nullif(s.speed, 0)
     FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    JOIN node_key n ON n.id = k.node_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN node_key n ON n.id = g.node_id
     LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
-RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
@@ -14,10 +14,7 @@ AS $$
         SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'host_port'
         UNION ALL
-        SELECT k.id, n.name
-        FROM gpu_key k
-        LEFT JOIN gpu g ON g.gpu_id = k.id AND g.valid_to IS NULL
-        LEFT JOIN node_key n ON n.id = g.node_id
+        SELECT k.id, n.name FROM gpu_key k JOIN node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
     LEFT JOIN (

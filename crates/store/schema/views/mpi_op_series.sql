@@ -1,5 +1,5 @@
 CREATE OR REPLACE VIEW mpi_op_series AS
-SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::integer AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
+SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::bigint AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
        k.algorithm, k.algorithm_source, m.epoch, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.wait_nanoseconds / 1e9::double precision AS wait_seconds, p.received_bytes
 FROM mpi_rank_rows m

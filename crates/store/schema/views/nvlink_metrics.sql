@@ -12,14 +12,14 @@ SELECT row_number() OVER (ORDER BY c.time, c.gpu_id, c.link) AS id, c.link AS li
 FROM (SELECT a.*,
              min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
                  OVER s AS counts,
-             min(gpu_source_rank(a.source)) OVER s AS tells
+             min(gpu_source_rank(a.source)) OVER s AS reports
       FROM nvlink_link_readings('-infinity', 'infinity') a
       WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
 LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
 LEFT JOIN node_key n ON n.id = g.node_id
 LEFT JOIN gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
 LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.tells)
+WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.reports)
 WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time);
 COMMENT ON VIEW nvlink_metrics IS
     'INAM, figure 4: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each link.';

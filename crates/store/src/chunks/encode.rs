@@ -3,7 +3,7 @@
 use super::series::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
 use super::{BLOCK, ChunksEncoded, WHAT, seconds};
 use crate::Error;
-use crate::binary::{begins_row, elements, field, header, int4};
+use crate::binary::{begins_row, elements, field, header, int8};
 use crate::copy::RowBuffer;
 use crate::rollup_kind::Kind;
 use bytes::{Buf, Bytes};
@@ -21,7 +21,7 @@ const HELD_BYTES: u64 = 32 << 20;
 /// One row of a table of blocks: all series of a thing, hour and source. None where there are no readings.
 #[derive(Default)]
 struct Row {
-    id: i32,
+    id: i64,
     source: String,
     /// Of each series the number of the metric, and the link.
     metrics: Vec<i32>,
@@ -49,7 +49,7 @@ pub(super) async fn pack(
     transaction: &Transaction<'_>,
     kind: Kind,
     begin: SystemTime,
-    ids: &[i32],
+    ids: &[i64],
     made: &mut ChunksEncoded,
 ) -> Result<(), Error> {
     // Each thing's rows lie in the order of time in the index, whatever is known of the newest chunk.
@@ -91,7 +91,7 @@ async fn collect(
     transaction: &Transaction<'_>,
     kind: Kind,
     begin: SystemTime,
-    ids: &[i32],
+    ids: &[i64],
 ) -> Result<&'static str, Error> {
     let (function, id, key) = (kind.readings_between(), kind.id(), kind.key());
     let (since, until) = (seconds(begin), seconds(begin + BLOCK));
@@ -100,9 +100,9 @@ async fn collect(
         "DROP TABLE IF EXISTS {COLLECTED};
          CREATE TEMPORARY TABLE {COLLECTED} ON COMMIT DROP AS
              SELECT DISTINCT ON ({key}) * FROM {function}(to_timestamp({since}), to_timestamp({until}))
-             WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time < to_timestamp({until}) ORDER BY {key};
+             WHERE {id} = ANY ('{{{list}}}'::bigint[]) AND time < to_timestamp({until}) ORDER BY {key};
          CREATE INDEX ON {COLLECTED} ({id}, time);
-         DELETE FROM {} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND time >= to_timestamp({since})
+         DELETE FROM {} WHERE {id} = ANY ('{{{list}}}'::bigint[]) AND time >= to_timestamp({since})
              AND time < to_timestamp({until})",
         kind.readings()
     );
@@ -115,13 +115,13 @@ async fn read(
     transaction: &Transaction<'_>,
     slice: &mut Slice,
     source: &str,
-    ids: &[i32],
+    ids: &[i64],
 ) -> Result<(), Error> {
     let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let columns: Vec<String> =
         kind.catalogue().metrics().iter().map(|metric| crate::sql_parts::shown(metric)).collect();
     let query = format!(
-        "COPY (SELECT {id}, time, epoch, source, {saturated}, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
+        "COPY (SELECT {id}, time, epoch, source, {saturated}, {} FROM {} WHERE {id} = ANY ('{{{}}}'::bigint[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",
         columns.join(", "),
         source,
@@ -167,11 +167,11 @@ struct Slice {
     kind: Kind,
     begin: SystemTime,
     metrics: &'static [&'static Metric],
-    id: Option<i32>,
+    id: Option<i64>,
     open: BTreeMap<String, Open>,
     rows: Vec<Row>,
     /// Things of the rows so far, rising.
-    ids: Vec<i32>,
+    ids: Vec<i64>,
     /// Bytes of the rows that are not written yet.
     held: u64,
     samples: u64,
@@ -190,7 +190,7 @@ impl Slice {
         if !begins_row(data)? {
             return Some(false);
         }
-        let id = int4(data)?;
+        let id = int8(data)?;
         if self.id != Some(id) {
             self.end_thing();
             self.id = Some(id);
@@ -265,7 +265,7 @@ impl Slice {
     }
 
     /// Things without readings have a row, too: their hour is packed.
-    fn add_empty(&mut self, ids: &[i32]) {
+    fn add_empty(&mut self, ids: &[i64]) {
         let missing = ids.iter().filter(|id| self.ids.binary_search(id).is_err());
         self.rows.extend(missing.map(|id| Row { id: *id, ..Row::default() }));
     }
@@ -280,7 +280,7 @@ impl Slice {
             let is_empty = row.metrics.is_empty();
             buffer.row();
             buffer.time(milliseconds(self.begin) * 1_000_000);
-            buffer.int4(row.id);
+            buffer.int8(row.id);
             if is_empty {
                 (0..3).for_each(|_| buffer.null());
             } else {

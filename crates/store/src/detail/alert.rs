@@ -47,17 +47,17 @@ pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec
             WHERE n.guid = $3 AND p.port = $4 AND s.job_id IS NOT NULL AND s.time > now() - interval '5 minutes'
             GROUP BY s.job_id ORDER BY sum(s.bytes) DESC LIMIT $5
         )
-        SELECT j.id, NULL::integer, j.key, j.start_time, j.end_time,
+        SELECT j.id, NULL::bigint, j.key, j.start_time, j.end_time,
                EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
                          AND d.requested_at > now() - interval '10 minutes'),
-               NULL::integer[]
+               NULL::bigint[]
         FROM run j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
         UNION ALL
         SELECT NULL, k.id, k.name, NULL, NULL,
                EXISTS (SELECT 1 FROM detail_request d JOIN detail_request_node n ON n.request_id = d.id
                        WHERE d.job_id IS NULL AND d.reason = 'alert' AND d.requested_at > now() - interval '10 minutes'
                          AND n.node_id = k.id),
-               NULL::integer[]
+               NULL::bigint[]
         FROM node_key k WHERE k.name = $2
         UNION ALL
         SELECT NULL, NULL, n.guid || '/' || p.port, NULL, NULL,
@@ -70,9 +70,9 @@ pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec
     let rows = client.query(SQL, &[&labels.job_key, &labels.node, &guid, &port, &JOBS_OF_LINK]).await;
     let rows = rows.map_err(Error::sql("looking for what an alert names"))?;
     let subject = |row: &tokio_postgres::Row| {
-        let (job, node): (Option<i64>, Option<i32>) = (row.get(0), row.get(1));
-        let link: Option<[i32; 2]> =
-            row.get::<_, Option<Vec<i32>>>(6).and_then(|ports| ports.try_into().ok());
+        let (job, node): (Option<i64>, Option<i64>) = (row.get(0), row.get(1));
+        let link: Option<[i64; 2]> =
+            row.get::<_, Option<Vec<i64>>>(6).and_then(|ports| ports.try_into().ok());
         let subject = job.map(DetailSubject::Job).or(node.map(DetailSubject::Node));
         let subject = subject.or(link.map(DetailSubject::Link))?;
         let (name, start, end, is_known) = (row.get(2), row.get(3), row.get(4), row.get(5));

@@ -29,7 +29,7 @@ pub struct DetailOrder {
     /// The request.
     pub id: i64,
     /// The node, as the database numbers them.
-    pub node: i32,
+    pub node: i64,
     /// Who is to answer.
     pub place: DetailPlace,
     /// Of this job; `None` for the node's ports and GPUs, or ports of the fabric.
@@ -89,12 +89,12 @@ impl DetailQueue {
     ///
     /// # Errors
     /// As [`DetailQueue::open`].
-    pub async fn note_sent(&mut self, sent: &[(i64, i32)]) -> Result<(), Error> {
+    pub async fn note_sent(&mut self, sent: &[(i64, i64)]) -> Result<(), Error> {
         const SQL: &str = "
             UPDATE detail_request_node n SET state = 'sent', sent_at = clock_timestamp()
-            FROM unnest($1::bigint[], $2::integer[]) w (id, node)
+            FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
-        let (ids, nodes): (Vec<i64>, Vec<i32>) = sent.iter().copied().unzip();
+        let (ids, nodes): (Vec<i64>, Vec<i64>) = sent.iter().copied().unzip();
         self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
     }
 
@@ -102,14 +102,14 @@ impl DetailQueue {
     ///
     /// # Errors
     /// As [`DetailQueue::open`].
-    pub async fn refuse(&mut self, refused: &[(i64, i32)]) -> Result<(), Error> {
+    pub async fn refuse(&mut self, refused: &[(i64, i64)]) -> Result<(), Error> {
         const SQL: &str = "
             UPDATE detail_request_node n SET state = 'refused', refusal = 'agent', done_at = clock_timestamp(),
                    remark = CASE WHEN n.node_id = 0 THEN 'the crawler of this subnet has no recorder: upgrade throughline-fabric there'
                                  ELSE 'the agent of this node has no recorder: upgrade throughline-agent there' END
-            FROM unnest($1::bigint[], $2::integer[]) w (id, node)
+            FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
-        let (ids, nodes): (Vec<i64>, Vec<i32>) = refused.iter().copied().unzip();
+        let (ids, nodes): (Vec<i64>, Vec<i64>) = refused.iter().copied().unzip();
         self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
     }
 

@@ -28,11 +28,11 @@ struct Reading {
 /// window: a port without a reading since then is unchanged.
 pub(super) async fn counted(
     client: &Client,
-    ports: &[i32],
+    ports: &[i64],
     end: Micros,
     gap: Micros,
     is_read: bool,
-) -> Result<HashMap<i32, Counted>, Error> {
+) -> Result<HashMap<i64, Counted>, Error> {
     let begin = end - WINDOW;
     // Four readings at most: those around each edge.
     let columns = "c.time, c.epoch, c.transmit_data_bytes, c.receive_data_bytes";
@@ -45,14 +45,14 @@ pub(super) async fn counted(
         )
     };
     let sql = format!(
-        "SELECT p.id, c.* FROM unnest($1::integer[]) AS p (id) CROSS JOIN LATERAL
+        "SELECT p.id, c.* FROM unnest($1::bigint[]) AS p (id) CROSS JOIN LATERAL
          ({} UNION {} UNION {} UNION {} ORDER BY 1) c",
         one(begin - gap, begin, "DESC"),
         one(begin, end, ""),
         one(begin, end, "DESC"),
         one(end, end + gap, ""),
     );
-    let mut readings: HashMap<i32, Vec<Reading>> = HashMap::new();
+    let mut readings: HashMap<i64, Vec<Reading>> = HashMap::new();
     let rows =
         client.query(&sql, &[&ports]).await.map_err(Error::sql("reading counters for shares of links"))?;
     for row in rows {

@@ -22,9 +22,9 @@ pub(super) struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Direction {
     /// The port that sends: `ib_port_key.id`.
-    pub sender: i32,
+    pub sender: i64,
     /// The port that receives.
-    pub receiver: i32,
+    pub receiver: i64,
 }
 
 /// A subnet.
@@ -34,15 +34,15 @@ pub(super) struct Fabric {
     /// By link: two of each cable.
     pub directions: Vec<Direction>,
     /// Index among the ports of hosts, by `ib_port_key.id`.
-    pub port_of: HashMap<i32, usize>,
+    pub port_of: HashMap<i64, usize>,
     /// Names of hosts by that index.
     pub hosts: Vec<String>,
     /// All ports of cables.
-    pub ports: Vec<i32>,
+    pub ports: Vec<i64>,
 }
 
 /// Subnets that have cables at a time, by number and prefix.
-pub(super) async fn subnets(client: &Client, at: Micros) -> Result<Vec<(i32, String)>, Error> {
+pub(super) async fn subnets(client: &Client, at: Micros) -> Result<Vec<(i64, String)>, Error> {
     let sql = format!(
         "SELECT s.id, s.prefix FROM fabric s WHERE EXISTS (
              SELECT FROM ib_node_key k JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id
@@ -59,7 +59,7 @@ fn valid(alias: &str, at: Micros) -> String {
 }
 
 /// The state of a subnet at a time.
-async fn version(client: &Client, subnet: i32, at: Micros) -> Result<Version, Error> {
+async fn version(client: &Client, subnet: i64, at: Micros) -> Result<Version, Error> {
     let sql = format!(
         "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
              SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
@@ -84,11 +84,11 @@ async fn version(client: &Client, subnet: i32, at: Micros) -> Result<Version, Er
 
 /// Fabrics of the last windows, by subnet.
 #[derive(Debug, Default)]
-pub(super) struct Fabrics(HashMap<i32, (Version, Arc<Fabric>)>);
+pub(super) struct Fabrics(HashMap<i64, (Version, Arc<Fabric>)>);
 
 impl Fabrics {
     /// The subnet as it was at a time.
-    pub async fn get(&mut self, client: &Client, subnet: i32, at: Micros) -> Result<Arc<Fabric>, Error> {
+    pub async fn get(&mut self, client: &Client, subnet: i64, at: Micros) -> Result<Arc<Fabric>, Error> {
         let version = version(client, subnet, at).await?;
         match self.0.get(&subnet) {
             Some((known, fabric)) if *known == version => Ok(fabric.clone()),
@@ -110,7 +110,7 @@ struct Node {
     host: String,
 }
 
-async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error> {
+async fn read(client: &Client, subnet: i64, at: Micros) -> Result<Fabric, Error> {
     let nodes_sql = format!(
         "SELECT k.id, n.type, n.lid, coalesce(
                 (SELECT h.name FROM node h WHERE k.guid = ANY (h.hca_guids) AND {host} LIMIT 1),
@@ -121,7 +121,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     );
     let (mut nodes, mut place_of) = (Vec::new(), HashMap::new());
     for row in client.query(&nodes_sql, &[&subnet]).await.map_err(Error::sql(WHAT))? {
-        place_of.insert(row.get::<_, i32>(0), nodes.len());
+        place_of.insert(row.get::<_, i64>(0), nodes.len());
         nodes.push(Node {
             is_switch: row.get::<_, &str>(1) == "switch",
             is_adaptive: row.get(4),
@@ -157,7 +157,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     );
     let (mut cables, mut directions, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
     for row in client.query(&links_sql, &[&subnet]).await.map_err(Error::sql(WHAT))? {
-        let end = |first: usize| -> Option<(i32, End, i32, i32)> {
+        let end = |first: usize| -> Option<(i64, End, i32, i32)> {
             let node = *place_of.get(&row.get(first + 1))?;
             let port = usize::try_from(row.get::<_, i32>(first + 2)).ok()?;
             let lid = Some(row.get::<_, i32>(first + 3)).filter(|lid| *lid > 0).unwrap_or(nodes[node].lid);

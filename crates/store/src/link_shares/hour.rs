@@ -21,7 +21,7 @@ struct Who {
 
 /// An hour in the making; its rows come in the order of their times.
 pub(super) struct Hour {
-    port: i32,
+    port: i64,
     /// When it begins.
     begin: Micros,
     minutes: Vec<Minute>,
@@ -40,11 +40,11 @@ impl Hour {
         "time, port_id, contributors, job_ids, operations, names, kinds, are_bounds, minutes, shares";
 
     /// The port and hour of a row of minutes.
-    pub fn of(row: &Row) -> (i32, Micros) {
+    pub fn of(row: &Row) -> (i64, Micros) {
         (row.get(0), row.get(1))
     }
 
-    pub fn new((port, begin): (i32, Micros)) -> Hour {
+    pub fn new((port, begin): (i64, Micros)) -> Hour {
         Hour { port, begin, minutes: Vec::new(), shares: Vec::new() }
     }
 
@@ -87,7 +87,7 @@ impl Hour {
         }
         buffer.row();
         buffer.time(self.begin * 1000);
-        buffer.int4(self.port);
+        buffer.int8(self.port);
         buffer.text_array(&whos.iter().map(|who| who.contributor.as_str()).collect::<Vec<_>>());
         buffer.int8_array(&whos.iter().map(|who| who.job).collect::<Vec<_>>());
         buffer.optional_text_array(&whos.iter().map(|who| who.operation.as_deref()).collect::<Vec<_>>());

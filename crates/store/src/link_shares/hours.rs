@@ -68,7 +68,7 @@ async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, E
 }
 
 /// The next ports that have minutes in a chunk: those after the last one that is through.
-async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i32>, Error> {
+async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i64>, Error> {
     let sql = format!(
         "SELECT id FROM ib_port_key k
          WHERE id > coalesce((SELECT max(port_id) FROM link_share_hours WHERE time >= {begin} AND time < {end}), 0)
@@ -82,7 +82,7 @@ async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i32>, Error> {
 }
 
 /// Writes the hours of some ports of a chunk.
-async fn write(client: &mut Client, chunk: &Chunk, first: i32, last: i32) -> Result<(), Error> {
+async fn write(client: &mut Client, chunk: &Chunk, first: i64, last: i64) -> Result<(), Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let minutes = format!(
         "SELECT {} FROM link_share_minutes WHERE port_id BETWEEN {first} AND {last} AND time >= {} AND time < {}
@@ -91,10 +91,10 @@ async fn write(client: &mut Client, chunk: &Chunk, first: i32, last: i32) -> Res
         moment(chunk.begin),
         moment(chunk.end),
     );
-    let none: [i32; 0] = [];
+    let none: [i64; 0] = [];
     let mut rows = pin!(transaction.query_raw(&minutes, none).await.map_err(Error::sql(WHAT))?);
     let mut buffer = RowBuffer::new(10);
-    let mut open: Option<((i32, Micros), Hour)> = None;
+    let mut open: Option<((i64, Micros), Hour)> = None;
     while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
         let of = Hour::of(&row);
         if let Some((_, done)) = open.take_if(|(open, _)| *open != of) {

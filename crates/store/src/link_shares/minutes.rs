@@ -31,7 +31,7 @@ pub(super) async fn make(
     transaction: &Transaction<'_>,
     made_until: Option<Micros>,
     end: Micros,
-    ports: &[i32],
+    ports: &[i64],
 ) -> Result<(), Error> {
     let minutes = completed(made_until, end);
     for minute in &minutes {
@@ -48,7 +48,7 @@ pub(super) async fn make(
 pub(super) async fn make_again(
     transaction: &Transaction<'_>,
     end: Micros,
-    ports: &[i32],
+    ports: &[i64],
 ) -> Result<(), Error> {
     let minute = minute_of(end);
     let made = "SELECT coalesce(minutes_since <= $1 AND minutes_until > $1, false) FROM link_share_state";
@@ -58,7 +58,7 @@ pub(super) async fn make_again(
 
 /// Writes the rows of a minute in place of those of `ports` that there are: the largest contributors of each port as windows
 /// have them, and the others in `other`.
-async fn write(transaction: &Transaction<'_>, minute: Micros, ports: &[i32]) -> Result<(), Error> {
+async fn write(transaction: &Transaction<'_>, minute: Micros, ports: &[i64]) -> Result<(), Error> {
     let removal =
         format!("DELETE FROM link_share_minutes WHERE time = {} AND port_id = ANY($1)", moment(minute));
     transaction.execute(&removal, &[&ports]).await.map_err(Error::sql(WHAT))?;

@@ -30,7 +30,7 @@ impl KnownPlaces {
     ) -> Result<HashMap<i64, Arc<Places>>, Error> {
         self.0.retain(|_, (at, _)| (*at..*at + FRESH).contains(&end));
         let jobs: HashSet<i64> = traffic.keys().map(|key| key.job).collect();
-        let known: HashMap<i64, (&Places, HashSet<i32>)> = jobs
+        let known: HashMap<i64, (&Places, HashSet<i64>)> = jobs
             .iter()
             .filter_map(|job| self.0.get(job).map(|(_, places)| (*job, places)))
             .map(|(job, places)| (job, (&**places, places.node_of.values().copied().collect())))

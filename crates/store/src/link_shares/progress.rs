@@ -40,7 +40,7 @@ const LATE_WAIT_SECONDS: i64 = 120;
 /// A subnet in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Subnet {
-    pub id: i32,
+    pub id: i64,
     /// Readings farther apart have a time between them in which nobody read.
     pub largest_gap: Micros,
     /// A round of all ports began after the window.

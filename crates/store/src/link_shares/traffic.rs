@@ -35,7 +35,7 @@ const LINES_LOOKED_UP: usize = 2_000;
 pub(super) struct Key {
     pub job: i64,
     /// The node that reports.
-    pub node: i32,
+    pub node: i64,
     /// World rank.
     pub peer: i32,
     /// Number of the operation in [`Traffic::operations`].
@@ -96,7 +96,7 @@ impl Line {
 /// What cells are looked up by.
 struct Columns {
     jobs: Vec<i64>,
-    nodes: Vec<i32>,
+    nodes: Vec<i64>,
     operations: Vec<String>,
     kinds: Vec<String>,
     directions: Vec<String>,
@@ -249,7 +249,7 @@ impl Traffic {
     async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
         let sql = "
             SELECT w.n, l.time, l.peers, l.bytes, l.messages
-            FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+            FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                  WITH ORDINALITY AS w (job, node, operation, kind, direction, epoch, before, n)
             LEFT JOIN LATERAL (
                 SELECT time FROM mpi_node_traffic t

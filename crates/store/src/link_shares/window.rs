@@ -29,9 +29,9 @@ pub(super) const LEAST_SHARE: f64 = 0.001;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     /// The node of each rank.
-    pub node_of: HashMap<i32, i32>,
+    pub node_of: HashMap<i32, i64>,
     /// Ports of the fabric by node: `ib_port_key.id`.
-    pub ports_of: HashMap<i32, Vec<i32>>,
+    pub ports_of: HashMap<i64, Vec<i64>>,
 }
 
 /// What a window is made of.
@@ -39,7 +39,7 @@ pub(super) struct Input {
     pub fabrics: Vec<Arc<Fabric>>,
     pub traffic: HashMap<Key, Amount>,
     pub places: HashMap<i64, Arc<Places>>,
-    pub counted: HashMap<i32, Counted>,
+    pub counted: HashMap<i64, Counted>,
 }
 
 /// Who has a part.
@@ -56,7 +56,7 @@ pub(super) enum Who {
 /// A row of `link_shares`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ShareRow {
-    pub port: i32,
+    pub port: i64,
     pub who: Who,
     pub bytes: i64,
     pub low: i64,
@@ -75,7 +75,7 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
     let mut flows: Vec<Vec<Flow>> = vec![Vec::new(); input.fabrics.len()];
     // Contributors of which it is not known which of a host's ports they use.
     let mut is_split: HashSet<u32> = HashSet::new();
-    let mut pairs_of: HashMap<(i64, i32, i32), Vec<Pair>> = HashMap::new();
+    let mut pairs_of: HashMap<(i64, i64, i64), Vec<Pair>> = HashMap::new();
     let routes: Vec<WindowRoutes<'_>> =
         input.fabrics.iter().map(|fabric| WindowRoutes::new(fabric, &input.places)).collect();
     for (key, amount) in &input.traffic {
@@ -140,8 +140,8 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
 }
 
 /// What the port of each link counted: the sender's word, else the receiver's.
-pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i32, Counted>) -> Vec<Option<f64>> {
-    let of = |port: i32| counted.get(&port).copied().unwrap_or_default();
+pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i64, Counted>) -> Vec<Option<f64>> {
+    let of = |port: i64| counted.get(&port).copied().unwrap_or_default();
     fabric
         .directions
         .iter()
@@ -197,9 +197,9 @@ impl Routes for WindowRoutes<'_> {
 
 /// Pairs of ports by which one node of a job reaches another one, and what each has of the traffic: those of one fabric. Of
 /// several each is weighed by what its ports counted; where a host's ports are rails of each other, one stands for all.
-fn pairs(input: &Input, routes: &[WindowRoutes<'_>], places: &Places, from: i32, to: i32) -> Vec<Pair> {
-    let of = |node: i32| places.ports_of.get(&node).map_or(&[][..], Vec::as_slice);
-    let counted = |port: i32, is_sender: bool| {
+fn pairs(input: &Input, routes: &[WindowRoutes<'_>], places: &Places, from: i64, to: i64) -> Vec<Pair> {
+    let of = |node: i64| places.ports_of.get(&node).map_or(&[][..], Vec::as_slice);
+    let counted = |port: i64, is_sender: bool| {
         let counted = input.counted.get(&port).copied().unwrap_or_default();
         1.0 + (if is_sender { counted.sent } else { counted.received }).unwrap_or(0.0)
     };
@@ -243,7 +243,7 @@ fn whole(bytes: f64) -> i64 {
 
 /// Rows of one direction: they add up to what was counted.
 fn of_direction(
-    port: i32,
+    port: i64,
     shares: &LinkShares,
     name: impl Fn(&Contributor) -> (Who, bool),
     rows: &mut Vec<ShareRow>,
@@ -331,7 +331,7 @@ mod tests {
         let host = |n: usize| Host { node: n / 2, port: 1 + n % 2, lid: n + 1, lids: 1 };
         let forwarding = Forwarding::new(3, cables, switches);
         let (routes, _) = HostRoutes::new(forwarding, (0..4).map(host).collect());
-        let direction = |n: i32| {
+        let direction = |n: i64| {
             let (host, switch) = (n + 1, n + 11);
             [Direction { sender: host, receiver: switch }, Direction { sender: switch, receiver: host }]
         };
@@ -343,8 +343,8 @@ mod tests {
     #[test]
     fn a_host_with_two_ports_uses_them_as_they_counted() {
         let key = Key { job: 1, node: 1, peer: 1, operation: 0, kind: Kind::Measured, is_received: false };
-        let ports_of = |ports: [&[i32]; 2]| HashMap::from([(1, ports[0].to_vec()), (2, ports[1].to_vec())]);
-        let of = |ports: [&[i32]; 2]| {
+        let ports_of = |ports: [&[i64]; 2]| HashMap::from([(1, ports[0].to_vec()), (2, ports[1].to_vec())]);
+        let of = |ports: [&[i64]; 2]| {
             let places = Places { node_of: HashMap::from([(0, 1), (1, 2)]), ports_of: ports_of(ports) };
             let counted = |sent, received| Counted { sent: Some(sent), received: Some(received) };
             let input = Input {
@@ -357,7 +357,7 @@ mod tests {
             };
             shares(&input, &Groups::default())
         };
-        let part = |rows: &[ShareRow], port: i32| {
+        let part = |rows: &[ShareRow], port: i64| {
             let row = rows.iter().find(|row| row.port == port && row.who == Who::Job(1, 0));
             row.map(|row| (row.bytes as f64 / 1e6, row.is_bound))
         };

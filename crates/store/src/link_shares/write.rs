@@ -22,7 +22,7 @@ const COPY: &str = "COPY link_shares (time, port_id, contributor, job_id, operat
 pub(super) async fn write<'a>(
     client: &mut Client,
     due: &Due,
-    ports: &[i32],
+    ports: &[i64],
     rows: &[ShareRow],
     operation: impl Fn(u32) -> &'a str,
     is_again: bool,
@@ -31,7 +31,7 @@ pub(super) async fn write<'a>(
     for row in rows {
         buffer.row();
         buffer.time(due.end * 1000);
-        buffer.int4(row.port);
+        buffer.int8(row.port);
         let (contributor, job, operation, name) = match &row.who {
             Who::Job(job, number) => ("job", Some(*job), Some(operation(*number)), None),
             Who::Group(name) => ("group", None, None, Some(name.as_str())),

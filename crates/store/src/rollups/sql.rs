@@ -19,7 +19,7 @@ fn literal(time: SystemTime) -> String {
 /// are constants become rows.
 pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> String {
     format!(
-        "DELETE FROM {table} m USING unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+        "DELETE FROM {table} m USING unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
          WHERE m.{id} = a.id AND m.{id} = ANY ($1) AND m.time >= a.since AND m.time < a.until AND m.time >= {since} AND m.time < {until}",
         table = kind.table(),
         id = kind.id(),
@@ -155,7 +155,7 @@ fn ports(kind: Kind, readings: &str, time: &str, columns: &Columns<'_>) -> Strin
              {slow_names} rate_bytes_per_second, last_time, {transmit}, {receive})
          SELECT m.minute, a.id, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out, m.busy_in,
                 {slow_out} m.speed, m.last_time, m.transmit, m.receive
-         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
+         FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
          CROSS JOIN LATERAL (SELECT {speed} AS speed) s
          CROSS JOIN LATERAL (
              SELECT minute, epoch, coalesce(sum(part) FILTER (WHERE is_bytes), 0) AS seconds,
@@ -221,7 +221,7 @@ fn nvlinks(readings: &str, time: &str) -> String {
              receive_busy_ratio, speed_bytes_per_second, last_time, transmit_bytes, receive_bytes)
          SELECT m.minute, a.id, m.source, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out,
                 m.busy_in, m.speed, m.last_time, m.transmit, m.receive
-         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
+         FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
          CROSS JOIN LATERAL (
              WITH stats AS MATERIALIZED (
                  SELECT minute, source, epoch, link, coalesce(sum(part), 0) AS seconds,

@@ -52,7 +52,7 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
     format!(
         r#"CREATE OR REPLACE FUNCTION {function}(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, {id} integer, epoch timestamptz, source text{declared_saturated}{declared})
+    "time" timestamptz, {id} bigint, epoch timestamptz, source text{declared_saturated}{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT
@@ -95,7 +95,7 @@ pub(crate) fn nvlink_readings() -> String {
     format!(
         r#"CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, epoch timestamptz, source text{declared})
+    "time" timestamptz, gpu_id bigint, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT
@@ -143,7 +143,7 @@ pub(crate) fn nvlink_link_readings() -> String {
     format!(
         r#"CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, gpu text, link integer, epoch timestamptz, source text{declared})
+    "time" timestamptz, gpu_id bigint, gpu text, link integer, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT
@@ -186,7 +186,7 @@ pub(crate) fn gpu_pcie_readings() -> String {
     format!(
         r#"CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
-    "time" timestamptz, gpu_id integer, epoch timestamptz, source text{declared})
+    "time" timestamptz, gpu_id bigint, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT

@@ -2,87 +2,16 @@
 
 use throughline_sample::catalogue::Table;
 
+use super::entry::{Of, hypertable, rows, stays};
 use super::site::{
     ALL_VALUES, BLOCK_SECONDS, CONTRIBUTORS, FOLD_SECONDS, JOBS_A_YEAR, LISTED_ROW, MPI_TOTALS, NVLINK_HOURS,
     OWN_SECONDS, PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, RANK_SECONDS, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE,
     WINDOW_SECONDS, by_links, by_peers, by_values, own_values, traffic_cells,
 };
-use super::{Chunks, Columns, Form, Keep, Life, Rule, Site, Stays, StoredTable, Thinned, Why};
-
-/// A figure of a site.
-type Of = fn(&Site) -> f64;
-type Names = &'static [&'static str];
+use super::{Rule, StoredTable, Why};
 
 const NONE: Of = |_| 0.0;
 const OFF: &str = "off by default";
-
-/// Readings or records, an hour a chunk.
-const fn rows(rows: Of, row_bytes: Of) -> Chunks {
-    Chunks {
-        form: Form::Row,
-        keep: Keep::Readings,
-        hours: 1,
-        rows,
-        row_bytes,
-        assumes: "",
-        copied: "",
-        metrics: None,
-        thinned: None,
-        columns: None,
-    }
-}
-
-impl Chunks {
-    const fn assuming(self, assumes: &'static str) -> Self {
-        Self { assumes, ..self }
-    }
-
-    const fn copied(self, copied: &'static str) -> Self {
-        Self { copied, ..self }
-    }
-
-    const fn with_metrics(self, metrics: Table, copied: &'static str) -> Self {
-        Self { metrics: Some(metrics), copied, ..self }
-    }
-
-    const fn hours(self, hours: u32) -> Self {
-        Self { hours, ..self }
-    }
-
-    const fn minutes(self) -> Self {
-        Self { form: Form::Rollup, keep: Keep::Minutes, hours: 24, ..self }
-    }
-
-    const fn packed(self, of: &'static str) -> Self {
-        Self { form: Form::Packed, keep: Keep::With(of), ..self }
-    }
-
-    const fn on_demand(self) -> Self {
-        Self { keep: Keep::Detail, ..self }.assuming("only where requested")
-    }
-
-    /// Steps that end at their last moment.
-    const fn thinned(self, rule: Rule, step_seconds: u32, rows: Of, row_bytes: Of) -> Self {
-        Self { thinned: Some(Thinned { step_seconds, is_closed: true, rule, rows, row_bytes }), ..self }
-    }
-
-    /// Steps that begin at their first one.
-    const fn thinned_open(self, rule: Rule, step_seconds: u32, rows: Of, row_bytes: Of) -> Self {
-        Self { thinned: Some(Thinned { step_seconds, is_closed: false, rule, rows, row_bytes }), ..self }
-    }
-
-    const fn columns(self, segment_by: &'static str, order_by: &'static str, row_bytes: Of) -> Self {
-        Self { columns: Some(Columns { segment_by, order_by, row_bytes }), ..self }
-    }
-}
-
-const fn hypertable(name: &'static str, key: Names, records: Names, chunks: Chunks) -> StoredTable {
-    StoredTable { name, key, records, life: Life::Chunks(chunks) }
-}
-
-const fn stays(name: &'static str, key: Names, records: Names, why: Why, bytes_a_year: Of) -> StoredTable {
-    StoredTable { name, key, records, life: Life::Stays(Stays { why, bytes_a_year }) }
-}
 
 /// Steps of a node's rows.
 const NODE_STEP: u32 = 300;
@@ -291,7 +220,7 @@ pub static TABLES: [StoredTable; 87] = [
             |_| 162.0,
         )
         .hours(24)
-        .assuming("a source of a node, another where it has GPUs, four, and one fabric, of which all can be read")
+        .assuming("one source of a node, two where it has GPUs, and one fabric whose switches all answer")
         .copied("time, instance, source, expected, read, failed, elapsed_seconds, reasons, rounds, first_time")
         .thinned(
             Rule::Rounds,
@@ -306,7 +235,7 @@ pub static TABLES: [StoredTable; 87] = [
         &["instance", "time"],
         &["self_stats"],
         rows(|s| s.nodes() / OWN_SECONDS, |s| by_values(522.0, 2088.0, own_values(s)))
-            .assuming("45 metrics of an agent about itself, of which 9 change, and totals of 5 MPI operations")
+            .assuming("45 metrics of an agent about itself: 9 of them change, and totals of 5 MPI operations")
             .copied("time, instance, sources, names, readings")
             .thinned(
                 Rule::Metrics,
@@ -370,12 +299,9 @@ pub static TABLES: [StoredTable; 87] = [
         "link_shares",
         &["port_id", "time"],
         &[],
-        Chunks {
-            form: Form::Rollup,
-            keep: Keep::Windows,
-            ..rows(|s| s.ports() * CONTRIBUTORS / WINDOW_SECONDS, |_| 182.0)
-                .assuming("4 contributors on each port")
-        },
+        rows(|s| s.ports() * CONTRIBUTORS / WINDOW_SECONDS, |_| 182.0)
+            .windows()
+            .assuming("4 contributors on each port"),
     ),
     hypertable(
         "link_share_minutes",

@@ -22,17 +22,17 @@ const CURSOR: &str = "thinned_node_rows";
 /// A row in the making.
 struct Merged {
     /// Job, node, epoch, and the beginning of the step.
-    of: (i64, i32, i64, i64),
+    of: (i64, i64, i64, i64),
     time: i64,
     since: i64,
     source: String,
     is_whole: bool,
     /// By number of the cell: what it has counted, and what an interval brought of it.
-    cells: BTreeMap<i32, (MpiOpCell, MpiNodeCell)>,
+    cells: BTreeMap<i64, (MpiOpCell, MpiNodeCell)>,
 }
 
 impl Merged {
-    fn begin(of: (i64, i32, i64, i64), row: &Row) -> Self {
+    fn begin(of: (i64, i64, i64, i64), row: &Row) -> Self {
         Self {
             of,
             time: row.get(4),
@@ -71,12 +71,12 @@ impl Merged {
         buffer.row();
         buffer.time(self.time * 1000);
         buffer.int8(job);
-        buffer.int4(node);
+        buffer.int8(node);
         buffer.time(epoch * 1000);
         buffer.time(self.since * 1000);
         buffer.text(&self.source);
         buffer.boolean(self.is_whole);
-        let sums: Vec<(i32, &MpiOpCell)> = self.cells.iter().map(|(key, (sums, _))| (*key, sums)).collect();
+        let sums: Vec<(i64, &MpiOpCell)> = self.cells.iter().map(|(key, (sums, _))| (*key, sums)).collect();
         let rounds: Vec<&MpiNodeCell> = self.cells.values().map(|(_, round)| round).collect();
         buffer.bits(packed_rows::cells(&sums));
         buffer.bits(packed_rows::rounds(&rounds));

@@ -43,7 +43,7 @@ impl CellName {
 /// Numbers of cells.
 #[derive(Default)]
 pub(super) struct CellKeys {
-    ids: HashMap<CellName, i32>,
+    ids: HashMap<CellName, i64>,
     since: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl CellKeys {
         self.ids.len()
     }
 
-    pub fn id(&self, cell: &MpiOpCell) -> Result<i32, String> {
+    pub fn id(&self, cell: &MpiOpCell) -> Result<i64, String> {
         let id = self.ids.get(&CellName::of(cell)).copied();
         id.ok_or_else(|| format!("operation '{}' has no identifier", cell.operation))
     }

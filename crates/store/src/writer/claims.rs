@@ -37,7 +37,7 @@ struct Owner {
 }
 
 /// A rank (job, number) on a node.
-type RankOfNode = (i64, i32, i32);
+type RankOfNode = (i64, i32, i64);
 
 /// What is known of the database.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(super) struct Claims {
     devices: Devices,
     owners: HashMap<i64, Owner>,
     /// Nodes (second) whose report of a job (first) was accepted.
-    members: HashSet<(i64, i32)>,
+    members: HashSet<(i64, i64)>,
     ranks: HashSet<RankOfNode>,
     /// What this transaction adds.
     pending: Pending,
@@ -55,16 +55,16 @@ pub(super) struct Claims {
 #[derive(Default)]
 struct Pending {
     owners: HashMap<i64, Owner>,
-    members: HashSet<(i64, i32)>,
+    members: HashSet<(i64, i64)>,
     ranks: HashSet<RankOfNode>,
     /// Ranks that run on a node that reports them.
-    running: HashMap<(i64, i32), i32>,
+    running: HashMap<(i64, i32), i64>,
     /// Ranks that some node has had.
     known: HashSet<(i64, i32)>,
     /// Jobs that a stronger claim took over.
     taken_over: Vec<i64>,
     /// Job keys that an event may be about, with the node.
-    event_jobs: HashSet<(String, i32)>,
+    event_jobs: HashSet<(String, i64)>,
 }
 
 /// A claim that was refused: an event for people.
@@ -85,7 +85,7 @@ impl Claims {
             *self = Self::default();
         }
         self.pending = Pending::default();
-        let batches: Vec<(&Batch, i32)> = entries
+        let batches: Vec<(&Batch, i64)> = entries
             .iter()
             .filter_map(|entry| match &entry.content {
                 Content::Batch(batch) if is_judged(entry, batch) => {
@@ -116,7 +116,7 @@ impl Claims {
     async fn read_owners(
         &mut self,
         client: &Client,
-        batches: &[(&Batch, i32)],
+        batches: &[(&Batch, i64)],
         keys: &Keys,
     ) -> Result<(), Failed> {
         let reported = batches.iter().flat_map(|(batch, _)| {
@@ -153,10 +153,10 @@ impl Claims {
     async fn read_members(
         &mut self,
         client: &Client,
-        batches: &[(&Batch, i32)],
+        batches: &[(&Batch, i64)],
         keys: &Keys,
     ) -> Result<(), Failed> {
-        let mut missing: HashSet<(i64, i32)> = HashSet::new();
+        let mut missing: HashSet<(i64, i64)> = HashSet::new();
         for (batch, node) in batches {
             for (key, rank) in ranks(batch) {
                 let (Ok(id), Ok(rank)) = (keys.job(key), small(rank, "rank")) else { continue };
@@ -172,18 +172,18 @@ impl Claims {
         if missing.is_empty() {
             return Ok(());
         }
-        let (jobs, nodes): (Vec<i64>, Vec<i32>) = missing.into_iter().unzip();
-        let find = "SELECT job_id, node_id FROM run_claim JOIN unnest($1::bigint[], $2::integer[]) \
+        let (jobs, nodes): (Vec<i64>, Vec<i64>) = missing.into_iter().unzip();
+        let find = "SELECT job_id, node_id FROM run_claim JOIN unnest($1::bigint[], $2::bigint[]) \
                     AS w(job_id, node_id) USING (job_id, node_id)";
         let rows = client.query(find, &[&jobs, &nodes]).await.map_err(failed("looking up nodes of jobs"))?;
-        self.members.extend(rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, i32>(1))));
+        self.members.extend(rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1))));
         Ok(())
     }
 
     async fn read_ranks(
         &mut self,
         client: &Client,
-        batches: &[(&Batch, i32)],
+        batches: &[(&Batch, i64)],
         keys: &Keys,
     ) -> Result<(), Failed> {
         let mut missing: HashSet<(i64, i32)> = HashSet::new();
@@ -219,8 +219,8 @@ impl Claims {
         Ok(())
     }
 
-    async fn read_event_jobs(&mut self, client: &Client, batches: &[(&Batch, i32)]) -> Result<(), Failed> {
-        let wanted: HashSet<(&str, i32)> = batches
+    async fn read_event_jobs(&mut self, client: &Client, batches: &[(&Batch, i64)]) -> Result<(), Failed> {
+        let wanted: HashSet<(&str, i64)> = batches
             .iter()
             .flat_map(|(batch, node)| batch.events.iter().map(|event| (event.job_key.as_str(), *node)))
             .filter(|(key, _)| !key.is_empty())
@@ -228,8 +228,8 @@ impl Claims {
         if wanted.is_empty() {
             return Ok(());
         }
-        let (names, nodes): (Vec<&str>, Vec<i32>) = wanted.into_iter().unzip();
-        let find = "SELECT j.key, w.node_id FROM unnest($1::text[], $2::integer[]) AS w(key, node_id) \
+        let (names, nodes): (Vec<&str>, Vec<i64>) = wanted.into_iter().unzip();
+        let find = "SELECT j.key, w.node_id FROM unnest($1::text[], $2::bigint[]) AS w(key, node_id) \
                     JOIN run j ON j.key = w.key JOIN run_claim n ON n.job_id = j.id AND n.node_id = w.node_id";
         let rows =
             client.query(find, &[&names, &nodes]).await.map_err(failed("looking up jobs of events"))?;
@@ -237,12 +237,12 @@ impl Claims {
         Ok(())
     }
 
-    fn is_member(&self, job: i64, node: i32) -> bool {
+    fn is_member(&self, job: i64, node: i64) -> bool {
         self.pending.members.contains(&(job, node))
             || (self.members.contains(&(job, node)) && !self.pending.taken_over.contains(&job))
     }
 
-    fn has_rank(&self, job: i64, rank: i32, node: i32) -> bool {
+    fn has_rank(&self, job: i64, rank: i32, node: i64) -> bool {
         self.pending.ranks.contains(&(job, rank, node))
             || (self.ranks.contains(&(job, rank, node)) && !self.pending.taken_over.contains(&job))
     }
@@ -252,7 +252,7 @@ impl Claims {
     }
 
     /// A node reports a job.
-    fn claim_job(&mut self, job: &Job, id: i64, node: i32) -> Result<(), Rejection> {
+    fn claim_job(&mut self, job: &Job, id: i64, node: i64) -> Result<(), Rejection> {
         let claim = Owner { uid: job.uid.into(), is_by_kernel: job.evidence == BY_KERNEL };
         match self.owner(id) {
             Some(owner) if owner.uid == claim.uid => {
@@ -278,7 +278,7 @@ impl Claims {
     }
 
     /// A node reports a rank.
-    fn claim_rank(&mut self, rank: &JobRank, node: i32, keys: &Keys) -> Result<(), Rejection> {
+    fn claim_rank(&mut self, rank: &JobRank, node: i64, keys: &Keys) -> Result<(), Rejection> {
         let job = keys.job(&rank.job_key).map_err(|_| Rejection::Name)?;
         let number = small(rank.rank, "rank").map_err(|_| Rejection::Number)?;
         if self.owner(job).is_some() && !self.is_member(job, node) {
@@ -296,7 +296,7 @@ impl Claims {
     }
 
     /// Whether a node may report this rank's figures.
-    fn check_rank(&self, key: &str, rank: u32, node: i32, keys: &Keys) -> Result<(), Rejection> {
+    fn check_rank(&self, key: &str, rank: u32, node: i64, keys: &Keys) -> Result<(), Rejection> {
         let job = keys.job(key).map_err(|_| Rejection::Name)?;
         let rank = small(rank, "rank").map_err(|_| Rejection::Number)?;
         // A job that began again on other nodes while the ranks of a failed one still counted as running: its ranks were
@@ -310,7 +310,7 @@ impl Claims {
     }
 
     /// Whether a node may report figures of its ranks of a job together.
-    fn check_job(&self, key: &str, node: i32, keys: &Keys) -> Result<(), Rejection> {
+    fn check_job(&self, key: &str, node: i64, keys: &Keys) -> Result<(), Rejection> {
         let job = keys.job(key).map_err(|_| Rejection::Name)?;
         if self.is_member(job, node) { Ok(()) } else { Err(Rejection::Job) }
     }

@@ -20,14 +20,14 @@ use crate::detail::CRAWLER;
 const TEXT_BYTES_MAX: usize = 500;
 
 /// A request and one of its nodes; the crawler of a subnet is [`CRAWLER`].
-type Key = (i64, i32);
+type Key = (i64, i64);
 
 /// A request that is open on a node.
 struct Open {
     job: Option<i64>,
     job_key: Option<String>,
     /// Ports of the fabric.
-    ports: Option<Vec<i32>>,
+    ports: Option<Vec<i64>>,
     /// All records were requested.
     is_full: bool,
     since: i64,
@@ -86,12 +86,12 @@ impl Details {
         if named.is_empty() {
             return Ok(Self::default());
         }
-        let (requests, nodes): (Vec<i64>, Vec<i32>) = named.into_iter().unzip();
+        let (requests, nodes): (Vec<i64>, Vec<i64>) = named.into_iter().unzip();
         let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records, r.job_id, \
                         r.resolution_seconds = 0, r.ib_port_ids \
                      FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
                      LEFT JOIN run j ON j.id = r.job_id \
-                     WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::integer[])) \
+                     WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[])) \
                        AND n.state IN ('waiting', 'sent', 'receiving') \
                      ORDER BY n.request_id, n.node_id FOR UPDATE OF n";
         let rows = transaction.query(query, &[&requests, &nodes]).await;

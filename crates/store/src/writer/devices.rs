@@ -14,7 +14,7 @@ use super::{Failed, failed};
 const NOTED_AGAIN: Duration = Duration::from_secs(600);
 
 /// A node, and when its report was noted.
-type Place = (i32, Instant);
+type Place = (i64, Instant);
 
 /// What is known of the database.
 #[derive(Default)]
@@ -54,23 +54,23 @@ impl Devices {
     }
 
     /// Whether a GPU is this node's.
-    pub fn has_gpu(&self, uuid: &str, node: i32) -> bool {
+    pub fn has_gpu(&self, uuid: &str, node: i64) -> bool {
         self.gpus.get(uuid).is_some_and(|(of, _)| *of == node)
     }
 
     /// Whether an adapter is this node's.
-    pub fn has_hca(&self, guid: u64, node: i32) -> bool {
+    pub fn has_hca(&self, guid: u64, node: i64) -> bool {
         self.hcas.get(&guid).is_some_and(|(of, _)| *of == node)
     }
 
     /// Claims the devices of these nodes' batches that are not known as theirs.
-    pub async fn claim(&mut self, client: &Client, batches: &[(&Batch, i32)]) -> Result<(), Failed> {
+    pub async fn claim(&mut self, client: &Client, batches: &[(&Batch, i64)]) -> Result<(), Failed> {
         let now = Instant::now();
-        let is_known = |place: Option<&Place>, node: i32| {
+        let is_known = |place: Option<&Place>, node: i64| {
             place.is_some_and(|(of, noted)| *of == node && now.duration_since(*noted) < NOTED_AGAIN)
         };
         // In one order for all writers.
-        let mut wanted: BTreeMap<Device, i32> = BTreeMap::new();
+        let mut wanted: BTreeMap<Device, i64> = BTreeMap::new();
         for (batch, node) in batches {
             for uuid in gpus(batch).filter(|uuid| !is_known(self.gpus.get(*uuid), *node)) {
                 wanted.entry(Device::Gpu(uuid.to_owned())).or_insert(*node);
@@ -84,10 +84,10 @@ impl Devices {
         }
         let kinds: Vec<&str> = wanted.keys().map(Device::kind).collect();
         let names: Vec<String> = wanted.keys().map(Device::name).collect();
-        let nodes: Vec<i32> = wanted.values().copied().collect();
+        let nodes: Vec<i64> = wanted.values().copied().collect();
         // A switch is nobody's adapter.
         let claim = "INSERT INTO device_owner AS d (kind, name, node_id) \
-                     SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]) AS w(kind, name, node_id) \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(kind, name, node_id) \
                      WHERE w.kind <> 'hca' OR NOT EXISTS (SELECT FROM ib_node n WHERE n.guid = w.name \
                          AND n.valid_to IS NULL AND n.type <> 'ca') \
                      ON CONFLICT (kind, name) DO UPDATE SET node_id = excluded.node_id, reported_at = now() \
@@ -97,7 +97,7 @@ impl Devices {
             .query(claim, &[&kinds, &names, &nodes, &TRANSFER_AFTER_SECONDS])
             .await
             .map_err(failed("noting which node a device is in"))?;
-        let claimed: HashMap<(&str, &str), i32> =
+        let claimed: HashMap<(&str, &str), i64> =
             rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect();
         for ((device, node), name) in wanted.into_iter().zip(&names) {
             let place = claimed.get(&(device.kind(), name.as_str())).map(|of| (*of, now));

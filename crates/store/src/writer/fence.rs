@@ -12,7 +12,7 @@ use crate::terms::{Fence, Stretch, claim};
 
 /// What the crawlers of a transaction are about to write, claimed as far as nobody else has it.
 pub(super) struct Writes {
-    subnets: Vec<i32>,
+    subnets: Vec<i64>,
     /// UTC microseconds.
     oldest: i64,
 }
@@ -24,7 +24,7 @@ impl Writes {
     /// In transactions of their own: a term must be visible to every other writer before rows rely on it.
     pub async fn claim(client: &mut Client, entries: &[&Entry], keys: &Keys) -> Result<Writes, Failed> {
         let mut writes = Writes { subnets: Vec::new(), oldest: i64::MAX };
-        let mut stretches: Vec<(i32, Stretch)> = Vec::new();
+        let mut stretches: Vec<(i64, Stretch)> = Vec::new();
         for entry in entries {
             let Content::Batch(batch) = &entry.content else { continue };
             let Some((subnet, moment)) = crawled(batch, keys) else { continue };
@@ -68,7 +68,7 @@ impl Terms {
 
 /// The subnet of a crawler's batch and the UTC microseconds of the newest thing in it. A batch belongs to one
 /// sweep or one discovery, so it is judged as a whole. `None` for an agent's, and for one without anything.
-fn crawled(batch: &Batch, keys: &Keys) -> Option<(i32, i64)> {
+fn crawled(batch: &Batch, keys: &Keys) -> Option<(i64, i64)> {
     // What was requested is a copy of what the crawler read in its own term.
     if !batch.node.is_empty() || batch.detail.is_some() {
         return None;

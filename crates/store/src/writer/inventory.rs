@@ -33,7 +33,7 @@ pub(super) struct Versioned {
 
 const NODE: Versioned = Versioned {
     table: "node",
-    key: &[("node_id", "integer")],
+    key: &[("node_id", "bigint")],
     attributes: &[
         ("name", "text"),
         ("boot_id", "text"),
@@ -43,36 +43,36 @@ const NODE: Versioned = Versioned {
 };
 const GPU: Versioned = Versioned {
     table: "gpu",
-    key: &[("gpu_id", "integer")],
+    key: &[("gpu_id", "bigint")],
     attributes: &[
         ("uuid", "text"),
-        ("node_id", "integer"),
+        ("node_id", "bigint"),
         ("index", "integer"),
         ("name", "text"),
         ("pci_bus_id", "text"),
         ("link_count", "integer"),
         ("source", "text"),
-        ("parent_gpu_id", "integer"),
+        ("parent_gpu_id", "bigint"),
         ("numa_node", "integer"),
         ("nearest_hcas", "text[]"),
     ],
 };
 const GPU_LINK: Versioned = Versioned {
     table: "gpu_link",
-    key: &[("gpu_id", "integer"), ("link", "integer")],
+    key: &[("gpu_id", "bigint"), ("link", "integer")],
     attributes: &[
         ("active", "boolean"),
         ("version", "integer"),
         ("speed_bytes_per_second", "bigint"),
         ("remote_type", "text"),
         ("remote_pci_bus_id", "text"),
-        ("remote_gpu_id", "integer"),
+        ("remote_gpu_id", "bigint"),
         ("remote_link", "integer"),
     ],
 };
 const IB_NODE: Versioned = Versioned {
     table: "ib_node",
-    key: &[("ib_node_id", "integer")],
+    key: &[("ib_node_id", "bigint")],
     attributes: &[
         ("guid", "text"),
         ("type", "text"),
@@ -86,9 +86,9 @@ const IB_NODE: Versioned = Versioned {
 };
 const IB_PORT: Versioned = Versioned {
     table: "ib_port",
-    key: &[("port_id", "integer")],
+    key: &[("port_id", "bigint")],
     attributes: &[
-        ("ib_node_id", "integer"),
+        ("ib_node_id", "bigint"),
         ("port", "integer"),
         ("port_guid", "text"),
         ("lid", "integer"),
@@ -97,19 +97,19 @@ const IB_PORT: Versioned = Versioned {
         ("width", "text"),
         ("speed", "text"),
         ("rate_bytes_per_second", "bigint"),
-        ("remote_port_id", "integer"),
+        ("remote_port_id", "bigint"),
         ("lmc", "integer"),
     ],
 };
 const IB_MFT: Versioned = Versioned {
     table: "ib_mft",
-    key: &[("ib_node_id", "integer")],
+    key: &[("ib_node_id", "bigint")],
     attributes: &[("multicast_forwarding_table", "jsonb")],
 };
 
 /// A finished discovery of one subnet.
 struct Mark {
-    subnet: i32,
+    subnet: i64,
     generation: i64,
     at: String,
 }
@@ -117,18 +117,18 @@ struct Mark {
 /// The inventory of some batches, the newest record of each thing.
 #[derive(Default)]
 pub(super) struct Inventory {
-    nodes: BTreeMap<i32, Value>,
-    gpus: BTreeMap<i32, Value>,
-    gpu_links: BTreeMap<(i32, i32), Value>,
+    nodes: BTreeMap<i64, Value>,
+    gpus: BTreeMap<i64, Value>,
+    gpu_links: BTreeMap<(i64, i32), Value>,
     jobs: Jobs,
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
     open_calls: BTreeMap<OpenCallKey, (i64, Value)>,
     scheduling: SchedulingReadings,
-    ib_nodes: BTreeMap<i32, Value>,
-    ib_ports: BTreeMap<i32, Value>,
-    tables: BTreeMap<i32, (String, Vec<u8>)>,
-    multicast: BTreeMap<i32, Value>,
+    ib_nodes: BTreeMap<i64, Value>,
+    ib_ports: BTreeMap<i64, Value>,
+    tables: BTreeMap<i64, (String, Vec<u8>)>,
+    multicast: BTreeMap<i64, Value>,
     multicast_groups: MulticastGroups,
     marks: Vec<Mark>,
 }
@@ -148,10 +148,10 @@ impl Inventory {
             self.nodes.insert(id, row);
         }
         for gpu in &batch.gpus {
-            let id = keys.gpu(&gpu.uuid)?;
+            let id = keys.gpu(&batch.node, &gpu.uuid)?;
             let parent = match gpu.parent_uuid.as_str() {
                 "" => None,
-                uuid => Some(keys.gpu(uuid)?),
+                uuid => Some(keys.gpu(&batch.node, uuid)?),
             };
             let hcas = (!gpu.nearest_hcas.is_empty()).then_some(&gpu.nearest_hcas);
             let row = json!({
@@ -163,8 +163,13 @@ impl Inventory {
             self.gpus.insert(id, row);
         }
         for link in &batch.gpu_link_infos {
-            let id = keys.gpu(&link.gpu_uuid)?;
-            self.gpu_links.insert((id, small(link.link, "link")?), gpu_link_row(id, link, keys, &at)?);
+            let id = keys.gpu(&batch.node, &link.gpu_uuid)?;
+            // The other GPU is one that the same node reports.
+            let remote = match link.remote_gpu_uuid.as_str() {
+                "" => None,
+                uuid => Some(keys.gpu(&batch.node, uuid)?),
+            };
+            self.gpu_links.insert((id, small(link.link, "link")?), gpu_link_row(id, link, remote, &at));
         }
         self.jobs.add(batch, keys, batch_time)?;
         for comm in &batch.job_comms {
@@ -249,7 +254,11 @@ impl Inventory {
         execute(transaction, "open calls", UPSERT_OPEN_CALLS, open_calls).await?;
         self.scheduling.apply(transaction).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
-        GPU.apply(transaction, self.gpus.into_values().collect()).await?;
+        if let Some(changed) = GPU.apply(transaction, self.gpus.into_values().collect()).await? {
+            for sql in END_MOVED_GPUS {
+                run(transaction, "GPUs that were moved", sql, &changed).await?;
+            }
+        }
         GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;
         execute(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, self.ib_nodes.clone())
             .await?;
@@ -283,7 +292,7 @@ impl Mark {
         if gone.is_empty() {
             return Ok(());
         }
-        let nodes: Vec<i32> = gone.iter().map(|row| row.get(0)).collect();
+        let nodes: Vec<i64> = gone.iter().map(|row| row.get(0)).collect();
         for sql in END_PARTS_OF_NODES {
             transaction.execute(sql, &[&nodes, &self.at]).await.map_err(failed(what))?;
         }
@@ -394,12 +403,12 @@ pub(super) async fn run(
 /// Forwarding tables are bytes, and too large for JSON.
 async fn apply_tables(
     transaction: &Transaction<'_>,
-    tables: BTreeMap<i32, (String, Vec<u8>)>,
+    tables: BTreeMap<i64, (String, Vec<u8>)>,
 ) -> Result<(), Failed> {
     if tables.is_empty() {
         return Ok(());
     }
-    let ids: Vec<i32> = tables.keys().copied().collect();
+    let ids: Vec<i64> = tables.keys().copied().collect();
     let times: Vec<&str> = tables.values().map(|(at, _)| at.as_str()).collect();
     let bytes: Vec<&[u8]> = tables.values().map(|(_, bytes)| bytes.as_slice()).collect();
     for sql in UPDATE_TABLES {
@@ -411,24 +420,20 @@ async fn apply_tables(
     Ok(())
 }
 
-fn multicast_row(id: i32, table: &IbMulticastTable, batch_time: i64) -> Value {
+fn multicast_row(id: i64, table: &IbMulticastTable, batch_time: i64) -> Value {
     let at = to_rfc3339(if table.generation > EARLIEST_TIME { table.generation } else { batch_time });
     let entries: serde_json::Map<String, Value> =
         table.entries.iter().map(|entry| (entry.mlid.to_string(), json!(entry.ports.as_slice()))).collect();
     json!({"ib_node_id": id, "multicast_forwarding_table": entries, "at": at})
 }
 
-fn gpu_link_row(id: i32, link: &GpuLinkInfo, keys: &Keys, at: &str) -> Result<Value, String> {
-    let remote = match link.remote_gpu_uuid.as_str() {
-        "" => None,
-        uuid => Some(keys.gpu(uuid)?),
-    };
-    Ok(json!({
+fn gpu_link_row(id: i64, link: &GpuLinkInfo, remote: Option<i64>, at: &str) -> Value {
+    json!({
         "gpu_id": id, "link": link.link, "active": link.active, "version": link.version,
         "speed_bytes_per_second": link.speed_bytes_per_second, "remote_type": link.remote_type,
         "remote_pci_bus_id": link.remote_pci_bus_id, "remote_gpu_id": remote,
         "remote_link": link.remote_link, "at": at,
-    }))
+    })
 }
 
 /// 0 on the wire is: not known, or not yet.
@@ -436,16 +441,26 @@ pub(super) fn optional_time(nanoseconds: i64) -> Option<String> {
     (nanoseconds != 0).then(|| to_rfc3339(nanoseconds))
 }
 
+/// What a node had of GPUs that another one has by now.
+const END_MOVED_GPUS: [&str; 2] = [
+    "UPDATE gpu_link l SET valid_to = greatest(s.at, l.valid_from)
+FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz) JOIN gpu g ON g.uuid = s.uuid AND g.gpu_id <> s.gpu_id
+WHERE g.valid_to IS NULL AND l.gpu_id = g.gpu_id AND l.valid_to IS NULL",
+    "UPDATE gpu g SET valid_to = greatest(s.at, g.valid_from)
+FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz)
+WHERE g.uuid = s.uuid AND g.gpu_id <> s.gpu_id AND g.valid_to IS NULL",
+];
+
 const UPDATE_GENERATIONS: &str = "
 UPDATE ib_node n SET generation = s.generation
-FROM jsonb_to_recordset($1) AS s(ib_node_id integer, generation bigint)
+FROM jsonb_to_recordset($1) AS s(ib_node_id bigint, generation bigint)
 WHERE n.ib_node_id = s.ib_node_id AND n.valid_to IS NULL AND n.generation < s.generation";
 
 /// Ends links whose port at one end reports another port at the other end.
 fn close_links(end: &str, other: &str) -> String {
     format!(
         "UPDATE ib_link l SET valid_to = s.at
-FROM jsonb_to_recordset($1) AS s(port_id integer, remote_port_id integer, at timestamptz)
+FROM jsonb_to_recordset($1) AS s(port_id bigint, remote_port_id bigint, at timestamptz)
 WHERE l.valid_to IS NULL AND s.port_id = l.{end} AND l.valid_from < s.at AND s.remote_port_id IS DISTINCT FROM l.{other}"
     )
 }
@@ -453,7 +468,7 @@ WHERE l.valid_to IS NULL AND s.port_id = l.{end} AND l.valid_from < s.at AND s.r
 const INSERT_LINKS: &str = "
 INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
 SELECT DISTINCT ON (1, 2) least(s.port_id, s.remote_port_id), greatest(s.port_id, s.remote_port_id), s.at
-FROM jsonb_to_recordset($1) AS s(port_id integer, remote_port_id integer, at timestamptz)
+FROM jsonb_to_recordset($1) AS s(port_id bigint, remote_port_id bigint, at timestamptz)
 WHERE s.remote_port_id <> s.port_id AND NOT EXISTS (
     SELECT FROM ib_link l WHERE l.port_a_id = least(s.port_id, s.remote_port_id)
     AND l.port_b_id = greatest(s.port_id, s.remote_port_id) AND (l.valid_to IS NULL OR l.valid_to > s.at))
@@ -462,15 +477,15 @@ ON CONFLICT DO NOTHING";
 
 const UPDATE_TABLES: [&str; 3] = [
     "UPDATE ib_lft t SET linear_forwarding_table = s.bytes
-FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
 WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from = s.at::timestamptz
 AND t.linear_forwarding_table <> s.bytes",
     "UPDATE ib_lft t SET valid_to = s.at::timestamptz
-FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
 WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from < s.at::timestamptz
 AND t.linear_forwarding_table <> s.bytes",
     "INSERT INTO ib_lft (ib_node_id, linear_forwarding_table, valid_from)
-SELECT s.id, s.bytes, s.at::timestamptz FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+SELECT s.id, s.bytes, s.at::timestamptz FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
 WHERE NOT EXISTS (SELECT FROM ib_lft t WHERE t.ib_node_id = s.id
     AND (t.valid_to IS NULL OR t.valid_to > s.at::timestamptz))
 ON CONFLICT DO NOTHING",

@@ -21,7 +21,7 @@ pub(super) struct Jobs {
     /// The node that reported each job last.
     reported_by: BTreeMap<i64, String>,
     ranks: BTreeMap<(i64, i32, i64), Value>,
-    nodes: BTreeMap<(i64, i32), Value>,
+    nodes: BTreeMap<(i64, i64), Value>,
 }
 
 impl Jobs {
@@ -86,7 +86,7 @@ fn job_row(id: i64, job: &Job, reported_by: Option<&String>) -> Value {
     })
 }
 
-fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
+fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i64>) -> Value {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let names = |names: &Option<Names>| names.as_ref().map(|names| names.name.clone());
     json!({
@@ -138,7 +138,7 @@ INSERT INTO job_rank AS r
     cpus, numa_nodes, hca_numa_nodes)
 SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
     cpus, numa_nodes, hca_numa_nodes
-FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id integer, host text, pid bigint,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
     gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
 ORDER BY job_id, rank, start_time
@@ -157,7 +157,7 @@ INSERT INTO run_claim AS n (job_id, node_id, first_seen, last_seen, scheduler, n
 SELECT job_id, node_id, seen, seen, nullif(scheduler, ''), nullif(native_id, ''), nullif(step, ''), uid, nullif(user_name, ''),
     nullif(command, ''), start_time, end_time, nullif(world_size, 0), nullif(name, ''), nullif(account, ''), nullif(queue, ''),
     nullif(array_id, ''), nullif(evidence, '')
-FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, scheduler text, native_id text, step text, uid bigint,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, scheduler text, native_id text, step text, uid bigint,
     user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text, account text, queue text,
     array_id text, evidence text)
 ORDER BY job_id, node_id
@@ -170,13 +170,13 @@ ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, exc
 /// A node reports again: ranks that were closed as orphans are reopened.
 const REOPEN_RANKS: &str = "
 UPDATE job_rank r SET end_time = NULL, ending = NULL
-FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, ended boolean)
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND NOT s.ended AND r.ending = 'silent' AND r.end_time < s.seen";
 
 /// A node that has no rank of a job any more: a rank that is still open there has lost its own record.
 const END_RANKS: &str = "
 UPDATE job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
-FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id integer, seen timestamptz, ended boolean)
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
 /// A job runs while one of its ranks ($1 jobs) does, wherever.

@@ -1,4 +1,4 @@
-//! Natural keys to small integers: a cache of what is committed in the `*_key` tables.
+//! Natural keys to numbers: a cache of what is committed in the `*_key` tables.
 //!
 //! Missing keys are inserted by statements of their own, outside the batch's transaction, so that an
 //! identifier in the cache is always committed. A key without samples is harmless.
@@ -22,17 +22,19 @@ const CACHED_KEYS: usize = 1_000_000;
 type IbPort = (u64, u64, u32);
 /// A port of a host: node, device, port number.
 type HostPort = (String, String, u32);
+/// A GPU as a node reports it: node, UUID.
+type Gpu = (String, String);
 
 /// The cache of one connection's database.
 #[derive(Default)]
 pub(super) struct Keys {
-    subnets: HashMap<u64, i32>,
-    nodes: HashMap<String, i32>,
-    gpus: HashMap<String, i32>,
+    subnets: HashMap<u64, i64>,
+    nodes: HashMap<String, i64>,
+    gpus: HashMap<Gpu, i64>,
     jobs: HashMap<String, i64>,
-    ib_nodes: HashMap<(u64, u64), i32>,
-    ib_ports: HashMap<IbPort, i32>,
-    host_ports: HashMap<HostPort, (i32, u64)>,
+    ib_nodes: HashMap<(u64, u64), i64>,
+    ib_ports: HashMap<IbPort, i64>,
+    host_ports: HashMap<HostPort, (i64, u64)>,
     cells: CellKeys,
 }
 
@@ -41,7 +43,7 @@ pub(super) struct Keys {
 struct Missing {
     subnets: BTreeSet<u64>,
     nodes: BTreeSet<String>,
-    gpus: BTreeSet<String>,
+    gpus: BTreeSet<Gpu>,
     jobs: BTreeSet<String>,
     ib_nodes: BTreeSet<(u64, u64)>,
     ib_ports: BTreeSet<IbPort>,
@@ -50,19 +52,20 @@ struct Missing {
 }
 
 impl Keys {
-    pub fn subnet(&self, prefix: u64) -> Result<i32, String> {
+    pub fn subnet(&self, prefix: u64) -> Result<i64, String> {
         self.subnets.get(&prefix).copied().ok_or_else(|| unresolved("subnet", Guid(prefix)))
     }
 
-    pub fn node(&self, name: &str) -> Result<i32, String> {
+    pub fn node(&self, name: &str) -> Result<i64, String> {
         self.nodes.get(name).copied().ok_or_else(|| match name {
             "" => "the batch does not name its node".to_owned(),
             _ => unresolved("node", name),
         })
     }
 
-    pub fn gpu(&self, uuid: &str) -> Result<i32, String> {
-        self.gpus.get(uuid).copied().ok_or_else(|| unresolved("GPU", uuid))
+    pub fn gpu(&self, node: &str, uuid: &str) -> Result<i64, String> {
+        let key = (node.to_owned(), uuid.to_owned());
+        self.gpus.get(&key).copied().ok_or_else(|| unresolved("GPU", uuid))
     }
 
     pub fn job(&self, key: &str) -> Result<i64, String> {
@@ -70,19 +73,19 @@ impl Keys {
     }
 
     /// The number of what distinguishes a cell from others.
-    pub fn cell(&self, cell: &MpiOpCell) -> Result<i32, String> {
+    pub fn cell(&self, cell: &MpiOpCell) -> Result<i64, String> {
         self.cells.id(cell)
     }
 
-    pub fn ib_node(&self, prefix: u64, guid: u64) -> Result<i32, String> {
+    pub fn ib_node(&self, prefix: u64, guid: u64) -> Result<i64, String> {
         self.ib_nodes.get(&(prefix, guid)).copied().ok_or_else(|| unresolved("fabric node", Guid(guid)))
     }
 
-    pub fn ib_port(&self, prefix: u64, guid: u64, port: u32) -> Result<i32, String> {
+    pub fn ib_port(&self, prefix: u64, guid: u64, port: u32) -> Result<i64, String> {
         self.ib_ports.get(&(prefix, guid, port)).copied().ok_or_else(|| unresolved("fabric port", Guid(guid)))
     }
 
-    pub fn host_port(&self, node: &str, device: &str, port: u32) -> Result<i32, String> {
+    pub fn host_port(&self, node: &str, device: &str, port: u32) -> Result<i64, String> {
         let key = (node.to_owned(), device.to_owned(), port);
         self.host_ports.get(&key).map(|(id, _)| *id).ok_or_else(|| unresolved("host port", device))
     }
@@ -101,12 +104,8 @@ impl Keys {
         for batch in batches {
             self.note_missing(batch, &mut missing);
         }
-        for (table, column, wanted, cache) in [
-            ("node_key", "name", missing.nodes, &mut self.nodes),
-            ("gpu_key", "uuid", missing.gpus, &mut self.gpus),
-        ] {
-            resolve_texts(client, table, column, wanted, cache).await?;
-        }
+        self.resolve_nodes(client, missing.nodes).await?;
+        self.resolve_gpus(client, missing.gpus).await?;
         self.resolve_jobs(client, missing.jobs).await?;
         self.resolve_subnets(client, missing.subnets).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
@@ -138,7 +137,10 @@ impl Keys {
         let gpus = gpus.chain(batch.gpus.iter().flat_map(|gpu| [&gpu.uuid, &gpu.parent_uuid]));
         let links = batch.gpu_link_infos.iter().flat_map(|link| [&link.gpu_uuid, &link.remote_gpu_uuid]);
         for uuid in gpus.chain(links) {
-            note(&self.gpus, uuid, &mut missing.gpus);
+            let key = (batch.node.clone(), uuid.clone());
+            if !uuid.is_empty() && !self.gpus.contains_key(&key) {
+                missing.gpus.insert(key);
+            }
         }
         let jobs = batch.mpi_ops.iter().map(|bin| &bin.job_key);
         let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
@@ -200,6 +202,35 @@ impl Keys {
         }
     }
 
+    async fn resolve_nodes(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), Failed> {
+        let wanted: Vec<String> = wanted.into_iter().collect();
+        let sql = KeySql {
+            find: "SELECT w.position, k.id FROM unnest($1::text[]) WITH ORDINALITY AS w(name, position) \
+                   JOIN node_key k USING (name)",
+            add: "INSERT INTO node_key (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
+        };
+        let ids = sql.resolve(client, wanted.len(), &[&wanted]).await?;
+        self.nodes.extend(ids.into_iter().map(|(at, id)| (wanted[at].clone(), id)));
+        Ok(())
+    }
+
+    async fn resolve_gpus(&mut self, client: &Client, wanted: BTreeSet<Gpu>) -> Result<(), Failed> {
+        let wanted: Vec<Gpu> = wanted.into_iter().collect();
+        let mut nodes = Vec::with_capacity(wanted.len());
+        for (node, _) in &wanted {
+            nodes.push(self.node(node).map_err(Failed::Data)?);
+        }
+        let uuids: Vec<&str> = wanted.iter().map(|(_, uuid)| uuid.as_str()).collect();
+        let sql = KeySql {
+            find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY \
+                   AS w(node_id, uuid, position) JOIN gpu_key k USING (node_id, uuid)",
+            add: "INSERT INTO gpu_key (node_id, uuid) SELECT * FROM unnest($1::bigint[], $2::text[]) ON CONFLICT DO NOTHING",
+        };
+        let ids = sql.resolve(client, wanted.len(), &[&nodes, &uuids]).await?;
+        self.gpus.extend(ids.into_iter().map(|(at, id)| (wanted[at].clone(), id)));
+        Ok(())
+    }
+
     /// Runs by the names that senders have for them.
     async fn resolve_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), Failed> {
         if wanted.is_empty() {
@@ -245,9 +276,9 @@ impl Keys {
             guids.push(Guid(*guid).to_string());
         }
         let sql = KeySql {
-            find: "SELECT w.position, k.id FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY \
+            find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY \
                    AS w(fabric_id, guid, position) JOIN ib_node_key k USING (fabric_id, guid)",
-            add: "INSERT INTO ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::integer[], $2::text[]) \
+            add: "INSERT INTO ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::bigint[], $2::text[]) \
                   ON CONFLICT DO NOTHING",
         };
         for (at, id) in sql.resolve(client, wanted.len(), &[&subnets, &guids]).await? {
@@ -265,9 +296,9 @@ impl Keys {
             ports.push(small(*port, "port").map_err(Failed::Data)?);
         }
         let sql = KeySql {
-            find: "SELECT w.position, k.id FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY \
+            find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::integer[]) WITH ORDINALITY \
                    AS w(ib_node_id, port, position) JOIN ib_port_key k USING (ib_node_id, port)",
-            add: "INSERT INTO ib_port_key (ib_node_id, port) SELECT * FROM unnest($1::integer[], $2::integer[]) \
+            add: "INSERT INTO ib_port_key (ib_node_id, port) SELECT * FROM unnest($1::bigint[], $2::integer[]) \
                   ON CONFLICT DO NOTHING",
         };
         for (at, id) in sql.resolve(client, wanted.len(), &[&nodes, &ports]).await? {
@@ -292,15 +323,15 @@ impl Keys {
             return Ok(());
         }
         let upsert = "INSERT INTO host_port_key (node_id, device, port, guid) \
-                      SELECT * FROM unnest($1::integer[], $2::text[], $3::integer[], $4::text[]) \
+                      SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[]) \
                       ON CONFLICT (node_id, device, port) DO UPDATE SET guid = excluded.guid \
                       WHERE excluded.guid IS NOT NULL AND host_port_key.guid IS DISTINCT FROM excluded.guid";
         let what = "noting host ports";
         client.execute(upsert, &[&nodes, &devices, &ports, &guids]).await.map_err(failed(what))?;
-        let find = "SELECT w.position, k.id FROM unnest($1::integer[], $2::text[], $3::integer[]) WITH ORDINALITY \
+        let find = "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[], $3::integer[]) WITH ORDINALITY \
                     AS w(node_id, device, port, position) JOIN host_port_key k USING (node_id, device, port)";
         let rows = client.query(find, &[&nodes, &devices, &ports]).await.map_err(failed(what))?;
-        let mut ids: HashMap<usize, i32> = rows.iter().map(position_and_id).collect();
+        let mut ids: HashMap<usize, i64> = rows.iter().map(position_and_id).collect();
         for (at, (key, guid)) in wanted.into_iter().enumerate() {
             if let Some(id) = ids.remove(&at) {
                 self.host_ports.insert(key, (id, guid));
@@ -323,7 +354,7 @@ impl KeySql {
         client: &Client,
         count: usize,
         arrays: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<(usize, i32)>, Failed> {
+    ) -> Result<Vec<(usize, i64)>, Failed> {
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -336,33 +367,9 @@ impl KeySql {
     }
 }
 
-fn position_and_id(row: &tokio_postgres::Row) -> (usize, i32) {
+fn position_and_id(row: &tokio_postgres::Row) -> (usize, i64) {
     // WITH ORDINALITY counts from 1.
     (usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or_default(), row.get(1))
-}
-
-/// Keys that are one text; table and column are constants of this file.
-async fn resolve_texts(
-    client: &Client,
-    table: &str,
-    column: &str,
-    wanted: BTreeSet<String>,
-    cache: &mut HashMap<String, i32>,
-) -> Result<(), Failed> {
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let wanted: Vec<String> = wanted.into_iter().collect();
-    let find = format!("SELECT {column}, id FROM {table} WHERE {column} = ANY($1)");
-    let what = format!("looking up {table}");
-    let mut rows = client.query(&find, &[&wanted]).await.map_err(failed(&what))?;
-    if rows.len() < wanted.len() {
-        let add = format!("INSERT INTO {table} ({column}) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING");
-        client.execute(&add, &[&wanted]).await.map_err(failed(&what))?;
-        rows = client.query(&find, &[&wanted]).await.map_err(failed(&what))?;
-    }
-    cache.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
-    Ok(())
 }
 
 fn note<T>(cache: &HashMap<String, T>, name: &str, missing: &mut BTreeSet<String>) {

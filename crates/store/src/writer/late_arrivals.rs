@@ -66,9 +66,9 @@ pub(super) async fn note(
         return Ok(());
     }
     let insert = "INSERT INTO minute_late (kind, id, since, until) \
-                  SELECT * FROM unnest($1::text[], $2::integer[], $3::timestamptz[], $4::timestamptz[])";
+                  SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[])";
     let kinds: Vec<&str> = notes.iter().map(|note| note.kind.table()).collect();
-    let ids: Vec<i32> = notes.iter().map(|note| note.id).collect();
+    let ids: Vec<i64> = notes.iter().map(|note| note.id).collect();
     let since: Vec<SystemTime> = notes.iter().map(|note| time(note.since)).collect();
     let until: Vec<SystemTime> = notes.iter().map(|note| time(note.until)).collect();
     transaction
@@ -76,7 +76,7 @@ pub(super) async fn note(
             insert,
             &[
                 (&kinds, Type::TEXT_ARRAY),
-                (&ids, Type::INT4_ARRAY),
+                (&ids, Type::INT8_ARRAY),
                 (&since, Type::TIMESTAMPTZ_ARRAY),
                 (&until, Type::TIMESTAMPTZ_ARRAY),
             ],
@@ -125,7 +125,7 @@ async fn note_windows(transaction: &Transaction<'_>, ends: &BTreeSet<i64>) -> Re
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Note {
     kind: Kind,
-    id: i32,
+    id: i64,
     since: i64,
     until: i64,
 }
@@ -139,10 +139,10 @@ fn collect(batch: &Batch, keys: &Keys, late_until: i64, late: &mut Vec<Note>) ->
         note(Kind::HostPorts, keys.host_port(&batch.node, &sample.device, sample.port)?, sample.time);
     }
     for sample in batch.gpu_links.iter().filter(|sample| sample.time < late_until) {
-        note(Kind::Nvlinks, keys.gpu(&sample.gpu_uuid)?, sample.time);
+        note(Kind::Nvlinks, keys.gpu(&batch.node, &sample.gpu_uuid)?, sample.time);
     }
     for sample in batch.gpu_pcie.iter().filter(|sample| sample.time < late_until) {
-        note(Kind::GpuPcie, keys.gpu(&sample.gpu_uuid)?, sample.time);
+        note(Kind::GpuPcie, keys.gpu(&batch.node, &sample.gpu_uuid)?, sample.time);
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn collect(batch: &Batch, keys: &Keys, noticed: i64, notes: &mut Notes) -> Resul
         Ok::<(), String>(())
     };
     let port = |guid: u64, port: u32| keys.ib_port(batch.subnet_prefix, guid, port).map(|id| id.to_string());
-    let gpu = |uuid: &str| keys.gpu(uuid).map(|id| id.to_string());
+    let gpu = |uuid: &str| keys.gpu(&batch.node, uuid).map(|id| id.to_string());
     for one in &batch.ib_ports {
         note(Table::IbPortCounters, &|| port(one.node_guid, one.port), one.time)?;
     }

@@ -16,7 +16,7 @@ use super::{Failed, failed};
 
 const GROUP: Versioned = Versioned {
     table: "ib_multicast_group",
-    key: &[("fabric_id", "integer"), ("mgid", "text")],
+    key: &[("fabric_id", "bigint"), ("mgid", "text")],
     attributes: &[
         ("mlid", "integer"),
         ("pkey", "integer"),
@@ -31,7 +31,7 @@ const GROUP: Versioned = Versioned {
 
 const UPDATE_GENERATIONS: &str = "
 UPDATE ib_multicast_group g SET generation = s.generation
-FROM jsonb_to_recordset($1) AS s(fabric_id integer, mgid text, generation bigint)
+FROM jsonb_to_recordset($1) AS s(fabric_id bigint, mgid text, generation bigint)
 WHERE g.fabric_id = s.fabric_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
 
 /// Ends groups that a complete reading ($1 subnet, $2 generation, $3 time, $4 how many groups it has) did not find. Where
@@ -43,7 +43,7 @@ AND (SELECT count(*) FROM ib_multicast_group WHERE fabric_id = $1 AND generation
 
 /// A complete reading of one subnet.
 struct Mark {
-    subnet: i32,
+    subnet: i64,
     generation: i64,
     at: String,
     groups: i64,
@@ -52,7 +52,7 @@ struct Mark {
 /// Groups of some batches, the newest record of each.
 #[derive(Default)]
 pub(super) struct MulticastGroups {
-    groups: BTreeMap<(i32, String), Value>,
+    groups: BTreeMap<(i64, String), Value>,
     marks: Vec<Mark>,
 }
 
@@ -95,13 +95,13 @@ impl MulticastGroups {
 }
 
 /// Rows without their members.
-fn generations(groups: &BTreeMap<(i32, String), Value>) -> BTreeMap<&(i32, String), Value> {
-    let generation = |((subnet, mgid), row): &(&(i32, String), &Value)| json!({"fabric_id": subnet, "mgid": mgid, "generation": row["generation"]});
+fn generations(groups: &BTreeMap<(i64, String), Value>) -> BTreeMap<&(i64, String), Value> {
+    let generation = |((subnet, mgid), row): &(&(i64, String), &Value)| json!({"fabric_id": subnet, "mgid": mgid, "generation": row["generation"]});
     groups.iter().map(|group| (group.0, generation(&group))).collect()
 }
 
 /// A group's MGID as an IPv6 address, and its row.
-fn row(subnet: i32, group: &IbMulticastGroup, at: &str) -> Result<(String, Value), String> {
+fn row(subnet: i64, group: &IbMulticastGroup, at: &str) -> Result<(String, Value), String> {
     let bytes: [u8; 16] =
         group.mgid.as_slice().try_into().map_err(|_| format!("a MGID of {} bytes", group.mgid.len()))?;
     let mgid = Ipv6Addr::from(bytes).to_string();

@@ -125,7 +125,7 @@ impl Rows {
 
     fn add_gpus(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         for sample in &batch.gpu_links {
-            let id = keys.gpu(&sample.gpu_uuid)?;
+            let id = keys.gpu(&batch.node, &sample.gpu_uuid)?;
             let what = || format!("GPU {}", sample.gpu_uuid);
             let arrays = self.arrays(Table::NvlinkCounters, &sample.links, what)?;
             let row = &mut self.buffers[if self.is_detail {
@@ -137,7 +137,7 @@ impl Rows {
             push_arrays(row, &arrays);
         }
         for sample in &batch.gpu_pcie {
-            let id = keys.gpu(&sample.gpu_uuid)?;
+            let id = keys.gpu(&batch.node, &sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPcieCounters, sample.values.as_ref());
             let row = &mut self.buffers[if self.is_detail {
                 const { index("detail_gpu_pcie") }
@@ -148,7 +148,7 @@ impl Rows {
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
         for sample in &batch.gpu_pm {
-            let id = keys.gpu(&sample.gpu_uuid)?;
+            let id = keys.gpu(&batch.node, &sample.gpu_uuid)?;
             self.unknown_values += fill(&mut self.slots, Table::GpuPmCounters, sample.values.as_ref());
             let row = &mut self.buffers[if self.is_detail {
                 const { index("detail_gpu_pm") }
@@ -281,10 +281,10 @@ pub(super) fn now_nanoseconds() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn begin_sample(row: &mut RowBuffer, time: i64, id: i32, epoch: i64, source: &str) {
+fn begin_sample(row: &mut RowBuffer, time: i64, id: i64, epoch: i64, source: &str) {
     row.row();
     row.time(time);
-    row.int4(id);
+    row.int8(id);
     row.time(epoch);
     row.text(source);
 }

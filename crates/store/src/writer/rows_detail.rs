@@ -99,7 +99,7 @@ impl Rows {
                 row.time(epoch);
                 row.text(source);
                 row.time(since * 1000);
-                row.int4(node);
+                row.int8(node);
                 row.int8(request);
                 row.int8(part.attempt.cast_signed());
                 cells_of(row, bins, *since)?;

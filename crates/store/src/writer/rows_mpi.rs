@@ -8,18 +8,26 @@ use crate::copy::RowBuffer;
 use crate::packed_rows::{self, SampledCall};
 use crate::tables::index;
 
-/// What rows of a rank, or of a job on a node, begin with.
-pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i64, place: i32) {
+/// What rows of a rank begin with.
+pub(super) fn begin(row: &mut RowBuffer, time: i64, job: i64, rank: i32) {
     row.row();
     row.time(time);
     row.int8(job);
-    row.int4(place);
+    row.int4(rank);
+}
+
+/// What rows of a job on a node begin with.
+fn begin_of_node(row: &mut RowBuffer, time: i64, job: i64, node: i64) {
+    row.row();
+    row.time(time);
+    row.int8(job);
+    row.int8(node);
 }
 
 /// What rows of a rank begin with that have the node that reports them.
-fn begin_of_rank(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i32)) {
+fn begin_of_rank(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i64)) {
     begin(row, time, job, rank);
-    row.int4(node);
+    row.int8(node);
 }
 
 impl Rows {
@@ -80,7 +88,7 @@ impl Rows {
         for all in batch.mpi_node_cells.iter().filter(|all| !all.cells.is_empty()) {
             let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
             let row = &mut self.buffers[const { index("mpi_node_rows") }];
-            begin(row, all.time, job, node);
+            begin_of_node(row, all.time, job, node);
             row.time(all.epoch);
             row.time(all.since);
             row.text(&all.source);
@@ -131,7 +139,7 @@ impl Rows {
         for traffic in batch.mpi_traffic.iter().filter(|traffic| !traffic.cells.is_empty()) {
             let (job, node) = (keys.job(&traffic.job_key)?, keys.node(&batch.node)?);
             let row = &mut self.buffers[const { index("mpi_node_traffic") }];
-            begin(row, traffic.time, job, node);
+            begin_of_node(row, traffic.time, job, node);
             row.text(&traffic.operation);
             row.text(&traffic.kind);
             row.text(&traffic.direction);
@@ -149,7 +157,7 @@ impl Rows {
             let (job, node) = (keys.job(&sampled.job_key)?, keys.node(&batch.node)?);
             let size = small(sampled.group_size, "group size")?;
             let row = &mut self.buffers[const { index("mpi_sampled_calls") }];
-            begin(row, sampled.time, job, node);
+            begin_of_node(row, sampled.time, job, node);
             row.int8(sampled.comm_group);
             row.text(&sampled.operation);
             row.int8(stored(sampled.size_class_bytes));
@@ -214,7 +222,7 @@ pub(super) fn cell_figures<'a>(row: &mut RowBuffer, cells: impl Iterator<Item = 
 fn numbered<'a>(
     cells: impl Iterator<Item = &'a MpiOpCell>,
     keys: &Keys,
-) -> Result<Vec<(i32, &'a MpiOpCell)>, String> {
+) -> Result<Vec<(i64, &'a MpiOpCell)>, String> {
     cells.map(|cell| Ok((keys.cell(cell)?, cell))).collect()
 }
 

@@ -43,12 +43,12 @@ impl Rows {
     }
 }
 
-fn begin(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i32), epoch: i64, number: u64) {
+fn begin(row: &mut RowBuffer, time: i64, (job, rank, node): (i64, i32, i64), epoch: i64, number: u64) {
     row.row();
     row.time(time);
     row.int8(job);
     row.int4(rank);
-    row.int4(node);
+    row.int8(node);
     row.time(epoch);
     row.int8(stored(number));
 }

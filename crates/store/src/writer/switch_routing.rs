@@ -27,9 +27,9 @@ pub(super) fn put(row: &mut Value, reported: Option<&str>, earlier: Option<&Valu
 /// The rows, those without a report with what is stored.
 pub(super) async fn complete(
     transaction: &Transaction<'_>,
-    mut nodes: BTreeMap<i32, Value>,
-) -> Result<BTreeMap<i32, Value>, Failed> {
-    let without: Vec<i32> =
+    mut nodes: BTreeMap<i64, Value>,
+) -> Result<BTreeMap<i64, Value>, Failed> {
+    let without: Vec<i64> =
         nodes.iter().filter(|(_, row)| row.get(COLUMN).is_none()).map(|(id, _)| *id).collect();
     if without.is_empty() {
         return Ok(nodes);

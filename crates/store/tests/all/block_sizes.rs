@@ -15,7 +15,7 @@ fn keys() -> String {
     format!(
         "INSERT INTO node_key (name) SELECT 'n' || i FROM generate_series(1, {THINGS}) i;
          INSERT INTO host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM node_key;
-         INSERT INTO gpu_key (uuid) SELECT 'GPU-' || i FROM generate_series(1, {THINGS}) i;
+         INSERT INTO gpu_key (node_id, uuid) SELECT id, 'GPU-' || id FROM node_key;
          INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
          INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
          INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key;

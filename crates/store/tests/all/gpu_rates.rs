@@ -17,7 +17,7 @@ const PAIRS_OF_A_QUERY: usize = 50_000;
 /// Two GPUs of one node.
 const GPUS: &str = "
 INSERT INTO node_key (name) VALUES ('n1');
-INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
+INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
 INSERT INTO gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
 SELECT id, uuid, 1, id - 1, 'H200', '', 2, 'nvml', '2026-11-20' FROM gpu_key;
 ";
@@ -92,7 +92,7 @@ async fn sources_have_one_order() {
 /// One source's readings of a GPU's two links, one a second: `None` for what was not read.
 struct Readings {
     source: &'static str,
-    gpu: i32,
+    gpu: i64,
     /// Epoch, and bytes sent over the two links.
     rows: Vec<(i64, [Option<u64>; 2])>,
 }
@@ -109,7 +109,7 @@ async fn insert(client: &Client, readings: &Readings) {
 }
 
 /// Rates by (GPU, link): source and bytes per second, in the order of time.
-async fn rates(client: &Client) -> BTreeMap<(i32, i32), Vec<(String, Option<f64>)>> {
+async fn rates(client: &Client) -> BTreeMap<(i64, i32), Vec<(String, Option<f64>)>> {
     let query = "SELECT gpu_id, link, source, transmit_bytes_per_second FROM nvlink_rates('2026-11-20', '2026-11-21') \
                  ORDER BY time";
     let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -125,7 +125,7 @@ async fn links_that_wrap_and_begin_anew_have_the_rates_that_the_program_makes() 
     let client = database.connect().await.unwrap();
     client.batch_execute(GPUS).await.unwrap();
     let mut random = Random(7);
-    let mut expected: BTreeMap<(i32, i32), Vec<f64>> = BTreeMap::new();
+    let mut expected: BTreeMap<(i64, i32), Vec<f64>> = BTreeMap::new();
     for gpu in 1..=2 {
         let mut at = [(1 << STORED_BITS) - 500, random.next() >> 8];
         let (mut epoch, mut rows, mut last) = (0, Vec::new(), None::<[u64; 2]>);
@@ -207,7 +207,7 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
     let query = "SELECT gpu_id, source, transmit_bytes_per_second, receive_bytes_per_second, node_name, gpu_index \
                  FROM gpu_pcie_rates('2026-11-20', '2026-11-21') ORDER BY gpu_id, time";
     let rows = client.query(query, &[]).await.unwrap();
-    let found: Vec<(i32, &str, f64, Option<f64>)> =
+    let found: Vec<(i64, &str, f64, Option<f64>)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
     assert_eq!(found, [vec![(1, "nvml_gpm", 40.0, None); 4], vec![(2, "dcgm", 20.0, None); 4]].concat());
     assert_eq!((rows[0].get::<_, &str>(4), rows[0].get::<_, i32>(5)), ("n1", 0));

@@ -1,5 +1,6 @@
 //! Inventory with validity ranges, and the views that people read.
 
+mod moved_gpus;
 mod multicast;
 
 use crate::batches::{PREFIX, SECOND, START, SWITCH, batch_of_everything, entry, port_sample, values};

@@ -15,7 +15,7 @@ SELECT 1, r, 1, 'n1', r + 1, 2, 'x', '2026-11-20 12:00:00+00', '2026-11-20 12:01
 FROM generate_series(0, 1) r;
 INSERT INTO host_port_key (node_id, device, port, guid)
 SELECT id, 'mlx5_0', 1, '0x000000000000000' || id FROM node_key;
-INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
+INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (2, 'GPU-2');
 INSERT INTO gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
 SELECT id, uuid, id, 0, 'H200', '', 2, 'nvml', '2026-11-20' FROM gpu_key;
 INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');

@@ -202,7 +202,7 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
         .unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut all = BTreeMap::new();
-    for port in 1..=3 {
+    for port in 1..=3_i64 {
         let readings = readings(&mut random);
         for reading in &readings {
             let at = |time: i64| BEGIN * 1000 + time;
@@ -265,7 +265,9 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
 async fn minutes_of_links_keep_their_place_and_their_source() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    client.batch_execute("INSERT INTO gpu_key (uuid) VALUES ('GPU-1')").await.unwrap();
+    let gpu =
+        "INSERT INTO node_key (name) VALUES ('n1'); INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1')";
+    client.batch_execute(gpu).await.unwrap();
     let mut random = Random(11);
     let at = |time: i64| BEGIN * 1000 + time;
     let mut all = Vec::new();

@@ -116,7 +116,7 @@ async fn each_thing_has_the_rules_of_its_sender_or_the_usual_ones() {
         )
         .await
         .unwrap();
-    let rules = async |kind: &str, day: &str| -> Vec<(i32, f64, f64, i64)> {
+    let rules = async |kind: &str, day: &str| -> Vec<(i64, f64, f64, i64)> {
         let query = format!("SELECT * FROM row_rules_of('{kind}', '{day} 12:00', '{day} 13:00') ORDER BY id");
         let rows = client.query(&query, &[]).await.unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()

@@ -41,7 +41,7 @@ async fn the_site_is_what_the_inventory_has() {
     let fill = "INSERT INTO node_key (name) SELECT 'n' || i FROM generate_series(1, 2) i;
         INSERT INTO node (node_id, name, valid_from) SELECT id, name, now() FROM node_key;
         INSERT INTO host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM node_key;
-        INSERT INTO gpu_key (uuid) VALUES ('GPU-1');
+        INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1');
         INSERT INTO gpu (gpu_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
             SELECT id, uuid, 0, 'H100', '0', 18, 'nvml', now() FROM gpu_key;
         INSERT INTO gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)

@@ -60,14 +60,14 @@ async fn a_cell_that_is_used_again_is_noted_so_and_keeps_its_number() {
     let count = "SELECT count(*) FILTER (WHERE used_at > now() - INTERVAL '1 hour'), count(*), max(id) FROM mpi_cell_key";
     let numbers = |row: tokio_postgres::Row| [0, 1].map(|column| row.get::<_, i64>(column));
     let before = client.query_one(count, &[]).await.unwrap();
-    let last: i32 = before.get(2);
+    let last: i64 = before.get(2);
     let [used, all] = numbers(before);
     assert!(all > 0 && used == all);
     client.execute("UPDATE mpi_cell_key SET used_at = now() - INTERVAL '5 days'", &[]).await.unwrap();
     // Another writer, as after a start.
     Writer::new(database).write(&[entry(Uuid::new_v4(), 1, rank_row())]).await.unwrap();
     let after = client.query_one(count, &[]).await.unwrap();
-    assert_eq!(after.get::<_, i32>(2), last);
+    assert_eq!(after.get::<_, i64>(2), last);
     assert_eq!(numbers(after), [all, all]);
 }
 

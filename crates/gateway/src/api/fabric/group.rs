@@ -32,7 +32,7 @@ const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 /// What both requests begin with.
 struct Read {
     subnet: String,
-    fabric_id: i32,
+    fabric_id: i64,
     topology: Arc<Topology>,
     trees: Trees,
     groups: Vec<Group>,

@@ -47,16 +47,16 @@ impl TreeQuery<'_> {
         let ranges = self.ranges(&counts);
         let found = inside(client, &ranges).await?;
         // A port may be held against several others: by port and time.
-        let inner: HashMap<(i32, i64, i64), Count> =
+        let inner: HashMap<(i64, i64, i64), Count> =
             ranges.into_iter().zip(found).filter_map(|(range, count)| Some((range, count?))).collect();
         Ok(Some(self.figures(&counts, &inner)))
     }
 
     /// Ends of the links, and all output ports of the switches.
-    fn ports(&self) -> Vec<i32> {
+    fn ports(&self) -> Vec<i64> {
         let ends = self.links.iter().flat_map(|link| self.topology.ends[*link]).map(|end| end.id);
         let outputs = self.reach.switches.iter().flat_map(|switch| self.outputs(*switch));
-        let all: BTreeSet<i32> = ends.chain(outputs.map(|(_, port)| port.id)).collect();
+        let all: BTreeSet<i64> = ends.chain(outputs.map(|(_, port)| port.id)).collect();
         all.into_iter().collect()
     }
 
@@ -71,7 +71,7 @@ impl TreeQuery<'_> {
     }
 
     /// Of ports that are held against others the time inside of theirs.
-    fn ranges(&self, counts: &HashMap<i32, Count>) -> Vec<(i32, i64, i64)> {
+    fn ranges(&self, counts: &HashMap<i64, Count>) -> Vec<(i64, i64, i64)> {
         let mut ranges = BTreeSet::new();
         for link in self.links {
             let [a, b] = self.topology.ends[*link];
@@ -88,7 +88,7 @@ impl TreeQuery<'_> {
         ranges.into_iter().filter(|(_, from, to)| from < to).collect()
     }
 
-    fn figures(&self, counts: &HashMap<i32, Count>, inner: &HashMap<(i32, i64, i64), Count>) -> TreeTraffic {
+    fn figures(&self, counts: &HashMap<i64, Count>, inner: &HashMap<(i64, i64, i64), Count>) -> TreeTraffic {
         let mut made = TreeTraffic::default();
         for link in self.links {
             let [a, b] = self.topology.ends[*link];
@@ -129,8 +129,8 @@ impl TreeQuery<'_> {
     fn switch_loss(
         &self,
         switch: usize,
-        counts: &HashMap<i32, Count>,
-        inner: &HashMap<(i32, i64, i64), Count>,
+        counts: &HashMap<i64, Count>,
+        inner: &HashMap<(i64, i64, i64), Count>,
     ) -> Option<MulticastLoss> {
         let outputs = self.outputs(switch);
         let (from, to) = common(&outputs, counts)?;
@@ -161,9 +161,9 @@ fn direction_rate(sender: Option<&Count>, receiver: Option<&Count>) -> Option<f6
 
 /// What a link's receiver counted less than its sender.
 fn link_loss(
-    sender: i32,
+    sender: i64,
     receiver: Option<&Count>,
-    inner: &HashMap<(i32, i64, i64), Count>,
+    inner: &HashMap<(i64, i64, i64), Count>,
 ) -> Option<MulticastLoss> {
     let receiver = receiver?;
     let count = inner.get(&within(sender, receiver.from, receiver.to))?;
@@ -177,12 +177,12 @@ fn missing(due: i64, seconds: f64, counted: i64) -> MulticastLoss {
 }
 
 /// A port and the time inside of another one's readings.
-const fn within(port: i32, from: i64, to: i64) -> (i32, i64, i64) {
+const fn within(port: i64, from: i64, to: i64) -> (i64, i64, i64) {
     (port, from + SLACK_MS, to - SLACK_MS)
 }
 
 /// The time in which all of these ports were counted; `None` where one was not.
-fn common(ports: &BTreeMap<i32, Port>, counts: &HashMap<i32, Count>) -> Option<(i64, i64)> {
+fn common(ports: &BTreeMap<i32, Port>, counts: &HashMap<i64, Count>) -> Option<(i64, i64)> {
     let counts: Vec<&Count> = ports.values().map(|port| counts.get(&port.id)).collect::<Option<_>>()?;
     Some((counts.iter().map(|count| count.from).max()?, counts.iter().map(|count| count.to).min()?))
 }
@@ -207,14 +207,14 @@ pub async fn group_rates(
         let mut links: Vec<usize> = reach.links.keys().copied().collect();
         links.sort_by_key(|link| (trees.sharing(*link), *link));
         links.truncate(LINKS_OF_RATE);
-        let ends: Vec<i32> = links.iter().flat_map(|link| topology.ends[*link]).map(|end| end.id).collect();
+        let ends: Vec<i64> = links.iter().flat_map(|link| topology.ends[*link]).map(|end| end.id).collect();
         if ports.len() + ends.len() > LIST_PORTS_MAX {
             break;
         }
         ports.extend(ends);
         links_of.insert(*mlid, links);
     }
-    let ports: Vec<i32> = ports.into_iter().collect();
+    let ports: Vec<i64> = ports.into_iter().collect();
     let counts = around(client, &ports, begin(window), window.at, window.is_latest).await?;
     let both = |link: &usize| -> Option<f64> {
         let [a, b] = topology.ends[*link].map(|end| counts.get(&end.id));

@@ -131,12 +131,12 @@ struct Destination {
 
 /// What the database has of a link.
 struct Read {
-    facts: HashMap<i32, PortFacts>,
+    facts: HashMap<i64, PortFacts>,
     since: Option<i64>,
     counters: [Option<Counters>; 2],
-    series: HashMap<i32, Series>,
+    series: HashMap<i64, Series>,
     events: Vec<events::Event>,
-    tables: HashMap<i32, Vec<u8>>,
+    tables: HashMap<i64, Vec<u8>>,
     job_ports: Vec<JobPort>,
     contributors: (Option<i64>, [Vec<LinkContributor>; 2]),
 }
@@ -173,7 +173,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
 ///
 /// # Errors
 /// There is no such link.
-pub async fn ports_of(api: &Api, client: &Client, request: &ApiRequest) -> Result<[i32; 2], ApiError> {
+pub async fn ports_of(api: &Api, client: &Client, request: &ApiRequest) -> Result<[i64; 2], ApiError> {
     let end = parse(request.path("link"))?;
     let subnet = subnet(client, request.path("subnet")).await?;
     let topology = api.topology(client, &subnet, At::Latest).await?;
@@ -218,7 +218,7 @@ async fn read(
     client: &Client,
     long_range: &LongRange,
     topology: &Topology,
-    subnet: i32,
+    subnet: i64,
     place: usize,
     grid: &Grid,
     (from, to): (i64, i64),
@@ -268,7 +268,7 @@ async fn read(
 /// Jobs that cross a link in either direction, by number, and where its switches send by it.
 type Crossing = (Vec<(i64, [bool; 2])>, [Option<RoutesResponse>; 2]);
 
-fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, ports: &[JobPort]) -> Crossing {
+fn crossing(topology: &Topology, place: usize, tables: HashMap<i64, Vec<u8>>, ports: &[JobPort]) -> Crossing {
     let routes = Routes::new(topology, tables);
     let of_link = [true, false].map(|from_a| {
         let lids = routes.destinations(place, from_a)?;
@@ -288,7 +288,7 @@ fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, po
     });
     let by_job = ports.chunk_by(|one, other| one.job == other.job);
     let crossing = by_job.filter_map(|ports| {
-        let ids: Vec<i32> = ports.iter().map(|port| port.port_id).collect();
+        let ids: Vec<i64> = ports.iter().map(|port| port.port_id).collect();
         let pairs = routes.crossed(&ids).pairs.get(&place).copied()?;
         Some((ports.first()?.job, pairs.map(|pairs| pairs > 0)))
     });

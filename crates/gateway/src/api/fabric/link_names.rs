@@ -90,7 +90,7 @@ impl<'a> TypedEnd<'a> {
 
 /// The GUIDs in a name, each with the ports that have it, by their number in the tables.
 #[derive(Default)]
-struct PortGuids(BTreeMap<String, BTreeSet<i32>>);
+struct PortGuids(BTreeMap<String, BTreeSet<i64>>);
 
 impl PortGuids {
     async fn read(client: &Client, name: &str, at: At) -> Result<PortGuids, ApiError> {

@@ -56,9 +56,9 @@ impl Load {
         readings: &[Reading],
         thresholds: OfFabric,
     ) -> Load {
-        let by_port: HashMap<i32, &Reading> =
+        let by_port: HashMap<i64, &Reading> =
             readings.iter().map(|reading| (reading.port_id, reading)).collect();
-        let end = |port: i32| -> End<'_> {
+        let end = |port: i64| -> End<'_> {
             by_port.get(&port).map(|reading| (*reading, reading.rates(window, round)))
         };
         let mut load = Load {

@@ -52,10 +52,10 @@ const WINDOWS: usize = 8;
 /// What is cached between requests.
 #[derive(Debug, Default)]
 pub struct FabricCache {
-    topologies: Mutex<VecDeque<(i32, Version, Arc<Topology>)>>,
-    versions: Mutex<FreshBy<i32, Version>>,
+    topologies: Mutex<VecDeque<(i64, Version, Arc<Topology>)>>,
+    versions: Mutex<FreshBy<i64, Version>>,
     /// By subnet and window in milliseconds.
-    loads: Mutex<FreshBy<(i32, u64), Body>>,
+    loads: Mutex<FreshBy<(i64, u64), Body>>,
 }
 
 /// Values about the present by what they are of.

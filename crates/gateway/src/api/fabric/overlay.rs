@@ -41,7 +41,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             // Unless the request has a time, as it was when the job ended.
             let at = if is_given { filter } else { job.end.map_or(At::Latest, At::Time) };
             let topology = api.topology(client, &subnet, at).await?;
-            let ports: Vec<i32> = links::job_ports(client, Ranks::Of(job.id))
+            let ports: Vec<i64> = links::job_ports(client, Ranks::Of(job.id))
                 .await?
                 .into_iter()
                 .map(|port| port.port_id)

@@ -34,7 +34,7 @@ pub struct Crossed {
 
 impl<'a> Routes<'a> {
     /// Forwarding tables are by the switch's number in the tables of the database.
-    pub fn new(topology: &'a Topology, tables: HashMap<i32, Vec<u8>>) -> Routes<'a> {
+    pub fn new(topology: &'a Topology, tables: HashMap<i64, Vec<u8>>) -> Routes<'a> {
         // A port that is none has no number: nothing is sent there.
         let end = |end: &super::topology::Port| End {
             node: end.node,
@@ -42,7 +42,7 @@ impl<'a> Routes<'a> {
         };
         let cables = topology.ends.iter().map(|[a, b]| [end(a), end(b)]);
         // Only their tables are followed.
-        let switch = |(id, table): (i32, Vec<u8>)| {
+        let switch = |(id, table): (i64, Vec<u8>)| {
             Some((*topology.place_of.get(&id)?, Switch { table: Some(table), is_adaptive: false }))
         };
         let switches = tables.into_iter().filter_map(switch).collect();
@@ -58,7 +58,7 @@ impl<'a> Routes<'a> {
 
     /// What traffic of all these ports with each other crosses. Ports of one host reach each other within it. `hosts`
     /// are the database's numbers of ports.
-    pub fn crossed(&self, ports: &[i32]) -> Crossed {
+    pub fn crossed(&self, ports: &[i64]) -> Crossed {
         let ends: Vec<HostPort> = ports.iter().filter_map(|port| self.host_port(*port)).collect();
         let mut crossed = Crossed { pairs: BTreeMap::new(), is_complete: ends.len() == ports.len() };
         for to in &ends {
@@ -83,7 +83,7 @@ impl<'a> Routes<'a> {
         one == other || hosts[one].is_some() && hosts[one] == hosts[other]
     }
 
-    fn host_port(&self, port: i32) -> Option<HostPort> {
+    fn host_port(&self, port: i64) -> Option<HostPort> {
         let (link, is_a) = self.topology.link_of_port.get(&port)?;
         let end = self.topology.ends[*link][usize::from(!is_a)];
         let lid = usize::try_from(end.lid).ok()?;

@@ -78,7 +78,7 @@ pub async fn last_contributors(
     };
     let sent = link_shares::sent(client, &ports, &grid, &source).await?;
     let labels = labels(client, sent.values()).await?;
-    let of = |port: i32| sent.get(&port).map_or_else(Vec::new, |sent| contributors(sent, &labels, false));
+    let of = |port: i64| sent.get(&port).map_or_else(Vec::new, |sent| contributors(sent, &labels, false));
     Ok((Some(grid.to()), ports.map(of)))
 }
 

@@ -21,7 +21,7 @@ const AGGREGATION_NODE: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// The port's number in the tables.
-    pub id: i32,
+    pub id: i64,
     /// Place of its node.
     pub node: usize,
     /// The port on the node.
@@ -42,11 +42,11 @@ pub struct Topology {
     /// Speeds of each link.
     pub speeds: Vec<i64>,
     /// Places of nodes by their number in the tables.
-    pub place_of: HashMap<i32, usize>,
+    pub place_of: HashMap<i64, usize>,
     /// Links by the place of a node and its port; true where that end is `a`.
     pub link_at: HashMap<(usize, i32), (usize, bool)>,
     /// Links by a port's number in the tables; true where that end is `a`.
-    pub link_of_port: HashMap<i32, (usize, bool)>,
+    pub link_of_port: HashMap<i64, (usize, bool)>,
     /// Nodes by LID.
     pub node_of_lid: HashMap<usize, usize>,
     /// The answer, but for the time that was requested.
@@ -148,7 +148,7 @@ impl Topology {
         links: &[Link],
     ) -> Result<Topology, ApiError> {
         nodes.sort_by_cached_key(|node| (natural(&node.name), node.guid.clone()));
-        let place_of: HashMap<i32, usize> =
+        let place_of: HashMap<i64, usize> =
             nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
         let cables: Vec<(usize, usize)> = links
             .iter()
@@ -204,7 +204,7 @@ impl Topology {
 
     fn with_links(
         mut columns: Columns,
-        place_of: HashMap<i32, usize>,
+        place_of: HashMap<i64, usize>,
         links: &[Link],
     ) -> Result<Topology, ApiError> {
         let port = |end: &End| {
@@ -283,7 +283,7 @@ impl Topology {
     }
 
     /// Numbers in the tables of all ports at the ends of links, `a` and `b` of each.
-    pub fn ports(&self) -> Vec<i32> {
+    pub fn ports(&self) -> Vec<i64> {
         self.ends.iter().flatten().map(|end| end.id).collect()
     }
 }

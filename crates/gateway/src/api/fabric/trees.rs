@@ -45,7 +45,7 @@ pub struct Trees {
 
 impl Trees {
     /// Tables by the switch's number in the database.
-    pub fn new(topology: &Topology, tables: &HashMap<i32, MulticastTable>) -> Trees {
+    pub fn new(topology: &Topology, tables: &HashMap<i64, MulticastTable>) -> Trees {
         let mut trees = Trees::default();
         for (switch, table) in tables {
             let Some(place) = topology.place_of.get(switch) else { continue };

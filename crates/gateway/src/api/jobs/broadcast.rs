@@ -82,12 +82,12 @@ async fn hosts(client: &Client, ranks: &[Rank], grid: &Grid) -> Result<Vec<Broad
     }
     let at = At::Time(grid.to());
     let known = nodes::hosts(client, &names, at).await?;
-    let ids: Vec<i32> = known.iter().map(|host| host.id).collect();
+    let ids: Vec<i64> = known.iter().map(|host| host.id).collect();
     let ports = nodes::ports(client, &ids, at).await?;
-    let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+    let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
     let rates = rates::rates(client, Counted::Port, &port_ids, grid).await?;
     let pcie = nodes::pcie(client, &port_ids, grid.to()).await?;
-    let adapters = |host: i32| {
+    let adapters = |host: i64| {
         let own: Vec<PortOf<'_>> = ports
             .iter()
             .filter(|port| port.host == host)

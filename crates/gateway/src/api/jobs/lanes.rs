@@ -107,9 +107,9 @@ async fn of_nodes(
 ) -> Result<Vec<Lane>, ApiError> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let hosts = nodes::hosts(client, &names, At::Latest).await?;
-    let ids: Vec<i32> = hosts.iter().map(|host| host.id).collect();
+    let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
     let gpus = nodes::gpus(client, &ids, At::Time(grid.to())).await?;
-    let host_of = |id: i32| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
+    let host_of = |id: i64| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
     let is_used = |gpu: &&nodes::Gpu| {
         used(ranks, host_of(gpu.host), |rank| &rank.gpus).is_none_or(|used| used.contains(gpu.uuid.as_str()))
     };
@@ -145,7 +145,7 @@ async fn pcie(
     hosts: &[Host],
     grid: &Grid,
 ) -> Result<Vec<Lane>, ApiError> {
-    let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
+    let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
     let mut rates = rates::rates(client, Counted::GpuPcie, &ids, grid).await?;
     let lane = |gpu: &&nodes::Gpu| {
         let rates = rates.remove(&(gpu.id, 0))?;
@@ -188,11 +188,11 @@ pub async fn link_lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let (count, ports) =
                 link_shares::of_job(client, job.id, windows.from, windows.to(), limit, &source).await?;
-            let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
+            let ids: Vec<i64> = ports.iter().map(|port| port.port).collect();
             let sent = link_shares::sent(client, &ids, &windows, &source).await?;
             let series = api.long_range.port_series(client, &ids, &grid).await?;
             let mut places = link_shares::places(client, &ids).await?;
-            let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
+            let remote: Vec<i64> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);
             let lane = |port: &link_shares::JobPort| {
                 let place = places.get(&port.port)?;

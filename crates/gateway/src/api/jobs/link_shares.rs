@@ -40,10 +40,10 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let source = link_shares::Source::read(client).await?;
             let (count, ports) = link_shares::of_job(client, job.id, from, to, limit, &source).await?;
-            let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
+            let ids: Vec<i64> = ports.iter().map(|port| port.port).collect();
             let sent = link_shares::beside_job(client, job.id, &ids, from, to, &source).await?;
             let mut places = link_shares::places(client, &ids).await?;
-            let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
+            let remote: Vec<i64> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);
             let labels = labels(client, sent.values()).await?;
             let routings = fabric::routings(client, At::Time(to)).await?;
@@ -67,8 +67,8 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
 
 fn of_port(
     port: &JobPort,
-    sent: &HashMap<i32, Sent>,
-    places: &HashMap<i32, PortPlace>,
+    sent: &HashMap<i64, Sent>,
+    places: &HashMap<i64, PortPlace>,
     labels: &HashMap<i64, JobLabel>,
 ) -> Option<JobLink> {
     let place = places.get(&port.port)?;

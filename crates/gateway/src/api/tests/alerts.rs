@@ -76,7 +76,7 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     let of_link = "SELECT n.node_id, cardinality(r.ib_port_ids), r.job_id FROM detail_request r
                    JOIN detail_request_node n ON n.request_id = r.id WHERE r.ib_port_ids IS NOT NULL";
     let row = client.query_one(of_link, &[]).await.unwrap();
-    assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, Option<i64>>(2)), (0, 2, None));
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1), row.get::<_, Option<i64>>(2)), (0, 2, None));
     // By either end of it, with what became of it.
     let path = format!("/fabric/{}/links/{}.3/detail", seed::SUBNET, seed::guid(seed::LEAF_1));
     let of_link = get(&router, &path).await;

@@ -23,7 +23,7 @@ fn bytes(parts: &[&[u8]]) -> Bytes {
 #[test]
 fn rows_and_arrays_are_read_and_null_is_absent() {
     let head: &[&[u8]] =
-        &[&[0, 3], &[0, 0, 0, 4], &7i32.to_be_bytes(), &[0, 0, 0, 8], &1_500i64.to_be_bytes()];
+        &[&[0, 3], &[0, 0, 0, 8], &7i64.to_be_bytes(), &[0, 0, 0, 8], &1_500i64.to_be_bytes()];
     let mut held = held();
     let mut plain = bytes(&[head, &[&[0, 0, 0, 8], &9i64.to_be_bytes()]].concat());
     assert_eq!(taken(&mut plain, &query(false), &mut held), Some(Some(1)));
@@ -54,8 +54,8 @@ fn rows_and_arrays_are_read_and_null_is_absent() {
 fn every_damaged_row_is_refused_and_none_is_read_beyond_its_end() {
     let whole: Vec<u8> = [
         &[0u8, 3][..],
-        &4i32.to_be_bytes(),
-        &7i32.to_be_bytes(),
+        &8i32.to_be_bytes(),
+        &7i64.to_be_bytes(),
         &8i32.to_be_bytes(),
         &0i64.to_be_bytes(),
         &8i32.to_be_bytes(),
@@ -72,8 +72,8 @@ fn every_damaged_row_is_refused_and_none_is_read_beyond_its_end() {
 fn of_two_sources_the_first_is_the_series() {
     let line = |time: i64, value: i64, source: &[u8]| {
         let parts: [&[u8]; 8] = [
-            &[0, 4, 0, 0, 0, 4],
-            &7i32.to_be_bytes(),
+            &[0, 4, 0, 0, 0, 8],
+            &7i64.to_be_bytes(),
             &[0, 0, 0, 8],
             &time.to_be_bytes(),
             &[0, 0, 0, 8],

@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use throughline_sample::catalogue::{Metric, Table};
 use throughline_store::Error;
-use throughline_store::layout::{begins_row, elements, field, has_saturation, header, int4, shown, time};
+use throughline_store::layout::{begins_row, elements, field, has_saturation, header, int8, shown, time};
 use tokio_postgres::Client;
 
 /// Ids of a round: 200 ports of 60 counters read once a second are 120,000 samples in ten seconds, 2 MB. And of an hour: 860,000, 14 MB.
@@ -42,7 +42,7 @@ pub(super) struct TableTail {
     /// By prefix, then by the place of the metric in the table.
     columns: Vec<Vec<Column>>,
     /// Labels of each element of each id, and the place of its prefix.
-    labels: BTreeMap<(i32, i32), (usize, Labels)>,
+    labels: BTreeMap<(i64, i32), (usize, Labels)>,
     labels_read: Option<Instant>,
     /// The largest gaps of all things in a window, whose rounds they are cached for.
     gaps: Option<((i64, i64), Gaps)>,
@@ -50,7 +50,7 @@ pub(super) struct TableTail {
 }
 
 /// Of a series of a round: id, element, place of the metric, and whether it is of its end.
-type SeriesKey = (i32, i32, usize, bool);
+type SeriesKey = (i64, i32, usize, bool);
 
 /// Readings of a round by series, and by the part of the range where that is long.
 type Readings = BTreeMap<(SeriesKey, i64), Held>;
@@ -58,9 +58,9 @@ type Readings = BTreeMap<(SeriesKey, i64), Held>;
 /// Which rows.
 enum Ids {
     /// After the one, until the other.
-    Between(i32, Option<i32>),
+    Between(i64, Option<i64>),
     /// These.
-    List(Vec<i32>),
+    List(Vec<i64>),
 }
 
 impl TableTail {
@@ -97,10 +97,10 @@ impl TableTail {
         packed: &PackedHours,
         last: &mut Last,
     ) -> Result<Round, HistoryError> {
-        let after = after.parse().unwrap_or(i32::MIN);
+        let after = after.parse().unwrap_or(i64::MIN);
         self.refresh(client, LABELS_AGE).await?;
         let most = things(IDS, IDS_OF_HOUR, window.to - window.from);
-        let ids: BTreeSet<i32> =
+        let ids: BTreeSet<i64> =
             self.labels.keys().map(|(id, _)| *id).filter(|id| *id > after).take_while_new(most);
         // Ids that are not known yet are behind all others.
         let next = (ids.len() == most).then(|| ids.last().copied()).flatten();
@@ -121,7 +121,7 @@ impl TableTail {
         packed: &PackedHours,
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
-        let ranges: HashMap<i32, &[Range]> = things
+        let ranges: HashMap<i64, &[Range]> = things
             .iter()
             .filter_map(|(thing, ranges)| Some((thing.parse().ok()?, ranges.as_slice())))
             .collect();
@@ -216,8 +216,8 @@ impl TableTail {
                 until.iter().for_each(|until| _ = write!(sql, " AND {key} <= {until}"));
             }
             Ids::List(list) => {
-                let list: Vec<String> = list.iter().map(i32::to_string).collect();
-                _ = write!(sql, " AND {key} = ANY ('{{{}}}'::integer[])", list.join(","));
+                let list: Vec<String> = list.iter().map(i64::to_string).collect();
+                _ = write!(sql, " AND {key} = ANY ('{{{}}}'::bigint[])", list.join(","));
             }
         }
         sql
@@ -233,7 +233,7 @@ impl TableTail {
         if !begins_row(data)? {
             return Some(false);
         }
-        let (id, time) = (int4(data)?, time(data)?);
+        let (id, time) = (int8(data)?, time(data)?);
         let source = if self.has_sources { field(data)? } else { None };
         let source = source.as_deref().map_or(NO_SOURCE, rank);
         let metrics = self.table.metrics();
@@ -270,10 +270,10 @@ impl TableTail {
         &mut self,
         client: &Client,
         readings: Readings,
-        (gaps, ranges): (&Gaps, impl Fn(i32) -> &'a [Range]),
+        (gaps, ranges): (&Gaps, impl Fn(i64) -> &'a [Range]),
         last: &mut Last,
     ) -> Result<Vec<Slice>, HistoryError> {
-        let is_known = |id: i32| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
+        let is_known = |id: i64| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
         if readings.keys().any(|((id, ..), _)| !is_known(*id)) {
             self.refresh(client, Duration::ZERO).await?;
         }
@@ -281,7 +281,7 @@ impl TableTail {
         for ((key, _), held) in readings {
             series.entry(key).or_default().extend(held.samples());
         }
-        let mut slices: Vec<(i32, Slice)> = Vec::new();
+        let mut slices: Vec<(i64, Slice)> = Vec::new();
         for ((id, element, place, is_end), samples) in series {
             // As a reader would find it: what the inventory does not have is no series.
             let Some((prefix, labels)) = self.labels.get(&(id, element)) else { continue };
@@ -289,8 +289,8 @@ impl TableTail {
             let family =
                 column.and_then(|column| if is_end { column.saturated } else { Some(column.values) });
             let Some(family) = family else { continue };
-            // Elements are lanes or links, of which a row has at most 64.
-            let number = u64::from(id.cast_unsigned()) << 8 | u64::from(element as u8);
+            // Elements are lanes or links, at most 64 in a row; a sequence of ids does not reach 2^56.
+            let number = id.cast_unsigned() << 8 | u64::from(element as u8);
             let points = added((family, number), &samples, gaps.of(id), ranges(id), last);
             if points.is_empty() {
                 continue;
@@ -306,8 +306,8 @@ impl TableTail {
 }
 
 /// The first so many different ones of what comes in order.
-trait TakeNew: Iterator<Item = i32> + Sized {
-    fn take_while_new(self, most: usize) -> BTreeSet<i32> {
+trait TakeNew: Iterator<Item = i64> + Sized {
+    fn take_while_new(self, most: usize) -> BTreeSet<i64> {
         let mut all = BTreeSet::new();
         for id in self {
             if all.len() == most && !all.contains(&id) {
@@ -319,7 +319,7 @@ trait TakeNew: Iterator<Item = i32> + Sized {
     }
 }
 
-impl<I: Iterator<Item = i32>> TakeNew for I {}
+impl<I: Iterator<Item = i64>> TakeNew for I {}
 
 fn is_same(one: &'static Keys, other: &'static Keys) -> bool {
     std::ptr::eq(one, other)

@@ -61,7 +61,7 @@ async fn in_sql(client: &Client) -> Vec<String> {
         assert!(rates.values().map(known).sum::<usize>() > 50, "{counted:?}: {rates:?}");
         all.push(format!("{:?}", rates.into_iter().collect::<BTreeMap<_, _>>()));
     }
-    let ports: Vec<i32> = (1..=30).collect();
+    let ports: Vec<i64> = (1..=30).collect();
     let (begin, at) = ((BEGIN + 4000) * 1000, (BEGIN + 4300) * 1000);
     let around = multicast::around(client, &ports, begin, at, false).await.unwrap();
     let ranges: Vec<_> = ports.iter().map(|port| (*port, begin - 600_000, at)).collect();

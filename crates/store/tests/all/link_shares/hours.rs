@@ -30,7 +30,7 @@ fn assert_same(hours: &BTreeMap<Key, Minute>, minutes: &BTreeMap<Key, Minute>) {
         let exact = |one: &Minute| (one.3, one.4, one.5.is_some(), one.6.is_some(), one.7);
         assert_eq!(exact(hour), exact(minute), "{key:?}");
     }
-    let mut sums: BTreeMap<(i64, i32), (i64, Option<i64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(i64, i64), (i64, Option<i64>)> = BTreeMap::new();
     for ((time, port, _), minute) in hours {
         let sum = sums.entry((*time, *port)).or_default();
         *sum = (sum.0 + minute.0, minute.5);

@@ -4,7 +4,7 @@ use super::*;
 use tokio_postgres::types::ToSql;
 
 /// Microseconds since 1970, port, and who it is as text.
-pub(super) type Key = (i64, i32, String);
+pub(super) type Key = (i64, i64, String);
 
 /// Bytes, at least, at most, place of the kind, whether it is a bound, what was counted, the largest window, windows.
 pub(super) type Minute = (i64, i64, i64, usize, bool, Option<i64>, Option<i64>, i32);
@@ -24,7 +24,7 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
         "SELECT (extract(epoch FROM time) * 1000000)::bigint, port_id, {WHO}, bytes, low_bytes, high_bytes, kind, is_bound,
                 counted_bytes FROM link_shares"
     );
-    let mut parts: BTreeMap<(i64, i32), BTreeMap<String, Minute>> = BTreeMap::new();
+    let mut parts: BTreeMap<(i64, i64), BTreeMap<String, Minute>> = BTreeMap::new();
     // What was counted adds up to the bytes of all, or there is no such sum.
     let mut not_counted = BTreeSet::new();
     for row in client.query(&sql, &[]).await.unwrap() {
@@ -32,7 +32,7 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
         if minute < since || minute + MINUTE > until {
             continue;
         }
-        let (port, who): (i32, String) = (row.get(1), row.get(2));
+        let (port, who): (i64, String) = (row.get(1), row.get(2));
         let counted: Option<i64> = row.get(8);
         if counted.is_none() {
             not_counted.insert((minute, port));
@@ -129,7 +129,7 @@ async fn check(client: &Client) -> BTreeMap<Key, Minute> {
     let (made, expected) = (made(client).await, expected(client, since, until).await);
     assert!(!made.is_empty());
     assert_eq!(made, expected);
-    let mut sums: BTreeMap<(i64, i32), (i64, Option<i64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(i64, i64), (i64, Option<i64>)> = BTreeMap::new();
     for ((minute, port, _), values) in &made {
         let (bytes, counted) = sums.entry((*minute, *port)).or_default();
         (*bytes, *counted) = (*bytes + values.0, values.5);
