@@ -35,6 +35,8 @@ const SHOWN: usize = 15;
 
 /// Answers by moment.
 type Moments = BTreeMap<String, Answers>;
+/// A site that has its input, and what it answered meanwhile.
+type Played = (Site, Moments);
 
 #[derive(Parser)]
 struct Cli {
@@ -103,7 +105,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             let input = input::read(&bench.options.lists)?;
             bench.lists.requests.check(&old.checkout, &old.throughline(), &renames::Renames::default())?;
             bench.lists.requests.check(&new.checkout, &new.throughline(), &bench.lists.renames)?;
-            let (old, new) = bench.play_both((&old, &input), (&new, &input))?;
+            let ((_, old), (_, new)) = bench.play_both((&old, &input), (&new, &input), true)?;
             let (counts, found) = bench.compare(&old, &new)?;
             bench.report(&counts, &found)?;
             Ok(ExitCode::from(u8::from(!found.is_empty())))
@@ -114,11 +116,8 @@ async fn main() -> anyhow::Result<ExitCode> {
             let input = input::read(&bench.options.lists)?;
             let moment = input.iter().rev().find_map(|line| line["moment"].as_str()).context("a moment")?;
             let now = input.iter().rev().find_map(|line| line["at"].as_i64()).context("a time")?;
-            let mut sites = Vec::new();
-            for build in [&old, &new] {
-                sites.push(bench.play(build, &input, false).await?.0);
-            }
-            let mut sites: [Site; 2] = sites.try_into().ok().context("two sites")?;
+            let ((old, _), (new, _)) = bench.play_both((&old, &input), (&new, &input), false)?;
+            let mut sites = [old, new];
             let is_met =
                 tokio::task::block_in_place(|| times::measure(&mut sites, &bench.lists, moment, now))?;
             Ok(ExitCode::from(u8::from(!is_met)))
@@ -131,7 +130,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             let seeds = Seed::read(&bench.options.lists)?;
             seeds.iter().try_for_each(|seed| seed.plant(&mut input))?;
             let seeded = Build { name: "seeded", ..build.clone() };
-            let (clean, seeded) = bench.play_both((&build, &clean), (&seeded, &input))?;
+            let ((_, clean), (_, seeded)) = bench.play_both((&build, &clean), (&seeded, &input), true)?;
             let (counts, found) = bench.compare(&clean, &seeded)?;
             bench.report(&counts, &found)?;
             let mut missed = 0;
@@ -175,10 +174,11 @@ impl Bench {
         &self,
         one: (&Build, &[Value]),
         other: (&Build, &[Value]),
-    ) -> anyhow::Result<(Moments, Moments)> {
+        with_answers: bool,
+    ) -> anyhow::Result<(Played, Played)> {
         let runtime = tokio::runtime::Handle::current();
         let play = |(build, input): (&Build, &[Value])| {
-            let played = runtime.block_on(self.play(build, input, true)).map(|(_, moments)| moments);
+            let played = runtime.block_on(self.play(build, input, with_answers));
             // The other one goes on for minutes.
             played.inspect_err(|error| eprintln!("{}: {error:#}", build.name))
         };
@@ -191,13 +191,8 @@ impl Bench {
         })
     }
 
-    /// Sends the input to a build; the site, and its answers at each moment where they are wanted.
-    async fn play(
-        &self,
-        build: &Build,
-        input: &[Value],
-        with_answers: bool,
-    ) -> anyhow::Result<(Site, Moments)> {
+    /// Sends the input to a build; its answers at each moment where they are wanted.
+    async fn play(&self, build: &Build, input: &[Value], with_answers: bool) -> anyhow::Result<Played> {
         let begun = Instant::now();
         let is_old = build.name != "new";
         let first = input.first().and_then(|line| line["at"].as_i64()).context("an empty input")?;

@@ -269,13 +269,28 @@ impl Site {
     /// # Errors
     /// The database refuses it.
     pub fn sql(&self, text: &str) -> anyhow::Result<String> {
-        let output = Command::new(&self.psql[0])
-            .args(&self.psql[1..])
-            .args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-c", text])
-            .stdin(Stdio::null())
-            .output()?;
+        let output = self.psql(&["-c", text]).output()?;
         ensure!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Runs a script of psql; what it prints.
+    ///
+    /// # Errors
+    /// The database refuses it.
+    pub fn script(&self, text: &str) -> anyhow::Result<String> {
+        let path = self.folder.path().join("script.sql");
+        std::fs::write(&path, text)?;
+        let output = self.psql(&["-f", &path.display().to_string()]).output()?;
+        ensure!(output.status.success(), "{text:.300}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn psql(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.psql[0]);
+        command.args(&self.psql[1..]).args(["-qAtX", "-v", "ON_ERROR_STOP=1"]).args(arguments);
+        command.stdin(Stdio::null());
+        command
     }
 }
 

@@ -18,6 +18,20 @@ const LAST_MS: i64 = 253_402_300_799_999;
 
 const WHAT: &str = "reading by which rules rows are left out";
 
+/// Whether any sender has reported other rules than the usual ones for a time: few have, and to read those of things costs more.
+async fn are_unusual(client: &Client, (from, to): (i64, i64)) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM row_rules WHERE valid_from <= {} AND coalesce(valid_to, 'infinity') >= {}
+             AND (heartbeat_seconds, largest_gap_seconds, quiet_bytes) <> ({}, {}, {}))",
+        moment(to),
+        moment(from),
+        DEFAULT.heartbeat_seconds,
+        DEFAULT.largest_gap_seconds,
+        DEFAULT.quiet_bytes
+    );
+    Ok(client.query_one(&sql, &[]).await.map_err(Error::sql(WHAT))?.get(0))
+}
+
 /// The largest values of these things' rules in a time, milliseconds since 1970.
 ///
 /// # Errors
@@ -29,6 +43,9 @@ pub(crate) async fn rules(
     from: i64,
     to: i64,
 ) -> Result<RowRules, Error> {
+    if !are_unusual(client, (from, to)).await? {
+        return Ok(DEFAULT);
+    }
     let sql = format!(
         "SELECT max(heartbeat_seconds), max(largest_gap_seconds), max(quiet_bytes)
          FROM row_rules_of('{}', {}, {}) WHERE id = ANY($1)",
@@ -111,11 +128,15 @@ impl Gaps {
         (from, to): (i64, i64),
     ) -> Result<Gaps, Error> {
         let Some(kind) = things(table) else { return Ok(Gaps::default()) };
+        let (from, to) = (from.clamp(0, LAST_MS), to.clamp(0, LAST_MS));
+        if !are_unusual(client, (from, to)).await? {
+            return Ok(Gaps::default());
+        }
         let sql = format!(
             "SELECT id, largest_gap_seconds FROM row_rules_of('{kind}', {}, {})
              WHERE largest_gap_seconds <> {} AND ($1::bigint[] IS NULL OR id = ANY($1))",
-            moment(from.clamp(0, LAST_MS)),
-            moment(to.clamp(0, LAST_MS)),
+            moment(from),
+            moment(to),
             DEFAULT.largest_gap_seconds
         );
         let rows = client.query(&sql, &[&ids]).await.map_err(Error::sql(WHAT))?;

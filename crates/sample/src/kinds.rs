@@ -2,12 +2,14 @@
 
 use crate::wire;
 
-/// Calls `$apply!` with the fields of [`crate::wire::Batch`] that hold inventory, of which a batch has few, in the order
-/// in which they refer to each other.
+/// Calls `$apply!` with the fields of [`crate::wire::Batch`] that hold records, inventory before what refers to it.
 #[macro_export]
-macro_rules! inventory_kinds {
+macro_rules! record_kinds {
     ($apply:ident) => {
-        $apply!(
+        $crate::record_kinds!(all $apply)
+    };
+    ($which:ident $apply:ident) => {
+        $crate::some_kinds!($which $apply [
             nodes,
             gpus,
             gpu_link_infos,
@@ -20,27 +22,7 @@ macro_rules! inventory_kinds {
             ib_multicast_groups,
             ib_multicast_marks,
             ib_topology_marks
-        )
-    };
-}
-
-/// Calls `$apply!` with the fields of [`crate::wire::Batch`] that hold records, inventory before what refers to it.
-#[macro_export]
-macro_rules! record_kinds {
-    ($apply:ident) => {
-        $apply!(
-            nodes,
-            gpus,
-            gpu_link_infos,
-            jobs,
-            job_ranks,
-            job_comms,
-            job_settings,
-            ib_nodes,
-            ib_multicast_tables,
-            ib_multicast_groups,
-            ib_multicast_marks,
-            ib_topology_marks,
+        ] [
             ib_ports,
             ib_port_lanes,
             host_ports,
@@ -62,7 +44,31 @@ macro_rules! record_kinds {
             events,
             coverage,
             self_stats
-        )
+        ])
+    };
+}
+
+/// Chooses of both lists of [`record_kinds!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! some_kinds {
+    (all $apply:ident [$($inventory:ident),+] [$($timed:ident),+]) => {
+        $apply!($($inventory,)+ $($timed),+)
+    };
+    (inventory $apply:ident [$($inventory:ident),+] $timed:tt) => {
+        $apply!($($inventory),+)
+    };
+    (timed $apply:ident $inventory:tt [$($timed:ident),+]) => {
+        $apply!($($timed),+)
+    };
+}
+
+/// Calls `$apply!` with the fields of [`crate::wire::Batch`] that hold inventory (a batch has few), in the order
+/// in which they refer to each other.
+#[macro_export]
+macro_rules! inventory_kinds {
+    ($apply:ident) => {
+        $crate::record_kinds!(inventory $apply)
     };
 }
 
@@ -70,29 +76,7 @@ macro_rules! record_kinds {
 #[macro_export]
 macro_rules! timed_kinds {
     ($apply:ident) => {
-        $apply!(
-            ib_ports,
-            ib_port_lanes,
-            host_ports,
-            gpu_links,
-            gpu_pcie,
-            gpu_pm,
-            mpi_ops,
-            mpi_peers,
-            mpi_pvars,
-            mpi_regions,
-            mpi_traffic,
-            mpi_open_calls,
-            mpi_scheduling,
-            mpi_sampled_calls,
-            mpi_rank_rows,
-            mpi_node_cells,
-            mpi_traces,
-            mpi_clocks,
-            events,
-            coverage,
-            self_stats
-        )
+        $crate::record_kinds!(timed $apply)
     };
 }
 
@@ -161,10 +145,6 @@ mod tests {
         let values = text.split(": ").skip(1).map(|rest| rest.starts_with("[]"));
         let lists: BTreeSet<&str> =
             fields.zip(values).filter_map(|(field, is_list)| is_list.then_some(field)).collect();
-        let kinds = record_kinds!(names);
-        assert_eq!(kinds, lists);
-        let both: BTreeSet<&str> = inventory_kinds!(names).union(&timed_kinds!(names)).copied().collect();
-        assert_eq!(both, kinds);
-        assert!(inventory_kinds!(names).is_disjoint(&timed_kinds!(names)));
+        assert_eq!(record_kinds!(names), lists);
     }
 }

@@ -59,6 +59,32 @@ AS $$ SELECT (scaled & 16777215) << (scaled >> 24)::integer $$;
 COMMENT ON FUNCTION packed_bytes IS
     'Bytes that are rounded to seven digits, as shares of links have them: 24 bits, and above them by how many places these are moved.';
 
+CREATE OR REPLACE FUNCTION packed_shares(minutes bit varying, shares bit varying, contributors integer)
+RETURNS TABLE (
+    who integer, minute bigint, windows smallint, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
+    peak_counted_bytes bigint)
+-- STRICT also keeps it out of the query that calls it: planned there, it would cost each query that finds no packed hour.
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+    SELECT s.who, m.minutes[s.at], m.windows[s.at]::smallint, packed_bytes(s.bytes), packed_bytes(s.bytes - s.less),
+           packed_bytes(s.bytes + s.more),
+           CASE WHEN m.are_counted[s.at] = 1 THEN (sum(packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint END,
+           packed_bytes(m.peaks[s.at])
+    FROM (
+        SELECT array_agg(p.c1 ORDER BY p.number) AS minutes, array_agg(p.c2 ORDER BY p.number) AS windows,
+               array_agg(p.c3 ORDER BY p.number) AS are_counted, array_agg(p.c6 ORDER BY p.number) AS peaks
+        FROM packed_rows(packed_shares.minutes) p
+    ) m
+    CROSS JOIN LATERAL (
+        -- On its own, or each is unpacked as often as it is named.
+        SELECT p.number / contributors + 1 AS at, p.number % contributors + 1 AS who, p.c6 AS bytes, p.c7 AS less, p.c8 AS more
+        FROM packed_rows(packed_shares.shares) p OFFSET 0
+    ) s
+    WHERE s.bytes IS NOT NULL
+$$;
+COMMENT ON FUNCTION packed_shares IS
+    'What a row of link_share_hours has of each of its contributors (who, from 1) in each minute of the hour.';
+
 CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -111,6 +111,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     // What is packed.
     packed!("packed_rows"),
     packed!("packed_bytes"),
+    packed!("packed_shares"),
     packed!("packed_time"),
     packed!("packed_stream"),
     packed!("packed_integers"),
