@@ -2,18 +2,20 @@
 # Whether two builds answer the same: one recorded input (benches/answers) goes into both, each in its own protocol, into a
 # database of its own and under the same wall clock; then every route, view, metric and command is compared.
 #   benches/answers.sh OLD NEW        checkouts or git revisions; OLD's names go through benches/answers/renames.txt first
-#   benches/answers.sh --times OLD NEW   processor time of each request on both, cold and warm, in turn; ends with 1 where one is slower
+#   benches/answers.sh --times [--only TEXT] OLD NEW   processor time of each request (that contains TEXT) on both, built with --release,
+#                                     cold and warm, in turn; ends with 1 where one is slower
 #   benches/answers.sh --seeds BUILD  proves the bench: errors in the input of the same build must be found, twelve of twelve
-# A revision is checked out and built below target/answers; a checkout that is built (target/demo or target/release) is used
-# as it is. --json FILE writes all differences, --keep FOLDER leaves all answers. With THROUGHLINE_PG_BIN (programs of a PostgreSQL
-# with TimescaleDB's full edition) everything is done once more on it. Ends with 1 where anything differs.
+# A revision is checked out and built below target/answers; a checkout that is built (target/demo or target/release; for --times
+# target/release) is used as it is. --json FILE writes all differences, --keep FOLDER leaves all answers. With THROUGHLINE_PG_BIN
+# (programs of a PostgreSQL with TimescaleDB's full edition) everything is done once more on it. Ends with 1 where anything differs.
 set -eu
 cd "$(dirname "$0")/.."
-usage() { sed -n '4,6s/^# *//p' benches/answers.sh >&2; exit 64; }
-action=compare builds='' json='' keep='' count=0
+usage() { sed -n '4,7s/^# *//p' benches/answers.sh >&2; exit 64; }
+action=compare builds='' json='' keep='' only='' count=0
 while [ $# -gt 0 ]; do
     case $1 in
     --seeds | --times) action=${1#--} ;;
+    --only) only=${2:?"a text"} && shift ;;
     --json) json=${2:?"a file"} && shift ;;
     --keep) keep=${2:?"a folder"} && shift ;;
     -*) usage ;;
@@ -23,6 +25,9 @@ while [ $# -gt 0 ]; do
 done
 [ "$count" = "$([ "$action" = seeds ] && echo 1 || echo 2)" ] || usage
 mkdir -p target/answers
+# Profiles differ in what they optimise.
+profile=demo
+[ "$action" != times ] || profile=release
 
 # The checkout of a folder or a revision, built.
 checkout() {
@@ -34,8 +39,8 @@ checkout() {
         folder=$PWD/target/answers/$revision
         [ -d "$folder" ] || git worktree add --quiet --detach "$folder" "$revision" >&2
     fi
-    [ -x "$folder/target/demo/throughline" ] || [ -x "$folder/target/release/throughline" ] ||
-        (cd "$folder" && make --no-print-directory pages >&2 && cargo build --profile demo --bins -p throughline-cli >&2)
+    [ -x "$folder/target/$profile/throughline" ] || [ -x "$folder/target/release/throughline" ] ||
+        (cd "$folder" && make --no-print-directory pages >&2 && cargo build --profile "$profile" --bins -p throughline-cli >&2)
     echo "$folder"
 }
 checked='' # paths without spaces, as cargo's own scripts need them
@@ -68,7 +73,7 @@ compare() {
     # shellcheck disable=SC2086 # one word a checkout
     target/demo/bench-answers $action $checked --lists benches/answers --clock target/answers/clock.so --postgres "$2" \
         --prometheus "${PROMETHEUS:-$prefix/fabric/usr/bin/prometheus}" \
-        ${json:+--json "$json$1"} ${keep:+--keep "$keep$1"} &
+        ${only:+--only "$only"} ${json:+--json "$json$1"} ${keep:+--keep "$keep$1"} &
     bench=$!
     wait "$bench"
 }

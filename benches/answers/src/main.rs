@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use compare::{Counts, Difference, Rules, compare};
 use input::Seed;
 use serde_json::{Value, json};
-use site::{Build, Site};
+use site::{Build, DEMO, RELEASE, Site};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +57,9 @@ enum Action {
     Times {
         old: PathBuf,
         new: PathBuf,
+        /// Only requests that contain this
+        #[arg(long, default_value = "")]
+        only: String,
         #[command(flatten)]
         options: Options,
     },
@@ -100,7 +103,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Compare { old, new, options } => {
-            let (old, new) = (Build::of("old", &old)?, Build::of("new", &new)?);
+            let (old, new) = (Build::of("old", &old, DEMO)?, Build::of("new", &new, DEMO)?);
             let bench = Bench::new(options)?;
             let input = input::read(&bench.options.lists)?;
             bench.lists.requests.check(&old.checkout, &old.throughline(), &renames::Renames::default())?;
@@ -110,21 +113,22 @@ async fn main() -> anyhow::Result<ExitCode> {
             bench.report(&counts, &found)?;
             Ok(ExitCode::from(u8::from(!found.is_empty())))
         }
-        Action::Times { old, new, options } => {
-            let (old, new) = (Build::of("old", &old)?, Build::of("new", &new)?);
+        Action::Times { old, new, only, options } => {
+            let (old, new) = (Build::of("old", &old, RELEASE)?, Build::of("new", &new, RELEASE)?);
             let bench = Bench::new(options)?;
             let input = input::read(&bench.options.lists)?;
             let moment = input.iter().rev().find_map(|line| line["moment"].as_str()).context("a moment")?;
             let now = input.iter().rev().find_map(|line| line["at"].as_i64()).context("a time")?;
             let ((old, _), (new, _)) = bench.play_both((&old, &input), (&new, &input), false)?;
             let mut sites = [old, new];
-            let is_met =
-                tokio::task::block_in_place(|| times::measure(&mut sites, &bench.lists, moment, now))?;
+            let is_met = tokio::task::block_in_place(|| {
+                times::measure(&mut sites, &bench.lists, (moment, now), &only)
+            })?;
             Ok(ExitCode::from(u8::from(!is_met)))
         }
         Action::Seeds { build, options } => {
             let bench = Bench::new(options)?;
-            let build = Build::of("old", &build)?;
+            let build = Build::of("old", &build, DEMO)?;
             let mut input = input::read(&bench.options.lists)?;
             let clean = input.clone();
             let seeds = Seed::read(&bench.options.lists)?;

@@ -10,6 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// Folders in which a checkout's programs are looked for, in this order: answers are those of each profile.
+pub const DEMO: &[&str] = &["target/demo", "target/release"];
+/// Profiles differ in what they optimise.
+pub const RELEASE: &[&str] = &["target/release"];
 /// The variable by which `clock.c` finds its file.
 const CLOCK_VARIABLE: &str = "THROUGHLINE_ANSWERS_CLOCK";
 /// Programs of PostgreSQL that are called under the clock.
@@ -41,12 +45,15 @@ impl Build {
     ///
     /// # Errors
     /// It is not built.
-    pub fn of(name: &'static str, checkout: &Path) -> anyhow::Result<Self> {
+    pub fn of(name: &'static str, checkout: &Path, folders: &[&str]) -> anyhow::Result<Self> {
         let checkout = checkout.canonicalize().with_context(|| format!("{}", checkout.display()))?;
-        let folders = ["target/demo", "target/release"].map(|folder| checkout.join(folder));
-        let programs = folders.into_iter().find(|folder| folder.join("throughline").is_file());
+        let programs = folders
+            .iter()
+            .map(|folder| checkout.join(folder))
+            .find(|folder| folder.join("throughline").is_file());
         let programs = programs.with_context(|| {
-            format!("{} is not built: cargo build --profile demo -p throughline-cli", checkout.display())
+            let profile = folders[0].trim_start_matches("target/");
+            format!("{} is not built: cargo build --profile {profile} -p throughline-cli", checkout.display())
         })?;
         Ok(Self { name, checkout, programs })
     }

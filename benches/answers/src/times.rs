@@ -45,11 +45,16 @@ struct Line {
     runs: Vec<[Times; 2]>,
 }
 
-/// Measures all requests on both sites at their present time, and prints what differs. Whether none is slower.
+/// Measures all requests that contain `only` on both sites at their present time, and prints what differs. Whether none is slower.
 ///
 /// # Errors
 /// A server does not answer.
-pub fn measure(sites: &mut [Site; 2], lists: &Lists, moment: &str, now: i64) -> anyhow::Result<bool> {
+pub fn measure(
+    sites: &mut [Site; 2],
+    lists: &Lists,
+    (moment, now): (&str, i64),
+    only: &str,
+) -> anyhow::Result<bool> {
     let [old, new] = &*sites;
     let day = std::thread::scope(|scope| {
         let other = scope.spawn(|| fill_day(old, now));
@@ -61,6 +66,7 @@ pub fn measure(sites: &mut [Site; 2], lists: &Lists, moment: &str, now: i64) -> 
     for request in requests(&sites[1], lists, moment, day)? {
         lines.push(Line { request, repeats: Cell::new(0), runs: Vec::new() });
     }
+    lines.retain(|line| line.name().contains(only));
     let prometheus =
         [Prometheus::start(&lists.prometheus, &sites[0])?, Prometheus::start(&lists.prometheus, &sites[1])?];
     for run in 0..RUNS {
