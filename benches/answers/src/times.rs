@@ -195,8 +195,8 @@ impl Line {
 
     /// Medians of both builds, and of the ratio with its interval.
     fn figures(&self, figure: fn(&Times) -> f64) -> Figures {
-        let of = |which: usize| median(self.runs.iter().map(|run| figure(&run[which])).collect())[RUNS / 2];
-        let ratios = median(self.runs.iter().map(|run| figure(&run[1]) / figure(&run[0]).max(1.0)).collect());
+        let of = |which: usize| sorted(self.runs.iter().map(|run| figure(&run[which])).collect())[RUNS / 2];
+        let ratios = sorted(self.runs.iter().map(|run| figure(&run[1]) / figure(&run[0]).max(1.0)).collect());
         Figures {
             old: of(0),
             new: of(1),
@@ -213,7 +213,7 @@ struct Figures {
     interval: [f64; 2],
 }
 
-fn median(mut all: Vec<f64>) -> Vec<f64> {
+fn sorted(mut all: Vec<f64>) -> Vec<f64> {
     all.sort_by(f64::total_cmp);
     all
 }
