@@ -112,9 +112,9 @@ answers() {
     while read -r job; do
         "$1/throughline" job show "$job" --server "http://$query" --json >"$folder/$2/$(printf %s "$job" | tr -c 'A-Za-z0-9\n' _)"
     done <"$folder/keys"
-    $sql -qtA -c "SELECT (SELECT sum(transmit_data_bytes) FROM ib_port_counters), (SELECT sum(port_data_transmitted_bytes) FROM
-        host_port_counters), (SELECT count(*) FROM nvlink_counters), (SELECT sum(bytes) FROM mpi_op_totals), (SELECT sum(bytes) FROM
-        mpi_peer_totals), (SELECT count(*) FROM ib_node), (SELECT count(*) FROM job_rank)" >"$folder/sums.$2"
+    $sql -qtA -c "SELECT (SELECT sum(transmit_data_bytes) FROM internal.ib_port_counters), (SELECT sum(port_data_transmitted_bytes) FROM
+        internal.host_port_counters), (SELECT count(*) FROM internal.nvlink_counters), (SELECT sum(bytes) FROM public.mpi_op_totals), (SELECT sum(bytes) FROM
+        public.mpi_peer_totals), (SELECT count(*) FROM internal.ib_node), (SELECT count(*) FROM internal.job_rank)" >"$folder/sums.$2"
 }
 # What the first folder's answers have, the second one's have: keys may be added, and what is of the moment of asking differs.
 same_answers() {
@@ -144,7 +144,7 @@ echo "== the older demo fills a database" >&2
 state=$folder/demo/server
 serve "$older" "$state"
 answers "$older" before
-version="SELECT max(version) FROM schema_migrations"
+version="SELECT max(version) FROM internal.schema_migrations"
 from=$($sql -qtA -c "$version")
 stop "$server"
 serve "$newer" "$state"
@@ -155,15 +155,15 @@ check "'job show' of $(wc -l <"$folder/keys") jobs is the same" same_answers
 
 # delivered NODE: whether the node's job is complete, with traffic, operations, and the agent's own metrics.
 delivered() {
-    rows=$($sql -qtA -c "SELECT least((SELECT count(*) FROM mpi_rank_rows r JOIN job_rank j USING (job_id, rank) JOIN node_key n ON n.id = j.node_id
-        WHERE n.name = '$1' AND j.end_time IS NOT NULL), (SELECT count(*) FROM self_stats WHERE instance = '$1'))")
+    rows=$($sql -qtA -c "SELECT least((SELECT count(*) FROM internal.mpi_rank_rows r JOIN internal.job_rank j USING (job_id, rank) JOIN internal.node_key n ON n.id = j.node_id
+        WHERE n.name = '$1' AND j.end_time IS NOT NULL), (SELECT count(*) FROM public.self_stats WHERE instance = '$1'))")
     [ "$rows" -ge 2 ]
 }
 # nothing_lost: what the server counted of its senders since its start.
 nothing_lost() {
     lost=$(curl -s "http://$query/metrics" | sed -n 's/^throughline_\(rejected_records\|quarantined_entries\|refused_entries\)_total[{ ].* //p' |
         awk '{ sum += $1 } END { print sum + 0 }')
-    [ "$lost" = 0 ] && [ "$($sql -qtA -c 'SELECT count(*) FROM batch_quarantine')" = 0 ]
+    [ "$lost" = 0 ] && [ "$($sql -qtA -c 'SELECT count(*) FROM internal.batch_quarantine')" = 0 ]
 }
 # deliver AGENT SHIM NODE: an agent of one build, with two ranks under the other one's shim, and the running server.
 program=$(find "$folder/demo/bin" -type f -perm -u+x -name 'traffic-*' | head -n 1)

@@ -22,40 +22,40 @@ chmod 755 "$folder"
 psql=$("$throughline" db status --state-dir "$folder" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
 
 $psql -q -v ON_ERROR_STOP=1 <<EOF
-INSERT INTO run (key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size)
+INSERT INTO internal.run (key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size)
 SELECT 'slurm:' || j || '.0@1000', 'slurm', j::text, '0', 1000, 'ada', './solve',
        now() - INTERVAL '2 hours', now() - INTERVAL '1 hour', $ranks FROM generate_series(900, 901) j;
-INSERT INTO node_key (name) SELECT 'n' || g FROM generate_series(1, 1 + $ranks / 64) g;
-INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
+INSERT INTO internal.node_key (name) SELECT 'n' || g FROM generate_series(1, 1 + $ranks / 64) g;
+INSERT INTO internal.job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
 SELECT j.id, r, 1 + r / 64, 'n' || (1 + r / 64), 1000 + r, $ranks, 'Open MPI v4.1.4', j.start_time, j.end_time, 'clean'
-FROM run j, generate_series(0, $ranks - 1) r;
+FROM internal.run j, generate_series(0, $ranks - 1) r;
 -- As agents fold them: of each node's ranks a row each SECONDS_A_ROW, and of a rank a row a minute.
 $(cat crates/store/src/testing/packed_cells.sql)
-INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
 SELECT operation, size, '', '', '' FROM (VALUES ('allreduce', 8::bigint), ('allreduce', 8192), ('isend', 65536), ('irecv', 65536),
     ('waitall', 0)) c(operation, size);
 CREATE TEMPORARY TABLE sums AS
 SELECT n.ranks, t, pg_temp.packed_cells(array_agg(c.id), array_agg(n.ranks * t * 100), array_agg(n.ranks * t * 100 * c.size_class_bytes),
                                         array_agg(n.ranks * t * 50000000)) AS cells
-FROM (SELECT DISTINCT count(*) AS ranks FROM job_rank GROUP BY job_id, node_id UNION SELECT 1) n, generate_series(1, 3600) t, mpi_cell_key c
+FROM (SELECT DISTINCT count(*) AS ranks FROM internal.job_rank GROUP BY job_id, node_id UNION SELECT 1) n, generate_series(1, 3600) t, internal.mpi_cell_key c
 WHERE t % least($seconds, 60) = 0 GROUP BY 1, 2;
-INSERT INTO mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
+INSERT INTO internal.mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
 SELECT j.start_time + t * INTERVAL '1 second', j.id, n.node_id, j.start_time, j.start_time + (t - $seconds) * INTERVAL '1 second', 'pmpi',
        true, s.cells, pg_temp.packed_rounds(5, n.ranks, n.least, 40000000, n.most, 60000000)
-FROM run j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM job_rank GROUP BY 1, 2) n, sums s
+FROM internal.run j, (SELECT job_id, node_id, count(*) AS ranks, min(rank) AS least, max(rank) AS most FROM internal.job_rank GROUP BY 1, 2) n, sums s
 WHERE n.job_id = j.id AND s.ranks = n.ranks AND s.t % $seconds = 0;
-INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+INSERT INTO internal.mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
 SELECT j.start_time + s.t * INTERVAL '1 second', j.id, r, 1 + r / 64, j.start_time, 'pmpi', true, s.cells
-FROM run j, generate_series(0, $ranks - 1) r, sums s WHERE s.ranks = 1 AND s.t % 60 = 0;
-INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+FROM internal.run j, generate_series(0, $ranks - 1) r, sums s WHERE s.ranks = 1 AND s.t % 60 = 0;
+INSERT INTO internal.mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
 SELECT j.start_time + t * INTERVAL '1 minute', j.id, r, 1 + r / 64, 'logical', j.start_time, 'pmpi', true,
        (SELECT array_agg(DISTINCT (r + d + $ranks) % $ranks) FROM unnest(ARRAY[-1, 1, -10, 10, -100, 100]) d),
        array_fill(t * 6553600::bigint, ARRAY[6]), array_fill(t * 100::bigint, ARRAY[6])
-FROM run j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
-ANALYZE mpi_node_rows, mpi_rank_rows, mpi_rank_peers, job_rank;
+FROM internal.run j, generate_series(0, $ranks - 1) r, generate_series(1, 60) t;
+ANALYZE internal.mpi_node_rows, internal.mpi_rank_rows, internal.mpi_rank_peers, internal.job_rank;
 EOF
-$psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || (SELECT count(*) FROM mpi_rank_rows) || ' rows of ranks, '
-    || (SELECT count(*) FROM mpi_node_rows) || ' of nodes'"
+$psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || (SELECT count(*) FROM internal.mpi_rank_rows) || ' rows of ranks, '
+    || (SELECT count(*) FROM internal.mpi_node_rows) || ' of nodes'"
 
 THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
     "$throughline" serve --state-dir "$folder" >"$folder/serve.out" 2>"$folder/serve.log" &
@@ -77,7 +77,7 @@ median() {
 }
 
 all_rows="SELECT operation, size_class_bytes, sum(calls) FROM (SELECT rank, operation, size_class_bytes, epoch,
-    max(calls) AS calls, max(bytes), max(elapsed_seconds) FROM mpi_op_rows WHERE job_id = 1
+    max(calls) AS calls, max(bytes), max(elapsed_seconds) FROM internal.mpi_op_rows WHERE job_id = 1
     GROUP BY rank, operation, size_class_bytes, epoch) c GROUP BY 1, 2"
 # shellcheck disable=SC2086 # a command is several words
 reading=$(median $psql -q -c "$all_rows")

@@ -16,11 +16,11 @@ throughline=${THROUGHLINE:-target/release/throughline}
 begin=$(($(date +%s) / 60 * 60 - 240 - minutes * 60))
 echo "seeding $minutes minutes of $ports ports, read each $interval s"
 $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
-INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key ORDER BY id;
+INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
+INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key ORDER BY id;
 SELECT setseed(0.3) \g /dev/null
-INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
+INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
     receive_packets, unicast_transmit_packets, unicast_receive_packets, transmit_wait, transmit_wait_tick_bytes,
     rate_bytes_per_second, symbol_error, link_error_recovery, link_downed, receive_errors, receive_remote_physical_errors,
     receive_switch_relay_errors, transmit_discards, transmit_constraint_errors, receive_constraint_errors,
@@ -40,8 +40,8 @@ FROM (SELECT *, (sent / 2048 * (0.98 + 0.04 * random()))::bigint + 1 AS packets,
                       (20 + abs(hashint4(k.id * 7919 + t * $interval / 23)) % 75) / 100.0 AS level
                   FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_key k) a) b) c
 WINDOW w AS (PARTITION BY id ORDER BY t);
-ANALYZE ib_port_counters, ib_port_key, ib_node_key;
-UPDATE minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
+ANALYZE internal.ib_port_counters, internal.ib_port_key, internal.ib_node_key;
+UPDATE internal.minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
 SQL
 # Runs upkeep until it has logged this; from one round to the next without work it waits a minute.
 upkeep_until() {
@@ -59,7 +59,7 @@ upkeep_until() {
 }
 upkeep_until 'rows of minutes'
 line=$(sed -n 's|.*rows of minutes||p' "$folder/serve.log" | head -n 1)
-rows=$($psql -At -c 'SELECT count(*) FROM ib_port_minutes WHERE seconds = 60')
+rows=$($psql -At -c 'SELECT count(*) FROM internal.ib_port_minutes WHERE seconds = 60')
 echo "$line, $rows whole rows of a port and minute"
 word() { echo "$line" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
 status=0
@@ -72,9 +72,9 @@ awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v ro
     exit each > goal ? 2 : 0
 }' || status=$?
 
-$psql -q -c "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'"
+$psql -q -c "UPDATE internal.minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'"
 upkeep_until 'blocks of readings blocks=0 '
-disk=$($psql -At -c "SELECT hypertable_size('ib_port_blocks')")
+disk=$($psql -At -c "SELECT public.hypertable_size('internal.ib_port_blocks')")
 sed -n 's/.*blocks of readings//p' "$folder/serve.log" | tr ' ' '\n' | awk -F= -v goal="$packing_goal" -v ports="$ports" \
     -v readings="$((minutes * 60 + 75))" -v disk="$disk" '
     { sum[$1] += $2 }

@@ -34,27 +34,27 @@ echo "seeding $series series of an hour at 5 s"
 # On a whole hour, two hours ago: where Prometheus keeps blocks and no head.
 end=$(($(date +%s) / 3600 * 3600 - 7200)) begin=$(($(date +%s) / 3600 * 3600 - 10800))
 $psql -q -v ON_ERROR_STOP=1 <<EOF
-INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-INSERT INTO ib_node_key (fabric_id, guid)
+INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.ib_node_key (fabric_id, guid)
 SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $series) g;
-INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
-SELECT id, guid, 'ca', 'host' || id, id, 1, 1, guid, 1, to_timestamp($begin) FROM ib_node_key;
-INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key ORDER BY id;
+INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+SELECT id, guid, 'ca', 'host' || id, id, 1, 1, guid, 1, to_timestamp($begin) FROM internal.ib_node_key;
+INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key ORDER BY id;
 -- As a crawler writes: all ports of a sweep, then the next. Rates differ from port to port and from time to time.
-INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
+INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
     receive_packets, transmit_wait, rate_bytes_per_second, link_downed, symbol_error)
 SELECT to_timestamp($begin + t * 5), k.id, to_timestamp($begin), 'mad',
     t::bigint * 1000000 * (1 + k.id % 97) + (t * 7919 + k.id * 104729) % 1000003, t * 5000, t * 4000, t * 300, t * 2,
     12500000000, 0, 0
 FROM generate_series(0, 720) t, ib_port_key k;
-ANALYZE ib_port_counters, ib_port_key, ib_node_key, ib_node;
+ANALYZE internal.ib_port_counters, internal.ib_port_key, internal.ib_node_key, internal.ib_node;
 EOF
 {
     echo "# TYPE infiniband_hca_port_transmit_data_bytes counter"
     $psql -q -At <<EOF
 COPY (SELECT format('infiniband_hca_port_transmit_data_bytes_total{guid="%s",instance="0xfe80000000000000",port="1"} %s %s',
     nk.guid, c.transmit_data_bytes, extract(epoch FROM c.time)::bigint)
-  FROM ib_port_counters c JOIN ib_port_key k ON k.id = c.port_id JOIN ib_node_key nk ON nk.id = k.ib_node_id
+  FROM internal.ib_port_counters c JOIN internal.ib_port_key k ON k.id = c.port_id JOIN internal.ib_node_key nk ON nk.id = k.ib_node_id
   ORDER BY nk.guid, c.time) TO STDOUT;
 EOF
     echo "# EOF"
@@ -125,7 +125,7 @@ $expressions
 EOF
 
 # An hour is packed when its minutes are made; those are not asked for here.
-$psql -q -c "UPDATE minute_state SET made_until = to_timestamp($end + 3600), noticed_until = to_timestamp($end + 3600)"
+$psql -q -c "UPDATE internal.minute_state SET made_until = to_timestamp($end + 3600), noticed_until = to_timestamp($end + 3600)"
 THROUGHLINE__QUERY__ENABLED=false THROUGHLINE__COLLECT__ENABLED=false \
     "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
     >"$folder/upkeep.out" 2>"$folder/upkeep.log" &

@@ -20,7 +20,7 @@ is_wanted() {
 fill() {
     is_wanted "$1" || return 0
     $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO $1 ($3)
+INSERT INTO internal.$1 ($3)
 SELECT $4
 FROM (SELECT date_trunc('hour', now()) - INTERVAL '2 hours' + step * (3600.0 * $2 / $rows) * INTERVAL '1 second' AS t,
              step, i, now() - INTERVAL '3 days' AS e
@@ -39,15 +39,15 @@ esac
 size() {
     is_wanted "$1" || return 0
     of=$(echo "$columnstores" | sed -n "s/^$1|//p")
-    bytes="SELECT round(sum(s.total_bytes) / (SELECT count(*) FROM $1), 1) FROM chunks_detailed_size('$1') s"
-    line="$1${2:+ of $2} $($psql -qtA -c "SET client_min_messages = error" -c "VACUUM ANALYZE $1" -c "$bytes")"
+    bytes="SELECT round(sum(s.total_bytes) / (SELECT count(*) FROM internal.$1), 1) FROM public.chunks_detailed_size('internal.$1') s"
+    line="$1${2:+ of $2} $($psql -qtA -c "SET client_min_messages = error" -c "VACUUM ANALYZE internal.$1" -c "$bytes")"
     if [ -n "$of" ]; then
-        $psql -q -c "SET client_min_messages = error" -c "ALTER TABLE $1 SET (timescaledb.compress,
+        $psql -q -c "SET client_min_messages = error" -c "ALTER TABLE internal.$1 SET (timescaledb.compress,
             timescaledb.compress_segmentby = '${of%%|*}', timescaledb.compress_orderby = '${of#*|}')"
         begun=$(date +%s%N)
-        $psql -q -c "SET client_min_messages = error" -c "SELECT compress_chunk(c) FROM show_chunks('$1') c" >/dev/null
+        $psql -q -c "SET client_min_messages = error" -c "SELECT public.compress_chunk(c) FROM public.show_chunks('internal.$1') c" >/dev/null
         took=$((($(date +%s%N) - begun) / 1000000 + 1))
-        line="$line $($psql -qtA -c "$bytes") $(($($psql -qtA -c "SELECT count(*) FROM $1") * 1000 / took))"
+        line="$line $($psql -qtA -c "$bytes") $(($($psql -qtA -c "SELECT count(*) FROM internal.$1") * 1000 / took))"
     fi
     echo "$line"
 }
@@ -146,7 +146,7 @@ fill host_port_counters 500 "time, host_port_id, epoch, source, port_data_transm
     excessive_buffer_overrun_errors, vl15_dropped, rate_bytes_per_second" "t, i, e, 'sysfs', $port_values"
 fill ib_port_lane_counters 500 "time, port_id, epoch, source, vl_transmit_wait" "t, i, e, 'mad', links(step, i, 1, 8)"
 for count in 6 18; do
-    $psql -q -c "TRUNCATE nvlink_counters, nvlink_minutes"
+    $psql -q -c "TRUNCATE internal.nvlink_counters, internal.nvlink_minutes"
     fill nvlink_counters 200 "time, gpu_id, epoch, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,
         crc_errors, speed_bytes_per_second, up" "t, i, e, 'nvml', links(step, i, 1, $count), links(step, i, 20, $count),
         array_fill(0::bigint, ARRAY[$count]), array_fill(0::bigint, ARRAY[$count]), array_fill(0::bigint, ARRAY[$count]),
@@ -175,7 +175,7 @@ rows=$all
 # Peers in one row: of a rank's four and of many, of a node's 128 in the time of its ranks.
 for count in 4 128; do
     all=$rows rows=$((rows < 40000 ? rows : 40000))
-    $psql -q -c "TRUNCATE mpi_rank_peers, mpi_node_traffic"
+    $psql -q -c "TRUNCATE internal.mpi_rank_peers, internal.mpi_node_traffic"
     peers="(SELECT array_agg((i * 7 + peer * 13)::integer % 4096) FROM generate_series(1, $count) peer)"
     fill mpi_rank_peers 500 "time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages" "t, i / 32, i, i / 32, 'logical', e,
         'pmpi', true, $peers, links(step, i, 1, $count), links(step, i, 2, $count)"
@@ -200,7 +200,7 @@ rows=$((rows * 5))
 # Self-metrics of a daemon: those that changed, and all with the totals of MPI.
 for count in 9 75; do
     all=$rows rows=$((rows < 60000 ? rows : 60000))
-    $psql -q -c "TRUNCATE self_stat_rows"
+    $psql -q -c "TRUNCATE internal.self_stat_rows"
     fill self_stat_rows 500 "time, instance, sources, names, readings" "t, 'node' || i,
         (SELECT array_agg((ARRAY['delivery', 'spool', 'mpi', 'allreduce', 'sysfs', 'recorder'])[1 + n % 6] ORDER BY n)
          FROM generate_series(1, $count) n),

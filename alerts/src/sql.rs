@@ -68,7 +68,7 @@ FROM named n
     SELECT array_to_string((array_agg(k.key ORDER BY k.world_size DESC NULLS LAST, k.id))[1:{JOBS_NAMED}], ', ')
              || CASE WHEN count(*) > {JOBS_NAMED} THEN ' and ' || count(*) - {JOBS_NAMED} || ' more' ELSE '' END AS jobs,
            count(*)::float8 AS jobs_count
-    FROM crossing x JOIN run_visible k ON k.id = x.job_id
+    FROM crossing x JOIN internal.run_visible k ON k.id = x.job_id
     WHERE x.place = n.place HAVING count(*) > 0) j{on}{contributors}
 WHERE n.value > {holds}
 UNION ALL
@@ -84,8 +84,8 @@ LEFT JOIN LATERAL (
     SELECT string_agg(round(p.percent) || ' % ' || p.label || ' [' || p.known || ']', ', ' ORDER BY p.percent DESC, p.label)
              AS contributors
     FROM (SELECT c.label, c.known, 100 * sum(c.bytes) / nullif(t.bytes, 0) AS percent
-          FROM link_contributors c
-          CROSS JOIN (SELECT sum(s.bytes) AS bytes FROM link_shares s
+          FROM public.link_contributors c
+          CROSS JOIN (SELECT sum(s.bytes) AS bytes FROM internal.link_shares s
                       WHERE s.port_id = n.port_id AND s.time > $__timeFrom() AND s.time <= $__timeTo()) t
           WHERE c.port_id = n.port_id AND c.contributor NOT IN ('other', 'rest')
             AND c.time > $__timeFrom() AND c.time <= $__timeTo()
@@ -140,14 +140,14 @@ fn increased(rule: &Rule, increase: &Increase) -> String {
             "SELECT n.gpu_id, n.link, {value} AS value
 FROM (SELECT DISTINCT ON (c.gpu_id, c.link) c.gpu_id, c.link, c.source, c.epoch, {newest}
       -- Errors are read more rarely than data.
-      FROM row_gap('gpu', $__timeTo(), $__timeTo()) b, nvlink_link_counters c
+      FROM internal.row_gap('gpu', $__timeTo(), $__timeTo()) b, internal.nvlink_link_counters c
       WHERE c.time > $__timeTo()::timestamptz - 2 * b.gap AND c.time > $__timeFrom() AND c.time <= $__timeTo()
       GROUP BY c.gpu_id, c.link, c.source, c.epoch
-      ORDER BY c.gpu_id, c.link, gpu_source_rank(c.source), c.epoch DESC) n
+      ORDER BY c.gpu_id, c.link, internal.gpu_source_rank(c.source), c.epoch DESC) n
 CROSS JOIN LATERAL (
     SELECT {first}
     -- Some of a GPU's first readings: columns of a link's health are in one row of ten.
-    FROM (SELECT * FROM nvlink_link_counters a
+    FROM (SELECT * FROM internal.nvlink_link_counters a
           WHERE a.gpu_id = n.gpu_id AND a.time > $__timeFrom() AND a.time <= $__timeTo()
           ORDER BY a.time LIMIT 600) o
     WHERE o.link = n.link AND o.source = n.source AND o.epoch = n.epoch) b"
@@ -158,7 +158,7 @@ CROSS JOIN LATERAL (
     }
     let switches = if increase.switches_only {
         "
-WHERE EXISTS (SELECT FROM ib_port_key k JOIN ib_node d ON d.ib_node_id = k.ib_node_id
+WHERE EXISTS (SELECT FROM internal.ib_port_key k JOIN internal.ib_node d ON d.ib_node_id = k.ib_node_id
               WHERE k.id = n.port_id AND d.type = 'switch')"
     } else {
         ""
@@ -167,13 +167,13 @@ WHERE EXISTS (SELECT FROM ib_port_key k JOIN ib_node d ON d.ib_node_id = k.ib_no
         "SELECT n.port_id, NULL::integer AS remote_port_id, {value} AS value
 FROM (SELECT DISTINCT ON (c.port_id) c.port_id, c.epoch, max(c.rate_bytes_per_second) AS rate, {newest}
       -- Errors are read more rarely than data.
-      FROM row_gap('ib_port', $__timeTo(), $__timeTo()) b, ib_port_counters c
+      FROM internal.row_gap('ib_port', $__timeTo(), $__timeTo()) b, internal.ib_port_counters c
       WHERE c.time > $__timeTo()::timestamptz - 2 * b.gap AND c.time > $__timeFrom() AND c.time <= $__timeTo()
       GROUP BY c.port_id, c.epoch ORDER BY c.port_id, c.epoch DESC) n
 CROSS JOIN LATERAL (
     SELECT {first}
     -- A port's first readings: some counters are not in each row.
-    FROM (SELECT * FROM ib_port_counters a
+    FROM (SELECT * FROM internal.ib_port_counters a
           WHERE a.port_id = n.port_id AND a.time > $__timeFrom() AND a.time <= $__timeTo()
           ORDER BY a.time LIMIT 20) o
     WHERE o.epoch = n.epoch) b{switches}"
@@ -221,15 +221,15 @@ const PORT_NAMES: &str = "SELECT f.port_id AS place, f.port_id, r.id AS remote_p
        coalesce(rnk.guid, '') AS uplink_guid, coalesce(rn.description, rnk.guid, 'an unknown end') AS uplink,
        coalesce(r.port::text, '?') AS uplink_port, n.type = 'switch' AND rn.type = 'switch' AS is_trunk, f.value
 FROM found f
-JOIN ib_port_key k ON k.id = f.port_id
-JOIN ib_node_key nk ON nk.id = k.ib_node_id
-JOIN fabric s ON s.id = nk.fabric_id
-LEFT JOIN ib_port p ON p.port_id = f.port_id AND p.valid_to IS NULL
-LEFT JOIN ib_port_key r ON r.id = coalesce(f.remote_port_id, p.remote_port_id)
-LEFT JOIN ib_node_key rnk ON rnk.id = r.ib_node_id
-LEFT JOIN LATERAL (SELECT a.type, nullif(a.description, '') AS description FROM ib_node a
+JOIN internal.ib_port_key k ON k.id = f.port_id
+JOIN internal.ib_node_key nk ON nk.id = k.ib_node_id
+JOIN internal.fabric s ON s.id = nk.fabric_id
+LEFT JOIN internal.ib_port p ON p.port_id = f.port_id AND p.valid_to IS NULL
+LEFT JOIN internal.ib_port_key r ON r.id = coalesce(f.remote_port_id, p.remote_port_id)
+LEFT JOIN internal.ib_node_key rnk ON rnk.id = r.ib_node_id
+LEFT JOIN LATERAL (SELECT a.type, nullif(a.description, '') AS description FROM internal.ib_node a
                    WHERE a.ib_node_id = k.ib_node_id ORDER BY a.valid_from DESC LIMIT 1) n ON true
-LEFT JOIN LATERAL (SELECT a.type, nullif(a.description, '') AS description FROM ib_node a
+LEFT JOIN LATERAL (SELECT a.type, nullif(a.description, '') AS description FROM internal.ib_node a
                    WHERE a.ib_node_id = r.ib_node_id ORDER BY a.valid_from DESC LIMIT 1) rn ON true";
 
 // A job is on a host's link if a rank has queue pairs there, or is on the host where that is not known. It is on a
@@ -245,7 +245,7 @@ SELECT r.place, r.job_id FROM ways r WHERE r.at_node = r.target";
 const WAYS: &str =
     "SELECT DISTINCT n.place, n.ib_node_id AS target, o.job_id, o.lid, s.leaf_id AS at_node, 0 AS hops
 FROM named n
-JOIN ib_lft t ON t.ib_node_id = n.ib_node_id AND t.valid_to IS NULL
+JOIN internal.ib_lft t ON t.ib_node_id = n.ib_node_id AND t.valid_to IS NULL
 JOIN job_ports o ON n.number = CASE WHEN o.lid < length(t.linear_forwarding_table)
                                     THEN get_byte(t.linear_forwarding_table, o.lid) END
 JOIN job_ports s ON s.job_id = o.job_id AND s.port_id <> o.port_id AND s.leaf_id IS NOT NULL
@@ -253,12 +253,12 @@ WHERE n.is_trunk AND n.value > {holds}
 UNION
 SELECT w.place, w.target, w.job_id, w.lid, k.ib_node_id, w.hops + 1
 FROM ways w
-JOIN ib_lft t ON t.ib_node_id = w.at_node AND t.valid_to IS NULL
-JOIN ib_port_key q ON q.ib_node_id = w.at_node
+JOIN internal.ib_lft t ON t.ib_node_id = w.at_node AND t.valid_to IS NULL
+JOIN internal.ib_port_key q ON q.ib_node_id = w.at_node
     AND q.port = CASE WHEN w.lid < length(t.linear_forwarding_table)
                       THEN get_byte(t.linear_forwarding_table, w.lid) END
-JOIN ib_port b ON b.port_id = q.id AND b.valid_to IS NULL
-JOIN ib_port_key k ON k.id = b.remote_port_id
+JOIN internal.ib_port b ON b.port_id = q.id AND b.valid_to IS NULL
+JOIN internal.ib_port_key k ON k.id = b.remote_port_id
 WHERE w.at_node <> w.target AND w.hops < 8";
 
 const NVLINK_NAMES: &str = "SELECT f.gpu_id AS place, m.name AS instance, k.uuid AS gpu, f.link::text AS link,
@@ -266,59 +266,59 @@ const NVLINK_NAMES: &str = "SELECT f.gpu_id AS place, m.name AS instance, k.uuid
        coalesce(rm.name || ' GPU ' || r.index || coalesce(' link ' || l.remote_link, ''), nullif(l.remote_type, ''),
                 'an unknown end') AS uplink, f.value
 FROM found f
-JOIN gpu_key k ON k.id = f.gpu_id
-LEFT JOIN gpu g ON g.gpu_id = f.gpu_id AND g.valid_to IS NULL
-LEFT JOIN node_key m ON m.id = g.node_id
-LEFT JOIN gpu_link l ON l.gpu_id = f.gpu_id AND l.link = f.link AND l.valid_to IS NULL
-LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-LEFT JOIN node_key rm ON rm.id = r.node_id";
+JOIN internal.gpu_key k ON k.id = f.gpu_id
+LEFT JOIN internal.gpu g ON g.gpu_id = f.gpu_id AND g.valid_to IS NULL
+LEFT JOIN internal.node_key m ON m.id = g.node_id
+LEFT JOIN internal.gpu_link l ON l.gpu_id = f.gpu_id AND l.link = f.link AND l.valid_to IS NULL
+LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+LEFT JOIN internal.node_key rm ON rm.id = r.node_id";
 
 const GPU_NAMES: &str = "SELECT f.gpu_id AS place, m.name AS instance, k.uuid AS gpu,
        coalesce(m.name, '?') || ' GPU ' || coalesce(g.index::text, k.uuid) AS node, f.value
 FROM found f
-JOIN gpu_key k ON k.id = f.gpu_id
-LEFT JOIN gpu g ON g.gpu_id = f.gpu_id AND g.valid_to IS NULL
-LEFT JOIN node_key m ON m.id = g.node_id";
+JOIN internal.gpu_key k ON k.id = f.gpu_id
+LEFT JOIN internal.gpu g ON g.gpu_id = f.gpu_id AND g.valid_to IS NULL
+LEFT JOIN internal.node_key m ON m.id = g.node_id";
 
 const GPU_JOBS: &str = "SELECT DISTINCT n.place, r.job_id
 FROM named n
-JOIN node_key m ON m.name = n.instance
-JOIN job_rank r ON r.node_id = m.id AND r.end_time IS NULL AND (r.gpu_uuids IS NULL OR n.gpu = ANY (r.gpu_uuids))";
+JOIN internal.node_key m ON m.name = n.instance
+JOIN internal.job_rank r ON r.node_id = m.id AND r.end_time IS NULL AND (r.gpu_uuids IS NULL OR n.gpu = ANY (r.gpu_uuids))";
 
 const FABRIC_NODE_NAMES: &str = "SELECT nk.guid AS place, s.prefix AS instance, nk.guid, coalesce(n.description, nk.guid) AS node,
        coalesce(u.description, 'an unknown end') AS uplink, coalesce(u.port, '?') AS uplink_port, f.value
 FROM found f
-JOIN ib_node_key nk ON nk.id = f.ib_node_id
-JOIN fabric s ON s.id = nk.fabric_id
-LEFT JOIN LATERAL (SELECT nullif(a.description, '') AS description FROM ib_node a
+JOIN internal.ib_node_key nk ON nk.id = f.ib_node_id
+JOIN internal.fabric s ON s.id = nk.fabric_id
+LEFT JOIN LATERAL (SELECT nullif(a.description, '') AS description FROM internal.ib_node a
                    WHERE a.ib_node_id = nk.id ORDER BY a.valid_from DESC LIMIT 1) n ON true
 -- The end of its last cable.
 LEFT JOIN LATERAL (
     SELECT coalesce(nullif(d.description, ''), d.guid) AS description, o.port::text AS port
-    FROM ib_port_key k
-    JOIN ib_link l ON k.id IN (l.port_a_id, l.port_b_id)
-    JOIN ib_port_key o ON o.id IN (l.port_a_id, l.port_b_id) AND o.id <> k.id
-    JOIN ib_node d ON d.ib_node_id = o.ib_node_id
+    FROM internal.ib_port_key k
+    JOIN internal.ib_link l ON k.id IN (l.port_a_id, l.port_b_id)
+    JOIN internal.ib_port_key o ON o.id IN (l.port_a_id, l.port_b_id) AND o.id <> k.id
+    JOIN internal.ib_node d ON d.ib_node_id = o.ib_node_id
     WHERE k.ib_node_id = nk.id ORDER BY l.valid_from DESC, d.valid_from DESC, k.port LIMIT 1) u ON f.value > 0";
 
 const FABRIC_NODE_JOBS: &str = "SELECT DISTINCT n.place, r.job_id
 FROM named n
-JOIN host_port_key h ON h.guid = n.guid
-JOIN job_rank r ON r.node_id = h.node_id AND r.end_time IS NULL";
+JOIN internal.host_port_key h ON h.guid = n.guid
+JOIN internal.job_rank r ON r.node_id = h.node_id AND r.end_time IS NULL";
 
 const DAEMON_JOBS: &str = "SELECT DISTINCT n.place, r.job_id
 FROM named n
-JOIN node_key m ON m.name = n.instance
-JOIN job_rank r ON r.node_id = m.id AND r.end_time IS NULL";
+JOIN internal.node_key m ON m.name = n.instance
+JOIN internal.job_rank r ON r.node_id = m.id AND r.end_time IS NULL";
 
 /// Fabric ports of the ranks that run, with their LIDs and the switches that they hang on.
 const JOB_PORTS: &str =
     "SELECT DISTINCT r.job_id, p.id AS port_id, coalesce(b.lid, 0) AS lid, e.ib_node_id AS leaf_id
-FROM job_rank r
-JOIN host_port_key h ON h.node_id = r.node_id
+FROM internal.job_rank r
+JOIN internal.host_port_key h ON h.node_id = r.node_id
     AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
-JOIN ib_node_key g ON g.guid = h.guid
-JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
-LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
-LEFT JOIN ib_port_key e ON e.id = b.remote_port_id
+JOIN internal.ib_node_key g ON g.guid = h.guid
+JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
+LEFT JOIN internal.ib_port_key e ON e.id = b.remote_port_id
 WHERE r.end_time IS NULL";

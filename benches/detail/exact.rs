@@ -12,7 +12,7 @@ pub const TABLES: [&str; 5] =
 /// Counts of cells and readings with sums over their values: whether both are the same.
 pub fn compare(psql: &Psql, place: &Path, job: &str) -> anyhow::Result<bool> {
     let range = psql.query(
-        "SELECT extract(epoch FROM since) * 1000000000, extract(epoch FROM until) * 1000000000 FROM detail_request ORDER BY id",
+        "SELECT extract(epoch FROM since) * 1000000000, extract(epoch FROM until) * 1000000000 FROM internal.detail_request ORDER BY id",
     )?;
     let nanoseconds =
         |text: &str| -> anyhow::Result<i64> { Ok(text.split('.').next().unwrap_or(text).parse()?) };
@@ -31,10 +31,10 @@ pub fn compare(psql: &Psql, place: &Path, job: &str) -> anyhow::Result<bool> {
         recorded[6] += batch.gpu_links.len() as i128;
         recorded[7] += batch.gpu_pcie.len() as i128;
     }
-    let sql = "SELECT (SELECT count(*) || '|' || sum(c.calls) || '|' || sum(c.bytes) || '|' || sum(c.elapsed) FROM detail_mpi_bins m,
+    let sql = "SELECT (SELECT count(*) || '|' || sum(c.calls) || '|' || sum(c.bytes) || '|' || sum(c.elapsed) FROM internal.detail_mpi_bins m,
                 unnest(m.calls, m.bytes, m.elapsed_nanoseconds) c (calls, bytes, elapsed)),
-               (SELECT sum(b) FROM detail_mpi_peers, unnest(bytes) b), (SELECT count(*) FROM detail_host_ports),
-               (SELECT count(*) FROM detail_nvlink), (SELECT count(*) FROM detail_gpu_pcie)";
+               (SELECT sum(b) FROM internal.detail_mpi_peers, unnest(bytes) b), (SELECT count(*) FROM internal.detail_host_ports),
+               (SELECT count(*) FROM internal.detail_nvlink), (SELECT count(*) FROM internal.detail_gpu_pcie)";
     let stored = psql.query(sql)?;
     let stored: Vec<i128> = stored[0].iter().map(|text| text.parse().unwrap_or(-1)).collect();
     let is_same = recorded.as_slice() == stored.as_slice();

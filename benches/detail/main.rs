@@ -73,15 +73,21 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut ranks = connect_all(load, &state.join("run/mpi.sock"), epoch)?;
     let mut round = 0;
     push(load, &mut ranks, &mut round, 2)?;
-    let known =
-        format!("SELECT count(*) FROM job_rank WHERE pid IS NOT NULL HAVING count(*) = {}", options.ranks);
+    let known = format!(
+        "SELECT count(*) FROM internal.job_rank WHERE pid IS NOT NULL HAVING count(*) = {}",
+        options.ranks
+    );
     until("the ranks in the database", || Ok(!psql.query(&known)?.is_empty()))?;
-    let key =
-        psql.query("SELECT key FROM run")?.first().and_then(|row| row.first()).context("the job")?.clone();
+    let key = psql
+        .query("SELECT key FROM internal.run")?
+        .first()
+        .and_then(|row| row.first())
+        .context("the job")?
+        .clone();
     drop(ranks);
     agent.stop()?;
     psql.query(&format!(
-        "UPDATE run SET start_time = to_timestamp({}), end_time = NULL",
+        "UPDATE internal.run SET start_time = to_timestamp({}), end_time = NULL",
         epoch / 1_000_000_000
     ))?;
 
@@ -113,7 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
         for table in exact::TABLES {
             psql.query(&format!("TRUNCATE {table}"))?;
         }
-        psql.query("DELETE FROM detail_request")?;
+        psql.query("DELETE FROM internal.detail_request")?;
     }
     stop.store(true, Relaxed);
     pusher.join().map_err(|_| anyhow::anyhow!("the thread of ranks panicked"))??;
@@ -157,7 +163,8 @@ fn once(
     for of in [["jobs", key, "detail"], ["nodes", "bench", "detail"]] {
         api.post::<DetailRequested>(&of, &last)?;
     }
-    let open = "SELECT count(*) FROM detail_request_node WHERE state IN ('waiting', 'sent', 'receiving')";
+    let open =
+        "SELECT count(*) FROM internal.detail_request_node WHERE state IN ('waiting', 'sent', 'receiving')";
     let mut longest_wait = Duration::ZERO;
     let mut resident = 0;
     while psql.number(open)? > 0.0 {
@@ -170,7 +177,7 @@ fn once(
     let done = psql.query(
         "SELECT r.id, state, records, coalesce(remark, ''), round(extract(epoch FROM sent_at - requested_at), 2),
                 round(extract(epoch FROM done_at - requested_at), 2)
-         FROM detail_request r JOIN detail_request_node n ON n.request_id = r.id ORDER BY 1",
+         FROM internal.detail_request r JOIN internal.detail_request_node n ON n.request_id = r.id ORDER BY 1",
     )?;
     let mut elapsed: f64 = 0.0;
     for row in &done {

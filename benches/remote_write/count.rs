@@ -64,10 +64,10 @@ fn families() -> Vec<Family> {
     let of_port = |metric: &Metric, is_switch: bool, name: String| {
         let (kind, guid) = if is_switch { ("=", "k.guid") } else { ("<>", "p.port_guid") };
         let sql = format!(
-            "SELECT {guid}, s.prefix, q.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM ib_port_counters c
-             JOIN ib_port_key q ON q.id = c.port_id JOIN ib_node_key k ON k.id = q.ib_node_id JOIN fabric s ON s.id = k.fabric_id
-             JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL AND n.type {kind} 'switch'
-             JOIN ib_port p ON p.port_id = q.id AND p.valid_to IS NULL WHERE c.{0} IS NOT NULL",
+            "SELECT {guid}, s.prefix, q.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM internal.ib_port_counters c
+             JOIN internal.ib_port_key q ON q.id = c.port_id JOIN internal.ib_node_key k ON k.id = q.ib_node_id JOIN internal.fabric s ON s.id = k.fabric_id
+             JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL AND n.type {kind} 'switch'
+             JOIN internal.ib_port p ON p.port_id = q.id AND p.valid_to IS NULL WHERE c.{0} IS NOT NULL",
             metric.name
         );
         Family { name, labels: &["guid", "instance", "port"], sql }
@@ -80,18 +80,18 @@ fn families() -> Vec<Family> {
     let first = |table: Table| table.prometheus_prefixes().first().copied().unwrap_or_default();
     for metric in HOST_PORT_METRICS {
         let sql = format!(
-            "SELECT h.device, n.name, h.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM host_port_counters c
-             JOIN host_port_key h ON h.id = c.host_port_id JOIN node_key n ON n.id = h.node_id WHERE c.{0} IS NOT NULL",
+            "SELECT h.device, n.name, h.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM internal.host_port_counters c
+             JOIN internal.host_port_key h ON h.id = c.host_port_id JOIN internal.node_key n ON n.id = h.node_id WHERE c.{0} IS NOT NULL",
             metric.name
         );
         let name = metric.prometheus_name(first(Table::HostPortCounters));
         all.push(Family { name, labels: &["device", "instance", "port"], sql });
     }
-    let of_gpu = "JOIN gpu_key g ON g.id = c.gpu_id JOIN node_key n ON n.id = g.node_id";
+    let of_gpu = "JOIN internal.gpu_key g ON g.id = c.gpu_id JOIN internal.node_key n ON n.id = g.node_id";
     for metric in NVLINK_METRICS {
         let sql = format!(
             "SELECT g.uuid, n.name, e.place - 1, floor(extract(epoch FROM c.time) * 1000)::bigint, e.value
-             FROM nvlink_counters c CROSS JOIN LATERAL unnest(c.{}) WITH ORDINALITY AS e (value, place) {of_gpu}
+             FROM internal.nvlink_counters c CROSS JOIN LATERAL unnest(c.{}) WITH ORDINALITY AS e (value, place) {of_gpu}
              WHERE e.value IS NOT NULL",
             metric.name
         );
@@ -100,7 +100,7 @@ fn families() -> Vec<Family> {
     }
     for metric in [&PCIE_TRANSMIT_BYTES, &PCIE_RECEIVE_BYTES] {
         let sql = format!(
-            "SELECT g.uuid, n.name, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM gpu_pcie_counters c {of_gpu}
+            "SELECT g.uuid, n.name, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM internal.gpu_pcie_counters c {of_gpu}
              WHERE c.{0} IS NOT NULL",
             metric.name
         );

@@ -133,8 +133,8 @@ impl Own {
     /// Targets that have not everything until this second.
     fn behind(&self, end: i64) -> anyhow::Result<f64> {
         self.psql.number(&format!(
-            "SELECT count(*) FROM export_target t WHERE exported_until < to_timestamp({end}) OR noticed_until > exported_until
-                OR EXISTS (SELECT FROM export_late l WHERE l.target_id = t.id)"
+            "SELECT count(*) FROM internal.export_target t WHERE exported_until < to_timestamp({end}) OR noticed_until > exported_until
+                OR EXISTS (SELECT FROM internal.export_late l WHERE l.target_id = t.id)"
         ))
     }
 
@@ -292,7 +292,7 @@ async fn run(
     // What came before a receiver was known is not sent to it.
     let known = Instant::now();
     let wanted = receivers.len();
-    while own.psql.number("SELECT count(*) FROM export_target")? < wanted as f64 {
+    while own.psql.number("SELECT count(*) FROM internal.export_target")? < wanted as f64 {
         ensure!(known.elapsed() < process::PATIENCE, "serve knows no receivers: see its log");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -391,7 +391,10 @@ fn report(own: &Own, receivers: &[Receiver], (begin, end): (i64, i64)) -> anyhow
     let mut is_exact = true;
     for (counts, receiver) in counts.iter().zip(receivers) {
         let of = |column: &str| {
-            own.psql.number(&format!("SELECT {column} FROM export_target WHERE name = '{}'", receiver.name))
+            own.psql.number(&format!(
+                "SELECT {column} FROM internal.export_target WHERE name = '{}'",
+                receiver.name
+            ))
         };
         let (acknowledged, refused) = (of("acknowledged")?, of("refused")?);
         let stored = count::stored(receiver, span)?;

@@ -25,14 +25,14 @@ impl Own {
         let psql = Psql::new(program, folder)?;
         // Upkeep begins with this hour.
         let from = format!(
-            "UPDATE minute_state SET made_until = to_timestamp({begin}), noticed_until = to_timestamp({begin})"
+            "UPDATE internal.minute_state SET made_until = to_timestamp({begin}), noticed_until = to_timestamp({begin})"
         );
         psql.query(&from)?;
         let mut samples = 0;
         send(&server, load, &mut samples).await?;
         let taken = server.processor()?;
         let rows = psql.number(
-            "SELECT coalesce(hypertable_size('ib_port_counters'), 0) + coalesce(hypertable_size('nvlink_counters'), 0)",
+            "SELECT coalesce(public.hypertable_size('internal.ib_port_counters'), 0) + coalesce(public.hypertable_size('internal.nvlink_counters'), 0)",
         )?;
         drop(server);
         // The hour has passed, and last values are of now: it still has its rows.
@@ -40,7 +40,7 @@ impl Own {
         let psql = Psql::new(program, folder)?;
         let begun = Instant::now();
         let wanted = format!(
-            "SELECT (blocks_until >= to_timestamp({end}) AND NOT EXISTS (SELECT FROM block_wanted))::integer FROM minute_state"
+            "SELECT (blocks_until >= to_timestamp({end}) AND NOT EXISTS (SELECT FROM internal.block_wanted))::integer FROM internal.minute_state"
         );
         while psql.number(&wanted).unwrap_or(0.0) < 1.0 {
             ensure!(begun.elapsed() < PATIENCE, "upkeep has not packed the hour in {PATIENCE:?}");
@@ -49,7 +49,7 @@ impl Own {
         let packed = server.processor()?;
         psql.query("VACUUM ANALYZE")?;
         let bytes = psql.number(
-            "SELECT hypertable_size('ib_port_blocks') + coalesce(hypertable_size('nvlink_blocks'), 0)",
+            "SELECT public.hypertable_size('internal.ib_port_blocks') + coalesce(public.hypertable_size('internal.nvlink_blocks'), 0)",
         )?;
         println!(
             "Throughline: rows of the hour {:.1} bytes a sample for as long as there are rows; processor seconds: ingest server {:.1} \
@@ -124,22 +124,22 @@ fn queries(psql: &Psql, begin: i64, end: i64) -> anyhow::Result<Vec<Option<(usiz
     let moved = "sum(m.transmit_bytes_per_second * m.seconds)";
     let statements = [
         format!(
-            "SELECT k.id, l.time, l.transmit_data_bytes FROM ib_port_key k CROSS JOIN LATERAL (SELECT time, transmit_data_bytes
-             FROM ib_port_counters WHERE port_id = k.id AND time > to_timestamp({end} - 75) AND time <= to_timestamp({end})
+            "SELECT k.id, l.time, l.transmit_data_bytes FROM internal.ib_port_key k CROSS JOIN LATERAL (SELECT time, transmit_data_bytes
+             FROM internal.ib_port_counters WHERE port_id = k.id AND time > to_timestamp({end} - 75) AND time <= to_timestamp({end})
              ORDER BY time DESC LIMIT 1) l"
         ),
-        format!("SELECT m.port_id, m.time, m.transmit_bytes_per_second FROM ib_port_minutes m WHERE {of_span}"),
-        format!("SELECT m.port_id, {moved} FROM ib_port_minutes m WHERE {of_span} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"),
+        format!("SELECT m.port_id, m.time, m.transmit_bytes_per_second FROM internal.ib_port_minutes m WHERE {of_span}"),
+        format!("SELECT m.port_id, {moved} FROM internal.ib_port_minutes m WHERE {of_span} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"),
         // Out of the packed hour.
         format!(
-            "SELECT packed_time(u.t), u.v FROM ib_port_blocks b, unnest(packed_integers(packed_part(b.samples, b.metrics, b.offsets, -2)),
-             packed_integers(packed_part(b.samples, b.metrics, b.offsets, 1))) AS u (t, v)
+            "SELECT internal.packed_time(u.t), u.v FROM internal.ib_port_blocks b, unnest(internal.packed_integers(internal.packed_part(b.samples, b.metrics, b.offsets, -2)),
+             internal.packed_integers(internal.packed_part(b.samples, b.metrics, b.offsets, 1))) AS u (t, v)
              WHERE b.port_id = 1 AND b.time = to_timestamp({begin})"
         ),
         format!(
-            "SELECT j.key, {moved} FROM run j JOIN run_claim jn ON jn.job_id = j.id
-             JOIN node n ON n.node_id = jn.node_id AND n.valid_to IS NULL JOIN ib_node_key nk ON nk.guid = ANY (n.hca_guids)
-             JOIN ib_port_key k ON k.ib_node_id = nk.id JOIN ib_port_minutes m ON m.port_id = k.id WHERE {of_span}
+            "SELECT j.key, {moved} FROM internal.run j JOIN internal.run_claim jn ON jn.job_id = j.id
+             JOIN internal.node n ON n.node_id = jn.node_id AND n.valid_to IS NULL JOIN internal.ib_node_key nk ON nk.guid = ANY (n.hca_guids)
+             JOIN internal.ib_port_key k ON k.ib_node_id = nk.id JOIN internal.ib_port_minutes m ON m.port_id = k.id WHERE {of_span}
              GROUP BY 1 ORDER BY 2 DESC"
         ),
     ];

@@ -58,7 +58,7 @@ impl<'a> Report<'a> {
         let rows = self.psql.query(
             "SELECT c.hypertable_name, sum(s.n_tup_ins) FROM timescaledb_information.chunks c
              JOIN pg_stat_all_tables s ON s.schemaname = c.chunk_schema AND s.relname = c.chunk_name
-             WHERE c.hypertable_schema = 'public' GROUP BY 1",
+             WHERE c.hypertable_schema = 'internal' GROUP BY 1",
         )?;
         rows.iter().map(|row| Ok((row[0].clone(), row[1].parse()?))).collect()
     }
@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
 
     /// Age of the newest sweep in the database, seconds.
     fn newest(&self) -> anyhow::Result<Option<f64>> {
-        let age = "SELECT extract(epoch FROM clock_timestamp() - max(time)) FROM ib_port_counters \
+        let age = "SELECT extract(epoch FROM clock_timestamp() - max(time)) FROM internal.ib_port_counters \
                    WHERE port_id = 1 AND time > now() - INTERVAL '1 hour'";
         Ok(self.psql.query(age)?.first().and_then(|row| row[0].parse().ok()))
     }
@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
             "SELECT c.hypertable_name, sum(pg_total_relation_size(p.oid)), sum(p.reltuples)
              FROM timescaledb_information.chunks c
              JOIN pg_class p ON p.oid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
-             WHERE c.hypertable_schema = 'public' AND p.reltuples > 0 GROUP BY 1",
+             WHERE c.hypertable_schema = 'internal' AND p.reltuples > 0 GROUP BY 1",
         )?;
         let mut bytes = BTreeMap::new();
         for row in &sizes {

@@ -15,7 +15,7 @@ const LEAST_STEP_SECONDS: u32 = 10;
 pub fn dashboard(site: &Site) -> Dashboard {
     let newest = |other: &str| {
         format!(
-            "SELECT key FROM run_visible{other} ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 500"
+            "SELECT key FROM internal.run_visible{other} ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 500"
         )
     };
     let dashboard = Dashboard::new(
@@ -39,7 +39,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
 const JOBS_AB: &str = "jobs AS (
   SELECT w.which, s.*, coalesce(s.start_time, s.first_seen) AS began, coalesce(s.end_time, now()) AS ended
   FROM (VALUES ('A', ${job_a:sqlstring}), ('B', ${job_b:sqlstring})) w (which, key)
-  JOIN job_summary s ON s.job_key = w.key
+  JOIN public.job_summary s ON s.job_key = w.key
 )";
 
 fn to_job() -> Vec<link::Link> {
@@ -56,7 +56,7 @@ SELECT j.which AS \"Which\", j.job_key AS \"Job\", coalesce(j.user_name, '?') AS
 FROM jobs j
 LEFT JOIN LATERAL (SELECT sum(elapsed_seconds) AS seconds, sum(observed_seconds) AS observed, sum(calls)::float8 AS calls,
                           sum(bytes)::float8 AS bytes
-                   FROM mpi_rank_totals WHERE job_id = j.id) t ON true
+                   FROM public.mpi_rank_totals WHERE job_id = j.id) t ON true
 ORDER BY 1",
         job_range("j"),
     );
@@ -86,10 +86,10 @@ fn curve(value: &str) -> String {
   SELECT j.which, j.ranks, m.node_id, m.rank, extract(epoch FROM m.time - j.began)::float8 AS since,
          extract(epoch FROM m.time - m.since)::float8 AS folded, j.end_time IS NOT NULL AS has_ended,
          extract(epoch FROM j.ended - j.began)::float8 AS length,
-         counter_increase(coalesce(lag(m.bytes) OVER w, 0), m.bytes) AS bytes,
+         public.counter_increase(coalesce(lag(m.bytes) OVER w, 0), m.bytes) AS bytes,
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, 0) AS elapsed
   FROM jobs j
-  JOIN mpi_op_series m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
+  JOIN public.mpi_op_series m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
   WINDOW w AS (PARTITION BY j.which, m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch
                ORDER BY m.time)
 ), lengths AS (
@@ -208,7 +208,7 @@ SELECT l.kind AS \"Kind\", l.direction AS \"Direction\", count(*) FILTER (WHERE 
        max(l.max_utilisation) FILTER (WHERE j.which = 'A') AS \"Highest A\",
        max(l.max_utilisation) FILTER (WHERE j.which = 'B') AS \"Highest B\"
 FROM jobs j
-CROSS JOIN LATERAL job_links(j.id) l
+CROSS JOIN LATERAL public.job_links(j.id) l
 GROUP BY 1, 2
 ORDER BY 1, 2"
     );

@@ -16,7 +16,7 @@ const KNOWN: &str = "ARRAY['measured', 'modelled', 'logical', 'unreported', 'bou
 /// The port at the other end of the chosen one.
 fn other_end() -> String {
     format!(
-        "(SELECT o.remote_port_id FROM ib_port o WHERE o.valid_to IS NULL AND o.port_id = {PORT} LIMIT 1)"
+        "(SELECT o.remote_port_id FROM internal.ib_port o WHERE o.valid_to IS NULL AND o.port_id = {PORT} LIMIT 1)"
     )
 }
 
@@ -57,7 +57,7 @@ pub fn of_link(ids: [u32; 3], site: &Site) -> [Panel; 3] {
   SELECT c.*, c.port_id = {PORT} AS is_sent FROM {} c
 ), sums AS (
   SELECT is_sent, sum(bytes) AS bytes, sum(seconds) FILTER (WHERE contributor = 'rest') AS seconds,
-         (SELECT max(p.rate_bytes_per_second) FROM ib_port p WHERE p.valid_to IS NULL AND p.port_id = {PORT}) AS speed
+         (SELECT max(p.rate_bytes_per_second) FROM internal.ib_port p WHERE p.valid_to IS NULL AND p.port_id = {PORT}) AS speed
   FROM shares GROUP BY is_sent
 )",
         contributors(&format!("port_id IN ({PORT}, {})", other_end()))
@@ -72,7 +72,7 @@ SELECT CASE WHEN s.is_sent THEN 'sent' ELSE 'received' END AS \"Direction\", s.l
        least(sum(s.high_bytes) / nullif(max(t.bytes), 0), 1) AS \"At most\", {}
 FROM shares s
 JOIN sums t ON t.is_sent = s.is_sent
-LEFT JOIN run_visible j ON j.key = s.job_key
+LEFT JOIN internal.run_visible j ON j.key = s.job_key
 GROUP BY s.is_sent, s.label, s.job_key, s.operation, s.contributor, j.start_time, j.end_time, j.first_seen
 HAVING s.contributor IN ('other', 'rest') OR sum(s.bytes) >= 0.01 * max(t.bytes)
 ORDER BY s.is_sent DESC, s.contributor IN ('other', 'rest'), 6 DESC
@@ -130,7 +130,7 @@ SELECT n.description || ' [' || n.port || '] to ' || coalesce(n.remote_descripti
        least(p.high / nullif(p.counted, 0), 1) AS \"At most\", ({KNOWN})[p.known] AS \"Known\",
        greatest(1 - p.bytes / nullif(p.counted, 0), 0) AS \"Others\"
 FROM ports p
-JOIN ib_port_named n ON n.port_id = p.port_id
+JOIN public.ib_port_named n ON n.port_id = p.port_id
 ORDER BY 4 DESC NULLS LAST, p.bytes DESC
 LIMIT 50",
         link_shares(sql::JOB),

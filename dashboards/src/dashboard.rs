@@ -189,7 +189,7 @@ fn dashboard_link(title: &str, url: &str, icon: &str, is_new_tab: bool) -> Value
 /// The switches, as a variable's values.
 pub fn switches() -> &'static str {
     "SELECT coalesce(nullif(description, ''), guid) AS __text, guid AS __value
-FROM ib_node
+FROM internal.ib_node
 WHERE valid_to IS NULL AND type = 'switch'
 ORDER BY 1"
 }
@@ -197,7 +197,7 @@ ORDER BY 1"
 /// Jobs that ran in the time range, newest first.
 pub fn jobs() -> &'static str {
     "SELECT key
-FROM run_visible
+FROM internal.run_visible
 WHERE coalesce(start_time, first_seen) <= $__timeTo() AND coalesce(end_time, $__timeTo()) >= $__timeFrom()
 ORDER BY coalesce(start_time, first_seen) DESC, id DESC
 LIMIT 200"

@@ -15,7 +15,7 @@ const HISTORY_LINKS: u32 = 30;
 /// Ports of the chosen switches, or at the other end of their cables.
 const CHOSEN: &str = "(n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[]))";
 /// The same on `ib_port_readings`.
-const CHOSEN_COUNTERS: &str = "port_id = ANY (ARRAY(SELECT n.port_id FROM ib_port_named n
+const CHOSEN_COUNTERS: &str = "port_id = ANY (ARRAY(SELECT n.port_id FROM public.ib_port_named n
   WHERE n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[])))";
 
 /// The dashboard.
@@ -45,7 +45,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
 
 /// Jobs as ranges.
 const JOB_ENDS: &str = "SELECT coalesce(j.start_time, j.first_seen) AS time, j.end_time AS \"timeEnd\", j.key AS text
-FROM run_visible j
+FROM internal.run_visible j
 WHERE coalesce(j.start_time, j.first_seen) <= $__timeTo() AND coalesce(j.end_time, $__timeTo()) >= $__timeFrom()
 ORDER BY 1 DESC
 LIMIT 100";
@@ -84,7 +84,9 @@ FROM (
 GROUP BY 1
 ORDER BY 1",
         mean("r.transmit_utilisation"),
-        port_rates(&format!("port_id = ANY (ARRAY(SELECT n.port_id FROM ib_port_named n WHERE {CHOSEN}))")),
+        port_rates(&format!(
+            "port_id = ANY (ARRAY(SELECT n.port_id FROM public.ib_port_named n WHERE {CHOSEN}))"
+        )),
     )
 }
 
@@ -207,14 +209,14 @@ fn by_switch(dashboard: Dashboard, site: &Site) -> Dashboard {
   GROUP BY 1, 2
 ), known AS (
   SELECT ib_node_id, count(*) FILTER (WHERE state = 'Active') AS active
-  FROM ib_port
+  FROM internal.ib_port
   WHERE valid_to IS NULL
   GROUP BY 1
 )
 SELECT s.description AS \"Switch\", max(k.active) AS \"Active ports\", max(p.utilisation) AS \"Busiest port\",
        avg(p.utilisation) AS \"Mean of its ports\", max(p.waiting) AS \"Most waiting\", sum(p.sent) AS \"Sent\",
        s.guid AS \"GUID\"
-FROM ib_node s
+FROM internal.ib_node s
 LEFT JOIN known k ON k.ib_node_id = s.ib_node_id
 LEFT JOIN ports p ON p.guid = s.guid
 WHERE s.valid_to IS NULL AND s.type = 'switch' AND s.guid = ANY (ARRAY[${{switch:sqlstring}}]::text[])
@@ -245,7 +247,7 @@ pub fn error_table(id: u32, site: &Site, condition: &str, size: (u32, u32)) -> P
         "WITH {}
 SELECT n.link_name AS \"Link\", {named}, n.guid AS \"GUID\", n.port AS \"Port\"
 FROM risen r
-JOIN ib_port_named n ON n.port_id = r.port_id
+JOIN public.ib_port_named n ON n.port_id = r.port_id
 ORDER BY {sum} DESC, n.link_name
 LIMIT 20",
         risen(condition),

@@ -40,7 +40,7 @@ fn newest(name: &str) -> String {
     format!(
         "newest AS (
   SELECT DISTINCT ON (source, instance) source, instance, time, value
-  FROM self_stats
+  FROM public.self_stats
   WHERE $__timeFilter(time) AND name = '{name}'
   ORDER BY source, instance, time DESC
 )"
@@ -54,7 +54,7 @@ fn rate_of(name: &str, by: &str) -> String {
   SELECT time, {by} AS metric,
          CASE WHEN value >= lag(value) OVER w THEN value - lag(value) OVER w
               WHEN lag(value) OVER w IS NOT NULL THEN value END AS risen
-  FROM self_stats
+  FROM public.self_stats
   WHERE $__timeFilter(time) AND name = '{name}'
   WINDOW w AS (PARTITION BY source, instance ORDER BY time)
 )
@@ -70,7 +70,7 @@ ORDER BY 1, 2"
 fn gauge(name: &str, by: &str) -> String {
     format!(
         "SELECT $__timeGroupAlias(time, $__interval), {by} AS metric, max(value) AS value
-FROM self_stats
+FROM public.self_stats
 WHERE $__timeFilter(time) AND name = '{name}'
 GROUP BY 1, 2
 ORDER BY 1, 2"
@@ -79,16 +79,16 @@ ORDER BY 1, 2"
 
 /// Daemons that sent internal metrics in the time range and no more at its end.
 const WITHOUT_REPORTS: &str =
-    "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - default_gap()) AS silent
+    "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - internal.default_gap()) AS silent
 FROM (
   SELECT instance, max(time) AS last
-  FROM self_stat_rows WHERE $__timeFilter(time)
+  FROM internal.self_stat_rows WHERE $__timeFilter(time)
   GROUP BY 1) daemons";
 /// Records dropped in the time range.
 const DROPPED: &str = "SELECT coalesce(sum(risen), 0) AS dropped
 FROM (
   SELECT max(value) - min(value) AS risen
-  FROM self_stats
+  FROM public.self_stats
   WHERE $__timeFilter(time) AND name = 'dropped_records'
   GROUP BY source, instance
 ) daemons";
@@ -121,12 +121,12 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
 /// Each source of each daemon with its last round.
 const SOURCES: &str = "WITH up AS (
   SELECT DISTINCT ON (source, instance) source, instance, time, value
-  FROM self_stats
+  FROM public.self_stats
   WHERE $__timeFilter(time) AND name = 'source_up'
   ORDER BY source, instance, time DESC
 ), covered AS (
   SELECT DISTINCT ON (source, instance) source, instance, expected, read, failed, elapsed_seconds, reasons
-  FROM coverage
+  FROM internal.coverage
   WHERE $__timeFilter(time)
   ORDER BY source, instance, time DESC
 )
@@ -149,7 +149,7 @@ macro_rules! of_minutes {
 FROM (
   SELECT c.time - n.back * INTERVAL '1 minute' AS time, source, expected, read, elapsed_seconds,
          rounds::float8 / (1 + extract(epoch FROM c.time - coalesce(c.first_time, c.time))::integer / 60) AS rounds
-  FROM coverage c
+  FROM internal.coverage c
   CROSS JOIN LATERAL generate_series(0, extract(epoch FROM c.time - coalesce(c.first_time, c.time))::integer / 60) n (back)
   WHERE $__timeFilter(c.time)
 ) c
@@ -223,9 +223,9 @@ fn delivery(dashboard: Dashboard) -> Dashboard {
         Panel::series(id, title, description, (8, 7)).over_time(sql).unit(unit).link(link::to_alerts())
     };
     let spools = "SELECT $__timeGroupAlias(time, $__interval), instance AS metric, max(value) AS value
-FROM self_stats
+FROM public.self_stats
 WHERE $__timeFilter(time) AND name = 'spool_bytes' AND instance IN (
-  SELECT instance FROM self_stats WHERE $__timeFilter(time) AND name = 'spool_bytes'
+  SELECT instance FROM public.self_stats WHERE $__timeFilter(time) AND name = 'spool_bytes'
   GROUP BY 1 ORDER BY max(value) DESC LIMIT 20)
 GROUP BY 1, 2
 ORDER BY 1, 2";
@@ -295,8 +295,8 @@ fn crawler(dashboard: Dashboard) -> Dashboard {
     };
     let terms = "SELECT s.prefix AS \"Subnet\", t.name AS \"Crawler\", t.began_at AS \"Since\", t.ended_at AS \"Until\",
        t.covered_to AS \"Newest reading\"
-FROM crawler_term t
-JOIN fabric s ON s.id = t.fabric_id
+FROM internal.crawler_term t
+JOIN internal.fabric s ON s.id = t.fabric_id
 WHERE coalesce(t.ended_at, 'infinity') >= $__timeFrom() AND t.began_at <= $__timeTo()
 ORDER BY t.began_at DESC
 LIMIT 50";

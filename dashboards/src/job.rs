@@ -11,18 +11,18 @@ use crate::sql::{JOB, events, job_range, op_cells_in_range};
 const MATRIX_RANKS: u32 = 64;
 /// Events of the job, and of the nodes where it runs.
 const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (
-  e.instance IN (SELECT r.host FROM job_rank r JOIN run_visible j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
-  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
-                   JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring})
-  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
-                   JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring}))";
+  e.instance IN (SELECT r.host FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
+  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
+                   JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring})
+  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
+                   JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring}))";
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
     let ends =
         "SELECT coalesce(j.start_time, j.first_seen) AS time, j.end_time AS \"timeEnd\", 'the job' AS title,
        j.key AS text
-FROM run_visible j
+FROM internal.run_visible j
 WHERE j.key = ${job:sqlstring}";
     let dashboard = Dashboard::new(
         site,
@@ -37,8 +37,8 @@ WHERE j.key = ${job:sqlstring}";
         "MPI variable",
         "What the chart of one variable by rank shows",
         "SELECT DISTINCT name
-FROM mpi_pvars
-WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
+FROM internal.mpi_pvars
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring})
 ORDER BY 1",
     )
     .menu(
@@ -67,17 +67,17 @@ fn summary(dashboard: Dashboard, site: &Site) -> Dashboard {
        coalesce(s.start_time, s.first_seen) AS \"Start\",
        extract(epoch FROM coalesce(s.end_time, now()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
        s.ranks_lost + s.ranks_silent AS \"Ranks lost\", {}
-FROM job_summary s
+FROM public.job_summary s
 WHERE s.job_key = ${{job:sqlstring}}",
         job_range("s"),
     );
     let share = format!(
         "SELECT sum(elapsed_seconds) / nullif(sum(observed_seconds), 0) AS \"share of time in MPI\"
-FROM mpi_rank_totals
+FROM public.mpi_rank_totals
 WHERE job_id = {JOB}"
     );
     let bytes = format!(
-        "SELECT sum(bytes)::float8 AS \"handed over\", sum(received_bytes)::float8 AS received FROM mpi_rank_totals WHERE job_id = {JOB}"
+        "SELECT sum(bytes)::float8 AS \"handed over\", sum(received_bytes)::float8 AS received FROM public.mpi_rank_totals WHERE job_id = {JOB}"
     );
     dashboard
         .panel(
@@ -141,7 +141,7 @@ ORDER BY 1, 2"
             )
             .stacked()
             .over_time(&chart(
-                &format!("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM job_rank WHERE job_id = {JOB})"),
+                &format!("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM internal.job_rank WHERE job_id = {JOB})"),
             ))
             .unit(SHARE)
             .link(compare()),
@@ -170,7 +170,7 @@ fn sizes(dashboard: Dashboard) -> Dashboard {
         "SELECT operation AS \"Operation\", sum(calls)::bigint AS \"Calls\", sum(bytes)::bigint AS \"Bytes\",
        sum(elapsed_seconds) AS \"Time\", sum(elapsed_seconds) / nullif(sum(sum(elapsed_seconds)) OVER (), 0) AS \"Share of MPI time\",
        sum(elapsed_seconds) / nullif(sum(calls), 0) AS \"Mean call\", max(longest_seconds) AS \"Longest call\"
-FROM mpi_op_totals
+FROM public.mpi_op_totals
 WHERE job_id = {JOB}
 GROUP BY operation
 ORDER BY 4 DESC"
@@ -180,7 +180,7 @@ ORDER BY 4 DESC"
         format!(
             "SELECT CASE WHEN size_class_bytes = 0 THEN 'none' ELSE '≤ ' || pg_size_pretty(size_class_bytes) END AS \"Size\",
        operation AS \"Operation\", {value} AS \"Value\"
-FROM mpi_op_cell_totals
+FROM internal.mpi_op_cell_totals
 WHERE job_id = {JOB}
 GROUP BY size_class_bytes, operation
 ORDER BY size_class_bytes, operation"
@@ -221,7 +221,7 @@ ORDER BY size_class_bytes, operation"
                     "SELECT operation AS \"Operation\", size_class_bytes AS \"Up to\", region AS \"Region\", algorithm AS \"Algorithm\",
        algorithm_source AS \"Known by\", sum(calls)::bigint AS \"Calls\", sum(bytes)::bigint AS \"Bytes\",
        sum(elapsed_seconds) AS \"Time\", max(longest_seconds) AS \"Longest call\"
-FROM mpi_op_cell_totals
+FROM internal.mpi_op_cell_totals
 WHERE job_id = {JOB}
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY 8 DESC
@@ -238,7 +238,7 @@ fn ranks(dashboard: Dashboard, site: &Site) -> Dashboard {
         format!(
             "WITH pairs AS (
   SELECT rank, peer, {value} AS value
-  FROM mpi_peer_totals
+  FROM public.mpi_peer_totals
   WHERE job_id = {JOB} AND kind = ${{kind:sqlstring}} AND rank < {MATRIX_RANKS} AND peer < {MATRIX_RANKS}
 ), ranks AS (
   SELECT generate_series(0, (SELECT max(greatest(rank, peer)) FROM pairs)) AS rank
@@ -268,11 +268,11 @@ ORDER BY s.rank, d.rank"
     let table = format!(
         "SELECT r.rank AS \"Rank\", r.host AS \"Node\", t.elapsed_seconds / nullif(t.observed_seconds, 0) AS \"In MPI\",
        t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
-       (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
+       (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM internal.gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
        array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port::text AS \"Port\"
-FROM (SELECT DISTINCT ON (rank) * FROM job_rank WHERE job_id = {JOB} ORDER BY rank, start_time DESC) r
-LEFT JOIN mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}
-LEFT JOIN LATERAL (SELECT guid, port FROM job_rank_ports p WHERE p.job_id = r.job_id AND p.rank = r.rank AND p.start_time = r.start_time
+FROM (SELECT DISTINCT ON (rank) * FROM internal.job_rank WHERE job_id = {JOB} ORDER BY rank, start_time DESC) r
+LEFT JOIN public.mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}
+LEFT JOIN LATERAL (SELECT guid, port FROM internal.job_rank_ports p WHERE p.job_id = r.job_id AND p.rank = r.rank AND p.start_time = r.start_time
                    ORDER BY p.device, p.port LIMIT 1) p ON true
 ORDER BY r.rank
 LIMIT 500"
@@ -301,7 +301,7 @@ LIMIT 500"
                     "SELECT region AS \"Region\", count(DISTINCT rank) AS \"Ranks\", sum(visits)::bigint AS \"Visits\",
        sum(elapsed_seconds) AS \"Time\", sum(mpi_seconds) AS \"In MPI\",
        sum(mpi_seconds) / nullif(sum(elapsed_seconds), 0) AS \"Share in MPI\"
-FROM mpi_region_totals
+FROM internal.mpi_region_totals
 WHERE job_id = {JOB}
 GROUP BY region
 ORDER BY 4 DESC
@@ -315,16 +315,16 @@ LIMIT 100"
 
 /// Each MPI_T variable, highest of all ranks.
 const VARIABLES: &str = "SELECT $__timeGroupAlias(time, $__interval), name AS metric, max(value) AS value
-FROM mpi_pvars
-WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
+FROM internal.mpi_pvars
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring})
 GROUP BY 1, 2
 ORDER BY 1, 2";
 
 /// The newest value of each variable in each rank.
 const VARIABLES_BY_RANK: &str = "WITH newest AS (
   SELECT DISTINCT ON (rank, name, element) rank, name, element, variable_class, value
-  FROM mpi_pvars
-  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring})
+  FROM internal.mpi_pvars
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring})
   ORDER BY rank, name, element, time DESC
 )
 SELECT rank AS \"Rank\", name AS \"Variable\", variable_class AS \"Class\", sum(value) AS \"Sum\", max(value) AS \"Highest\"
@@ -336,8 +336,8 @@ LIMIT 500";
 /// The variable of the menu in each rank.
 const ONE_VARIABLE: &str = "WITH readings AS (
   SELECT time, rank, element, value
-  FROM mpi_pvars
-  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring}) AND name = ${variable:sqlstring}
+  FROM internal.mpi_pvars
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring}) AND name = ${variable:sqlstring}
 ), highest AS (
   SELECT rank FROM readings GROUP BY rank ORDER BY max(value) DESC, rank LIMIT 32
 )
@@ -350,7 +350,7 @@ ORDER BY 1, 2";
 fn variables(dashboard: Dashboard) -> Dashboard {
     let settings = format!(
         "SELECT name AS \"Setting\", string_agg(DISTINCT value, ' | ') AS \"Values\", count(*) > 1 AS \"Ranks differ\"
-FROM job_setting
+FROM internal.job_setting
 WHERE job_id = {JOB}
 GROUP BY name
 ORDER BY 1

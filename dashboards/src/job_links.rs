@@ -13,14 +13,14 @@ const SERIES: u32 = 16;
 
 /// Nodes of the job, on tables with a `node_id`.
 fn nodes_of_job() -> String {
-    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM job_rank WHERE job_id = {JOB}))")
+    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM internal.job_rank WHERE job_id = {JOB}))")
 }
 
 /// Adds the panels.
 pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     let nvlink = by_busiest(
         &nvlink_rates(&format!(
-            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM gpu WHERE valid_to IS NULL AND node_id = {}))",
+            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM internal.gpu WHERE valid_to IS NULL AND node_id = {}))",
             nodes_of_job()
         )),
         "link_name",
@@ -28,7 +28,7 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     );
     let ports = by_busiest(
         &host_rates(&format!(
-            "host_port_id = ANY (ARRAY(SELECT id FROM host_port_key WHERE node_id = {}))",
+            "host_port_id = ANY (ARRAY(SELECT id FROM internal.host_port_key WHERE node_id = {}))",
             nodes_of_job()
         )),
         "node_name || ' ' || device || '/' || port",
@@ -104,7 +104,7 @@ ORDER BY 1, 2",
 
 fn waiting(site: &Site) -> Panel {
     let ports = format!(
-        "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM ib_port WHERE valid_to IS NULL AND port_id = ANY ({PORTS_OF_JOB})))"
+        "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM internal.ib_port WHERE valid_to IS NULL AND port_id = ANY ({PORTS_OF_JOB})))"
     );
     let sql = by_busiest(&port_rates(&format!("({ports})")), "link_name", "transmit_wait_ratio");
     Panel::series(
@@ -125,7 +125,7 @@ fn totals(site: &Site) -> Panel {
         "SELECT kind AS \"Kind\", node_name AS \"Node\", link AS \"Link\", direction AS \"Direction\", bytes AS \"Bytes\",
        p95_bytes_per_second AS \"95th percentile\", max_bytes_per_second AS \"Highest\",
        p95_utilisation AS \"95th percentile of speed\", max_utilisation AS \"Highest of speed\"
-FROM job_links({JOB})
+FROM public.job_links({JOB})
 ORDER BY max_utilisation DESC NULLS LAST, bytes DESC
 LIMIT 100"
     );

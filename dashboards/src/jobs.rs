@@ -14,7 +14,7 @@ fn running() -> String {
 )
 SELECT s.time, count(DISTINCT r.job_id) AS jobs, count(r.rank) AS ranks
 FROM steps s
-LEFT JOIN job_rank r ON r.job_id = ANY (ARRAY({JOBS_IN_RANGE}))
+LEFT JOIN internal.job_rank r ON r.job_id = ANY (ARRAY({JOBS_IN_RANGE}))
   AND r.start_time <= s.time AND coalesce(r.end_time, 'infinity') > s.time
 GROUP BY 1
 ORDER BY 1"
@@ -24,10 +24,10 @@ ORDER BY 1"
 /// Jobs and lost ranks of the time range.
 fn counts() -> String {
     format!(
-        "SELECT (SELECT count(*) FROM jobs_running($__timeTo())) AS running,
+        "SELECT (SELECT count(*) FROM public.jobs_running($__timeTo())) AS running,
        count(DISTINCT job_id) AS \"in the time range\",
        count(*) FILTER (WHERE ending IN ('lost', 'silent')) AS \"ranks lost\"
-FROM job_rank
+FROM internal.job_rank
 WHERE job_id = ANY (ARRAY({JOBS_IN_RANGE})) AND start_time <= $__timeTo()
   AND coalesce(end_time, 'infinity') >= $__timeFrom()"
     )
@@ -74,7 +74,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
             21,
             "Jobs that ended",
             "Jobs that ended in the time range, newest first.",
-            "SELECT id FROM run_visible WHERE end_time <= $__timeTo() AND end_time >= $__timeFrom()\n  ORDER BY end_time DESC LIMIT 200",
+            "SELECT id FROM internal.run_visible WHERE end_time <= $__timeTo() AND end_time >= $__timeFrom()\n  ORDER BY end_time DESC LIMIT 200",
         ))
         .row(30, "All together")
         .panel(
@@ -99,7 +99,7 @@ fn table(id: u32, title: &str, description: &str, ids: &str) -> Panel {
        coalesce(s.start_time, s.first_seen) AS \"Start\", s.end_time AS \"End\",
        extract(epoch FROM least(coalesce(s.end_time, $__timeTo()), $__timeTo()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
        s.ranks_lost + s.ranks_silent AS \"Ranks lost\", array_to_string(s.libraries, ', ') AS \"MPI library\", {}
-FROM job_summary s
+FROM public.job_summary s
 WHERE s.id = ANY (ARRAY({ids}))
 ORDER BY 8 DESC
 LIMIT 200",

@@ -11,11 +11,11 @@ use crate::sql::{events, job_range, mean};
 
 /// Events of the node, its GPUs and its adapters.
 const EVENTS: &str = "e.instance = ${node:sqlstring}
-  OR e.gpu_uuid IN (SELECT g.uuid FROM gpu g JOIN node_key n ON n.id = g.node_id WHERE n.name = ${node:sqlstring})
-  OR e.ib_guid = ANY (SELECT unnest(n.hca_guids) FROM node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})
-  OR e.remote_ib_guid = ANY (SELECT unnest(n.hca_guids) FROM node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})";
+  OR e.gpu_uuid IN (SELECT g.uuid FROM internal.gpu g JOIN internal.node_key n ON n.id = g.node_id WHERE n.name = ${node:sqlstring})
+  OR e.ib_guid = ANY (SELECT unnest(n.hca_guids) FROM internal.node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})
+  OR e.remote_ib_guid = ANY (SELECT unnest(n.hca_guids) FROM internal.node n WHERE n.valid_to IS NULL AND n.name = ${node:sqlstring})";
 /// The chosen GPUs of the node, on rates.
-const GPUS: &str = "gpu_id = ANY (ARRAY(SELECT k.id FROM gpu_key k JOIN node_key n ON n.id = k.node_id \
+const GPUS: &str = "gpu_id = ANY (ARRAY(SELECT k.id FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id \
      WHERE n.name = ${node:sqlstring} AND k.uuid = ANY (ARRAY[${gpu:sqlstring}]::text[])))";
 /// The menu of NVLink metrics: name, expression over `nvlink_rates`, or a counter of errors.
 const RATES: [(&str, &str); 5] = [
@@ -43,14 +43,14 @@ pub fn dashboard(site: &Site) -> Dashboard {
         "Throughline: node",
         "GPUs of one host and the links between them, PCIe, adapter ports, and its jobs.",
     )
-    .choose("node", "Node", "The host", "SELECT name FROM node WHERE valid_to IS NULL ORDER BY 1")
+    .choose("node", "Node", "The host", "SELECT name FROM internal.node WHERE valid_to IS NULL ORDER BY 1")
     .choose_many(
         "gpu",
         "GPU",
         "GPUs whose links are shown",
         "SELECT 'GPU ' || g.index AS __text, g.uuid AS __value
-FROM gpu g
-JOIN node_key n ON n.id = g.node_id
+FROM internal.gpu g
+JOIN internal.node_key n ON n.id = g.node_id
 WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
 ORDER BY g.index",
     )
@@ -73,19 +73,19 @@ ORDER BY g.index",
 fn topology(dashboard: Dashboard, site: &Site) -> Dashboard {
     let unfold = |title: &str, links: &str| to(NODE, title, &[("node", "${node}"), ("links", links)]);
     let gpus = "SELECT count(*) AS \"GPUs\", max(g.name) AS \"Model\",
-       (SELECT count(*) FROM gpu_link l JOIN gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
+       (SELECT count(*) FROM internal.gpu_link l JOIN internal.gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
         WHERE l.valid_to IS NULL AND l.active AND o.node_id = g.node_id) AS \"NVLink ends up\",
-       (SELECT count(*) FROM gpu_link l JOIN gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
+       (SELECT count(*) FROM internal.gpu_link l JOIN internal.gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
         WHERE l.valid_to IS NULL AND NOT l.active AND o.node_id = g.node_id) AS \"Ends down\",
-       (SELECT count(*) FROM host_port_key h WHERE h.node_id = g.node_id) AS \"Adapter ports\"
-FROM gpu g
-JOIN node_key n ON n.id = g.node_id
+       (SELECT count(*) FROM internal.host_port_key h WHERE h.node_id = g.node_id) AS \"Adapter ports\"
+FROM internal.gpu g
+JOIN internal.node_key n ON n.id = g.node_id
 WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
 GROUP BY g.node_id";
     let logical = "SELECT source || ' ' || source_id AS \"From\", destination AS \"To\", sum(physical_link_count)::bigint AS \"Links\",
        sum(link_capacity)::bigint AS \"Capacity\"
 FROM (SELECT t.node_name, t.physical_link_count, t.link_capacity, 'GPU' AS source, t.source_id, t.destination
-      FROM intra_node_topo t WHERE t.node_name = ${node:sqlstring}) t
+      FROM public.intra_node_topo t WHERE t.node_name = ${node:sqlstring}) t
 GROUP BY source, source_id, destination
 ORDER BY source_id, 2";
     dashboard
@@ -135,9 +135,9 @@ fn by_menu() -> String {
 ), counted AS (
   SELECT c.time, 'GPU ' || g.index || ' link ' || lpad(c.link::text, 2, '0') AS link, c.value - lag(c.value) OVER w AS errors
   FROM (SELECT time, gpu_id, link, source, epoch, CASE ${{metric:sqlstring}}{errors} END AS value
-        FROM nvlink_link_readings($__timeFrom(), $__timeTo())
+        FROM public.nvlink_link_readings($__timeFrom(), $__timeTo())
         WHERE {GPUS} AND ${{metric:sqlstring}} LIKE '%errors') c
-  JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
+  JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
   WHERE c.value IS NOT NULL
   WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
 )
@@ -162,8 +162,8 @@ fn gpu_links(dashboard: Dashboard, site: &Site) -> Dashboard {
        {} AS \"Sent\", {} AS \"Received\", max(r.speed_bytes_per_second) AS \"Link speed\",
        {} AS \"Sending\", {} AS \"Receiving\", r.gpu AS \"UUID\"
 FROM {} r
-LEFT JOIN gpu_link l ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_to IS NULL
-LEFT JOIN gpu o ON o.gpu_id = l.remote_gpu_id AND o.valid_to IS NULL
+LEFT JOIN internal.gpu_link l ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_to IS NULL
+LEFT JOIN internal.gpu o ON o.gpu_id = l.remote_gpu_id AND o.valid_to IS NULL
 GROUP BY r.gpu_index, r.gpu, r.link
 ORDER BY 7 DESC NULLS LAST, 1, 2
 LIMIT 200",
@@ -284,7 +284,7 @@ ORDER BY 1, 2"
 
 /// The node's adapter ports, on rates.
 const PORTS: &str =
-    "host_port_id = ANY (ARRAY(SELECT h.id FROM host_port_key h JOIN node_key n ON n.id = h.node_id
+    "host_port_id = ANY (ARRAY(SELECT h.id FROM internal.host_port_key h JOIN internal.node_key n ON n.id = h.node_id
   WHERE n.name = ${node:sqlstring}))";
 
 /// Adapter ports with their rates, errors and neighbours.
@@ -302,7 +302,7 @@ fn port_table() -> String {
              + coalesce(max(port_errors_received) - min(port_errors_received), 0)
              + coalesce(max(port_discards_transmitted) - min(port_discards_transmitted), 0) AS errors,
            max(port_transmit_wait) - min(port_transmit_wait) AS waited
-    FROM host_port_readings($__timeFrom(), $__timeTo())
+    FROM public.host_port_readings($__timeFrom(), $__timeTo())
     WHERE {PORTS}
     GROUP BY 1, 2
   ) epochs
@@ -311,11 +311,11 @@ fn port_table() -> String {
 SELECT h.device || '/' || h.port AS \"Adapter port\", n.remote_description AS \"Switch\", n.remote_port AS \"Switch port\",
        r.sent AS \"Sent\", r.received AS \"Received\", r.speed AS \"Link speed\", r.sending AS \"Sending\",
        r.receiving AS \"Receiving\", e.errors AS \"Errors\", e.waited AS \"Ticks waited\", h.guid AS \"GUID\", h.port AS \"Port\"
-FROM host_port_key h
-JOIN node_key k ON k.id = h.node_id
+FROM internal.host_port_key h
+JOIN internal.node_key k ON k.id = h.node_id
 LEFT JOIN rates r ON r.host_port_id = h.id
 LEFT JOIN risen e ON e.host_port_id = h.id
-LEFT JOIN ib_port_named n ON n.guid = h.guid AND n.port = h.port
+LEFT JOIN public.ib_port_named n ON n.guid = h.guid AND n.port = h.port
 WHERE k.name = ${{node:sqlstring}}
 ORDER BY 1",
         mean("transmit_bytes_per_second"),
@@ -386,10 +386,10 @@ fn jobs() -> Panel {
     let sql = format!(
         "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", count(DISTINCT r.rank) AS \"Ranks here\",
        min(r.start_time) AS \"Start\", CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) END AS \"End\",
-       (SELECT s.state FROM job_summary s WHERE s.id = j.id) AS \"State\", {}
-FROM job_rank r
-JOIN run_visible j ON j.id = r.job_id
-JOIN node_key n ON n.id = r.node_id
+       (SELECT s.state FROM public.job_summary s WHERE s.id = j.id) AS \"State\", {}
+FROM internal.job_rank r
+JOIN internal.run_visible j ON j.id = r.job_id
+JOIN internal.node_key n ON n.id = r.node_id
 WHERE n.name = ${{node:sqlstring}} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
 GROUP BY j.id, j.key, j.user_name, j.start_time, j.end_time, j.first_seen
 ORDER BY 4 DESC

@@ -16,17 +16,17 @@ fn links() -> String {
         "WITH rates AS (
   SELECT gpu_id, link, {} AS utilisation, {} AS sent
   FROM {}
-  WHERE gpu_id = ANY (ARRAY(SELECT g.gpu_id FROM gpu g JOIN node_key n ON n.id = g.node_id
+  WHERE gpu_id = ANY (ARRAY(SELECT g.gpu_id FROM internal.gpu g JOIN internal.node_key n ON n.id = g.node_id
                             WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}))
   GROUP BY 1, 2
 ), ends AS (
   SELECT l.gpu_id, l.link, g.uuid AS near, l.active, l.remote_link, l.speed_bytes_per_second AS speed,
          coalesce(r.uuid, l.remote_type || ' ' || l.remote_pci_bus_id) AS far, coalesce(r.index, 100) AS far_index,
          g.index AS near_index, l.remote_type, v.utilisation, v.sent
-  FROM gpu_link l
-  JOIN gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
-  JOIN node_key n ON n.id = g.node_id
-  LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+  FROM internal.gpu_link l
+  JOIN internal.gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
+  JOIN internal.node_key n ON n.id = g.node_id
+  LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
   LEFT JOIN rates v ON v.gpu_id = l.gpu_id AND v.link = l.link
   WHERE l.valid_to IS NULL AND l.active AND n.name = ${{node:sqlstring}}
 ), pairs AS (
@@ -47,16 +47,16 @@ fn adapters() -> String {
         "adapter_rates AS (
   SELECT host_port_id, {} AS utilisation, {} AS sent
   FROM {}
-  WHERE host_port_id = ANY (ARRAY(SELECT h.id FROM host_port_key h JOIN node_key n ON n.id = h.node_id
+  WHERE host_port_id = ANY (ARRAY(SELECT h.id FROM internal.host_port_key h JOIN internal.node_key n ON n.id = h.node_id
                                   WHERE n.name = ${{node:sqlstring}}))
   GROUP BY 1
 ), adapters AS (
   SELECT h.device, h.port, r.utilisation, r.sent, p.remote_guid, p.remote_description, p.remote_port,
-         EXISTS (SELECT FROM gpu g WHERE g.valid_to IS NULL AND g.node_id = h.node_id AND h.device = ANY (g.nearest_hcas)) AS is_near
-  FROM host_port_key h
-  JOIN node_key n ON n.id = h.node_id
+         EXISTS (SELECT FROM internal.gpu g WHERE g.valid_to IS NULL AND g.node_id = h.node_id AND h.device = ANY (g.nearest_hcas)) AS is_near
+  FROM internal.host_port_key h
+  JOIN internal.node_key n ON n.id = h.node_id
   LEFT JOIN adapter_rates r ON r.host_port_id = h.id
-  LEFT JOIN ib_port_named p ON p.guid = h.guid AND p.port = h.port
+  LEFT JOIN public.ib_port_named p ON p.guid = h.guid AND p.port = h.port
   WHERE n.name = ${{node:sqlstring}}
 )",
         mean("transmit_utilisation"),
@@ -95,8 +95,8 @@ used AS (
   SELECT near AS id, max(utilisation) AS utilisation, sum(sent) AS sent FROM ends GROUP BY near
 ), circles AS (
   SELECT g.uuid AS id, 'GPU ' || g.index AS title, g.name AS subtitle, u.utilisation, u.sent
-  FROM gpu g
-  JOIN node_key n ON n.id = g.node_id
+  FROM internal.gpu g
+  JOIN internal.node_key n ON n.id = g.node_id
   LEFT JOIN used u ON u.id = g.uuid
   WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
   UNION ALL
@@ -155,11 +155,11 @@ WHERE ${{links:sqlstring}} = 'physical'
 GROUP BY u.pair, u.link_a, u.a, u.b, side.which
 UNION ALL
 SELECT g.uuid || ' near ' || d.device, g.uuid, 'adapter ' || d.device, 'PCIe', 'nearest adapter', 1, '{idle}', '4 4'
-FROM gpu g
-JOIN node_key n ON n.id = g.node_id
+FROM internal.gpu g
+JOIN internal.node_key n ON n.id = g.node_id
 CROSS JOIN LATERAL unnest(g.nearest_hcas) d (device)
 WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
-  AND EXISTS (SELECT FROM host_port_key h WHERE h.node_id = g.node_id AND h.device = d.device)
+  AND EXISTS (SELECT FROM internal.host_port_key h WHERE h.node_id = g.node_id AND h.device = d.device)
 UNION ALL
 SELECT DISTINCT 'host near ' || a.device, 'host', 'adapter ' || a.device, 'PCIe', 'no GPU is near', 1::float8, '{idle}', '4 4'
 FROM adapters a

@@ -11,14 +11,14 @@ use crate::site::Site;
 use crate::sql::{PORT, errors_over_time, events, job_range, mean, newest_rates};
 
 /// Events at either end.
-const EVENTS: &str = "(e.ib_guid, e.ib_port) IN (SELECT n.guid, n.port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer
-    UNION ALL SELECT n.remote_guid, n.remote_port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer)
+const EVENTS: &str = "(e.ib_guid, e.ib_port) IN (SELECT n.guid, n.port FROM public.ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer
+    UNION ALL SELECT n.remote_guid, n.remote_port FROM public.ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer)
   OR (e.remote_ib_guid = ${guid:sqlstring} AND e.remote_ib_port = ${port:sqlstring}::integer)";
 
 /// Both ends, as an array.
 fn both_ends() -> String {
     format!(
-        "ANY (ARRAY(SELECT {PORT} UNION ALL SELECT remote_port_id FROM ib_port WHERE valid_to IS NULL AND port_id = {PORT}))"
+        "ANY (ARRAY(SELECT {PORT} UNION ALL SELECT remote_port_id FROM internal.ib_port WHERE valid_to IS NULL AND port_id = {PORT}))"
     )
 }
 
@@ -35,7 +35,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
         "End",
         "The switch or adapter at one end",
         "SELECT coalesce(nullif(description, ''), guid) AS __text, guid AS __value
-FROM ib_node
+FROM internal.ib_node
 WHERE valid_to IS NULL
 ORDER BY type DESC, 1",
     )
@@ -44,8 +44,8 @@ ORDER BY type DESC, 1",
         "Port",
         "Its port",
         "SELECT p.port
-FROM ib_port p
-JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL
+FROM internal.ib_port p
+JOIN internal.ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL
 WHERE p.valid_to IS NULL AND n.guid = ${guid:sqlstring} AND p.remote_port_id IS NOT NULL
 ORDER BY 1",
     )
@@ -74,7 +74,7 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let cable = "SELECT n.description || ' [' || n.port || ']' AS \"From\",
        coalesce(n.remote_description || ' [' || n.remote_port || ']', 'nothing') AS \"To\", n.state AS \"State\",
        n.width || ' ' || n.speed AS \"Width and speed\", n.guid AS \"GUID\", n.remote_guid AS \"GUID at the other end\"
-FROM ib_port_named n
+FROM public.ib_port_named n
 WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer";
     let utilisation = format!(
         "SELECT {} AS sending, {} AS receiving, {} AS waiting
@@ -115,7 +115,9 @@ fn of_port(columns: &[(&str, &str)]) -> String {
         columns.iter().map(|(column, name)| format!(",\n       {} AS \"{name}\"", mean(column))).collect();
     // Packets are not in rows of minutes.
     let rates = match columns.contains("packets") {
-        true => format!("(SELECT * FROM ib_port_rates($__timeFrom(), $__timeTo()) WHERE port_id = {PORT})"),
+        true => {
+            format!("(SELECT * FROM public.ib_port_rates($__timeFrom(), $__timeTo()) WHERE port_id = {PORT})")
+        }
         false => few_port_rates(&format!("port_id = {PORT}")),
     };
     format!(
@@ -186,19 +188,19 @@ ORDER BY 1, 2",
 fn jobs(site: &Site) -> Panel {
     let sql = format!(
         "WITH ends AS (
-  SELECT guid, port FROM ib_port_named WHERE port_id = {PORT}
-  UNION ALL SELECT remote_guid, remote_port FROM ib_port_named WHERE port_id = {PORT}
+  SELECT guid, port FROM public.ib_port_named WHERE port_id = {PORT}
+  UNION ALL SELECT remote_guid, remote_port FROM public.ib_port_named WHERE port_id = {PORT}
 )
 SELECT j.key AS \"Job\", r.host AS \"Node\", h.device || '/' || h.port AS \"Adapter port\",
        count(DISTINCT r.rank) AS \"Ranks on the node\",
        count(DISTINCT r.rank) FILTER (WHERE h.device || '/' || h.port = ANY (r.hca_ports)) AS \"Known to use the port\",
        min(r.start_time) AS \"Start\", max(r.end_time) AS \"End\", {}
 FROM ends e
-JOIN node n ON n.valid_to IS NULL AND e.guid = ANY (n.hca_guids)
-LEFT JOIN host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.port = e.port
-JOIN job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
+JOIN internal.node n ON n.valid_to IS NULL AND e.guid = ANY (n.hca_guids)
+LEFT JOIN internal.host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.port = e.port
+JOIN internal.job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
   AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
-JOIN run_visible j ON j.id = r.job_id
+JOIN internal.run_visible j ON j.id = r.job_id
 GROUP BY j.key, j.start_time, j.end_time, j.first_seen, r.host, h.device, h.port
 ORDER BY 6 DESC
 LIMIT 50",

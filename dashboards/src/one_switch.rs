@@ -13,7 +13,7 @@ use crate::sql::{errors_over_time, events, mean};
 const EVENTS: &str = "e.ib_guid = ${guid:sqlstring} OR e.remote_ib_guid = ${guid:sqlstring}";
 /// Its ports, on `ib_port_readings` and on rates.
 const PORTS: &str =
-    "port_id = ANY (ARRAY(SELECT k.id FROM ib_port_key k JOIN ib_node_key n ON n.id = k.ib_node_id
+    "port_id = ANY (ARRAY(SELECT k.id FROM internal.ib_port_key k JOIN internal.ib_node_key n ON n.id = k.ib_node_id
   WHERE n.guid = ${guid:sqlstring}))";
 
 /// The dashboard.
@@ -59,7 +59,7 @@ SELECT n.port AS \"Port\", coalesce(n.remote_description || ' [' || n.remote_por
        n.state AS \"State\", n.width || ' ' || n.speed AS \"Width and speed\", r.sent AS \"Sent\", r.received AS \"Received\",
        r.sent_utilisation AS \"Sending\", r.received_utilisation AS \"Receiving\", r.highest AS \"Highest sending\",
        r.waiting AS \"Waiting\", n.guid AS \"GUID\"
-FROM ib_port_named n
+FROM public.ib_port_named n
 LEFT JOIN rates r ON r.port_id = n.port_id
 WHERE n.guid = ${{guid:sqlstring}} AND n.port > 0
 ORDER BY r.sent_utilisation DESC NULLS LAST, n.port
@@ -73,9 +73,9 @@ LIMIT 200",
     );
     let switch = "SELECT coalesce(nullif(description, ''), guid) AS \"Switch\", guid AS \"GUID\", lid AS \"LID\",
        coalesce(routing, 'not reported') AS \"Routing\",
-       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Active ports\",
-       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state <> 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Other ports\"
-FROM ib_node n
+       (SELECT count(*) FROM internal.ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Active ports\",
+       (SELECT count(*) FROM internal.ib_port p WHERE p.valid_to IS NULL AND p.state <> 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Other ports\"
+FROM internal.ib_node n
 WHERE n.valid_to IS NULL AND n.guid = ${guid:sqlstring}
 ORDER BY lid
 LIMIT 1";

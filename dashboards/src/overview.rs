@@ -90,8 +90,8 @@ ORDER BY 1",
                 .rows(
                     "SELECT count(*) FILTER (WHERE type = 'switch') AS switches,
        count(*) FILTER (WHERE type = 'ca') AS adapters,
-       (SELECT count(*) FROM ib_link WHERE valid_to IS NULL) AS links
-FROM ib_node
+       (SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL) AS links
+FROM internal.ib_node
 WHERE valid_to IS NULL",
                 )
                 .all_fields()
@@ -104,7 +104,7 @@ WHERE valid_to IS NULL",
                 "Jobs of which a rank runs at the end of the time range, and ranks of them.", (5, 4))
                 .rows(&format!(
                     "SELECT count(DISTINCT job_id) AS jobs, count(*) AS ranks
-FROM job_rank
+FROM internal.job_rank
 WHERE job_id = ANY (ARRAY({RUNNING_JOBS})) AND start_time <= $__timeTo() AND coalesce(end_time, 'infinity') > $__timeTo()",
                 ))
                 .all_fields()
@@ -119,7 +119,7 @@ WHERE job_id = ANY (ARRAY({RUNNING_JOBS})) AND start_time <= $__timeTo() AND coa
                  never 0.",
                 small,
             )
-            .rows("SELECT sum(read)::float8 / nullif(sum(expected), 0) AS share FROM source_coverage WHERE source = 'mad'")
+            .rows("SELECT sum(read)::float8 / nullif(sum(expected), 0) AS share FROM internal.source_coverage WHERE source = 'mad'")
             .unit(SHARE)
             .link(to(HEALTH, "Health of the monitoring", &[])),
         )
@@ -144,7 +144,7 @@ SELECT r.description AS \"From\", r.port AS \"Port\", n.remote_description AS \"
        {} AS \"Waiting\",
        r.guid AS \"GUID\", CASE WHEN r.node_type = 'switch' THEN r.guid ELSE n.remote_guid END AS \"Switch GUID\"
 FROM {} r
-JOIN ib_port_named n ON n.port_id = r.port_id
+JOIN public.ib_port_named n ON n.port_id = r.port_id
 GROUP BY r.port_id, 1, 2, 3, 4, 10, 11
 ORDER BY {order} DESC NULLS LAST
 LIMIT {count}",
@@ -182,8 +182,8 @@ fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
         "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
        count(DISTINCT r.rank) AS \"Ranks\", count(DISTINCT r.host) AS \"Nodes\",
        coalesce(j.start_time, j.first_seen) AS \"Start\", {}
-FROM run_visible j
-JOIN job_rank r ON r.job_id = j.id
+FROM internal.run_visible j
+JOIN internal.job_rank r ON r.job_id = j.id
 WHERE j.id = ANY (ARRAY({RUNNING_JOBS})) AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
 GROUP BY j.key, j.user_name, j.name, j.command, j.start_time, j.end_time, j.first_seen
 ORDER BY 4 DESC, 6 DESC
@@ -208,9 +208,9 @@ LIMIT 20",
   ) ports
   GROUP BY 1
 )
-SELECT n.name AS \"Node\", (SELECT count(*) FROM gpu g WHERE g.node_id = n.node_id AND g.valid_to IS NULL) AS \"GPUs\",
+SELECT n.name AS \"Node\", (SELECT count(*) FROM internal.gpu g WHERE g.node_id = n.node_id AND g.valid_to IS NULL) AS \"GPUs\",
        v.utilisation AS \"Busiest NVLink\", v.sent AS \"Sent over NVLink\", h.utilisation AS \"Busiest port\"
-FROM node n
+FROM internal.node n
 LEFT JOIN nvlink v ON v.node_name = n.name
 LEFT JOIN host h ON h.node_name = n.name
 WHERE n.valid_to IS NULL

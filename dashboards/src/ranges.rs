@@ -20,7 +20,7 @@ fn short() -> String {
 fn from_minutes(readings: &str) -> String {
     format!(
         "($__timeTo()::timestamptz - $__timeFrom()::timestamptz > {LONG} OR EXISTS (
-      SELECT FROM packed_state WHERE readings = '{readings}' AND packed_from < packed_until AND packed_until > $__timeFrom()))"
+      SELECT FROM internal.packed_state WHERE readings = '{readings}' AND packed_from < packed_until AND packed_until > $__timeFrom()))"
     )
 }
 
@@ -48,11 +48,11 @@ fn port_rates_between(condition: &str, readings: &str, minutes: &str) -> String 
         "(
     SELECT {names}, interval_seconds, {rates}, transmit_utilisation AS peak_utilisation, transmit_wait_ratio,
            rate_bytes_per_second
-    FROM ib_port_rates($__timeFrom(), $__timeTo())
+    FROM public.ib_port_rates($__timeFrom(), $__timeTo())
     WHERE {readings} AND {condition}
     UNION ALL
     SELECT {names}, seconds::float8, {rates}, transmit_peak_utilisation, transmit_wait_ratio, rate_bytes_per_second
-    FROM ib_port_minutes_named
+    FROM internal.ib_port_minutes_named
     WHERE {minutes} AND $__timeFilter(time) AND {condition}
   )"
     )
@@ -66,11 +66,11 @@ pub fn host_rates(condition: &str) -> String {
     format!(
         "(
     SELECT time, host_port_id, node_name, device, port, interval_seconds, {columns}
-    FROM host_port_rates($__timeFrom(), $__timeTo())
+    FROM public.host_port_rates($__timeFrom(), $__timeTo())
     WHERE {} AND {condition}
     UNION ALL
     SELECT time, host_port_id, node_name, device, port, seconds::float8, {columns}
-    FROM host_port_minutes_named
+    FROM internal.host_port_minutes_named
     WHERE {} AND $__timeFilter(time) AND {condition}
   )",
         from_readings("host_port_counters"),
@@ -81,22 +81,24 @@ pub fn host_rates(condition: &str) -> String {
 /// Who has bytes on links, with names. `seconds` is of the windows that a row is of.
 pub fn contributors(condition: &str) -> String {
     let columns = "contributor, label, known, job_key, operation";
-    let minutes = "link_contributor_minutes($__timeFrom(), $__timeTo())";
+    let minutes = "public.link_contributor_minutes($__timeFrom(), $__timeTo())";
     windows(["link_contributors", minutes], columns, condition)
 }
 
 /// The same of one job, without names.
 pub fn link_shares(job: &str) -> String {
     // Named to the function, which reads no hour without it.
-    let minutes = format!("link_minute_shares($__timeFrom(), $__timeTo(), {job})");
+    let minutes = format!("public.link_minute_shares($__timeFrom(), $__timeTo(), {job})");
     windows(["link_shares", &minutes], "kind, is_bound", &format!("job_id = {job}"))
 }
 
 /// Windows of shares of links, or minutes of them, with these columns beside the bytes: minutes where the range is long, or begins where
 /// minutes are in hours and their windows go.
 fn windows([windows, minutes]: [&str; 2], columns: &str, condition: &str) -> String {
-    let by_minutes =
-        format!("({} OR EXISTS (SELECT FROM link_share_state WHERE hours_until > $__timeFrom()))", long());
+    let by_minutes = format!(
+        "({} OR EXISTS (SELECT FROM internal.link_share_state WHERE hours_until > $__timeFrom()))",
+        long()
+    );
     let columns = format!("time, port_id, {columns}, bytes, low_bytes, high_bytes, counted_bytes");
     format!(
         "(
@@ -119,20 +121,20 @@ pub fn nvlink_rates(condition: &str) -> String {
     format!(
         "(
     SELECT time, gpu_id, gpu, node_name, gpu_index, link, link_name, interval_seconds, {columns}
-    FROM nvlink_rates($__timeFrom(), $__timeTo())
+    FROM public.nvlink_rates($__timeFrom(), $__timeTo())
     WHERE {} AND {condition}
     UNION ALL
     SELECT m.time, m.gpu_id, m.gpu, n.name, g.index, m.link,
            n.name || ' GPU ' || coalesce(g.index::text, m.gpu) || ' link ' || m.link, m.seconds::float8,
            {columns}
     FROM (
-      SELECT *, gpu_source_rank(source) AS rank, min(gpu_source_rank(source)) OVER (PARTITION BY gpu_id, link) AS best
-      FROM nvlink_link_minutes
+      SELECT *, internal.gpu_source_rank(source) AS rank, min(internal.gpu_source_rank(source)) OVER (PARTITION BY gpu_id, link) AS best
+      FROM internal.nvlink_link_minutes
       WHERE {} AND $__timeFilter(time) AND {condition}
     ) m
-    JOIN gpu_key k ON k.id = m.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = m.gpu_id AND g.valid_to IS NULL
+    JOIN internal.gpu_key k ON k.id = m.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND g.valid_to IS NULL
     WHERE m.rank = m.best
   )",
         from_readings("nvlink_counters"),
@@ -155,8 +157,8 @@ pub enum Hot {
 pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
     let (by_readings, by_minutes) = match by {
         Hot::Utilisation => (
-            "counter_increase(first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL),
-                            last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL))",
+            "public.counter_increase(public.first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL),
+                            public.last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL))",
             "transmit_bytes_per_second",
         ),
         Hot::Waiting => (
@@ -169,16 +171,16 @@ pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
   SELECT c.port_id
   FROM (
     SELECT port_id, {by_readings}::float8 AS bytes, max(rate_bytes_per_second) AS speed
-    FROM ib_port_readings($__timeFrom(), $__timeTo())
+    FROM public.ib_port_readings($__timeFrom(), $__timeTo())
     WHERE {}
     GROUP BY port_id, epoch
     UNION ALL
     SELECT port_id, sum({by_minutes} * seconds), max(rate_bytes_per_second)
-    FROM ib_port_minutes
+    FROM internal.ib_port_minutes
     WHERE {} AND $__timeFilter(time)
     GROUP BY port_id
   ) c
-  JOIN ib_port_named n ON n.port_id = c.port_id
+  JOIN public.ib_port_named n ON n.port_id = c.port_id
   WHERE {condition}
   GROUP BY c.port_id
   ORDER BY sum(c.bytes / nullif(c.speed, 0)) DESC NULLS LAST, c.port_id

@@ -31,7 +31,7 @@ FROM (
 {inner}
 ) steps
 WHERE \"time\" >= $__timeFrom()::timestamptz
-  AND \"time\" < time_bucket(make_interval(secs => $__interval_ms / 1000.0), least($__timeTo()::timestamptz, now() - {SETTLED}))
+  AND \"time\" < public.time_bucket(make_interval(secs => $__interval_ms / 1000.0), least($__timeTo()::timestamptz, now() - {SETTLED}))
 ORDER BY {order}"
     )
 }
@@ -45,9 +45,9 @@ pub fn newest_rates(function: &str, (kind, id): (&str, &str), window: &str) -> S
     format!(
         "(
     SELECT r.*
-    FROM row_gap('{kind}', $__timeTo(), $__timeTo()) w
+    FROM internal.row_gap('{kind}', $__timeTo(), $__timeTo()) w
     CROSS JOIN LATERAL {function}($__timeTo()::timestamptz - greatest(INTERVAL '{window}', w.gap), $__timeTo()) r
-    JOIN row_rules_of('{kind}', $__timeTo(), $__timeTo()) g ON g.id = r.{id}
+    JOIN internal.row_rules_of('{kind}', $__timeTo(), $__timeTo()) g ON g.id = r.{id}
     WHERE r.time > $__timeTo()::timestamptz - greatest(INTERVAL '{window}', make_interval(secs => g.largest_gap_seconds))
   ) r"
     )
@@ -63,27 +63,28 @@ pub fn job_range(job: &str) -> String {
 }
 
 /// The job that is chosen.
-pub const JOB: &str = "(SELECT id FROM run_visible WHERE key = ${job:sqlstring})";
+pub const JOB: &str = "(SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring})";
 
 /// Jobs that ran at the end of the time range, as a query of their ids. The function knows what running is, and looks at
 /// ranks of no job.
-pub const RUNNING_JOBS: &str = "SELECT r.id FROM jobs_running($__timeTo()) r (id)";
+pub const RUNNING_JOBS: &str = "SELECT r.id FROM public.jobs_running($__timeTo()) r (id)";
 
 /// Jobs that ran in the time range.
-pub const JOBS_IN_RANGE: &str = "SELECT id FROM run_visible
+pub const JOBS_IN_RANGE: &str = "SELECT id FROM internal.run_visible
   WHERE coalesce(start_time, first_seen) <= $__timeTo() AND (end_time IS NULL OR end_time >= $__timeFrom())";
 
 /// The fabric port that is chosen.
-pub const PORT: &str = "(SELECT k.id FROM ib_port_key k JOIN ib_node_key n ON n.id = k.ib_node_id
+pub const PORT: &str =
+    "(SELECT k.id FROM internal.ib_port_key k JOIN internal.ib_node_key n ON n.id = k.ib_node_id
   WHERE n.guid = ${guid:sqlstring} AND k.port = ${port:sqlstring}::integer)";
 
 /// Fabric ports of the adapters of the job's nodes, as an array: also of nodes of which it is not known which of their ports
 /// the ranks use.
-pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM job_rank r
-  JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
-  JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
-  JOIN ib_port_key p ON p.ib_node_id = k.id
-  WHERE r.job_id = (SELECT id FROM run_visible WHERE key = ${job:sqlstring}))";
+pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM internal.job_rank r
+  JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL
+  JOIN internal.ib_node_key k ON k.guid = ANY (n.hca_guids)
+  JOIN internal.ib_port_key p ON p.ib_node_id = k.id
+  WHERE r.job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring}))";
 
 /// The colour of a scale for a number in SQL; NULL where the number is.
 pub fn colour(scale: &Scale, number: &str) -> String {
@@ -128,7 +129,7 @@ pub fn risen(condition: &str) -> String {
   FROM (
   SELECT port_id, epoch,
          {in_epoch}
-  FROM ib_port_readings($__timeFrom(), $__timeTo())
+  FROM public.ib_port_readings($__timeFrom(), $__timeTo())
   WHERE {condition}
   GROUP BY port_id, epoch
   ) epochs
@@ -150,7 +151,7 @@ pub fn errors_over_time(condition: &str) -> String {
     format!(
         "WITH steps AS (
   SELECT c.time, e.metric, e.value - max(e.value) OVER w AS errors
-  FROM ib_port_readings($__timeFrom(), $__timeTo()) c
+  FROM public.ib_port_readings($__timeFrom(), $__timeTo()) c
   CROSS JOIN LATERAL (VALUES {columns}) e (metric, value)
   WHERE e.value IS NOT NULL AND {condition}
   WINDOW w AS (PARTITION BY c.port_id, c.epoch, e.metric ORDER BY c.time ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -167,7 +168,7 @@ ORDER BY 1, 2"
 pub fn events(condition: &str) -> String {
     format!(
         "SELECT e.time, e.kind AS title, e.text, e.severity || ',' || e.source AS tags
-FROM events e
+FROM internal.events e
 WHERE $__timeFilter(e.time) AND ({condition})
 ORDER BY e.time DESC
 LIMIT 300"
@@ -180,8 +181,8 @@ pub fn event_table(condition: &str) -> String {
         "SELECT e.time AS \"Time\", e.severity AS \"Severity\", e.kind AS \"Kind\", e.text AS \"What\",
        e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Reported by\", e.ib_guid AS \"GUID\",
        e.ib_port::text AS \"Port\", e.job_key AS \"Job\", {}
-FROM events e
-LEFT JOIN run_visible j ON j.key = e.job_key
+FROM internal.events e
+LEFT JOIN internal.run_visible j ON j.key = e.job_key
 WHERE $__timeFilter(e.time) AND ({condition})
 ORDER BY e.time DESC
 LIMIT 200",
@@ -195,7 +196,7 @@ LIMIT 200",
 pub fn op_cells(job: &str, from: &str, bounds: &str) -> String {
     let rose = |column: &str| {
         format!(
-            "counter_increase(coalesce(lag(m.{column}) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END), \
+            "public.counter_increase(coalesce(lag(m.{column}) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END), \
                  m.{column}) AS {column}"
         )
     };
@@ -205,7 +206,7 @@ pub fn op_cells(job: &str, from: &str, bounds: &str) -> String {
          {},
          {},
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END) AS elapsed
-  FROM mpi_op_series m
+  FROM public.mpi_op_series m
   WHERE {bounds} AND m.job_id = {job}
   WINDOW w AS (PARTITION BY m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch
                ORDER BY m.time)

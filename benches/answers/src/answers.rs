@@ -204,7 +204,8 @@ fn rows(site: &Site, names: &Names, query: &str) -> anyhow::Result<Answer> {
 
 /// All rows of all views.
 fn views(site: &Site, names: &Names, answers: &mut Answers) -> anyhow::Result<()> {
-    let list = site.sql("SELECT viewname FROM pg_views WHERE schemaname = 'public' ORDER BY 1")?;
+    let list =
+        site.sql("SELECT viewname FROM pg_views WHERE schemaname IN ('public', 'internal') ORDER BY 1")?;
     ensure!(!list.is_empty(), "the database has no view");
     for view in list.lines() {
         let answer = rows(site, names, &format!("SELECT * FROM {view}"))?;

@@ -296,7 +296,8 @@ impl Site {
     fn psql(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.psql[0]);
         command.args(&self.psql[1..]).args(["-qAtX", "-v", "ON_ERROR_STOP=1"]).args(arguments);
-        command.stdin(Stdio::null());
+        // Builds have their tables in one schema or in two: the lists of requests name none.
+        command.env("PGOPTIONS", "-c search_path=public,internal").stdin(Stdio::null());
         command
     }
 }

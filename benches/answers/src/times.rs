@@ -94,7 +94,8 @@ fn requests(
         route.or_else(|| request.starts_with("SELECT ").then(|| Request::Sql(request.clone())))
     });
     let mut all: Vec<Request> = listed.collect();
-    let views = site.sql("SELECT viewname FROM pg_views WHERE schemaname = 'public' ORDER BY 1")?;
+    let views =
+        site.sql("SELECT viewname FROM pg_views WHERE schemaname IN ('public', 'internal') ORDER BY 1")?;
     all.extend(views.lines().map(|view| Request::Sql(format!("SELECT * FROM {view}"))));
     let range = format!("to_timestamp({begin}), to_timestamp({end})");
     all.push(Request::Sql(format!(

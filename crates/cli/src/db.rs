@@ -31,7 +31,7 @@ Examples:
                                           beside what is predicted, settings that cost
   throughline db size --nodes 1428 --ranks 32 --ports 4830 --gpus 640 --links 6
                                           rows a second, bytes a day and disk of a busy site by table
-  $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM mpi_op_totals LIMIT 5'
+  $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM public.mpi_op_totals LIMIT 5'
 
 What the tables mean: docs/DATABASE.md.";
 

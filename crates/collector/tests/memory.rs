@@ -70,12 +70,12 @@ async fn attack_09_empty_messages_take_no_more_than_the_queue_has() {
     let peak = PeakAlloc.peak_usage() - before - of_senders;
     println!("{} MiB at most, of a queue of {} MiB", peak >> 20, QUEUE_BYTES >> 20);
     assert!(peak < 3 * QUEUE_BYTES, "{} MiB", peak >> 20);
-    assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'good'").await, 50);
+    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'good'").await, 50);
     // Twelve were not decoded; of the others each record was rejected for its name.
     assert_eq!(site.rejected("size"), 12);
     assert_eq!(site.rejected("name"), 6 * (250_000 - 2 + 100_000 - 2));
-    assert_eq!(site.number("SELECT count(*) FROM batch_quarantine").await, 12);
-    let bytes = "SELECT max(octet_length(batch))::bigint FROM batch_quarantine";
+    assert_eq!(site.number("SELECT count(*) FROM internal.batch_quarantine").await, 12);
+    let bytes = "SELECT max(octet_length(batch))::bigint FROM internal.batch_quarantine";
     assert!(site.number(bytes).await <= 64 << 10);
     site.end().await;
 }

@@ -54,7 +54,7 @@ pub fn suggestions(started: &Started, program: &Path) -> String {
          http://{server}/ in a browser: fabric map, jobs, nodes\n\
          Try in another terminal:\n  \
          {psql} -h {socket} -U {user} {name} -c \"SELECT link_name, max(transmit_utilisation) AS used \
-         FROM ib_port_rates(now() - interval '1 minute') GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 5\"\n  \
+         FROM public.ib_port_rates(now() - interval '1 minute') GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 5\"\n  \
          curl -s http://{crawler}/metrics | grep switch_port_transmit_data_bytes | head\n  \
          {program} status --server http://{server}\n  \
          {program} job list --server http://{server}\n",

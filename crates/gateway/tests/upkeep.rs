@@ -27,12 +27,12 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let old = "INSERT INTO events (time, instance, source, kind, severity, text) \
+    let old = "INSERT INTO internal.events (time, instance, source, kind, severity, text) \
                VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
     client.batch_execute(old).await.unwrap();
-    let readings = "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1'); INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2'); \
-                    INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 1); \
-                    INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
+    let readings = "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1'); INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2'); \
+                    INSERT INTO internal.ib_port_key (ib_node_id, port) VALUES (1, 1); \
+                    INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
                     SELECT now() - n * interval '10 s', 1, 'epoch', 'mad', 9000 - n * 100 FROM generate_series(1, 60) n";
     client.batch_execute(readings).await.unwrap();
     let options = Options {
@@ -58,7 +58,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     assert!(first.get("upkeep", &DATABASE_BYTES).unwrap() > 1e6);
     assert!(first.get("upkeep", &DATABASE_CHUNKS).unwrap() >= 1.0);
     until("dropping the old row's chunk", async || {
-        let rows = client.query("SELECT text FROM events", &[]).await.unwrap();
+        let rows = client.query("SELECT text FROM internal.events", &[]).await.unwrap();
         rows.iter().map(|r| r.get::<_, String>(0)).collect::<Vec<_>>() == ["new"]
     })
     .await;
@@ -66,7 +66,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     assert!(first.get("upkeep", &DROPPED_CHUNKS).unwrap() <= 1.0);
 
     until("making minutes", async || {
-        let query = "SELECT transmit_bytes_per_second FROM ib_port_minutes WHERE seconds = 60";
+        let query = "SELECT transmit_bytes_per_second FROM internal.ib_port_minutes WHERE seconds = 60";
         let rows = client.query(query, &[]).await.unwrap();
         !rows.is_empty() && rows.iter().all(|row| row.get::<_, f32>(0) == 10.0)
     })
@@ -131,11 +131,11 @@ async fn after_an_outage_both_of_two_servers_are_well_whichever_does_the_work() 
 async fn a_job_whose_node_died_ends() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let running = "INSERT INTO run (key, start_time) VALUES ('slurm:1.0@7', now() - interval '1 day'); \
-                   INSERT INTO node_key (name) VALUES ('n1'); \
-                   INSERT INTO run_claim (job_id, node_id, first_seen, last_seen, reported_at) \
+    let running = "INSERT INTO internal.run (key, start_time) VALUES ('slurm:1.0@7', now() - interval '1 day'); \
+                   INSERT INTO internal.node_key (name) VALUES ('n1'); \
+                   INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen, reported_at) \
                    VALUES (1, 1, now() - interval '1 day', now() - interval '1 hour', now() - interval '1 hour'); \
-                   INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time) \
+                   INSERT INTO internal.job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time) \
                    VALUES (1, 0, 1, 'n1', 1, 1, '', now() - interval '1 day')";
     client.batch_execute(running).await.unwrap();
     let options = Options {
@@ -155,11 +155,12 @@ async fn a_job_whose_node_died_ends() {
         stop.clone(),
     ));
     until("closing the job", async || {
-        let row = client.query_one("SELECT end_time IS NOT NULL FROM run", &[]).await.unwrap();
+        let row = client.query_one("SELECT end_time IS NOT NULL FROM internal.run", &[]).await.unwrap();
         row.get(0)
     })
     .await;
-    let row = client.query_one("SELECT ending, now() - end_time > interval '50 minutes' FROM job_rank", &[]);
+    let row = client
+        .query_one("SELECT ending, now() - end_time > interval '50 minutes' FROM internal.job_rank", &[]);
     let row = row.await.unwrap();
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, bool>(1)),

@@ -47,9 +47,10 @@ pub struct RankBroadcast {
 /// # Errors
 /// The database's.
 pub async fn cells(client: &Client, job: i64) -> Result<Vec<BroadcastCell>, Error> {
-    let sql = "SELECT rank, size_class_bytes, stored_total(sum(calls)), stored_total(sum(bytes)),
+    let sql =
+        "SELECT rank, size_class_bytes, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
                       coalesce(sum(elapsed_seconds), 0)::float8
-               FROM mpi_op_cell_totals WHERE job_id = $1 AND operation = 'bcast'
+               FROM internal.mpi_op_cell_totals WHERE job_id = $1 AND operation = 'bcast'
                GROUP BY rank, size_class_bytes ORDER BY rank, size_class_bytes";
     let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing the broadcasts of a job"))?;
     let cell = |row: &Row| BroadcastCell {

@@ -14,18 +14,18 @@ const WINDOW_MS: i64 = 120_000;
 const INTERVALS: &str = "
     SELECT instance, source, seconds FROM (
         SELECT c.instance, c.source, coalesce(
-            (SELECT max(r.heartbeat_seconds) FROM row_rules r
+            (SELECT max(r.heartbeat_seconds) FROM internal.row_rules r
              WHERE r.instance = c.instance AND r.source = c.source AND r.source <> 'mad'
                AND r.valid_from <= TO_TIME AND (r.valid_to IS NULL OR r.valid_to > FROM_TIME)),
             percentile_cont(0.5) WITHIN GROUP (ORDER BY c.seconds) FILTER (WHERE c.seconds > 0))::float8 AS seconds
         FROM (SELECT instance, source,
                      extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
-              FROM coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) c
+              FROM internal.coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) c
         GROUP BY c.instance, c.source) i
     WHERE seconds IS NOT NULL ORDER BY instance, source";
 
 const ERRORS: &str = "
-    SELECT instance, max(value) FROM self_stats
+    SELECT instance, max(value) FROM public.self_stats
     WHERE name = $2 AND source = 'clock' AND instance = ANY($1) AND time > FROM_TIME AND time <= TO_TIME GROUP BY instance";
 
 /// Clocks of instances (hosts, subnets of crawlers), in their order, as of the end of a range in milliseconds.

@@ -31,7 +31,7 @@ pub(crate) fn stored(from: i64, to: i64) -> String {
 /// # Errors
 /// The database's.
 pub async fn node(client: &Client, host: &str) -> Result<Option<i64>, Error> {
-    let row = client.query_opt("SELECT id FROM node_key WHERE name = $1", &[&host]).await;
+    let row = client.query_opt("SELECT id FROM internal.node_key WHERE name = $1", &[&host]).await;
     Ok(row.map_err(Error::sql("looking for a node"))?.map(|row| row.get(0)))
 }
 
@@ -41,8 +41,8 @@ pub async fn node(client: &Client, host: &str) -> Result<Option<i64>, Error> {
 /// The database's.
 pub async fn covers(client: &Client, job: i64, from: i64, to: i64) -> Result<bool, Error> {
     let sql = format!(
-        "SELECT EXISTS (SELECT 1 FROM detail_request r WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} \
-         AND r.until >= {to} AND EXISTS (SELECT 1 FROM detail_request_node n WHERE n.request_id = r.id AND n.records > 0))",
+        "SELECT EXISTS (SELECT 1 FROM internal.detail_request r WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} \
+         AND r.until >= {to} AND EXISTS (SELECT 1 FROM internal.detail_request_node n WHERE n.request_id = r.id AND n.records > 0))",
         from = moment(from),
         to = moment(to),
     );
@@ -62,18 +62,18 @@ pub async fn requests(
 ) -> Result<Vec<DetailRequest>, Error> {
     const SQL: &str = "
         WITH wanted AS (
-            SELECT r.* FROM detail_request r
+            SELECT r.* FROM internal.detail_request r
             WHERE ($3::bigint IS NULL OR r.id = $3)
               AND (($1::bigint IS NOT NULL AND r.job_id = $1)
                 OR ($5::bigint[] IS NOT NULL AND r.ib_port_ids && $5)
                 OR ($1::bigint IS NULL AND $2::bigint IS NULL AND $5::bigint[] IS NULL AND r.reason = 'alert')
                 OR ($2::bigint IS NOT NULL AND r.job_id IS NULL AND EXISTS (
-                        SELECT 1 FROM detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
+                        SELECT 1 FROM internal.detail_request_node m WHERE m.request_id = r.id AND m.node_id = $2)))
             ORDER BY r.id DESC LIMIT $4
         )
         SELECT r.id, r.requested_at, r.requested_by, r.reason, r.since, r.until, r.resolution_seconds, r.expires_at,
                r.expires_at <= now(), CASE WHEN n.node_id = 0 THEN 'crawler' ELSE k.name END, n.state, n.records, n.recorded_from, n.damaged, n.refusal, n.remark, n.done_at
-        FROM wanted r LEFT JOIN detail_request_node n ON n.request_id = r.id LEFT JOIN node_key k ON k.id = n.node_id
+        FROM wanted r LEFT JOIN internal.detail_request_node n ON n.request_id = r.id LEFT JOIN internal.node_key k ON k.id = n.node_id
         ORDER BY r.id DESC, k.name";
     let (job, node) = match of {
         Of::Job(job) => (Some(job), None),

@@ -73,7 +73,7 @@ pub async fn events(client: &Client, which: &Which<'_>) -> Result<Vec<Event>, Er
     let sql = format!(
         "SELECT time, instance, source, kind, severity, text, ib_guid, ib_port, gpu_uuid, job_key, remote_ib_guid,
                 remote_ib_port, before, after
-         FROM events
+         FROM internal.events
          WHERE time > {from} AND time <= TIMESTAMPTZ 'epoch' + INTERVAL '{newest} microseconds'
            AND ($1::text IS NULL OR starts_with(kind, $1)) AND ($4::text IS NULL OR job_key = $4)
            AND ($5::text IS NULL OR instance = $5)
@@ -135,27 +135,27 @@ pub struct Source {
 /// Pairs of source and instance are found by steps down the primary key, however many rounds there are.
 const SOURCES: &str = "
     WITH RECURSIVE rounds (source, instance) AS (
-        (SELECT source, instance FROM coverage WHERE time > now() - INTERVAL '1 day'
+        (SELECT source, instance FROM internal.coverage WHERE time > now() - INTERVAL '1 day'
          ORDER BY source, instance LIMIT 1)
         UNION ALL SELECT n.source, n.instance FROM rounds p CROSS JOIN LATERAL (
-            SELECT source, instance FROM coverage c
+            SELECT source, instance FROM internal.coverage c
             WHERE (c.source, c.instance) > (p.source, p.instance) AND c.time > now() - INTERVAL '1 day'
             ORDER BY c.source, c.instance LIMIT 1) n
     ), reported (source, instance, value) AS (
-        SELECT DISTINCT ON (source, instance) source, instance, value FROM self_stats
-        WHERE name = 'source_up' AND time > now() - default_gap()
+        SELECT DISTINCT ON (source, instance) source, instance, value FROM public.self_stats
+        WHERE name = 'source_up' AND time > now() - internal.default_gap()
         ORDER BY source, instance, time DESC
     )
     SELECT a.source, a.instance, c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
            c.failed, coalesce(g.largest_gap_seconds, d.largest_gap_seconds)
     FROM (SELECT * FROM rounds UNION SELECT source, instance FROM reported) a
     LEFT JOIN LATERAL (
-        SELECT time, expected, read, failed FROM coverage c
+        SELECT time, expected, read, failed FROM internal.coverage c
         WHERE c.source = a.source AND c.instance = a.instance AND c.time > now() - INTERVAL '1 day'
         ORDER BY c.time DESC LIMIT 1) c ON true
     LEFT JOIN reported u ON u.source = a.source AND u.instance = a.instance
-    LEFT JOIN row_rules g ON g.source = a.source AND g.instance = a.instance AND g.valid_to IS NULL
-    CROSS JOIN row_rules_default() d
+    LEFT JOIN internal.row_rules g ON g.source = a.source AND g.instance = a.instance AND g.valid_to IS NULL
+    CROSS JOIN internal.row_rules_default() d
     ORDER BY a.source, a.instance";
 
 /// All sources that reported anything within a day.
@@ -180,7 +180,7 @@ pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
 
 const RANGES: &str = "
     SELECT hypertable_name, min(range_start), least(max(range_end), now())
-    FROM timescaledb_information.chunks WHERE hypertable_schema = 'public'
+    FROM timescaledb_information.chunks WHERE hypertable_schema = 'internal'
     GROUP BY hypertable_name HAVING min(range_start) <= now() ORDER BY hypertable_name";
 
 /// Tables with rows, and from when to when, milliseconds: by chunks, so to the hour or day.

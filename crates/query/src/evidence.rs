@@ -244,7 +244,7 @@ fn operations(cells: &[Cell]) -> Vec<Operation> {
 }
 
 async fn regions(client: &Client, id: i64) -> Result<Vec<Region>, Error> {
-    let sql = "SELECT rank, region, greatest(own_seconds - coalesce(mpi_seconds, 0), 0)::float8 FROM mpi_region_totals
+    let sql = "SELECT rank, region, greatest(own_seconds - coalesce(mpi_seconds, 0), 0)::float8 FROM internal.mpi_region_totals
                WHERE job_id = $1 AND own_seconds IS NOT NULL ORDER BY region, rank";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the regions of ranks"))?;
     let region = |row: &tokio_postgres::Row| {

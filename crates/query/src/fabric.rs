@@ -92,18 +92,18 @@ pub struct Link {
 /// # Errors
 /// The database's.
 pub async fn subnets(client: &Client) -> Result<Vec<Subnet>, Error> {
-    let rows = client.query("SELECT id, prefix FROM fabric ORDER BY prefix", &[]).await;
+    let rows = client.query("SELECT id, prefix FROM internal.fabric ORDER BY prefix", &[]).await;
     let rows = rows.map_err(Error::sql("reading the subnets"))?;
     Ok(rows.iter().map(|row| Subnet { id: row.get(0), prefix: row.get(1) }).collect())
 }
 
 const COUNT: &str = "
     SELECT count(*) FILTER (WHERE n.type = 'switch'), count(*) FILTER (WHERE n.type = 'ca'),
-           (SELECT count(*) FROM ib_link l JOIN ib_port_key p ON p.id = l.port_a_id
-            JOIN ib_node_key a ON a.id = p.ib_node_id WHERE a.fabric_id = $1 AND l.valid_to IS NULL),
-           (SELECT max(c.time) FROM coverage c JOIN fabric s ON s.prefix = c.instance
+           (SELECT count(*) FROM internal.ib_link l JOIN internal.ib_port_key p ON p.id = l.port_a_id
+            JOIN internal.ib_node_key a ON a.id = p.ib_node_id WHERE a.fabric_id = $1 AND l.valid_to IS NULL),
+           (SELECT max(c.time) FROM internal.coverage c JOIN internal.fabric s ON s.prefix = c.instance
             WHERE s.id = $1 AND c.source = 'mad' AND c.time > now() - INTERVAL '1 day')
-    FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
+    FROM internal.ib_node_key k JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
     WHERE k.fabric_id = $1";
 
 /// What a subnet has now.
@@ -133,17 +133,17 @@ pub async fn version(client: &Client, subnet: i64, at: At) -> Result<Version, Er
     // Rows of a node's agent count too: they name its adapters' host.
     let sql = format!(
         "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
-             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
-             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM internal.ib_node_key k
+             JOIN internal.ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM ib_node_key k
-             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM internal.ib_node_key k
+             JOIN internal.ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM ib_node_key k
-             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM internal.ib_node_key k
+             JOIN internal.ib_port_key p ON p.ib_node_id = k.id JOIN internal.ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM node n
-             WHERE EXISTS (SELECT FROM ib_node_key k WHERE k.fabric_id = $1 AND k.guid = ANY (n.hca_guids))
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM internal.node n
+             WHERE EXISTS (SELECT FROM internal.ib_node_key k WHERE k.fabric_id = $1 AND k.guid = ANY (n.hca_guids))
          ) changes {until}{and} t IS NOT NULL",
         and = if until.is_empty() { "WHERE" } else { " AND" },
     );
@@ -158,12 +158,12 @@ pub async fn version(client: &Client, subnet: i64, at: At) -> Result<Version, Er
 /// The database's.
 pub async fn nodes(client: &Client, subnet: i64, at: At) -> Result<Vec<Node>, Error> {
     let what = "reading a subnet's nodes";
-    let hosts = format!("SELECT name, unnest(hca_guids) FROM node h WHERE {}", at.valid("h"));
+    let hosts = format!("SELECT name, unnest(hca_guids) FROM internal.node h WHERE {}", at.valid("h"));
     let hosts = client.query(&hosts, &[]).await.map_err(Error::sql(what))?;
     let hosts: HashMap<String, String> = hosts.iter().map(|row| (row.get(1), row.get(0))).collect();
     let nodes = format!(
         "SELECT k.id, k.guid, n.type, coalesce(nullif(n.description, ''), k.guid), n.lid, n.device_id, n.routing
-         FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {}
+         FROM internal.ib_node_key k JOIN internal.ib_node n ON n.ib_node_id = k.id AND {}
          WHERE k.fabric_id = $1",
         at.valid("n")
     );
@@ -204,8 +204,8 @@ pub fn routing<'a>(switches: impl IntoIterator<Item = Option<&'a str>>) -> Optio
 /// The database's.
 pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<&'static str>>, Error> {
     let sql = format!(
-        "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM ib_node n JOIN ib_node_key k ON k.id = n.ib_node_id
-         JOIN fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
+        "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM internal.ib_node n JOIN internal.ib_node_key k ON k.id = n.ib_node_id
+         JOIN internal.fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
         at.valid("n")
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading how subnets route"))?;
@@ -222,7 +222,7 @@ pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<
 /// # Errors
 /// The database's.
 pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i64>, Error> {
-    let sql = format!("SELECT port_id FROM ib_port p WHERE port_guid = $1 AND {}", at.valid("p"));
+    let sql = format!("SELECT port_id FROM internal.ib_port p WHERE port_guid = $1 AND {}", at.valid("p"));
     let rows = client.query(&sql, &[&guid]).await.map_err(Error::sql("looking for a port's GUID"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
@@ -238,12 +238,12 @@ pub async fn links(client: &Client, subnet: i64, at: At) -> Result<Vec<Link>, Er
                 greatest(pa.rate_bytes_per_second, pb.rate_bytes_per_second, 0),
                 coalesce(nullif(pa.width, ''), pb.width, ''), coalesce(nullif(pa.speed, ''), pb.speed, ''),
                 coalesce(nullif(pa.state, ''), pb.state, ''), coalesce(pa.lid, 0), coalesce(pb.lid, 0)
-         FROM ib_node_key k
-         JOIN ib_port_key a ON a.ib_node_id = k.id
-         JOIN ib_link l ON l.port_a_id = a.id AND {link}
-         JOIN ib_port_key b ON b.id = l.port_b_id
-         LEFT JOIN ib_port pa ON pa.port_id = a.id AND {port_a}
-         LEFT JOIN ib_port pb ON pb.port_id = b.id AND {port_b}
+         FROM internal.ib_node_key k
+         JOIN internal.ib_port_key a ON a.ib_node_id = k.id
+         JOIN internal.ib_link l ON l.port_a_id = a.id AND {link}
+         JOIN internal.ib_port_key b ON b.id = l.port_b_id
+         LEFT JOIN internal.ib_port pa ON pa.port_id = a.id AND {port_a}
+         LEFT JOIN internal.ib_port pb ON pb.port_id = b.id AND {port_b}
          WHERE k.fabric_id = $1",
         link = at.valid("l"),
         port_a = at.valid("pa"),

@@ -18,14 +18,14 @@ pub async fn ports(client: &Client, name: &str, at: At) -> Result<Vec<Port>, Err
     let sql = format!(
         "SELECT p.port_id, coalesce(nullif(btrim(substr(n.description, length($1) + 1)), ''), k.guid), q.port, k.guid, p.state,
                 p.rate_bytes_per_second, s.prefix, coalesce(nullif(r.description, ''), rk.guid), rk.guid
-         FROM ib_node n
-         JOIN ib_node_key k ON k.id = n.ib_node_id
-         JOIN fabric s ON s.id = k.fabric_id
-         JOIN ib_port_key q ON q.ib_node_id = k.id
-         JOIN ib_port p ON p.port_id = q.id AND {port}
-         LEFT JOIN ib_port_key o ON o.id = p.remote_port_id
-         LEFT JOIN ib_node_key rk ON rk.id = o.ib_node_id
-         LEFT JOIN ib_node r ON r.ib_node_id = rk.id AND {remote}
+         FROM internal.ib_node n
+         JOIN internal.ib_node_key k ON k.id = n.ib_node_id
+         JOIN internal.fabric s ON s.id = k.fabric_id
+         JOIN internal.ib_port_key q ON q.ib_node_id = k.id
+         JOIN internal.ib_port p ON p.port_id = q.id AND {port}
+         LEFT JOIN internal.ib_port_key o ON o.id = p.remote_port_id
+         LEFT JOIN internal.ib_node_key rk ON rk.id = o.ib_node_id
+         LEFT JOIN internal.ib_node r ON r.ib_node_id = rk.id AND {remote}
          WHERE n.type = 'ca' AND {node} AND (split_part(n.description, ' ', 1) = $1 OR n.description = '' AND k.guid = $1)
          ORDER BY s.prefix, k.guid, q.port",
         port = at.valid("p"),

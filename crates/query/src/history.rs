@@ -94,7 +94,7 @@ pub enum HistoryError {
     Damaged,
     /// A block is not what was written. Rows answer where there is none, if they are there.
     #[error(
-        "a block in {table} is damaged; DELETE FROM {table} WHERE {id} AND time = to_timestamp({begin}) {effect}"
+        "a block in {table} is damaged; DELETE FROM internal.{table} WHERE {id} AND time = to_timestamp({begin}) {effect}"
     )]
     DamagedBlock {
         /// The table.

@@ -30,7 +30,7 @@ impl Horizons {
         let begin = |table: &str| {
             format!(
                 "(SELECT min(c.range_start) FROM timescaledb_information.chunks c \
-                 WHERE c.hypertable_schema = 'public' AND c.hypertable_name = {table})"
+                 WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = {table})"
             )
         };
         let first = |table: &str| format!("(extract(epoch FROM {}) * 1000)::bigint", begin(table));
@@ -38,8 +38,8 @@ impl Horizons {
             "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
              {}, {}, \
              (extract(epoch FROM greatest(p.packed_from, {})) * 1000)::bigint, (extract(epoch FROM p.packed_until) * 1000)::bigint \
-             FROM minute_state s, unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS h (readings, minutes, blocks, place) \
-             LEFT JOIN packed_state p ON p.readings = h.readings AND isfinite(p.packed_until) ORDER BY h.place",
+             FROM internal.minute_state s, unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS h (readings, minutes, blocks, place) \
+             LEFT JOIN internal.packed_state p ON p.readings = h.readings AND isfinite(p.packed_until) ORDER BY h.place",
             first("h.readings"),
             first("h.minutes"),
             begin("h.blocks"),
@@ -95,8 +95,8 @@ impl Horizons {
     /// What has all readings of a kind from a time to a time: its table, or the function that unpacks hours, too.
     pub(crate) fn source(&self, kind: Kind, from: i64, to: i64) -> String {
         match self.packed(kind).is_some_and(|(first, end)| from < end && to >= first) {
-            true => format!("{}({}, {})", kind.readings_between(), moment(from), moment(to)),
-            false => kind.readings().to_owned(),
+            true => format!("public.{}({}, {})", kind.readings_between(), moment(from), moment(to)),
+            false => format!("internal.{}", kind.readings()),
         }
     }
 

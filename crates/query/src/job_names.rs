@@ -55,27 +55,27 @@ pub struct Candidate {
 /// job's.
 const CANDIDATES: &str = "
     SELECT id, key, left(user_name, 64) AS user_name, evidence,
-           (SELECT left(min(host), 64) FROM job_rank r WHERE r.job_id = j.id) AS host,
+           (SELECT left(min(host), 64) FROM internal.job_rank r WHERE r.job_id = j.id) AS host,
            substring(key FROM '@([0-9]+)$') = $2 AS is_own,
            CASE evidence WHEN 'cgroup' THEN 0 WHEN 'environment' THEN 2 ELSE 1 END AS strength,
            CASE WHEN key = $1 THEN 0
                 WHEN native_id = $1 OR split_part(key, '@', 1) = $1 OR split_part(rest, '@', 1) = $1 THEN 1
                 ELSE 2 END AS distance
     FROM (SELECT id, key, native_id, user_name, evidence, coalesce(start_time, first_seen) AS began,
-                 substr(key, strpos(key, ':') + 1) AS rest FROM run_visible) j
+                 substr(key, strpos(key, ':') + 1) AS rest FROM internal.run_visible) j
     WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
     ORDER BY distance, strength, began DESC, id DESC";
 
 const NEWEST: &str =
-    "SELECT key FROM run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
+    "SELECT key FROM internal.run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
 
 /// The newest of a user, or of all without one, but no job whose id only its own environment names while a control group
 /// shows that the id is another user's.
 const LAST: &str = "
-    SELECT key FROM run_visible j
+    SELECT key FROM internal.run_visible j
     WHERE ($2::text IS NULL OR substring(key FROM '@([0-9]+)$') = $2)
       AND NOT (evidence IS NOT DISTINCT FROM 'environment' AND EXISTS (
-          SELECT FROM run_visible k WHERE k.native_id = j.native_id AND k.scheduler IS NOT DISTINCT FROM j.scheduler
+          SELECT FROM internal.run_visible k WHERE k.native_id = j.native_id AND k.scheduler IS NOT DISTINCT FROM j.scheduler
               AND k.evidence = 'cgroup' AND split_part(k.key, '@', 2) <> split_part(j.key, '@', 2)))
     ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 1 OFFSET $1";
 
@@ -179,7 +179,7 @@ mod tests {
             Meaning::Nothing { nearest: Vec::new(), is_empty: true }
         );
         let writer = database.connect().await.unwrap();
-        let jobs = "INSERT INTO run (key, native_id, start_time) VALUES \
+        let jobs = "INSERT INTO internal.run (key, native_id, start_time) VALUES \
                     ('slurm:47.0@1', '47', '2026-11-20 10:00Z'), ('slurm:471.0@1', '471', '2026-11-20 11:00Z'), \
                     ('slurm:471.1@1', '471', '2026-11-20 12:00Z'), ('local:00ffee@1', NULL, '2026-11-20 09:00Z')";
         writer.execute(jobs, &[]).await.unwrap();
@@ -220,7 +220,7 @@ mod tests {
         let writer = database.connect().await.unwrap();
         // Ada's job 900, which the kernel supports, and Mallory's processes whose environment says 900, later. Then a site
         // without control groups, where two users claim 901.
-        let jobs = "INSERT INTO run (key, scheduler, native_id, user_name, evidence, start_time) VALUES \
+        let jobs = "INSERT INTO internal.run (key, scheduler, native_id, user_name, evidence, start_time) VALUES \
                     ('slurm:900.0@1000', 'slurm', '900', 'ada', 'cgroup', '2026-11-20 10:00Z'), \
                     ('slurm:900.0@1001', 'slurm', '900', 'mallory', 'environment', '2026-11-20 12:00Z'), \
                     ('pbs:901@1000', 'pbs', '901', 'ada', 'environment', '2026-11-20 09:00Z'), \

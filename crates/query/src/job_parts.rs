@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 
 const ENDINGS: &str = "
     SELECT coalesce(ending, 'running') AS ending, count(*) AS ranks, (array_agg(rank ORDER BY rank))[1:8] AS examples
-    FROM job_rank WHERE job_id = $1 GROUP BY 1 ORDER BY 2 DESC, 1";
+    FROM internal.job_rank WHERE job_id = $1 GROUP BY 1 ORDER BY 2 DESC, 1";
 
 /// How many starts of ranks ended in which way, the most frequent first.
 ///
@@ -29,10 +29,10 @@ const FIRST_LOST: &str = "
            extract(epoch FROM r.next_end - r.end_time)::double precision AS next_after, c.operation, c.seconds
     FROM (SELECT job_id, rank, host, start_time, end_time, count(*) OVER () AS ranks,
                  lead(end_time) OVER (ORDER BY end_time, rank) AS next_end
-          FROM job_rank WHERE job_id = $1 AND ending = 'lost' ORDER BY end_time, rank LIMIT 1) r
+          FROM internal.job_rank WHERE job_id = $1 AND ending = 'lost' ORDER BY end_time, rank LIMIT 1) r
     LEFT JOIN LATERAL (
         SELECT o.operation, extract(epoch FROM r.end_time - o.start_time)::double precision AS seconds
-        FROM mpi_open_calls o WHERE o.job_id = r.job_id AND o.rank = r.rank AND o.rank_end_time = r.end_time
+        FROM internal.mpi_open_calls o WHERE o.job_id = r.job_id AND o.rank = r.rank AND o.rank_end_time = r.end_time
         ORDER BY o.start_time LIMIT 1) c ON true";
 
 /// The rank that ended first without MPI_Finalize. Clocks of nodes differ by what the alignment of their times is.
@@ -57,17 +57,17 @@ pub async fn first_lost(client: &Client, id: i64) -> Result<Option<LostRank>, Er
 /// # Errors
 /// The database's.
 pub async fn settings(client: &Client, id: i64) -> Result<Vec<Setting>, Error> {
-    let sql = "SELECT DISTINCT name, value FROM job_setting WHERE job_id = $1 ORDER BY name, value LIMIT 256";
+    let sql = "SELECT DISTINCT name, value FROM internal.job_setting WHERE job_id = $1 ORDER BY name, value LIMIT 256";
     let rows =
         client.query(sql, &[&id]).await.map_err(Error::sql("reading the settings of MPI libraries"))?;
     Ok(rows.iter().map(|row| Setting { name: row.get(0), value: row.get(1) }).collect())
 }
 
 const REGIONS: &str = "
-    SELECT region, count(DISTINCT rank) AS ranks, stored_total(sum(visits)) AS visits,
+    SELECT region, count(DISTINCT rank) AS ranks, internal.stored_total(sum(visits)) AS visits,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds,
-           stored_total(sum(mpi_calls)) AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
-    FROM mpi_region_totals WHERE job_id = $1
+           internal.stored_total(sum(mpi_calls)) AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
+    FROM internal.mpi_region_totals WHERE job_id = $1
     GROUP BY region ORDER BY mpi_seconds DESC NULLS LAST, elapsed_seconds DESC, region";
 
 /// Annotated regions of the program, those with the most MPI time first.
@@ -92,18 +92,18 @@ const BUSIEST: i64 = 3;
 
 const TRAFFIC: &str = "
     WITH hosts AS MATERIALIZED (
-        SELECT DISTINCT ON (rank) rank, host FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC
+        SELECT DISTINCT ON (rank) rank, host FROM internal.job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC
     ), pairs AS MATERIALIZED (
         SELECT p.kind, p.rank, p.peer, p.bytes, p.messages, s.host = d.host AS same_node,
                row_number() OVER (PARTITION BY p.kind ORDER BY p.bytes DESC, p.messages DESC, p.rank, p.peer) AS place
-        FROM mpi_peer_totals p
+        FROM public.mpi_peer_totals p
         LEFT JOIN hosts s ON s.rank = p.rank
         LEFT JOIN hosts d ON d.rank = p.peer
         WHERE p.job_id = $1
     ), sums AS (
-        SELECT kind, stored_total(sum(bytes)) AS all_bytes,
-               stored_total(sum(messages)) AS all_messages, count(*) AS all_pairs,
-               stored_total(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0)) AS between_bytes
+        SELECT kind, internal.stored_total(sum(bytes)) AS all_bytes,
+               internal.stored_total(sum(messages)) AS all_messages, count(*) AS all_pairs,
+               internal.stored_total(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0)) AS between_bytes
         FROM pairs GROUP BY kind
     )
     SELECT s.*, p.rank, p.peer, p.bytes, p.messages, p.same_node
@@ -145,7 +145,7 @@ pub async fn traffic(client: &Client, id: i64) -> Result<Vec<Traffic>, Error> {
 }
 
 const LINK_PEAKS: &str = "
-    SELECT * FROM job_links($1)
+    SELECT * FROM public.job_links($1)
     ORDER BY max_utilisation DESC NULLS LAST, max_bytes_per_second DESC, kind, node_name, link, direction";
 
 /// Links of a job's nodes while it ran, the most utilised first; `None` where that takes longer than `seconds`: every reading

@@ -14,16 +14,16 @@ const JOBS_MAX: i64 = 1000;
 /// Jobs without a row or such a call in the last minute are left out: they have no rate now.
 const RATES: &str = "
     WITH running AS MATERIALIZED (
-        SELECT * FROM job_summary
-        WHERE id IN (SELECT id FROM run_visible WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
+        SELECT * FROM public.job_summary
+        WHERE id IN (SELECT id FROM internal.run_visible WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
                      ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
     ), cells AS MATERIALIZED (
         SELECT r.id, c.* FROM running r CROSS JOIN LATERAL (
-            SELECT operation, calls, bytes, elapsed_seconds, last_time, NULL::timestamptz AS since FROM mpi_overflow_cells(r.id)
+            SELECT operation, calls, bytes, elapsed_seconds, last_time, NULL::timestamptz AS since FROM internal.mpi_overflow_cells(r.id)
             UNION ALL
-            SELECT operation, calls, bytes, elapsed_seconds, last_time, since FROM mpi_node_op_cells(r.id)) c
+            SELECT operation, calls, bytes, elapsed_seconds, last_time, since FROM internal.mpi_node_op_cells(r.id)) c
     ), open AS MATERIALIZED (
-        SELECT r.id, o.operation, o.start_time, o.reported_at FROM running r JOIN mpi_open_calls o ON o.job_id = r.id
+        SELECT r.id, o.operation, o.start_time, o.reported_at FROM running r JOIN internal.mpi_open_calls o ON o.job_id = r.id
         WHERE o.rank_end_time IS NULL
     ), newest AS MATERIALIZED (
         -- Folded rows come at an interval: their rate is over whole ones.
@@ -38,9 +38,9 @@ const RATES: &str = "
         SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
         FROM newest n CROSS JOIN LATERAL (
             SELECT * FROM (SELECT n.last_time - make_interval(secs => n.seconds) AS time) before CROSS JOIN LATERAL (
-                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_overflow_cells(n.id, before.time)
+                SELECT operation, calls, bytes, elapsed_seconds FROM internal.mpi_overflow_cells(n.id, before.time)
                 UNION ALL
-                SELECT operation, calls, bytes, elapsed_seconds FROM mpi_node_op_cells(n.id, before.time)) b) c
+                SELECT operation, calls, bytes, elapsed_seconds FROM internal.mpi_node_op_cells(n.id, before.time)) b) c
         UNION ALL
         SELECT o.id, o.operation, 0, 0,
                extract(epoch FROM n.last_time - greatest(o.start_time, n.last_time - make_interval(secs => n.seconds)))
@@ -52,7 +52,7 @@ const RATES: &str = "
            least(n.seconds, extract(epoch FROM n.last_time - r.start_time))::double precision,
            sum(s.calls)::double precision, sum(s.bytes)::double precision, sum(s.elapsed_seconds)::double precision
     FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
-    WHERE n.last_time > now() - default_gap()
+    WHERE n.last_time > now() - internal.default_gap()
     GROUP BY r.id, r.job_key, r.name, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, n.seconds, s.operation";
 
 /// Rates of running jobs over the last `window_seconds` up to each one's newest row, in the order of their numbers; of one

@@ -151,7 +151,9 @@ impl Sort {
             }
             Sort::User => ("left(coalesce(j.user_name, ''), 64)", "text"),
             Sort::Name => ("left(coalesce(j.name, ''), 256)", "text"),
-            Sort::Nodes => ("(SELECT count(*) FROM run_claim n WHERE n.job_id = j.id)::float8", "float8"),
+            Sort::Nodes => {
+                ("(SELECT count(*) FROM internal.run_claim n WHERE n.job_id = j.id)::float8", "float8")
+            }
             Sort::Ranks => ("coalesce(j.world_size, 0)::float8", "float8"),
             Sort::Key => ("j.key", "text"),
         }
@@ -193,12 +195,12 @@ const RANKS: &str = "
         SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes,
                count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
                count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end
-        FROM job_rank WHERE job_id = j.id) r ON true
-    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM run_claim WHERE job_id = j.id) n ON true";
+        FROM internal.job_rank WHERE job_id = j.id) r ON true
+    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM internal.run_claim WHERE job_id = j.id) n ON true";
 
 const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
-    job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
-    (SELECT v.kind FROM job_judgement d JOIN job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
+    internal.job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
+    (SELECT v.kind FROM internal.job_judgement d JOIN internal.job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
      WHERE d.job_id = j.id ORDER BY v.place LIMIT 1)";
 
 fn job(row: &Row) -> Job {
@@ -234,7 +236,8 @@ fn job(row: &Row) -> Job {
 /// # Errors
 /// The database's.
 pub async fn live(client: &Client) -> Result<Vec<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.end_time IS NULL");
+    let sql =
+        format!("SELECT {COLUMNS}, {COUNTS} FROM internal.run_visible j {RANKS} WHERE j.end_time IS NULL");
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the jobs that run"))?;
     Ok(rows.iter().map(job).collect())
 }
@@ -257,7 +260,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let (behind_value, behind_id) = query.behind.unzip();
     let sql = format!(
         "WITH page AS MATERIALIZED (
-             SELECT j.*, {value} AS value FROM run_visible j
+             SELECT j.*, {value} AS value FROM internal.run_visible j
              WHERE {which}
                AND ($1::text IS NULL OR strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name, j.account,
                     j.queue, j.command)), lower($1)) > 0)
@@ -281,7 +284,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
 pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Error> {
     let order = "j.end_time IS NOT NULL, coalesce(j.end_time, j.start_time, j.first_seen) DESC, j.id DESC";
     let sql = format!(
-        "WITH page AS MATERIALIZED (SELECT * FROM run_visible j ORDER BY {order} LIMIT $1)
+        "WITH page AS MATERIALIZED (SELECT * FROM internal.run_visible j ORDER BY {order} LIMIT $1)
          SELECT {COLUMNS}, {COUNTS} FROM page j {RANKS} ORDER BY {order}"
     );
     let rows = client.query(&sql, &[&limit]).await.map_err(Error::sql("reading the newest jobs"))?;
@@ -293,7 +296,7 @@ pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Erro
 /// # Errors
 /// The database's.
 pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.key = $1");
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM internal.run_visible j {RANKS} WHERE j.key = $1");
     let row = client.query_opt(&sql, &[&key]).await.map_err(Error::sql("reading a job"))?;
     Ok(row.map(|row| job(&row)))
 }
@@ -303,15 +306,15 @@ pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
 /// # Errors
 /// The database's.
 pub async fn by_id(client: &Client, id: i64) -> Result<Option<Job>, Error> {
-    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM run_visible j {RANKS} WHERE j.id = $1");
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM internal.run_visible j {RANKS} WHERE j.id = $1");
     let row = client.query_opt(&sql, &[&id]).await.map_err(Error::sql("reading a job"))?;
     Ok(row.map(|row| job(&row)))
 }
 
 const TOTALS: &str = "
-    SELECT job_id, stored_total(sum(calls)), stored_total(sum(bytes)), coalesce(sum(elapsed_seconds), 0),
+    SELECT job_id, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)), coalesce(sum(elapsed_seconds), 0),
            sum(observed_seconds)
-    FROM mpi_rank_totals WHERE job_id = ANY($1) GROUP BY job_id";
+    FROM public.mpi_rank_totals WHERE job_id = ANY($1) GROUP BY job_id";
 
 /// Sums of some jobs; those without any row are left out.
 ///
@@ -358,9 +361,9 @@ pub struct Cell {
 }
 
 const CELLS: &str = "
-    SELECT operation, size_class_bytes, algorithm, algorithm_source, stored_total(sum(calls)), stored_total(sum(bytes)),
-           stored_total(sum(received_bytes)), coalesce(sum(elapsed_seconds), 0), sum(wait_seconds), max(longest_seconds)
-    FROM mpi_op_cell_totals WHERE job_id = $1
+    SELECT operation, size_class_bytes, algorithm, algorithm_source, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
+           internal.stored_total(sum(received_bytes)), coalesce(sum(elapsed_seconds), 0), sum(wait_seconds), max(longest_seconds)
+    FROM internal.mpi_op_cell_totals WHERE job_id = $1
     GROUP BY operation, size_class_bytes, algorithm, algorithm_source
     ORDER BY operation, size_class_bytes, algorithm, algorithm_source";
 
@@ -414,7 +417,7 @@ pub struct Rank {
 /// The database's.
 pub async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
     let sql = "SELECT DISTINCT ON (rank) rank, host, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus
-               FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
+               FROM internal.job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("reading the ranks of a job"))?;
     let rank = |row: &Row| Rank {
         rank: row.get(0),
@@ -436,7 +439,7 @@ pub async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
 /// The database's.
 pub async fn rank_totals(client: &Client, id: i64) -> Result<Vec<(i32, Totals)>, Error> {
     let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
-               FROM mpi_rank_totals WHERE job_id = $1 ORDER BY rank";
+               FROM public.mpi_rank_totals WHERE job_id = $1 ORDER BY rank";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the operations of ranks"))?;
     let totals = |row: &Row| {
         let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();

@@ -161,7 +161,7 @@ impl Sent {
 /// # Errors
 /// The database's.
 pub async fn computed_until(client: &Client) -> Result<Option<i64>, Error> {
-    let row = client.query_opt("SELECT computed_until FROM link_share_state", &[]).await;
+    let row = client.query_opt("SELECT computed_until FROM internal.link_share_state", &[]).await;
     let row = row.map_err(Error::sql("reading how far shares of links are made"))?;
     Ok(row.and_then(|row| row.get::<_, Option<SystemTime>>(0)).map(milliseconds))
 }
@@ -280,7 +280,7 @@ pub struct JobLabel {
 /// # Errors
 /// The database's.
 pub async fn job_labels(client: &Client, ids: &[i64]) -> Result<HashMap<i64, JobLabel>, Error> {
-    let sql = "SELECT id, key, user_name, name, native_id FROM run_visible WHERE id = ANY($1)";
+    let sql = "SELECT id, key, user_name, name, native_id FROM internal.run_visible WHERE id = ANY($1)";
     let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
     let label =
         |row: &Row| JobLabel { key: row.get(1), user: row.get(2), name: row.get(3), native_id: row.get(4) };
@@ -412,17 +412,17 @@ impl PortPlace {
 pub async fn places(client: &Client, ports: &[i64]) -> Result<HashMap<i64, PortPlace>, Error> {
     let sql = "
         WITH hosts AS MATERIALIZED (
-            SELECT g.guid, min(h.name) AS name FROM node h CROSS JOIN unnest(h.hca_guids) g (guid)
+            SELECT g.guid, min(h.name) AS name FROM internal.node h CROSS JOIN unnest(h.hca_guids) g (guid)
             WHERE h.valid_to IS NULL GROUP BY g.guid
         )
         SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid), h.name, p.port, b.remote_port_id
-        FROM ib_port_key p
-        JOIN ib_node_key k ON k.id = p.ib_node_id
-        JOIN fabric u ON u.id = k.fabric_id
+        FROM internal.ib_port_key p
+        JOIN internal.ib_node_key k ON k.id = p.ib_node_id
+        JOIN internal.fabric u ON u.id = k.fabric_id
         LEFT JOIN hosts h ON h.guid = k.guid
-        LEFT JOIN LATERAL (SELECT description FROM ib_node n WHERE n.ib_node_id = k.id
+        LEFT JOIN LATERAL (SELECT description FROM internal.ib_node n WHERE n.ib_node_id = k.id
                            ORDER BY n.valid_from DESC LIMIT 1) n ON true
-        LEFT JOIN LATERAL (SELECT remote_port_id FROM ib_port b WHERE b.port_id = p.id AND b.remote_port_id IS NOT NULL
+        LEFT JOIN LATERAL (SELECT remote_port_id FROM internal.ib_port b WHERE b.port_id = p.id AND b.remote_port_id IS NOT NULL
                            ORDER BY b.valid_from DESC LIMIT 1) b ON true
         WHERE p.id = ANY($1)";
     let rows = client.query(sql, &[&ports]).await.map_err(Error::sql("reading the ends of links"))?;

@@ -88,7 +88,7 @@ pub struct JobPort {
 /// The database's.
 pub async fn facts(client: &Client, ports: &[i64], at: At) -> Result<HashMap<i64, PortFacts>, Error> {
     let sql = format!(
-        "SELECT port_id, port_guid, lid, state, physical_state FROM ib_port p WHERE port_id = ANY($1) AND {}",
+        "SELECT port_id, port_guid, lid, state, physical_state FROM internal.ib_port p WHERE port_id = ANY($1) AND {}",
         at.valid("p")
     );
     let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("reading the ports of a link"))?;
@@ -106,7 +106,7 @@ pub async fn facts(client: &Client, ports: &[i64], at: At) -> Result<HashMap<i64
 /// The database's.
 pub async fn since(client: &Client, ports: [i64; 2], at: At) -> Result<Option<i64>, Error> {
     let sql = format!(
-        "SELECT valid_from FROM ib_link l
+        "SELECT valid_from FROM internal.ib_link l
          WHERE port_a_id = least($1::bigint, $2) AND port_b_id = greatest($1::integer, $2) AND {}",
         at.valid("l")
     );
@@ -122,7 +122,7 @@ pub async fn counters(client: &Client, port: i64, at: i64) -> Result<Option<Coun
     let rules = rules(client, Kind::IbPorts, &[port], at, at).await?;
     let back = rules.largest_gap_seconds.max(2.0 * rules.heartbeat_seconds);
     let sql = format!(
-        "SELECT time, epoch, to_jsonb(c), saturated FROM ib_port_readings({from}, {at}) c
+        "SELECT time, epoch, to_jsonb(c), saturated FROM public.ib_port_readings({from}, {at}) c
          WHERE port_id = $1 AND time > {from} ORDER BY time DESC LIMIT 1000",
         at = moment(at),
         from = moment(at - ms(back))
@@ -190,7 +190,7 @@ fn minutes_query(grid: &Grid, until: i64) -> String {
     format!(
         "SELECT port_id, {step} AS step, {out}, max(transmit_peak_bytes_per_second)::float8, {received},
                 max(receive_peak_bytes_per_second)::float8, {waiting}, sum(errors)::float8, max(rate_bytes_per_second)
-         FROM ib_port_minutes
+         FROM internal.ib_port_minutes
          WHERE port_id = ANY($1) AND time >= {from} AND time < {until} AND seconds > 0
          GROUP BY port_id, step ORDER BY port_id, step",
         out = mean("transmit_bytes_per_second"),
@@ -203,7 +203,8 @@ fn minutes_query(grid: &Grid, until: i64) -> String {
 
 /// Two rows farther apart than `gap` seconds, and than three steps, have silence between them.
 fn series_query(grid: &Grid, gap: f64) -> String {
-    let increase = |column: &str| format!("counter_increase(lag(c.{column}) OVER w, c.{column})::float8");
+    let increase =
+        |column: &str| format!("public.counter_increase(lag(c.{column}) OVER w, c.{column})::float8");
     format!(
         "WITH pairs AS (
              SELECT c.port_id, c.time, lag(c.time) OVER w AS before,
@@ -212,7 +213,7 @@ fn series_query(grid: &Grid, gap: f64) -> String {
                     CASE WHEN c.transmit_wait >= lag(c.transmit_wait) OVER w
                          THEN (c.transmit_wait - lag(c.transmit_wait) OVER w)::float8 END * c.transmit_wait_tick_bytes AS wait,
                     greatest(({errors}) - lag({errors}) OVER w, 0)::float8 AS errors, c.rate_bytes_per_second AS speed
-             FROM ib_port_readings({from} - INTERVAL '{silence} seconds', {to}) c
+             FROM public.ib_port_readings({from} - INTERVAL '{silence} seconds', {to}) c
              WHERE c.port_id = ANY($1) AND c.time > {from} - INTERVAL '{silence} seconds'
                AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL)
              WINDOW w AS (PARTITION BY c.port_id, c.epoch ORDER BY c.time)
@@ -275,7 +276,7 @@ fn put(series: &mut Series, row: &Row, step: usize) {
 /// The database's.
 pub async fn tables(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, Vec<u8>>, Error> {
     let sql = format!(
-        "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k JOIN ib_lft t ON t.ib_node_id = k.id AND {}
+        "SELECT t.ib_node_id, t.linear_forwarding_table FROM internal.ib_node_key k JOIN internal.ib_lft t ON t.ib_node_id = k.id AND {}
          WHERE k.fabric_id = $1",
         at.valid("t")
     );
@@ -290,8 +291,8 @@ pub async fn tables(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64,
 /// The database's.
 pub async fn multicast(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, MulticastTable>, Error> {
     let sql = format!(
-        "SELECT t.ib_node_id, t.multicast_forwarding_table FROM ib_node_key k
-         JOIN ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
+        "SELECT t.ib_node_id, t.multicast_forwarding_table FROM internal.ib_node_key k
+         JOIN internal.ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
         at.valid("t")
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading multicast tables"))?;
@@ -330,21 +331,21 @@ pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Er
         }
     };
     let sql = format!(
-        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports FROM job_rank r WHERE {which})
+        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports FROM internal.job_rank r WHERE {which})
          SELECT DISTINCT r.job_id, p.id
          FROM places r
-         JOIN host_port_key h ON h.node_id = r.node_id
+         JOIN internal.host_port_key h ON h.node_id = r.node_id
              AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
-         JOIN ib_node_key g ON g.guid = h.guid
-         JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+         JOIN internal.ib_node_key g ON g.guid = h.guid
+         JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
          UNION
          SELECT r.job_id, p.id
          FROM places r
-         JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
-         JOIN ib_node_key g ON g.guid = ANY (n.hca_guids)
-         JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port > 0
+         JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL
+         JOIN internal.ib_node_key g ON g.guid = ANY (n.hca_guids)
+         JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port > 0
          WHERE r.hca_ports IS DISTINCT FROM '{{}}'
-             AND NOT EXISTS (SELECT FROM host_port_key h WHERE h.node_id = r.node_id)
+             AND NOT EXISTS (SELECT FROM internal.host_port_key h WHERE h.node_id = r.node_id)
          ORDER BY 1, 2"
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the ports of jobs"))?;
@@ -359,7 +360,7 @@ pub async fn job_names(
     client: &Client,
     ids: &[i64],
 ) -> Result<HashMap<i64, (String, Option<String>, Option<String>)>, Error> {
-    let sql = "SELECT id, key, user_name, name FROM run_visible WHERE id = ANY($1)";
+    let sql = "SELECT id, key, user_name, name FROM internal.run_visible WHERE id = ANY($1)";
     let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
     Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3)))).collect())
 }

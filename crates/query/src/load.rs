@@ -166,7 +166,7 @@ pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> R
     let rules = rules_of_sender(client, ("mad", prefix), (at, at)).await?;
     // One row of an old time stands for rounds of some minutes.
     let sql = format!(
-        "SELECT time, elapsed_seconds, expected, read, failed FROM coverage_rounds({}, {})
+        "SELECT time, elapsed_seconds, expected, read, failed FROM internal.coverage_rounds({}, {})
          WHERE source = 'mad' AND instance = $1 ORDER BY time DESC LIMIT 1",
         moment(at - look_back_ms(&rules)),
         moment(at + ahead),
@@ -217,7 +217,7 @@ async fn of_minutes(client: &Client, ports: &[i64], window: &Window) -> Result<V
     let sql = format!(
         "SELECT m.port_id, {out}, {received}, {waiting}, max(m.rate_bytes_per_second), sum(m.errors)::bigint
          FROM unnest($1::bigint[]) WITH ORDINALITY AS p (id, place)
-         JOIN ib_port_minutes m ON m.port_id = p.id AND m.time > {begin} AND m.time < {at} AND m.seconds > 0
+         JOIN internal.ib_port_minutes m ON m.port_id = p.id AND m.time > {begin} AND m.time < {at} AND m.seconds > 0
          GROUP BY m.port_id, p.place ORDER BY p.place",
         out = mean("m.transmit_bytes_per_second"),
         received = mean("m.receive_bytes_per_second"),
@@ -257,7 +257,7 @@ fn query(window: &Window, rules: &RowRules) -> String {
     let row = |name: &str, condition: &str, order: &str| {
         format!(
             "LEFT JOIN LATERAL (
-                 SELECT * FROM ib_port_counters c
+                 SELECT * FROM internal.ib_port_counters c
                  WHERE c.port_id = p.id AND {condition}
                    AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL)
                  ORDER BY c.time {order} LIMIT 1) {name} ON true "
@@ -269,7 +269,7 @@ fn query(window: &Window, rules: &RowRules) -> String {
     let before = row("b", &format!("c.time > {oldest} AND c.time <= {begin} AND c.epoch = a.epoch"), "DESC");
     let increases = |column: &str| {
         let one = |from: &str, to: &str| {
-            format!("counter_increase({from}.{column}, {to}.{column})::double precision")
+            format!("public.counter_increase({from}.{column}, {to}.{column})::double precision")
         };
         format!("{}, {}, {}", one("f", "a"), one("b", "f"), one("l", "a"))
     };

@@ -57,7 +57,7 @@ pub struct Member {
 pub async fn groups(client: &Client, subnet: i64, at: At) -> Result<Vec<Group>, Error> {
     let sql = format!(
         "SELECT mgid, mlid, pkey, mtu_bytes, rate_bytes_per_second, service_level, name, member_count, members IS NOT NULL
-         FROM ib_multicast_group g WHERE fabric_id = $1 AND {} ORDER BY mlid, mgid",
+         FROM internal.ib_multicast_group g WHERE fabric_id = $1 AND {} ORDER BY mlid, mgid",
         at.valid("g")
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading multicast groups"))?;
@@ -86,11 +86,11 @@ pub async fn members(client: &Client, subnet: i64, mlid: u16, at: At) -> Result<
     let sql = format!(
         "WITH listed AS (
              SELECT g.mgid, m.key AS port_guid, m.value::integer AS join_state
-             FROM ib_multicast_group g, jsonb_each_text(g.members) m
+             FROM internal.ib_multicast_group g, jsonb_each_text(g.members) m
              WHERE g.fabric_id = $1 AND g.mlid = $2 AND {group_valid}
          ), ports AS (
              SELECT DISTINCT ON (p.port_guid) p.port_guid, p.ib_node_id, p.port
-             FROM ib_port p JOIN ib_node_key k ON k.id = p.ib_node_id AND k.fabric_id = $1
+             FROM internal.ib_port p JOIN internal.ib_node_key k ON k.id = p.ib_node_id AND k.fabric_id = $1
              WHERE {port_valid} ORDER BY p.port_guid, p.port
          )
          SELECT l.mgid, l.port_guid, l.join_state, p.ib_node_id, p.port
@@ -221,8 +221,9 @@ pub async fn inside(client: &Client, ranges: &[(i64, i64, i64)]) -> Result<Vec<O
 /// unpacked once.
 async fn source(client: &Client, ports: &str, from: i64, to: i64) -> Result<(&'static str, String), Error> {
     let source = Horizons::read(client).await?.source(Kind::IbPorts, from, to);
-    if source == Kind::IbPorts.readings() {
-        return Ok((Kind::IbPorts.readings(), String::new()));
+    const ROWS: &str = "internal.ib_port_counters";
+    if source == ROWS {
+        return Ok((ROWS, String::new()));
     }
     let with = format!(
         "WITH unpacked AS MATERIALIZED (

@@ -128,11 +128,11 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<Listed>, Error> {
     let sql = "SELECT k.name,
-                      (SELECT count(*) FROM gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
-                      (SELECT count(DISTINCT device) FROM host_port_key p WHERE p.node_id = k.id), n.boot_time
-               FROM node_key k LEFT JOIN node n ON n.node_id = k.id AND n.valid_to IS NULL
-               WHERE (n.node_id IS NOT NULL OR EXISTS (SELECT FROM gpu g WHERE g.node_id = k.id)
-                      OR EXISTS (SELECT FROM host_port_key p WHERE p.node_id = k.id))
+                      (SELECT count(*) FROM internal.gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
+                      (SELECT count(DISTINCT device) FROM internal.host_port_key p WHERE p.node_id = k.id), n.boot_time
+               FROM internal.node_key k LEFT JOIN internal.node n ON n.node_id = k.id AND n.valid_to IS NULL
+               WHERE (n.node_id IS NOT NULL OR EXISTS (SELECT FROM internal.gpu g WHERE g.node_id = k.id)
+                      OR EXISTS (SELECT FROM internal.host_port_key p WHERE p.node_id = k.id))
                  AND ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
                ORDER BY k.name LIMIT $3";
     let rows = client.query(sql, &[&text, &behind, &limit]).await.map_err(Error::sql("reading the hosts"))?;
@@ -151,7 +151,7 @@ pub async fn list(
 /// The database's.
 pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>, Error> {
     let sql = format!(
-        "SELECT k.id, k.name, n.boot_time FROM node_key k LEFT JOIN node n ON n.node_id = k.id AND {}
+        "SELECT k.id, k.name, n.boot_time FROM internal.node_key k LEFT JOIN internal.node n ON n.node_id = k.id AND {}
          WHERE k.name = ANY($1) ORDER BY array_position($1, k.name)",
         at.valid("n")
     );
@@ -171,7 +171,7 @@ pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>,
 pub async fn gpus(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
         "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid
-         FROM gpu g LEFT JOIN gpu_key p ON p.id = g.parent_gpu_id
+         FROM internal.gpu g LEFT JOIN internal.gpu_key p ON p.id = g.parent_gpu_id
          WHERE g.node_id = ANY($1) AND {} ORDER BY g.node_id, g.index, g.uuid",
         at.valid("g")
     );
@@ -198,7 +198,7 @@ pub async fn gpu_links(client: &Client, gpus: &[i64], at: At) -> Result<Vec<GpuL
     let sql = format!(
         "SELECT gpu_id, link, active, version, speed_bytes_per_second, remote_type, remote_pci_bus_id, remote_gpu_id,
                 remote_link
-         FROM gpu_link l WHERE gpu_id = ANY($1) AND {} ORDER BY gpu_id, link",
+         FROM internal.gpu_link l WHERE gpu_id = ANY($1) AND {} ORDER BY gpu_id, link",
         at.valid("l")
     );
     let rows = client.query(&sql, &[&gpus]).await.map_err(Error::sql("reading the links of GPUs"))?;
@@ -225,14 +225,14 @@ pub async fn ports(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Port>, 
         "SELECT DISTINCT ON (h.node_id, h.device, h.port)
                 h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.prefix,
                 coalesce(nullif(r.description, ''), rk.guid), rk.guid
-         FROM host_port_key h
-         LEFT JOIN ib_node_key k ON k.guid = h.guid
-         LEFT JOIN ib_port_key q ON q.ib_node_id = k.id AND q.port = h.port
-         LEFT JOIN ib_port p ON p.port_id = q.id AND {port}
-         LEFT JOIN fabric s ON s.id = k.fabric_id AND p.port_id IS NOT NULL
-         LEFT JOIN ib_port_key o ON o.id = p.remote_port_id
-         LEFT JOIN ib_node_key rk ON rk.id = o.ib_node_id
-         LEFT JOIN ib_node r ON r.ib_node_id = rk.id AND {remote}
+         FROM internal.host_port_key h
+         LEFT JOIN internal.ib_node_key k ON k.guid = h.guid
+         LEFT JOIN internal.ib_port_key q ON q.ib_node_id = k.id AND q.port = h.port
+         LEFT JOIN internal.ib_port p ON p.port_id = q.id AND {port}
+         LEFT JOIN internal.fabric s ON s.id = k.fabric_id AND p.port_id IS NOT NULL
+         LEFT JOIN internal.ib_port_key o ON o.id = p.remote_port_id
+         LEFT JOIN internal.ib_node_key rk ON rk.id = o.ib_node_id
+         LEFT JOIN internal.ib_node r ON r.ib_node_id = rk.id AND {remote}
          WHERE h.node_id = ANY($1)
          ORDER BY h.node_id, h.device, h.port, p.port_id IS NULL",
         port = at.valid("p"),
@@ -289,7 +289,7 @@ pub async fn jobs(client: &Client, host: i64, at: At) -> Result<Vec<JobThere>, E
         }
     };
     let sql = format!(
-        "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM job_rank r JOIN run_visible j ON j.id = r.job_id
+        "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
          WHERE r.node_id = $1 AND {there} GROUP BY j.key, j.user_name, j.name ORDER BY j.key"
     );
     let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading the jobs of a host"))?;
@@ -303,7 +303,7 @@ pub async fn jobs(client: &Client, host: i64, at: At) -> Result<Vec<JobThere>, E
 /// The database's.
 pub async fn numa_nodes(client: &Client, host: i64) -> Result<Vec<i32>, Error> {
     let sql = "SELECT DISTINCT unnest(numa_nodes) AS numa FROM (
-                   SELECT numa_nodes FROM job_rank WHERE node_id = $1 AND numa_nodes IS NOT NULL
+                   SELECT numa_nodes FROM internal.job_rank WHERE node_id = $1 AND numa_nodes IS NOT NULL
                    ORDER BY start_time DESC LIMIT 256) ranks ORDER BY numa";
     let rows = client.query(sql, &[&host]).await.map_err(Error::sql("reading a host's NUMA nodes"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())

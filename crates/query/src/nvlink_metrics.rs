@@ -64,7 +64,7 @@ pub async fn values(
     let newest = format!(
         "SELECT k.id, c.source, c.time FROM unnest($1::bigint[]) AS k (id)
          CROSS JOIN LATERAL (
-             SELECT source, time FROM nvlink_counters c
+             SELECT source, time FROM internal.nvlink_counters c
              WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.{column} IS NOT NULL
              ORDER BY c.time DESC LIMIT {NEWEST}) c"
     );
@@ -79,7 +79,7 @@ pub async fn values(
          FROM unnest($1::bigint[], $2::text[]) AS k (id, source)
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
-             SELECT c.time, c.epoch, c.{column} FROM nvlink_counters c
+             SELECT c.time, c.epoch, c.{column} FROM internal.nvlink_counters c
              WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to} AND c.source = k.source
                AND c.{column} IS NOT NULL
                AND c.time > CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END

@@ -42,7 +42,7 @@ const OPEN: &str = "
                     THEN extract(epoch FROM greatest(now(), reported_at) - start_time)::double precision
                     ELSE seconds END AS seconds,
                rank_end_time IS NOT NULL AS is_of_ended_rank
-        FROM mpi_open_calls WHERE job_id = ANY($1)) o
+        FROM internal.mpi_open_calls WHERE job_id = ANY($1)) o
     WHERE seconds >= $2 ORDER BY job_id, rank, seconds DESC";
 
 /// The open calls of some jobs, in the order of jobs and ranks, of a rank the longest first.

@@ -26,15 +26,15 @@ pub async fn steps(
         "m.algorithm_source, m.calls, m.bytes, m.elapsed_seconds, m.wait_seconds, m.received_bytes";
     let sql = format!(
         "WITH packed AS MATERIALIZED (
-             SELECT * FROM mpi_op_cells($1, {from}, $2)
+             SELECT * FROM internal.mpi_op_cells($1, {from}, $2)
          ), detailed AS MATERIALIZED (
-             SELECT DISTINCT ON ({CELL}) {CELL}, {BEFORE}, m.time FROM mpi_op_rows m
+             SELECT DISTINCT ON ({CELL}) {CELL}, {BEFORE}, m.time FROM internal.mpi_op_rows m
              WHERE job_id = $1 AND rank = $2 AND time > {from} - interval '2 minutes' AND time <= {from} AND {before}
              ORDER BY {CELL}, m.time DESC
          ), counted AS (
              SELECT {CELL}, {step} AS step, max(algorithm_source) AS algorithm_source, max(calls) AS calls, max(bytes) AS bytes,
                     max(elapsed_seconds) AS elapsed, max(wait_seconds) AS wait, max(received_bytes) AS received
-             FROM mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} AND {within} GROUP BY {CELL}, step
+             FROM internal.mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} AND {within} GROUP BY {CELL}, step
          ), before AS (
              SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, -1 AS step, m.algorithm_source, m.calls, m.bytes,
                     m.elapsed_seconds AS elapsed, m.wait_seconds AS wait, m.received_bytes AS received
@@ -56,8 +56,8 @@ pub async fn steps(
              FROM (SELECT * FROM counted UNION ALL SELECT * FROM before) r
              WINDOW cell AS (PARTITION BY {CELL} ORDER BY step)
          )
-         SELECT step, operation, size_class_bytes, region, algorithm, algorithm_source, stored_total(sum(calls)), stored_total(sum(bytes)),
-                sum(elapsed)::float8, sum(wait)::float8, stored_total(sum(received))
+         SELECT step, operation, size_class_bytes, region, algorithm, algorithm_source, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
+                sum(elapsed)::float8, sum(wait)::float8, internal.stored_total(sum(received))
          FROM steps WHERE step >= 0 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 LIMIT $3",
         step = grid.step_of("time"),
         from = moment(grid.from),

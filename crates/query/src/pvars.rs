@@ -86,7 +86,7 @@ pub type Series = BTreeMap<i32, Vec<Option<f64>>>;
 pub async fn variables(client: &Client, job: i64, from: i64, to: i64) -> Result<Vec<Variable>, Error> {
     let sql = format!(
         "SELECT name, min(source), min(variable_class), count(DISTINCT rank), count(DISTINCT element)
-         FROM mpi_pvars WHERE job_id = $1 AND time > {} AND time <= {} GROUP BY name ORDER BY name",
+         FROM internal.mpi_pvars WHERE job_id = $1 AND time > {} AND time <= {} GROUP BY name ORDER BY name",
         moment(from - EARLIER_VALUE_MS),
         moment(to)
     );
@@ -126,7 +126,7 @@ pub async fn series(
 ) -> Result<Option<Series>, Error> {
     let sql = format!(
         "SELECT DISTINCT ON (rank, element, step) rank, element, step, value FROM (
-             SELECT rank, element, time, value, greatest({step}, -1) AS step FROM mpi_pvars
+             SELECT rank, element, time, value, greatest({step}, -1) AS step FROM internal.mpi_pvars
              WHERE job_id = $1 AND name = $2 AND time > {oldest} AND time <= {to}) r
          ORDER BY rank, element, step, time DESC LIMIT $3",
         step = grid.step_of("time"),

@@ -55,8 +55,8 @@ const RANKS: &str = "
                 / extract(epoch FROM s.time - s.before_time))::double precision END,
         r.cpus, r.numa_nodes, CASE WHEN r.hca_ports = '{}' THEN NULL ELSE r.hca_numa_nodes END,
         CASE WHEN s.cpu_hertz_readings >= $3 THEN s.cpu_hertz_sum / s.cpu_hertz_readings END
-    FROM job_rank r
-    LEFT JOIN mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
+    FROM internal.job_rank r
+    LEFT JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
     WHERE r.job_id = $1
     ORDER BY r.rank, r.start_time DESC";
 

@@ -167,7 +167,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
                      SELECT source FROM (
                          SELECT source FROM {table} c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
                          ORDER BY c.time DESC LIMIT 20) newest
-                     ORDER BY gpu_source_rank(source) LIMIT 1) s"
+                     ORDER BY internal.gpu_source_rank(source) LIMIT 1) s"
             ),
             "AND c.source = s.source",
         ),
@@ -194,7 +194,7 @@ fn packed(counted: Counted, grid: &Grid, source: &str, gap: f64) -> String {
     let Place { id, columns, has_sources, .. } = counted.place();
     let (rank, of_source) = match has_sources {
         true => (
-            ", gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best",
+            ", internal.gpu_source_rank(c.source) AS rank, min(internal.gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best",
             "WHERE c.rank = c.best",
         ),
         false => ("", ""),

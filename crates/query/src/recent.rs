@@ -65,7 +65,7 @@ pub async fn rows_since(
     let parts = tables.iter().enumerate().map(|(index, table)| {
         format!(
             "SELECT {index}, count(*), extract(epoch FROM now() - max(time))::double precision \
-             FROM {table} WHERE time > $1"
+             FROM internal.{table} WHERE time > $1"
         )
     });
     let query = format!("{} ORDER BY 1", parts.collect::<Vec<_>>().join(" UNION ALL "));
@@ -82,7 +82,7 @@ pub async fn peer_totals(client: &Client) -> Result<Vec<PeerTotal>, Error> {
     let query = "SELECT DISTINCT ON (p.rank, p.peer, p.kind) j.key, p.rank, p.peer, \
                  (extract(epoch FROM p.time) * 1000000000)::bigint, \
                  (extract(epoch FROM p.epoch) * 1000000000)::bigint, p.bytes, p.kind \
-                 FROM mpi_peer_rows p JOIN run_visible j ON j.id = p.job_id \
+                 FROM internal.mpi_peer_rows p JOIN internal.run_visible j ON j.id = p.job_id \
                  WHERE p.time > now() - interval '10 seconds' AND p.bytes IS NOT NULL \
                  ORDER BY p.rank, p.peer, p.kind, p.time DESC";
     let rows = client.query(query, &[]).await.map_err(Error::sql("reading traffic between ranks"))?;
@@ -111,7 +111,7 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> Result<Vec
                  sum(transmit_utilisation * interval_seconds) / sum(interval_seconds) AS utilisation, \
                  sum(transmit_wait_ratio * interval_seconds) \
                      / sum(interval_seconds) FILTER (WHERE transmit_wait_ratio IS NOT NULL) \
-                 FROM ib_port_rates(now() - make_interval(secs => $1)) \
+                 FROM public.ib_port_rates(now() - make_interval(secs => $1)) \
                  WHERE transmit_utilisation IS NOT NULL AND interval_seconds > 0 \
                  GROUP BY guid, port, link_name ORDER BY utilisation DESC, guid, port LIMIT $2";
     let rows = client.query(query, &[&seconds, &limit]).await.map_err(Error::sql("reading busy links"))?;
@@ -135,7 +135,7 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> Result<Vec
 /// # Errors
 /// The database's.
 pub async fn newest_job(client: &Client) -> Result<Option<Job>, Error> {
-    let query = "SELECT key FROM run_visible ORDER BY id DESC LIMIT 1";
+    let query = "SELECT key FROM internal.run_visible ORDER BY id DESC LIMIT 1";
     let row = client.query_opt(query, &[]).await.map_err(Error::sql("reading the newest job"))?;
     match row {
         Some(row) => crate::jobs::one(client, row.get(0)).await,

@@ -10,10 +10,10 @@ use tokio_postgres::Client;
 const LISTED: usize = 4096;
 
 const PATHS: &str = "
-    SELECT path, count(DISTINCT rank) AS ranks, stored_total(sum(visits)) AS visits,
+    SELECT path, count(DISTINCT rank) AS ranks, internal.stored_total(sum(visits)) AS visits,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds, coalesce(sum(own_seconds), 0) AS own_seconds,
-           stored_total(sum(mpi_calls)) AS mpi_calls, coalesce(sum(mpi_seconds), 0) AS mpi_seconds
-    FROM mpi_path_totals WHERE job_id = $1
+           internal.stored_total(sum(mpi_calls)) AS mpi_calls, coalesce(sum(mpi_seconds), 0) AS mpi_seconds
+    FROM internal.mpi_path_totals WHERE job_id = $1
     GROUP BY path ORDER BY elapsed_seconds DESC, path";
 
 /// The paths of a job, each after the one around it, and how many are left out.

@@ -29,7 +29,7 @@ const LISTED_MAX: i64 = 1000;
 /// # Errors
 /// The database is away or refuses.
 pub async fn rejected_records(client: &Client) -> Result<Vec<RejectedRecords>, Error> {
-    let query = "SELECT sender, reason, records, kinds, last_at FROM rejected_records \
+    let query = "SELECT sender, reason, records, kinds, last_at FROM internal.rejected_records \
                  ORDER BY records DESC, sender, reason LIMIT $1";
     let rows = client.query(query, &[&LISTED_MAX]).await.map_err(Error::sql("listing rejected records"))?;
     let one = |row: &tokio_postgres::Row| RejectedRecords {

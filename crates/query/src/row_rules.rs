@@ -21,7 +21,7 @@ const WHAT: &str = "reading by which rules rows are left out";
 /// Whether any sender has reported other rules than the usual ones for a time: few have, and to read those of things costs more.
 async fn are_unusual(client: &Client, (from, to): (i64, i64)) -> Result<bool, Error> {
     let sql = format!(
-        "SELECT EXISTS (SELECT FROM row_rules WHERE valid_from <= {} AND coalesce(valid_to, 'infinity') >= {}
+        "SELECT EXISTS (SELECT FROM internal.row_rules WHERE valid_from <= {} AND coalesce(valid_to, 'infinity') >= {}
              AND (heartbeat_seconds, largest_gap_seconds, quiet_bytes) <> ({}, {}, {}))",
         moment(to),
         moment(from),
@@ -48,7 +48,7 @@ pub(crate) async fn rules(
     }
     let sql = format!(
         "SELECT max(heartbeat_seconds), max(largest_gap_seconds), max(quiet_bytes)
-         FROM row_rules_of('{}', {}, {}) WHERE id = ANY($1)",
+         FROM internal.row_rules_of('{}', {}, {}) WHERE id = ANY($1)",
         kind.rules(),
         moment(from),
         moment(to)
@@ -72,7 +72,7 @@ pub(crate) async fn rules_of_sender(
     (from, to): (i64, i64),
 ) -> Result<RowRules, Error> {
     let sql = format!(
-        "SELECT max(largest_gap_seconds) FROM row_rules
+        "SELECT max(largest_gap_seconds) FROM internal.row_rules
          WHERE source = $1 AND instance = $2 AND valid_from <= {} AND coalesce(valid_to, 'infinity') >= {}",
         moment(to),
         moment(from),
@@ -133,7 +133,7 @@ impl Gaps {
             return Ok(Gaps::default());
         }
         let sql = format!(
-            "SELECT id, largest_gap_seconds FROM row_rules_of('{kind}', {}, {})
+            "SELECT id, largest_gap_seconds FROM internal.row_rules_of('{kind}', {}, {})
              WHERE largest_gap_seconds <> {} AND ($1::bigint[] IS NULL OR id = ANY($1))",
             moment(from),
             moment(to),

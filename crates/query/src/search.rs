@@ -26,26 +26,26 @@ pub struct Found {
 const SEARCH: &str = "
     WITH typed AS (SELECT lower($1::text) AS word, CASE WHEN $1 ~ '^[0-9]{1,6}$' THEN $1::integer END AS lid),
     -- Nodes of the port with this GUID.
-    of_port AS (SELECT DISTINCT p.ib_node_id AS id FROM typed t JOIN ib_port p ON p.port_guid = t.word
+    of_port AS (SELECT DISTINCT p.ib_node_id AS id FROM typed t JOIN internal.ib_port p ON p.port_guid = t.word
                 WHERE p.valid_to IS NULL AND t.word ~ '^0x[0-9a-f]{16}$'),
     found AS (
         SELECT n.type AS kind, coalesce(nullif(n.description, ''), k.guid) AS name, s.prefix AS subnet, k.guid, n.lid,
-               (SELECT h.name FROM node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1) AS host,
+               (SELECT h.name FROM internal.node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1) AS host,
                NULL::text AS job_key,
                CASE WHEN n.lid = a.lid OR k.guid = a.word OR o.id IS NOT NULL OR lower(n.description) = a.word THEN 0
                     WHEN starts_with(k.guid, a.word) OR starts_with(lower(n.description), a.word) THEN 1 ELSE 2 END AS rank
-        FROM typed a, ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
-        JOIN fabric s ON s.id = k.fabric_id LEFT JOIN of_port o ON o.id = k.id
+        FROM typed a, internal.ib_node_key k JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
+        JOIN internal.fabric s ON s.id = k.fabric_id LEFT JOIN of_port o ON o.id = k.id
         WHERE o.id IS NOT NULL OR n.lid = a.lid OR starts_with(k.guid, a.word) OR strpos(lower(n.description), a.word) > 0
         UNION ALL
         SELECT 'host', k.name, NULL, NULL, NULL, k.name, NULL,
                CASE WHEN lower(k.name) = a.word THEN 0 WHEN starts_with(lower(k.name), a.word) THEN 1 ELSE 2 END
-        FROM typed a, node_key k WHERE strpos(lower(k.name), a.word) > 0
+        FROM typed a, internal.node_key k WHERE strpos(lower(k.name), a.word) > 0
         UNION ALL
         (SELECT 'job', coalesce(nullif(j.name, ''), j.key), NULL, NULL, NULL, NULL, j.key,
                CASE WHEN lower(j.key) = a.word OR j.native_id = a.word THEN 0
                     WHEN starts_with(lower(j.key), a.word) THEN 1 ELSE 2 END
-        FROM typed a, run_visible j
+        FROM typed a, internal.run_visible j
         WHERE strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name)), a.word) > 0
         ORDER BY 8, j.end_time IS NOT NULL, j.id DESC LIMIT $2)
     )

@@ -24,33 +24,33 @@ const SOURCES: &str = "
     SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
     FROM (
         SELECT 'mad' AS source, s.prefix AS origin, c.rows, c.newest
-        FROM ib_port_key k
-        JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN fabric s ON s.id = n.fabric_id
+        FROM internal.ib_port_key k
+        JOIN internal.ib_node_key n ON n.id = k.ib_node_id
+        JOIN internal.fabric s ON s.id = n.fabric_id
         CROSS JOIN LATERAL (
-            SELECT count(*) AS rows, max(time) AS newest FROM ib_port_counters
+            SELECT count(*) AS rows, max(time) AS newest FROM internal.ib_port_counters
             WHERE port_id = k.id AND time > now() - INTERVAL '1 minute') c
         WHERE c.rows > 0
         UNION ALL
         SELECT 'sysfs', n.name, c.rows, c.newest
-        FROM host_port_key k
-        JOIN node_key n ON n.id = k.node_id
+        FROM internal.host_port_key k
+        JOIN internal.node_key n ON n.id = k.node_id
         CROSS JOIN LATERAL (
-            SELECT count(*) AS rows, max(time) AS newest FROM host_port_counters
+            SELECT count(*) AS rows, max(time) AS newest FROM internal.host_port_counters
             WHERE host_port_id = k.id AND time > now() - INTERVAL '1 minute') c
         WHERE c.rows > 0
         UNION ALL
         SELECT c.source, n.name, c.rows, c.newest
-        FROM gpu g
-        JOIN node_key n ON n.id = g.node_id
+        FROM internal.gpu g
+        JOIN internal.node_key n ON n.id = g.node_id
         CROSS JOIN LATERAL (
-            SELECT source, count(*) AS rows, max(time) AS newest FROM nvlink_counters
+            SELECT source, count(*) AS rows, max(time) AS newest FROM internal.nvlink_counters
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
             UNION ALL
-            SELECT source, count(*), max(time) FROM gpu_pcie_counters
+            SELECT source, count(*), max(time) FROM internal.gpu_pcie_counters
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
             UNION ALL
-            SELECT source, count(*), max(time) FROM gpu_pm_counters
+            SELECT source, count(*), max(time) FROM internal.gpu_pm_counters
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source) c
         WHERE g.valid_to IS NULL
         UNION ALL
@@ -58,29 +58,29 @@ const SOURCES: &str = "
         FROM (
             SELECT job_id, rank, count(*) AS rows, max(time) AS newest
             FROM (
-                SELECT job_id, rank, time FROM mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
+                SELECT job_id, rank, time FROM internal.mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
-                SELECT job_id, rank, time FROM mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
+                SELECT job_id, rank, time FROM internal.mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
                 UNION ALL
-                SELECT job_id, rank, time FROM mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
+                SELECT job_id, rank, time FROM internal.mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
             GROUP BY job_id, rank) m
         JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
-              FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
+              FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
         UNION ALL
         SELECT 'mpi', n.name, m.rows, m.newest
         FROM (SELECT node_id, count(*) AS rows, max(time) AS newest
-              FROM mpi_node_rows WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
-        JOIN node_key n ON n.id = m.node_id
+              FROM internal.mpi_node_rows WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
+        JOIN internal.node_key n ON n.id = m.node_id
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.
         SELECT s.source, o.origin, 0, c.newest
-        FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM fabric) o
+        FROM (SELECT name AS origin FROM internal.node_key UNION SELECT prefix FROM internal.fabric) o
         CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
         LEFT JOIN LATERAL (
-            SELECT time AS newest FROM coverage
+            SELECT time AS newest FROM internal.coverage
             WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
             ORDER BY time DESC LIMIT 1) c ON true
-        LEFT JOIN LATERAL self_stat_newest('source_up', s.source, o.origin, now() - INTERVAL '1 day') f ON true
+        LEFT JOIN LATERAL internal.self_stat_newest('source_up', s.source, o.origin, now() - INTERVAL '1 day') f ON true
         WHERE c.newest IS NOT NULL OR f.time IS NOT NULL
     ) all_rows
     GROUP BY source, origin";
@@ -88,40 +88,41 @@ const SOURCES: &str = "
 /// The newest self-metrics of each daemon that is not silent.
 const SELF_METRICS: &str = "
     SELECT DISTINCT ON (instance, source, name) instance, source, name, value
-    FROM self_stats
-    WHERE time > now() - default_gap() AND name = ANY($1)
+    FROM public.self_stats
+    WHERE time > now() - internal.default_gap() AND name = ANY($1)
     ORDER BY instance, source, name, time DESC";
 
 /// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
 /// few, and each is one step down the index.
 const DELIVERY: &str = "
     SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
-    FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM fabric) o
+    FROM (SELECT name AS instance FROM internal.node_key UNION SELECT prefix FROM internal.fabric) o
     CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
-    CROSS JOIN LATERAL self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
+    CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
 
 /// The rules that senders reported last.
-const RULES: &str = "SELECT instance, source, largest_gap_seconds FROM row_rules WHERE valid_to IS NULL";
+const RULES: &str =
+    "SELECT instance, source, largest_gap_seconds FROM internal.row_rules WHERE valid_to IS NULL";
 
 /// Why sources do not deliver, as each one reported last; daemons repeat it each hour.
 const REASONS: &str = "
     SELECT * FROM (
-        SELECT DISTINCT ON (instance, source) instance, source, kind, text FROM events
+        SELECT DISTINCT ON (instance, source) instance, source, kind, text FROM internal.events
         WHERE kind IN ('source.down', 'source.absent', 'source.up') AND time > now() - INTERVAL '2 hours'
         ORDER BY instance, source, time DESC) last
     WHERE kind <> 'source.up'";
 
 /// Of each node the user who went over a quota last.
 const QUOTAS: &str = "
-    SELECT DISTINCT ON (instance) instance, text FROM events
+    SELECT DISTINCT ON (instance) instance, text FROM internal.events
     WHERE kind = 'mpi.quota' AND severity = 'warning' AND time > now() - INTERVAL '1 day'
     ORDER BY instance, time DESC";
 
 /// Operations of some jobs over all ranks and size classes.
 const OPERATIONS: &str = "
-    SELECT job_id, operation, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+    SELECT job_id, operation, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
            sum(elapsed_seconds)::double precision AS elapsed_seconds
-    FROM mpi_op_totals WHERE job_id = ANY($1)
+    FROM public.mpi_op_totals WHERE job_id = ANY($1)
     GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
 
 /// Reads everything; `jobs_max` is how many jobs. Where the database is, and its replica, the caller knows.

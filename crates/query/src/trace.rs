@@ -11,14 +11,14 @@ const RANKS: &str = "
     SELECT t.rank, (extract(epoch FROM t.epoch) * 1000000)::bigint, count(*), min(t.start_ns), max(t.start_ns),
            min((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
            max((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
-           (SELECT host FROM job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
+           (SELECT host FROM internal.job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
            count(*) FILTER (WHERE t.kind IN ('call', 'send', 'receive')), max(t.number) + 1 - count(*),
            CASE max(t.bytes) FILTER (WHERE t.kind = 'end') WHEN 0 THEN 'limit' ELSE max('complete') FILTER (WHERE t.kind = 'end') END
-    FROM mpi_trace t WHERE t.job_id = $1 GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
+    FROM internal.mpi_trace t WHERE t.job_id = $1 GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
 
 const COMPARISONS: &str = "
     SELECT rank, (extract(epoch FROM epoch) * 1000000)::bigint, number, clock_ns, offset_ns, uncertainty_ns
-    FROM mpi_clock WHERE job_id = $1 ORDER BY rank, epoch, number";
+    FROM internal.mpi_clock WHERE job_id = $1 ORDER BY rank, epoch, number";
 
 /// The traced processes of a job, by rank and begin.
 ///
@@ -77,7 +77,7 @@ pub struct RecordQuery {
 /// In the order of the primary key.
 const RECORDS: &str = "
     SELECT number, thread, kind, operation, region, start_ns, end_ns, peer, tag, bytes, comm, sequence
-    FROM mpi_trace
+    FROM internal.mpi_trace
     WHERE job_id = $1 AND rank = $2 AND epoch = TIMESTAMPTZ 'epoch' + $3::bigint * INTERVAL '1 microsecond'
       AND start_ns <= $4 AND end_ns >= $5 AND number > $7
       AND time <= coalesce(TIMESTAMPTZ 'epoch' + $6::bigint * INTERVAL '1 microsecond', 'infinity')

@@ -48,7 +48,7 @@ pub async fn pairs(
         At::Time(time) => moment(time),
     };
     let sql = format!(
-        "SELECT rank, peer, stored_total(sum({column})) FROM mpi_peer_cells($1, {until}) WHERE kind = $2
+        "SELECT rank, peer, internal.stored_total(sum({column})) FROM internal.mpi_peer_cells($1, {until}) WHERE kind = $2
          GROUP BY rank, peer HAVING sum({column}) > 0 ORDER BY rank, peer LIMIT $3"
     );
     let rows = client.query(&sql, &[&job, &kind, &limit]).await;
@@ -57,7 +57,7 @@ pub async fn pairs(
 }
 
 const ALL_PAIRS: &str = "
-    SELECT rank, peer, bytes, messages FROM mpi_peer_totals
+    SELECT rank, peer, bytes, messages FROM public.mpi_peer_totals
     WHERE job_id = $1 AND kind = $2 AND ($3::integer IS NULL OR (rank, peer) > ($3, $4::integer))
     ORDER BY rank, peer LIMIT $5";
 
@@ -87,10 +87,10 @@ pub async fn pairs_behind(
 /// From one rank and kind to the next down the primary key; a job that has both kinds has both for the first of them.
 const KINDS: &str = "
     WITH RECURSIVE lines (rank, kind) AS (
-        (SELECT rank, kind FROM mpi_rank_peers m, job_span($1) s
+        (SELECT rank, kind FROM internal.mpi_rank_peers m, internal.job_span($1) s
          WHERE m.job_id = $1 AND m.time >= s.since AND m.time <= s.ending ORDER BY rank, kind LIMIT 1)
         UNION ALL SELECT n.rank, n.kind FROM lines l CROSS JOIN LATERAL (
-            SELECT m.rank, m.kind FROM mpi_rank_peers m
+            SELECT m.rank, m.kind FROM internal.mpi_rank_peers m
             WHERE m.job_id = $1 AND (m.rank, m.kind) > (l.rank, l.kind) ORDER BY m.rank, m.kind LIMIT 1) n
     )
     SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first ORDER BY kind";
@@ -146,9 +146,9 @@ fn before_detail(grid: &Grid) -> String {
     let cell = "rank, operation, size_class_bytes, region, algorithm, epoch";
     format!(
         "SELECT rank AS place, {cell}, max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed_seconds
-         FROM (SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
+         FROM (SELECT {cell}, calls, bytes, elapsed_seconds FROM internal.mpi_op_cells($1, {from})
                UNION ALL
-               SELECT {cell}, calls, bytes, elapsed_seconds FROM mpi_op_rows
+               SELECT {cell}, calls, bytes, elapsed_seconds FROM internal.mpi_op_rows
                WHERE job_id = $1 AND time > {from} - interval '2 minutes' AND time <= {from} AND {stored}) known
          GROUP BY {cell}",
         stored = crate::detail::stored(grid.from - 120_000, grid.from),
@@ -181,11 +181,11 @@ pub async fn operations(
     } else {
         let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
         let before = format!(
-            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM mpi_overflow_cells($1, {from})
-             UNION ALL SELECT -1 - node_id, NULL, {columns} FROM mpi_node_op_cells($1, {from})",
+            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM internal.mpi_overflow_cells($1, {from})
+             UNION ALL SELECT -1 - node_id, NULL, {columns} FROM internal.mpi_node_op_cells($1, {from})",
             from = moment(grid.from)
         );
-        ("mpi_op_series", "coalesce(rank, -1 - node_id)", before)
+        ("public.mpi_op_series", "coalesce(rank, -1 - node_id)", before)
     };
     // Rows are cumulative: of each cell the last in each step, less the last before.
     let sql = format!(
@@ -206,7 +206,7 @@ pub async fn operations(
              FROM cells
              WINDOW cell AS (PARTITION BY place, operation, size_class_bytes, region, algorithm, epoch ORDER BY step)
          )
-         SELECT {key}, step, stored_total(sum(calls)), stored_total(sum(bytes)), sum(elapsed)::float8
+         SELECT {key}, step, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)), sum(elapsed)::float8
          FROM steps WHERE step >= 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
         step = grid.step_of("time"),
         from = moment(grid.from),
@@ -226,7 +226,7 @@ const THINNED_SECONDS_MAX: u32 = 1800;
 /// SQL for the one of them that holds for a row of a time.
 fn folded_at_most(time: &str) -> String {
     format!(
-        "CASE WHEN {time} < (SELECT max(range_end) FROM thinned_chunk WHERE hypertable = 'mpi_rank_rows')
+        "CASE WHEN {time} < (SELECT max(range_end) FROM internal.thinned_chunk WHERE hypertable = 'mpi_rank_rows')
          THEN interval '{THINNED_SECONDS_MAX} seconds' ELSE interval '{FOLDED_SECONDS_MAX} seconds' END"
     )
 }
@@ -249,11 +249,11 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
     };
     format!(
         "WITH counted AS (
-             SELECT {CELL}, time, is_folded, calls, bytes, elapsed_seconds AS elapsed FROM mpi_op_rows
+             SELECT {CELL}, time, is_folded, calls, bytes, elapsed_seconds AS elapsed FROM internal.mpi_op_rows
              WHERE job_id = $1 AND time > {from} AND time <= {to} + {after}
                AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
              UNION ALL
-             SELECT {CELL}, last_time, false, calls, bytes, elapsed_seconds FROM mpi_op_cells($1, {from})
+             SELECT {CELL}, last_time, false, calls, bytes, elapsed_seconds FROM internal.mpi_op_cells($1, {from})
              WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
          ), grown AS (
              SELECT rank, operation, time, is_folded,
@@ -273,7 +273,7 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
                    FROM stretches) stretches (operation, rank, is_folded, since, until, last, calls, bytes, elapsed, first)
              CROSS JOIN LATERAL generate_series(first, least(last, {steps} - 1)) s
          )
-         SELECT operation, rank, step, stored_total(sum(calls)::numeric), stored_total(sum(bytes)::numeric), sum(elapsed)::float8
+         SELECT operation, rank, step, internal.stored_total(sum(calls)::numeric), internal.stored_total(sum(bytes)::numeric), sum(elapsed)::float8
          FROM spread GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
         after = folded_at_most(&to),
         longest = folded_at_most("time"),

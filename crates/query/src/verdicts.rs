@@ -22,7 +22,7 @@ pub struct Judged {
 /// # Errors
 /// The database's.
 pub async fn judged(client: &Client, job: i64) -> Result<Judged, Error> {
-    let sql = "SELECT judged_at, is_final, report FROM job_judgement WHERE job_id = $1";
+    let sql = "SELECT judged_at, is_final, report FROM internal.job_judgement WHERE job_id = $1";
     let row = client.query_opt(sql, &[&job]).await.map_err(Error::sql("reading when a job was judged"))?;
     Ok(row.map_or_else(Judged::default, |row| Judged {
         at: Some(milliseconds(row.get(0))),
@@ -34,7 +34,7 @@ pub async fn judged(client: &Client, job: i64) -> Result<Judged, Error> {
 const VERDICTS: &str = "
     SELECT v.kind, v.subject, v.observation, v.remedy, v.confidence, v.cost, v.other_job, v.last_at = d.judged_at, v.first_at,
            v.last_at, v.facts
-    FROM job_verdict v JOIN job_judgement d ON d.job_id = v.job_id
+    FROM internal.job_verdict v JOIN internal.job_judgement d ON d.job_id = v.job_id
     WHERE v.job_id = $1 AND ($2 OR v.last_at = d.judged_at) ORDER BY v.last_at DESC, v.place, v.kind, v.subject LIMIT 200";
 
 /// What is said of a job now, the most important one first; `with_earlier` also what was said before, the newest first.

@@ -121,8 +121,8 @@ pub async fn cells(client: &Client, job: i64) -> Result<Vec<Cell>, Error> {
     let sql = "
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
                sum(c.wait_seconds)::float8, CASE WHEN bool_and(c.least_seconds IS NOT NULL) THEN sum(c.least_seconds)::float8 END,
-               stored_total(sum(c.bytes))
-        FROM mpi_op_cells($1) c
+               internal.stored_total(sum(c.bytes))
+        FROM internal.mpi_op_cells($1) c
         GROUP BY 1, 2, 3";
     let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
     let one = |row: &Row| {
@@ -199,7 +199,7 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     if length <= most && !is_thinned {
         let (from, to) = (moment(from), moment(to));
         let sql = format!(
-            "SELECT {COLUMNS} FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
+            "SELECT {COLUMNS} FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
              LIMIT {rows}"
         );
         return Ok((sql, 1.0));
@@ -211,7 +211,7 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     let stride = (windows + most - 1) / most;
     let sql = format!(
         "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
-         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
                              AND m.time <= t.time + make_interval(secs => {WINDOW_SECONDS})) m LIMIT {rows}",
         moment(from.div_euclid(1000 * WINDOW_SECONDS) * 1000 * WINDOW_SECONDS),
         moment(to),
@@ -230,9 +230,9 @@ fn of_minutes(columns: &str, (from, to): (i64, i64), most: i64, rows: i64) -> (S
     let sql = format!(
         "SELECT {columns} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
          CROSS JOIN LATERAL (SELECT date_bin('{WINDOW_SECONDS} seconds', max(m.time) - INTERVAL '1 microsecond', 'epoch') AS since \
-                             FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+                             FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
                                  AND m.time <= t.time + make_interval(secs => {minute})) l \
-         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since \
+         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since \
                              AND m.time <= t.time + make_interval(secs => {minute})) m LIMIT {rows}",
         moment(from.div_euclid(1000 * minute) * 1000 * minute),
         moment(to),
@@ -245,7 +245,7 @@ fn of_minutes(columns: &str, (from, to): (i64, i64), most: i64, rows: i64) -> (S
 /// Whether sampled calls of some of this time are thinned.
 async fn is_thinned(client: &Client, from: i64, to: i64) -> Result<bool, Error> {
     let sql = format!(
-        "SELECT EXISTS (SELECT FROM thinned_chunk WHERE hypertable = 'mpi_sampled_calls' AND range_start <= {} AND range_end > {})",
+        "SELECT EXISTS (SELECT FROM internal.thinned_chunk WHERE hypertable = 'mpi_sampled_calls' AND range_start <= {} AND range_end > {})",
         moment(to),
         moment(from)
     );

@@ -1,7 +1,7 @@
 -- The schema of version 1, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
-CREATE TABLE batch_ledger (
+CREATE TABLE internal.batch_ledger (
     spool_id uuid NOT NULL,
     sequence bigint NOT NULL,
     changed_at timestamptz NOT NULL DEFAULT now(),
@@ -12,7 +12,7 @@ CREATE TABLE batch_ledger (
 );
 
 -- Batches that cannot be stored for a reason of their own, as they came; the spool goes on behind them.
-CREATE TABLE batch_quarantine (
+CREATE TABLE internal.batch_quarantine (
     spool_id uuid NOT NULL,
     sequence bigint NOT NULL,
     quarantined_at timestamptz NOT NULL DEFAULT now(),
@@ -23,7 +23,7 @@ CREATE TABLE batch_quarantine (
 
 -- Hours that upkeep has to pack: a table of blocks, when the hour begins, a port or GPU. All once, those of late
 -- readings again.
-CREATE TABLE block_wanted (
+CREATE TABLE internal.block_wanted (
     kind text NOT NULL,
     time timestamptz NOT NULL,
     id bigint NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE block_wanted (
 -- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
 -- in a row, none of them missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row
 -- for each.
-CREATE TABLE coverage (
+CREATE TABLE internal.coverage (
     -- When the last of these rounds was.
     time timestamptz NOT NULL,
     instance text NOT NULL,
@@ -54,10 +54,10 @@ CREATE TABLE coverage (
     first_time timestamptz,
     PRIMARY KEY (source, instance, "time")
 );
-SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'));
+SELECT public.create_hypertable('internal.coverage', public.by_range('time', INTERVAL '1 day'));
 
 -- Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.
-CREATE TABLE crawler_term (
+CREATE TABLE internal.crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,
     -- The crawler: the identity of its spool.
@@ -74,13 +74,13 @@ CREATE TABLE crawler_term (
     -- this.
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (fabric_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE (ended_at IS NULL);
+CREATE INDEX crawler_term_subnet_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
 
 -- Readings of GPUs' PCIe traffic, on demand; as gpu_pcie_counters.
-CREATE TABLE detail_gpu_pcie (
+CREATE TABLE internal.detail_gpu_pcie (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -89,10 +89,10 @@ CREATE TABLE detail_gpu_pcie (
     receive_bytes bigint,
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('detail_gpu_pcie', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_gpu_pcie', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Samples of GPUs' performance monitors, on demand; as gpu_pm_counters.
-CREATE TABLE detail_gpu_pm (
+CREATE TABLE internal.detail_gpu_pm (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -110,10 +110,10 @@ CREATE TABLE detail_gpu_pm (
     buffer_overflows bigint,
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('detail_gpu_pm', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_gpu_pm', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Readings of hosts' own adapter ports, on demand; as host_port_counters.
-CREATE TABLE detail_host_ports (
+CREATE TABLE internal.detail_host_ports (
     time timestamptz NOT NULL,
     host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -145,11 +145,11 @@ CREATE TABLE detail_host_ports (
     pcie_bytes_per_second bigint,
     PRIMARY KEY (host_port_id, "time")
 );
-SELECT create_hypertable('detail_host_ports', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_host_ports', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Readings of the fabric's ports, on demand: each one that the crawler made, also where nothing changed; as
 -- ib_port_counters.
-CREATE TABLE detail_ib_ports (
+CREATE TABLE internal.detail_ib_ports (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -200,12 +200,12 @@ CREATE TABLE detail_ib_ports (
     fec_corrected_symbols bigint,
     PRIMARY KEY (port_id, "time")
 );
-SELECT create_hypertable('detail_ib_ports', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_ib_ports', public.by_range('time', INTERVAL '01:00:00'));
 
 -- MPI operations of a rank in bins of 100 ms, on demand: some seconds in a row, at most a minute, with the cells that
 -- changed in each bin, cumulative since epoch. operations to algorithm_sources name the cells that there are; element n
 -- of the arrays from bins on is of the same bin and cell. The view mpi_op_rows has a row for each.
-CREATE TABLE detail_mpi_bins (
+CREATE TABLE internal.detail_mpi_bins (
     -- End of the last bin.
     time timestamptz NOT NULL,
     -- End of the first bin.
@@ -235,12 +235,12 @@ CREATE TABLE detail_mpi_bins (
     received_bytes bigint[] NOT NULL,
     least_nanoseconds bigint[] NOT NULL
 );
-CREATE INDEX detail_mpi_bins_by_rank ON detail_mpi_bins (job_id, rank, "time");
-SELECT create_hypertable('detail_mpi_bins', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX detail_mpi_bins_by_rank ON internal.detail_mpi_bins (job_id, rank, "time");
+SELECT public.create_hypertable('internal.detail_mpi_bins', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Traffic from a rank to others, on demand: peers that changed, cumulative since epoch, element n of each array is of
 -- the same peer.
-CREATE TABLE detail_mpi_peers (
+CREATE TABLE internal.detail_mpi_peers (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -253,10 +253,10 @@ CREATE TABLE detail_mpi_peers (
     digest bigint NOT NULL,
     PRIMARY KEY (job_id, rank, kind, epoch, "time", digest)
 );
-SELECT create_hypertable('detail_mpi_peers', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_mpi_peers', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Performance variables of ranks, on demand; as mpi_pvars.
-CREATE TABLE detail_mpi_pvars (
+CREATE TABLE internal.detail_mpi_pvars (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -267,11 +267,11 @@ CREATE TABLE detail_mpi_pvars (
     value double precision NOT NULL,
     PRIMARY KEY (job_id, rank, name, element, "time")
 );
-SELECT create_hypertable('detail_mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_mpi_pvars', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Annotated regions of a rank, on demand: those that changed, cumulative since epoch, element n of each array is of the
 -- same region.
-CREATE TABLE detail_mpi_regions (
+CREATE TABLE internal.detail_mpi_regions (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -286,10 +286,10 @@ CREATE TABLE detail_mpi_regions (
     digest bigint NOT NULL,
     PRIMARY KEY (job_id, rank, epoch, "time", digest)
 );
-SELECT create_hypertable('detail_mpi_regions', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_mpi_regions', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Readings of GPUs' links, on demand; as nvlink_counters.
-CREATE TABLE detail_nvlink (
+CREATE TABLE internal.detail_nvlink (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -317,11 +317,11 @@ CREATE TABLE detail_nvlink (
     fec_most_symbols bigint[],
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('detail_nvlink', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.detail_nvlink', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Requests for records in full resolution that stay with agents and crawlers. detail_request_node has what became of
 -- each.
-CREATE TABLE detail_request (
+CREATE TABLE internal.detail_request (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     requested_at timestamptz NOT NULL DEFAULT now(),
     -- Whose quota it counts against: local:UID, proxy:USER, address:IP, or server for its own.
@@ -343,12 +343,12 @@ CREATE TABLE detail_request (
     ib_port_ids bigint[],
     PRIMARY KEY (id)
 );
-CREATE INDEX detail_request_by_ib_port ON detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
-CREATE INDEX detail_request_by_job ON detail_request (job_id, requested_at);
-CREATE INDEX detail_request_by_time ON detail_request (requested_at);
+CREATE INDEX detail_request_by_ib_port ON internal.detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
+CREATE INDEX detail_request_by_job ON internal.detail_request (job_id, requested_at);
+CREATE INDEX detail_request_by_time ON internal.detail_request (requested_at);
 
 -- What became of a request on each of its nodes.
-CREATE TABLE detail_request_node (
+CREATE TABLE internal.detail_request_node (
     request_id bigint NOT NULL,
     -- The node; 0 for the crawler of the subnet that the ports are in.
     node_id bigint NOT NULL,
@@ -369,22 +369,22 @@ CREATE TABLE detail_request_node (
     sent_at timestamptz,
     done_at timestamptz,
     PRIMARY KEY (request_id, node_id),
-    FOREIGN KEY (request_id) REFERENCES detail_request(id) ON DELETE CASCADE
+    FOREIGN KEY (request_id) REFERENCES internal.detail_request(id) ON DELETE CASCADE
 );
-CREATE INDEX detail_request_node_open ON detail_request_node (request_id) WHERE (state = ANY (ARRAY['waiting'::text, 'sent'::text, 'receiving'::text]));
+CREATE INDEX detail_request_node_open ON internal.detail_request_node (request_id) WHERE (state = ANY (ARRAY['waiting'::text, 'sent'::text, 'receiving'::text]));
 
 -- The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only
 -- after this one has not reported it for a while.
-CREATE TABLE device_owner (
+CREATE TABLE internal.device_owner (
     kind text NOT NULL,
     name text NOT NULL,
     node_id bigint NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (kind, name),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
 
-CREATE TABLE events (
+CREATE TABLE internal.events (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     source text NOT NULL,
@@ -408,11 +408,11 @@ CREATE TABLE events (
     -- What is after; NULL where there is nothing.
     after text
 );
-CREATE INDEX events_by_time ON events ("time" DESC);
-SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'));
+CREATE INDEX events_by_time ON internal.events ("time" DESC);
+SELECT public.create_hypertable('internal.events', public.by_range('time', INTERVAL '1 day'));
 
 -- Samples that arrived after their window was sent: they are sent by themselves.
-CREATE TABLE export_late (
+CREATE TABLE internal.export_late (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     target_id bigint NOT NULL,
     -- The hypertable.
@@ -424,12 +424,12 @@ CREATE TABLE export_late (
     -- Time of the last of them.
     until timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (target_id) REFERENCES export_target(id) ON DELETE CASCADE
+    FOREIGN KEY (target_id) REFERENCES internal.export_target(id) ON DELETE CASCADE
 );
-CREATE INDEX export_late_by_target ON export_late (target_id, since);
+CREATE INDEX export_late_by_target ON internal.export_late (target_id, since);
 
 -- Receivers of remote write and how far samples are sent to each.
-CREATE TABLE export_target (
+CREATE TABLE internal.export_target (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- As in the configuration of serve: export.remote_write.name.
     name text NOT NULL,
@@ -454,7 +454,7 @@ CREATE TABLE export_target (
 
 -- InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two
 -- fabrics may have the same ones.
-CREATE TABLE fabric (
+CREATE TABLE internal.fabric (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- Its name; the subnet prefix where nobody has named it.
     name text NOT NULL,
@@ -466,7 +466,7 @@ CREATE TABLE fabric (
 );
 
 -- Subnet prefix and subnet manager of a fabric over time.
-CREATE TABLE fabric_attribute (
+CREATE TABLE internal.fabric_attribute (
     fabric_id bigint NOT NULL,
     prefix text NOT NULL,
     -- GUID of the port of the master subnet manager; NULL where it is not known.
@@ -474,11 +474,11 @@ CREATE TABLE fabric_attribute (
     valid_from timestamptz NOT NULL DEFAULT now(),
     valid_to timestamptz,
     PRIMARY KEY (fabric_id, valid_from),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE UNIQUE INDEX fabric_attribute_current ON fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX fabric_attribute_current ON internal.fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
 
-CREATE TABLE gpu (
+CREATE TABLE internal.gpu (
     gpu_id bigint NOT NULL,
     uuid text NOT NULL,
     node_id bigint,
@@ -496,24 +496,24 @@ CREATE TABLE gpu (
     -- InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.
     nearest_hcas text[],
     PRIMARY KEY (gpu_id, valid_from),
-    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id),
-    FOREIGN KEY (parent_gpu_id) REFERENCES gpu_key(id)
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    FOREIGN KEY (parent_gpu_id) REFERENCES internal.gpu_key(id)
 );
-CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
 
 -- GPUs as nodes report them: one that was moved to another node has a key of each.
-CREATE TABLE gpu_key (
+CREATE TABLE internal.gpu_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id bigint NOT NULL,
     uuid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (uuid, node_id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
 
 -- NVLinks and what is at their other end, where that is a GPU of the same node its key.
-CREATE TABLE gpu_link (
+CREATE TABLE internal.gpu_link (
     gpu_id bigint NOT NULL,
     link integer NOT NULL,
     active boolean NOT NULL,
@@ -527,13 +527,13 @@ CREATE TABLE gpu_link (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (gpu_id, link, valid_from),
-    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
-    FOREIGN KEY (remote_gpu_id) REFERENCES gpu_key(id)
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (remote_gpu_id) REFERENCES internal.gpu_key(id)
 );
-CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX gpu_link_current ON internal.gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
 
 -- Hours of gpu_pcie_counters, packed. One without readings has NULL in place of the series.
-CREATE TABLE gpu_pcie_blocks (
+CREATE TABLE internal.gpu_pcie_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
@@ -547,10 +547,10 @@ CREATE TABLE gpu_pcie_blocks (
     offsets integer[],
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('gpu_pcie_blocks', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.gpu_pcie_blocks', public.by_range('time', INTERVAL '01:00:00'));
 
 -- PCIe traffic of GPUs.
-CREATE TABLE gpu_pcie_counters (
+CREATE TABLE internal.gpu_pcie_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -563,11 +563,11 @@ CREATE TABLE gpu_pcie_counters (
     receive_bytes bigint,
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('gpu_pcie_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.gpu_pcie_counters', public.by_range('time', INTERVAL '01:00:00'));
 
 -- NVLink and PCIe traffic of whole GPUs, sampled by their performance monitors: cumulative since epoch, and the highest
 -- rate in one sample since the row before.
-CREATE TABLE gpu_pm_counters (
+CREATE TABLE internal.gpu_pm_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -607,10 +607,10 @@ CREATE TABLE gpu_pm_counters (
     buffer_overflows bigint,
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.gpu_pm_counters', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Hours of host_port_counters, packed. One without readings has NULL in place of the series.
-CREATE TABLE host_port_blocks (
+CREATE TABLE internal.host_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     host_port_id bigint NOT NULL,
@@ -623,10 +623,10 @@ CREATE TABLE host_port_blocks (
     offsets integer[],
     PRIMARY KEY (host_port_id, "time")
 );
-SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.host_port_blocks', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of hosts' own adapter ports, read in sysfs.
-CREATE TABLE host_port_counters (
+CREATE TABLE internal.host_port_counters (
     time timestamptz NOT NULL,
     host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -706,10 +706,10 @@ CREATE TABLE host_port_counters (
     pcie_bytes_per_second bigint,
     PRIMARY KEY (host_port_id, "time")
 );
-SELECT create_hypertable('host_port_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.host_port_counters', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Ports of hosts' own adapters, as sysfs names them.
-CREATE TABLE host_port_key (
+CREATE TABLE internal.host_port_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id bigint NOT NULL,
     device text NOT NULL,
@@ -718,11 +718,11 @@ CREATE TABLE host_port_key (
     guid text,
     PRIMARY KEY (id),
     UNIQUE (node_id, device, port),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
 
 -- Ports of hosts' own adapters by the minute, made of host_port_counters. See host_port_minutes_named.
-CREATE TABLE host_port_minutes (
+CREATE TABLE internal.host_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     host_port_id bigint NOT NULL,
@@ -750,47 +750,47 @@ CREATE TABLE host_port_minutes (
     port_data_received_bytes bigint,
     PRIMARY KEY (host_port_id, "time", epoch)
 );
-SELECT create_hypertable('host_port_minutes', by_range('time', INTERVAL '1 day'));
+SELECT public.create_hypertable('internal.host_port_minutes', public.by_range('time', INTERVAL '1 day'));
 
-CREATE TABLE ib_lft (
+CREATE TABLE internal.ib_lft (
     ib_node_id bigint NOT NULL,
     -- Byte i (from 0) is the output port for LID i; 255 where there is none.
     linear_forwarding_table bytea NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
-CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_lft_current ON internal.ib_lft (ib_node_id) WHERE (valid_to IS NULL);
 
 -- Cables: each once, the end with the smaller port_id first.
-CREATE TABLE ib_link (
+CREATE TABLE internal.ib_link (
     port_a_id bigint NOT NULL,
     port_b_id bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (port_a_id, port_b_id, valid_from),
-    FOREIGN KEY (port_a_id) REFERENCES ib_port_key(id),
-    FOREIGN KEY (port_b_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (port_a_id) REFERENCES internal.ib_port_key(id),
+    FOREIGN KEY (port_b_id) REFERENCES internal.ib_port_key(id),
     CHECK ((port_a_id < port_b_id))
 );
-CREATE INDEX ib_link_b ON ib_link (port_b_id) WHERE (valid_to IS NULL);
-CREATE UNIQUE INDEX ib_link_current ON ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_link_b ON internal.ib_link (port_b_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_link_current ON internal.ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
 
 -- Multicast forwarding tables of switches, as whole walks read them.
-CREATE TABLE ib_mft (
+CREATE TABLE internal.ib_mft (
     ib_node_id bigint NOT NULL,
     -- Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.
     multicast_forwarding_table jsonb NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
-CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_mft_current ON internal.ib_mft (ib_node_id) WHERE (valid_to IS NULL);
 
 -- Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.
-CREATE TABLE ib_multicast_group (
+CREATE TABLE internal.ib_multicast_group (
     fabric_id bigint NOT NULL,
     -- Multicast GID as an IPv6 address.
     mgid text NOT NULL,
@@ -816,13 +816,13 @@ CREATE TABLE ib_multicast_group (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (fabric_id, mgid, valid_from),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (fabric_id, mlid);
-CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
+CREATE INDEX ib_multicast_group_by_mlid ON internal.ib_multicast_group (fabric_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON internal.ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
 
 -- Switches, channel adapters and routers of a fabric, as discovered.
-CREATE TABLE ib_node (
+CREATE TABLE internal.ib_node (
     ib_node_id bigint NOT NULL,
     guid text NOT NULL,
     type text NOT NULL,
@@ -839,21 +839,21 @@ CREATE TABLE ib_node (
     -- among several ports by load. NULL where it never reported.
     routing text,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id),
     CHECK ((routing = ANY (ARRAY['static'::text, 'adaptive'::text])))
 );
-CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_node_current ON internal.ib_node (ib_node_id) WHERE (valid_to IS NULL);
 
-CREATE TABLE ib_node_key (
+CREATE TABLE internal.ib_node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (fabric_id, guid),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
 
-CREATE TABLE ib_port (
+CREATE TABLE internal.ib_port (
     port_id bigint NOT NULL,
     ib_node_id bigint NOT NULL,
     port integer NOT NULL,
@@ -873,16 +873,16 @@ CREATE TABLE ib_port (
     -- NULL on ports of switches and where it is not reported.
     lmc integer,
     PRIMARY KEY (port_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
-    FOREIGN KEY (port_id) REFERENCES ib_port_key(id),
-    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id),
+    FOREIGN KEY (port_id) REFERENCES internal.ib_port_key(id),
+    FOREIGN KEY (remote_port_id) REFERENCES internal.ib_port_key(id),
     CHECK (((lmc >= 0) AND (lmc <= 7)))
 );
-CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
-CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_port_current ON internal.ib_port (port_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_port_of_node ON internal.ib_port (ib_node_id) WHERE (valid_to IS NULL);
 
 -- Hours of ib_port_counters, packed. One without readings has NULL in place of the series.
-CREATE TABLE ib_port_blocks (
+CREATE TABLE internal.ib_port_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
@@ -895,10 +895,10 @@ CREATE TABLE ib_port_blocks (
     offsets integer[],
     PRIMARY KEY (port_id, "time")
 );
-SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.ib_port_blocks', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of the fabric's ports, read through MADs.
-CREATE TABLE ib_port_counters (
+CREATE TABLE internal.ib_port_counters (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1028,20 +1028,20 @@ CREATE TABLE ib_port_counters (
     fec_corrected_symbols bigint,
     PRIMARY KEY (port_id, "time")
 );
-SELECT create_hypertable('ib_port_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.ib_port_counters', public.by_range('time', INTERVAL '01:00:00'));
 
-CREATE TABLE ib_port_key (
+CREATE TABLE internal.ib_port_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (ib_node_id, port),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
 
 -- Counters of the fabric's ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0.
 -- Only where the crawler is set to read them. See ib_port_lane_values.
-CREATE TABLE ib_port_lane_counters (
+CREATE TABLE internal.ib_port_lane_counters (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1069,10 +1069,10 @@ CREATE TABLE ib_port_lane_counters (
     vl_operation_data bigint[],
     PRIMARY KEY (port_id, "time")
 );
-SELECT create_hypertable('ib_port_lane_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.ib_port_lane_counters', public.by_range('time', INTERVAL '01:00:00'));
 
 -- The fabric's ports by the minute, made of ib_port_counters. See ib_port_minutes_named.
-CREATE TABLE ib_port_minutes (
+CREATE TABLE internal.ib_port_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
@@ -1104,10 +1104,10 @@ CREATE TABLE ib_port_minutes (
     receive_data_bytes bigint,
     PRIMARY KEY (port_id, "time", epoch)
 );
-SELECT create_hypertable('ib_port_minutes', by_range('time', INTERVAL '1 day'));
+SELECT public.create_hypertable('internal.ib_port_minutes', public.by_range('time', INTERVAL '1 day'));
 
 -- Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.
-CREATE TABLE job_comm (
+CREATE TABLE internal.job_comm (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1120,11 +1120,11 @@ CREATE TABLE job_comm (
     rank_in_comm integer,
     named_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, rank, epoch, library, comm),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
 
 -- When each job was judged last: each minute while it runs, and once after its end.
-CREATE TABLE job_judgement (
+CREATE TABLE internal.job_judgement (
     job_id bigint NOT NULL,
     judged_at timestamptz NOT NULL,
     -- After its end, with all that its nodes and the fabric reported.
@@ -1132,10 +1132,10 @@ CREATE TABLE job_judgement (
     -- What throughline job report prints; NULL until it is final.
     report text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
 
-CREATE TABLE job_rank (
+CREATE TABLE internal.job_rank (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id bigint,
@@ -1163,15 +1163,15 @@ CREATE TABLE job_rank (
     -- sysfs does not say.
     hca_numa_nodes integer[],
     PRIMARY KEY (job_id, rank, start_time),
-    FOREIGN KEY (job_id) REFERENCES run(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
-CREATE INDEX job_rank_running ON job_rank (job_id) WHERE (end_time IS NULL);
+CREATE INDEX job_rank_of_node ON internal.job_rank (node_id, start_time);
+CREATE INDEX job_rank_running ON internal.job_rank (job_id) WHERE (end_time IS NULL);
 
 -- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each value that any rank
 -- has.
-CREATE TABLE job_setting (
+CREATE TABLE internal.job_setting (
     job_id bigint NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
@@ -1179,12 +1179,12 @@ CREATE TABLE job_setting (
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, name, value),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
 
 -- What slows a job down: docs/VERDICTS.md. One that is true now has the last_at of its job's judged_at; others were
 -- true once.
-CREATE TABLE job_verdict (
+CREATE TABLE internal.job_verdict (
     job_id bigint NOT NULL,
     -- hung, link_bound, victim and so on.
     kind text NOT NULL,
@@ -1208,13 +1208,13 @@ CREATE TABLE job_verdict (
     -- Figures that it rests on: name, value, unit and the threshold from which on it is said.
     facts jsonb NOT NULL,
     PRIMARY KEY (job_id, kind, subject),
-    FOREIGN KEY (job_id) REFERENCES run(id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK ((confidence = ANY (ARRAY['certain'::text, 'likely'::text])))
 ) WITH (fillfactor=70);
 
 -- Rows of link_share_minutes of a port and hour in one: who there is, what is of a minute, and what each has in each
 -- minute. The function link_minute_shares has them as rows.
-CREATE TABLE link_share_hours (
+CREATE TABLE internal.link_share_hours (
     -- When the hour begins.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
@@ -1236,11 +1236,11 @@ CREATE TABLE link_share_hours (
     shares bit varying NOT NULL,
     PRIMARY KEY (port_id, "time")
 );
-CREATE INDEX link_share_hours_by_job ON link_share_hours USING gin (job_ids);
-SELECT create_hypertable('link_share_hours', by_range('time', INTERVAL '1 day'));
+CREATE INDEX link_share_hours_by_job ON internal.link_share_hours USING gin (job_ids);
+SELECT public.create_hypertable('internal.link_share_hours', public.by_range('time', INTERVAL '1 day'));
 
 -- Windows for which counters or traffic arrived after they were made: they are made again.
-CREATE TABLE link_share_late (
+CREATE TABLE internal.link_share_late (
     -- End of the window.
     time timestamptz NOT NULL,
     noted_at timestamptz NOT NULL DEFAULT now()
@@ -1249,7 +1249,7 @@ CREATE TABLE link_share_late (
 -- Contributors of each direction of a link by the minute, summed over the windows of link_shares that end in it, until
 -- they are put into link_share_hours: the function link_minute_shares has both. The bytes of a port and minute add up
 -- to counted_bytes.
-CREATE TABLE link_share_minutes (
+CREATE TABLE internal.link_share_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
@@ -1282,12 +1282,12 @@ CREATE TABLE link_share_minutes (
     CHECK ((contributor = ANY (ARRAY['job'::text, 'group'::text, 'host'::text, 'management'::text, 'other'::text, 'rest'::text]))),
     CHECK ((kind = ANY (ARRAY['measured'::text, 'modelled'::text, 'logical'::text, 'unreported'::text])))
 );
-CREATE INDEX link_share_minutes_by_job ON link_share_minutes (job_id, "time") WHERE (job_id IS NOT NULL);
-CREATE INDEX link_share_minutes_by_port ON link_share_minutes (port_id, "time");
-SELECT create_hypertable('link_share_minutes', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX link_share_minutes_by_job ON internal.link_share_minutes (job_id, "time") WHERE (job_id IS NOT NULL);
+CREATE INDEX link_share_minutes_by_port ON internal.link_share_minutes (port_id, "time");
+SELECT public.create_hypertable('internal.link_share_minutes', public.by_range('time', INTERVAL '01:00:00'));
 
 -- How far link_shares is made.
-CREATE TABLE link_share_state (
+CREATE TABLE internal.link_share_state (
     one boolean NOT NULL DEFAULT true,
     -- Windows that end by then are made.
     computed_until timestamptz,
@@ -1306,7 +1306,7 @@ CREATE TABLE link_share_state (
 
 -- Contributors of each direction of a link in each window of 10 s, for links that carry traffic. The bytes of a port
 -- and window add up to counted_bytes.
-CREATE TABLE link_shares (
+CREATE TABLE internal.link_shares (
     -- End of the window.
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
@@ -1338,22 +1338,22 @@ CREATE TABLE link_shares (
     CHECK ((contributor = ANY (ARRAY['job'::text, 'group'::text, 'host'::text, 'management'::text, 'other'::text, 'rest'::text]))),
     CHECK ((kind = ANY (ARRAY['measured'::text, 'modelled'::text, 'logical'::text, 'unreported'::text])))
 );
-CREATE INDEX link_shares_by_job ON link_shares (job_id, "time") WHERE (job_id IS NOT NULL);
-CREATE INDEX link_shares_by_port ON link_shares (port_id, "time");
-CREATE INDEX link_shares_by_time ON link_shares ("time");
-SELECT create_hypertable('link_shares', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX link_shares_by_job ON internal.link_shares (job_id, "time") WHERE (job_id IS NOT NULL);
+CREATE INDEX link_shares_by_port ON internal.link_shares (port_id, "time");
+CREATE INDEX link_shares_by_time ON internal.link_shares ("time");
+SELECT public.create_hypertable('internal.link_shares', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.
-CREATE TABLE minute_late (
+CREATE TABLE internal.minute_late (
     kind text NOT NULL,
     id bigint NOT NULL,
     since timestamptz NOT NULL,
     until timestamptz NOT NULL
 );
-CREATE INDEX minute_late_by_time ON minute_late (kind, since);
+CREATE INDEX minute_late_by_time ON internal.minute_late (kind, since);
 
 -- Until when upkeep has made the rows of the *_minutes tables.
-CREATE TABLE minute_state (
+CREATE TABLE internal.minute_state (
     one boolean NOT NULL DEFAULT true,
     -- Minutes before it are made.
     made_until timestamptz,
@@ -1367,7 +1367,7 @@ CREATE TABLE minute_state (
 
 -- The small numbers of cells in mpi_rank_rows and mpi_node_rows: library, operation, size class, region, algorithm and
 -- how it is known.
-CREATE TABLE mpi_cell_key (
+CREATE TABLE internal.mpi_cell_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- The library of the operation: mpi.
     library text NOT NULL DEFAULT 'mpi'::text,
@@ -1383,7 +1383,7 @@ CREATE TABLE mpi_cell_key (
 );
 
 -- Trace mode: comparisons of the clock of a rank with that of rank 0.
-CREATE TABLE mpi_clock (
+CREATE TABLE internal.mpi_clock (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1397,11 +1397,11 @@ CREATE TABLE mpi_clock (
     round_trip_ns bigint NOT NULL,
     PRIMARY KEY (job_id, rank, epoch, number, "time", node_id)
 );
-SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_clock', public.by_range('time', INTERVAL '01:00:00'));
 
 -- MPI operations of a job summed over its ranks on a node, cumulative since epoch, with the cells in one row each ten
 -- seconds unless configured. The view mpi_op_series has a row for each cell.
-CREATE TABLE mpi_node_rows (
+CREATE TABLE internal.mpi_node_rows (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     node_id bigint NOT NULL,
@@ -1421,12 +1421,12 @@ CREATE TABLE mpi_node_rows (
     rounds bit varying NOT NULL,
     PRIMARY KEY (job_id, node_id, epoch, "time")
 );
-SELECT create_hypertable('mpi_node_rows', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_node_rows', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Traffic between a job's ranks on a node and other ranks by operation, cumulative since epoch, with the peers in one
 -- row: element n of each array is of the same peer. Peers are additive: a message is in one row, so that all kinds are
 -- summed. The view mpi_traffic_rows has a row for each peer.
-CREATE TABLE mpi_node_traffic (
+CREATE TABLE internal.mpi_node_traffic (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     -- The node whose ranks send, or read; as in job_rank.
@@ -1453,12 +1453,12 @@ CREATE TABLE mpi_node_traffic (
     messages bigint[] NOT NULL,
     PRIMARY KEY (job_id, node_id, operation, kind, direction, epoch, "time", library)
 );
-CREATE INDEX mpi_node_traffic_time ON mpi_node_traffic ("time");
-SELECT create_hypertable('mpi_node_traffic', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX mpi_node_traffic_time ON internal.mpi_node_traffic ("time");
+SELECT public.create_hypertable('internal.mpi_node_traffic', public.by_range('time', INTERVAL '01:00:00'));
 
 -- The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls
 -- has those that go on, or in which their rank was killed.
-CREATE TABLE mpi_open_call (
+CREATE TABLE internal.mpi_open_call (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     library text NOT NULL DEFAULT 'mpi'::text,
@@ -1487,11 +1487,11 @@ CREATE TABLE mpi_open_call (
     -- The operation that began the oldest of them.
     oldest_request text,
     PRIMARY KEY (job_id, rank, library, thread),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
 
 -- MPI_T performance variables.
-CREATE TABLE mpi_pvars (
+CREATE TABLE internal.mpi_pvars (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1504,11 +1504,11 @@ CREATE TABLE mpi_pvars (
     value double precision NOT NULL,
     PRIMARY KEY (job_id, rank, name, element, "time", node_id)
 );
-SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_pvars', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Traffic from a rank to others, cumulative since epoch, with the peers in one row: element n of each array is of the
 -- same peer. The view mpi_peer_rows has a row for each peer.
-CREATE TABLE mpi_rank_peers (
+CREATE TABLE internal.mpi_rank_peers (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1527,12 +1527,12 @@ CREATE TABLE mpi_rank_peers (
     messages bigint[] NOT NULL,
     PRIMARY KEY (job_id, rank, kind, epoch, "time", node_id, library)
 );
-SELECT create_hypertable('mpi_rank_peers', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_rank_peers', public.by_range('time', INTERVAL '01:00:00'));
 
 -- MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured,
 -- in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a
 -- row for each cell.
-CREATE TABLE mpi_rank_rows (
+CREATE TABLE internal.mpi_rank_rows (
     -- End of the last time bin that is in it.
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
@@ -1549,12 +1549,12 @@ CREATE TABLE mpi_rank_rows (
     cells bit varying NOT NULL,
     PRIMARY KEY (job_id, rank, epoch, "time", is_folded, node_id)
 );
-CREATE INDEX mpi_rank_rows_not_folded ON mpi_rank_rows (job_id, rank, epoch, "time") WHERE (NOT is_folded);
-SELECT create_hypertable('mpi_rank_rows', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX mpi_rank_rows_not_folded ON internal.mpi_rank_rows (job_id, rank, epoch, "time") WHERE (NOT is_folded);
+SELECT public.create_hypertable('internal.mpi_rank_rows', public.by_range('time', INTERVAL '01:00:00'));
 
 -- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
 -- since the start of the process; NULL where the kernel does not say.
-CREATE TABLE mpi_rank_scheduling (
+CREATE TABLE internal.mpi_rank_scheduling (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     -- When the rank's MPI_Init ended: job_rank.start_time.
@@ -1580,12 +1580,12 @@ CREATE TABLE mpi_rank_scheduling (
     -- How many readings that is the sum of.
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, rank, epoch),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
 
 -- Paths of annotated regions of a rank's program, cumulative since epoch, over its threads; only paths that changed,
 -- every ten seconds and at the end.
-CREATE TABLE mpi_region_paths (
+CREATE TABLE internal.mpi_region_paths (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1612,10 +1612,10 @@ CREATE TABLE mpi_region_paths (
     mpi_seconds double precision,
     PRIMARY KEY (job_id, rank, path, "time", node_id)
 );
-SELECT create_hypertable('mpi_region_paths', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_region_paths', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Annotated regions of a rank's program, cumulative since epoch, over its threads; only regions that changed.
-CREATE TABLE mpi_regions (
+CREATE TABLE internal.mpi_regions (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1641,12 +1641,12 @@ CREATE TABLE mpi_regions (
     mpi_seconds double precision,
     PRIMARY KEY (job_id, rank, region, "time", node_id)
 );
-SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_regions', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Single calls of collectives, as a node's ranks sampled them: all members of a communicator sample the same ones. Who
 -- spent the least arrived last, and what others spent beyond it was waiting. A row for each node, members, operation,
 -- size class and second.
-CREATE TABLE mpi_sampled_calls (
+CREATE TABLE internal.mpi_sampled_calls (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     node_id bigint NOT NULL,
@@ -1666,10 +1666,10 @@ CREATE TABLE mpi_sampled_calls (
     packed bit varying NOT NULL,
     PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell, library)
 );
-SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_sampled_calls', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Trace mode: calls and messages of ranks, on each rank's own clock.
-CREATE TABLE mpi_trace (
+CREATE TABLE internal.mpi_trace (
     time timestamptz NOT NULL,
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1697,10 +1697,10 @@ CREATE TABLE mpi_trace (
     sequence bigint,
     PRIMARY KEY (job_id, rank, epoch, number, "time", node_id)
 );
-SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.mpi_trace', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Hosts, one row per boot.
-CREATE TABLE node (
+CREATE TABLE internal.node (
     node_id bigint NOT NULL,
     name text NOT NULL,
     boot_id text,
@@ -1710,11 +1710,11 @@ CREATE TABLE node (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (node_id, valid_from),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-CREATE UNIQUE INDEX node_current ON node (node_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX node_current ON internal.node (node_id) WHERE (valid_to IS NULL);
 
-CREATE TABLE node_key (
+CREATE TABLE internal.node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     PRIMARY KEY (id),
@@ -1722,7 +1722,7 @@ CREATE TABLE node_key (
 );
 
 -- Hours of nvlink_counters, packed. One without readings has NULL in place of the series.
-CREATE TABLE nvlink_blocks (
+CREATE TABLE internal.nvlink_blocks (
     -- When the hour begins.
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
@@ -1738,10 +1738,10 @@ CREATE TABLE nvlink_blocks (
     offsets integer[],
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.nvlink_blocks', public.by_range('time', INTERVAL '01:00:00'));
 
 -- Counters of a GPU's NVLinks, one row per GPU and tick: element 1 of each array is link 0. See nvlink_link_counters.
-CREATE TABLE nvlink_counters (
+CREATE TABLE internal.nvlink_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -1809,10 +1809,10 @@ CREATE TABLE nvlink_counters (
     fec_most_symbols bigint[],
     PRIMARY KEY (gpu_id, "time", source)
 );
-SELECT create_hypertable('nvlink_counters', by_range('time', INTERVAL '01:00:00'));
+SELECT public.create_hypertable('internal.nvlink_counters', public.by_range('time', INTERVAL '01:00:00'));
 
 -- GPUs' NVLinks by the minute, made of nvlink_counters: element 1 of each array is link 0. See nvlink_link_minutes.
-CREATE TABLE nvlink_minutes (
+CREATE TABLE internal.nvlink_minutes (
     -- When the minute begins.
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
@@ -1841,11 +1841,11 @@ CREATE TABLE nvlink_minutes (
     receive_bytes bigint[],
     PRIMARY KEY (gpu_id, "time", source, epoch)
 );
-SELECT create_hypertable('nvlink_minutes', by_range('time', INTERVAL '1 day'));
+SELECT public.create_hypertable('internal.nvlink_minutes', public.by_range('time', INTERVAL '1 day'));
 
 -- Which hours of a table of readings are in its table of blocks only. A row there is of a reading that came late, and
 -- is to be packed.
-CREATE TABLE packed_state (
+CREATE TABLE internal.packed_state (
     readings text NOT NULL,
     -- The first hour that was packed. Older readings are rows.
     packed_from timestamptz NOT NULL,
@@ -1856,7 +1856,7 @@ CREATE TABLE packed_state (
 );
 
 -- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
-CREATE TABLE record_quarantine (
+CREATE TABLE internal.record_quarantine (
     day date NOT NULL DEFAULT CURRENT_DATE,
     sender text NOT NULL,
     reason text NOT NULL,
@@ -1870,7 +1870,7 @@ CREATE TABLE record_quarantine (
 );
 
 -- Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.
-CREATE TABLE report_post (
+CREATE TABLE internal.report_post (
     job_id bigint NOT NULL,
     -- Sent with the report (Throughline-Report-Id): the same each time, so that a receiver knows one that comes
     -- twice.
@@ -1884,14 +1884,14 @@ CREATE TABLE report_post (
     -- Why the last try failed.
     error text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES run(id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK ((state = ANY (ARRAY['waiting'::text, 'failed'::text])))
 );
-CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting'::text);
+CREATE INDEX report_post_waiting ON internal.report_post (next_try) WHERE (state = 'waiting'::text);
 
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender has not reported any.
-CREATE TABLE row_rules (
+CREATE TABLE internal.row_rules (
     -- Who reports: a node's name, or a crawler's subnet prefix.
     instance text NOT NULL,
     -- As in coverage: mad, sysfs, nvml.
@@ -1907,11 +1907,11 @@ CREATE TABLE row_rules (
     quiet_bytes bigint NOT NULL,
     PRIMARY KEY (instance, source, valid_from)
 );
-CREATE UNIQUE INDEX row_rules_current ON row_rules (instance, source) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) WHERE (valid_to IS NULL);
 
 -- Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is
 -- known.
-CREATE TABLE run (
+CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on
     -- every node of the job.
@@ -1942,23 +1942,23 @@ CREATE TABLE run (
     PRIMARY KEY (id),
     UNIQUE (key)
 );
-CREATE INDEX run_native ON run (native_id) WHERE (native_id IS NOT NULL);
-CREATE INDEX run_unended ON run (id) WHERE (end_time IS NULL);
+CREATE INDEX run_native ON internal.run (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX run_unended ON internal.run (id) WHERE (end_time IS NULL);
 
 -- Natural keys of schedulers and launchers by which senders name a run. Another name of a run is another row, and
 -- changes no other table.
-CREATE TABLE run_alias (
+CREATE TABLE internal.run_alias (
     key text NOT NULL,
     job_id bigint NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (key),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
-CREATE INDEX run_alias_of_run ON run_alias (job_id);
+CREATE INDEX run_alias_of_run ON internal.run_alias (job_id);
 
 -- What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where
 -- the node says nothing.
-CREATE TABLE run_claim (
+CREATE TABLE internal.run_claim (
     job_id bigint NOT NULL,
     node_id bigint NOT NULL,
     scheduler text,
@@ -1981,11 +1981,11 @@ CREATE TABLE run_claim (
     -- When that was stored, by the database's clock.
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (job_id, node_id),
-    FOREIGN KEY (job_id) REFERENCES run(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
 
-CREATE TABLE schema_migrations (
+CREATE TABLE internal.schema_migrations (
     version integer NOT NULL,
     name text NOT NULL,
     checksum text NOT NULL,
@@ -1994,9 +1994,10 @@ CREATE TABLE schema_migrations (
 );
 
 -- Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.
-CREATE TABLE schema_objects (
+CREATE TABLE internal.schema_objects (
     name text NOT NULL,
     kind text NOT NULL,
+    schema text NOT NULL,
     -- MD5 of the file that the object was made from.
     checksum text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
@@ -2005,7 +2006,7 @@ CREATE TABLE schema_objects (
 );
 
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
-CREATE TABLE self_stat_names (
+CREATE TABLE internal.self_stat_names (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     -- Of sources and names.
     digest text NOT NULL,
@@ -2023,7 +2024,7 @@ CREATE TABLE self_stat_names (
 
 -- Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view
 -- self_stats has a row for each value.
-CREATE TABLE self_stat_rows (
+CREATE TABLE internal.self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     sources text[] NOT NULL,
@@ -2033,11 +2034,11 @@ CREATE TABLE self_stat_rows (
     -- In self_stat_names: sources and names are there, and empty here. NULL where they are here.
     names_id bigint
 );
-CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
-SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
+CREATE INDEX self_stat_rows_by_instance ON internal.self_stat_rows (instance, "time" DESC);
+SELECT public.create_hypertable('internal.self_stat_rows', public.by_range('time', INTERVAL '01:00:00'));
 
 -- The series that self_stat_rows has or had: each daemon's metrics and their sources.
-CREATE TABLE self_stat_series (
+CREATE TABLE internal.self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
     instance text NOT NULL,
@@ -2046,7 +2047,7 @@ CREATE TABLE self_stat_series (
 
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
 -- is a row as it was sent.
-CREATE TABLE thinned_chunk (
+CREATE TABLE internal.thinned_chunk (
     -- Its schema and name, quoted.
     chunk text NOT NULL,
     hypertable text NOT NULL,
@@ -2062,113 +2063,113 @@ CREATE TABLE thinned_chunk (
     PRIMARY KEY (chunk)
 );
 
-CREATE OR REPLACE VIEW run_visible AS
+CREATE OR REPLACE VIEW internal.run_visible AS
 SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
        array_id, evidence, reported_by
-FROM run;
-COMMENT ON VIEW run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
+FROM internal.run;
+COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
-CREATE OR REPLACE FUNCTION counter_increase(before bigint, after bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION public.counter_increase(before bigint, after bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN after >= before THEN after - before
             ELSE (after - before) + 9223372036854775807 + 1 END;
-COMMENT ON FUNCTION counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';
+COMMENT ON FUNCTION public.counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';
 
-CREATE OR REPLACE FUNCTION counter_rate(before bigint, after bigint, interval_seconds double precision)
+CREATE OR REPLACE FUNCTION public.counter_rate(before bigint, after bigint, interval_seconds double precision)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN counter_increase(before, after) / nullif(interval_seconds, 0);
-COMMENT ON FUNCTION counter_rate IS 'Increase of a counter per second; NULL where the interval is 0 or a reading is missing.';
+RETURN public.counter_increase(before, after) / nullif(interval_seconds, 0);
+COMMENT ON FUNCTION public.counter_rate IS 'Increase of a counter per second; NULL where the interval is 0 or a reading is missing.';
 
-CREATE OR REPLACE FUNCTION stored_total(total numeric) RETURNS bigint
+CREATE OR REPLACE FUNCTION internal.stored_total(total numeric) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN least(total, 9223372036854775807)::bigint;
-COMMENT ON FUNCTION stored_total IS 'A sum of counters as bigint; NULL stays NULL.';
+COMMENT ON FUNCTION internal.stored_total IS 'A sum of counters as bigint; NULL stays NULL.';
 
 -- Neither STRICT nor least(): PostgreSQL puts it into the queries that call it, and it costs nothing.
-CREATE OR REPLACE FUNCTION at_most_one(ratio double precision) RETURNS double precision
+CREATE OR REPLACE FUNCTION internal.at_most_one(ratio double precision) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN ratio > 1 THEN 1 ELSE ratio END;
-COMMENT ON FUNCTION at_most_one IS
+COMMENT ON FUNCTION internal.at_most_one IS
     'A share of time, at most 1: times of readings that are not exact may make it a little larger. NULL of NULL.';
 
-CREATE OR REPLACE FUNCTION row_rules_default()
+CREATE OR REPLACE FUNCTION internal.row_rules_default()
 RETURNS TABLE (heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT 60::double precision, 75::double precision, 65536::bigint
-$$;
-COMMENT ON FUNCTION row_rules_default IS
+BEGIN ATOMIC
+    SELECT 60::double precision, 75::double precision, 65536::bigint;
+END;
+COMMENT ON FUNCTION internal.row_rules_default IS
     'By which rules rows are left out by a sender that has reported none: a heartbeat each 60 s, at most 75 s between two rows, and 65536 bytes that count as no change.';
 
-CREATE OR REPLACE FUNCTION default_gap()
+CREATE OR REPLACE FUNCTION internal.default_gap()
 RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT INTERVAL '75 seconds' $$;
-COMMENT ON FUNCTION default_gap IS
+RETURN INTERVAL '75 seconds';
+COMMENT ON FUNCTION internal.default_gap IS
     'Daemons report each of their figures, and what goes on in MPI, at least once a minute: what is older than this is silence.';
 
-CREATE OR REPLACE FUNCTION minutely_gap()
+CREATE OR REPLACE FUNCTION internal.minutely_gap()
 RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT INTERVAL '180 seconds' $$;
-COMMENT ON FUNCTION minutely_gap IS
+RETURN INTERVAL '180 seconds';
+COMMENT ON FUNCTION internal.minutely_gap IS
     'Agents report once a minute that a job runs, and what the kernel counted of its ranks: a newest report older than this is silence.';
 
-CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION internal.row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
            coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
         SELECT k.id, s.prefix AS instance
-        FROM ib_port_key k
-        JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN fabric s ON s.id = n.fabric_id
+        FROM internal.ib_port_key k
+        JOIN internal.ib_node_key n ON n.id = k.ib_node_id
+        JOIN internal.fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
-        SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
+        SELECT k.id, n.name FROM internal.host_port_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'host_port'
         UNION ALL
-        SELECT k.id, n.name FROM gpu_key k JOIN node_key n ON n.id = k.node_id
+        SELECT k.id, n.name FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
     LEFT JOIN (
         SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
                max(a.quiet_bytes) AS quiet_bytes
-        FROM row_rules a
+        FROM internal.row_rules a
         WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
         GROUP BY a.instance
     ) r ON r.instance = t.instance
-    CROSS JOIN row_rules_default() d
-$$;
-COMMENT ON FUNCTION row_rules_of IS
+    CROSS JOIN internal.row_rules_default() d;
+END;
+COMMENT ON FUNCTION internal.row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
     'values that its sender reported in the range, else row_rules_default().';
 
-CREATE OR REPLACE FUNCTION row_gap(kind text, since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION internal.row_gap(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (gap interval)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT make_interval(secs => greatest(max(a.largest_gap_seconds), max(d.largest_gap_seconds)))
-    FROM row_rules_default() d
-    LEFT JOIN row_rules a
+    FROM internal.row_rules_default() d
+    LEFT JOIN internal.row_rules a
         ON a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
-           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_gap.kind
-$$;
-COMMENT ON FUNCTION row_gap IS
+           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_gap.kind;
+END;
+COMMENT ON FUNCTION internal.row_gap IS
     'How far before a range the predecessor of a row in it may be: the largest gap of all senders of fabric ports (ib_port), ports '
     'of hosts (host_port) or GPUs (gpu) in the range. Whether two rows of one thing have known time between them is its own '
     'sender''s rule, see row_rules_of.';
 
-CREATE OR REPLACE FUNCTION packed_rows(packed bit varying)
+CREATE OR REPLACE FUNCTION internal.packed_rows(packed bit varying)
 RETURNS TABLE (
     number integer, c1 bigint, c2 bigint, c3 bigint, c4 bigint, c5 bigint, c6 bigint, c7 bigint, c8 bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$
+BEGIN ATOMIC
     -- Inlined, so that only columns that a query uses are taken. The form is that of crates/packed/src/rows.rs: widths w, ends of bases
     -- z, whether some rows lack a number f. Each OFFSET 0 keeps what is inside from being computed again for each row.
     SELECT n,
@@ -2211,56 +2212,61 @@ AS $$
                         -- Out of the table once.
                         FROM (SELECT packed || B'' AS bits OFFSET 0) whole OFFSET 0) heads OFFSET 0) bases OFFSET 0) fixed OFFSET 0) gaps
         OFFSET 0) p
-    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
-$$;
-COMMENT ON FUNCTION packed_rows IS
+    CROSS JOIN LATERAL generate_series(0, p.count - 1) n;
+END;
+COMMENT ON FUNCTION internal.packed_rows IS
     'The rows of some that are bit-packed, by their index, from 0; NULL where one has no number in columns 6 to 8. The functions that name the columns are mpi_packed_cells, mpi_packed_round, mpi_packed_calls.';
 
 
-CREATE OR REPLACE FUNCTION packed_bytes(scaled bigint)
+CREATE OR REPLACE FUNCTION internal.packed_bytes(scaled bigint)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT (scaled & 16777215) << (scaled >> 24)::integer $$;
-COMMENT ON FUNCTION packed_bytes IS
+BEGIN ATOMIC
+    SELECT (scaled & 16777215) << (scaled >> 24)::integer;
+END;
+COMMENT ON FUNCTION internal.packed_bytes IS
     'Bytes that are rounded to seven digits, as shares of links have them: 24 bits, and above them by how many places these are moved.';
 
 
-CREATE OR REPLACE FUNCTION packed_shares(minutes bit varying, shares bit varying, contributors integer)
+CREATE OR REPLACE FUNCTION internal.packed_shares(minutes bit varying, shares bit varying, contributors integer)
 RETURNS TABLE (
     who integer, minute bigint, windows smallint, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
     peak_counted_bytes bigint)
 -- STRICT also keeps it out of the query that calls it: planned there, it would cost each query that finds no packed hour.
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-    SELECT s.who, m.minutes[s.at], m.windows[s.at]::smallint, packed_bytes(s.bytes), packed_bytes(s.bytes - s.less),
-           packed_bytes(s.bytes + s.more),
-           CASE WHEN m.are_counted[s.at] = 1 THEN (sum(packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint END,
-           packed_bytes(m.peaks[s.at])
+BEGIN ATOMIC
+    SELECT s.who, m.minutes[s.at], m.windows[s.at]::smallint, internal.packed_bytes(s.bytes), internal.packed_bytes(s.bytes - s.less),
+           internal.packed_bytes(s.bytes + s.more),
+           CASE WHEN m.are_counted[s.at] = 1 THEN (sum(internal.packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint END,
+           internal.packed_bytes(m.peaks[s.at])
     FROM (
         SELECT array_agg(p.c1 ORDER BY p.number) AS minutes, array_agg(p.c2 ORDER BY p.number) AS windows,
                array_agg(p.c3 ORDER BY p.number) AS are_counted, array_agg(p.c6 ORDER BY p.number) AS peaks
-        FROM packed_rows(packed_shares.minutes) p
+        FROM internal.packed_rows(packed_shares.minutes) p
     ) m
     CROSS JOIN LATERAL (
         -- On its own, or each is unpacked as often as it is named.
         SELECT p.number / contributors + 1 AS at, p.number % contributors + 1 AS who, p.c6 AS bytes, p.c7 AS less, p.c8 AS more
-        FROM packed_rows(packed_shares.shares) p OFFSET 0
+        FROM internal.packed_rows(packed_shares.shares) p OFFSET 0
     ) s
-    WHERE s.bytes IS NOT NULL
-$$;
-COMMENT ON FUNCTION packed_shares IS
+    WHERE s.bytes IS NOT NULL;
+END;
+COMMENT ON FUNCTION internal.packed_shares IS
     'What a row of link_share_hours has of each of its contributors (who, from 1) in each minute of the hour.';
 
 
-CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
+CREATE OR REPLACE FUNCTION internal.packed_time(microseconds bigint)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond' $$;
-COMMENT ON FUNCTION packed_time IS 'A time as packed readings have it: microseconds since 2000.';
+BEGIN ATOMIC
+    SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond';
+END;
+COMMENT ON FUNCTION internal.packed_time IS 'A time as packed readings have it: microseconds since 2000.';
 
 
-CREATE OR REPLACE FUNCTION packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
+CREATE OR REPLACE FUNCTION internal.packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/stream.rs; place is a number of bytes.
 DECLARE
@@ -2320,13 +2326,14 @@ BEGIN
     place := place + 2 * runs + (bits + 7) / 8;
 END
 $$;
-COMMENT ON FUNCTION packed_stream IS
+COMMENT ON FUNCTION internal.packed_stream IS
     'Integers that stand bit-packed in samples of a table of blocks from a byte on, and the byte behind them. For packed_integers.';
 
 
-CREATE OR REPLACE FUNCTION packed_integers(samples bytea)
+CREATE OR REPLACE FUNCTION internal.packed_integers(samples bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -2339,12 +2346,12 @@ BEGIN
     IF get_byte(whole, 0) <> 1 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
     ELSIF get_byte(whole, 5) = 1 THEN
-        RETURN (packed_stream(whole, place)).integers;
+        RETURN (internal.packed_stream(whole, place)).integers;
     ELSIF get_byte(whole, 5) <> 0 THEN
         RAISE EXCEPTION 'a series that is packed as what differs from another one: use packed_beside';
     END IF;
-    SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
-    SELECT s.integers INTO values FROM packed_stream(whole, place) s;
+    SELECT s.place, s.integers INTO place, numbers FROM internal.packed_stream(whole, place) s;
+    SELECT s.integers INTO values FROM internal.packed_stream(whole, place) s;
     IF numbers[1] = 0 AND numbers[cardinality(numbers)] = cardinality(numbers) - 1 THEN
         RETURN values;
     END IF;
@@ -2355,25 +2362,26 @@ BEGIN
     RETURN all_rows;
 END
 $$;
-COMMENT ON FUNCTION packed_integers IS
+COMMENT ON FUNCTION internal.packed_integers IS
     'What a packed series has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
 
 
-CREATE OR REPLACE FUNCTION packed_texts(samples bytea)
+CREATE OR REPLACE FUNCTION internal.packed_texts(samples bytea)
 RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 DECLARE
-    numbers bigint[] := packed_integers(samples);
+    numbers bigint[] := internal.packed_integers(samples);
     place integer := 6;
     length integer;
     texts text[] := '{}';
 BEGIN
     -- Texts come behind the streams.
     IF get_byte(samples, 5) = 0 THEN
-        place := (packed_stream(samples, place)).place;
+        place := (internal.packed_stream(samples, place)).place;
     END IF;
-    place := (packed_stream(samples, place)).place;
+    place := (internal.packed_stream(samples, place)).place;
     WHILE place < length(samples) LOOP
         length := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
         texts := texts || convert_from(substr(samples, place + 5, length), 'UTF8');
@@ -2382,12 +2390,13 @@ BEGIN
     RETURN ARRAY(SELECT texts[u.number + 1] FROM unnest(numbers) WITH ORDINALITY AS u (number, place) ORDER BY u.place);
 END
 $$;
-COMMENT ON FUNCTION packed_texts IS 'What a packed series has, as packed_integers, of texts.';
+COMMENT ON FUNCTION internal.packed_texts IS 'What a packed series has, as packed_integers, of texts.';
 
 
-CREATE OR REPLACE FUNCTION packed_beside(samples bytea, other bytea)
+CREATE OR REPLACE FUNCTION internal.packed_beside(samples bytea, other bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 60000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -2396,10 +2405,10 @@ DECLARE
     n integer := 0;
 BEGIN
     IF samples IS NULL OR get_byte(samples, 0) <> 1 OR get_byte(samples, 5) <> 2 THEN
-        RETURN packed_integers(samples);
+        RETURN internal.packed_integers(samples);
     END IF;
-    values := (packed_stream(samples || ''::bytea, 6)).integers;
-    others := packed_integers(other);
+    values := (internal.packed_stream(samples || ''::bytea, 6)).integers;
+    others := internal.packed_integers(other);
     FOR place IN 1 .. cardinality(others) LOOP
         IF others[place] IS NOT NULL THEN
             n := n + 1;
@@ -2409,52 +2418,53 @@ BEGIN
     RETURN others;
 END
 $$;
-COMMENT ON FUNCTION packed_beside IS
+COMMENT ON FUNCTION internal.packed_beside IS
     'What a packed series has, as packed_integers, where it may be packed as what differs from another one.';
 
 
-CREATE OR REPLACE FUNCTION packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
+CREATE OR REPLACE FUNCTION internal.packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Inlined, and then only these bytes are read of a row of a table of blocks.
     SELECT substr(samples, offsets[array_position(metrics, series)] + 1,
-                  offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)])
-$$;
-COMMENT ON FUNCTION packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
+                  offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)]);
+END;
+COMMENT ON FUNCTION internal.packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
 
 
-CREATE OR REPLACE FUNCTION packed_place(metrics integer[], elements integer[], series integer, link integer)
+CREATE OR REPLACE FUNCTION internal.packed_place(metrics integer[], elements integer[], series integer, link integer)
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Series of a metric lie one behind the other. Where the only link is the first one, none has a number.
     SELECT CASE
         WHEN elements IS NULL THEN CASE WHEN link = 0 THEN array_position(metrics, series) END
         WHEN metrics[array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))] = series
         THEN array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))
-    END
-$$;
-COMMENT ON FUNCTION packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
+    END;
+END;
+COMMENT ON FUNCTION internal.packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
 
 
-CREATE OR REPLACE FUNCTION packed_link(
+CREATE OR REPLACE FUNCTION internal.packed_link(
     samples bytea, metrics integer[], elements integer[], offsets integer[], series integer, link integer)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Inlined, as packed_part.
-    SELECT substr(samples, offsets[packed_place(metrics, elements, series, link)] + 1,
-                  offsets[packed_place(metrics, elements, series, link) + 1]
-                      - offsets[packed_place(metrics, elements, series, link)])
-$$;
-COMMENT ON FUNCTION packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
+    SELECT substr(samples, offsets[internal.packed_place(metrics, elements, series, link)] + 1,
+                  offsets[internal.packed_place(metrics, elements, series, link) + 1]
+                      - offsets[internal.packed_place(metrics, elements, series, link)]);
+END;
+COMMENT ON FUNCTION internal.packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
 
 
-CREATE OR REPLACE FUNCTION packed_link_rows(
+CREATE OR REPLACE FUNCTION internal.packed_link_rows(
     samples bytea, metrics integer[], elements integer[], offsets integer[], link integer, readings integer)
 RETURNS boolean[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -2469,7 +2479,7 @@ BEGIN
             -- The first ones have a value, so many.
             numbers := ARRAY(SELECT generate_series(0, ('x' || encode(substr(part, 7, 4), 'hex'))::bit(32)::integer - 1));
         ELSE
-            numbers := (packed_stream(part, 6)).integers;
+            numbers := (internal.packed_stream(part, 6)).integers;
         END IF;
         IF cardinality(numbers) = readings THEN
             RETURN NULL;
@@ -2481,10 +2491,10 @@ BEGIN
     RETURN has_values;
 END
 $$;
-COMMENT ON FUNCTION packed_link_rows IS
+COMMENT ON FUNCTION internal.packed_link_rows IS
     'Which readings of a packed hour have anything of a link, by their number, from 1: true, else NULL; NULL in place of the array where all have.';
 
-CREATE OR REPLACE FUNCTION ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, port_id bigint, epoch timestamptz, source text, saturated text[],
     transmit_data_bytes bigint,
@@ -2531,7 +2541,7 @@ RETURNS TABLE (
     fec_uncorrected_blocks bigint,
     fec_corrected_symbols bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.port_id, c.epoch, c.source, c.saturated,
         c.transmit_data_bytes,
@@ -2577,11 +2587,11 @@ AS $$
         c.fec_corrected_blocks,
         c.fec_uncorrected_blocks,
         c.fec_corrected_symbols
-    FROM ib_port_counters c
+    FROM internal.ib_port_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.port_id, packed_time(h.epochs[r.number]), h.sources[r.number], h.saturated[r.number]::text[],
+        internal.packed_time(h.times[r.number]), h.port_id, internal.packed_time(h.epochs[r.number]), h.sources[r.number], h.saturated[r.number]::text[],
         h.transmit_data_bytes[r.number],
         h.receive_data_bytes[r.number],
         h.transmit_packets[r.number],
@@ -2629,66 +2639,66 @@ AS $$
         -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
         -- query does not use is neither read nor unpacked.
         SELECT m.port_id,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
-        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
-        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -5)) AS saturated,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 1)) AS transmit_data_bytes,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 2)) AS receive_data_bytes,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 3)) AS transmit_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 4)) AS receive_packets,
-        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 5), packed_part(m.samples, m.metrics, m.offsets, 3)) AS unicast_transmit_packets,
-        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 6), packed_part(m.samples, m.metrics, m.offsets, 4)) AS unicast_receive_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 7)) AS multicast_transmit_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 8)) AS multicast_receive_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 9)) AS transmit_wait,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 10)) AS symbol_error,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 11)) AS link_error_recovery,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 12)) AS link_downed,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 13)) AS receive_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 14)) AS receive_remote_physical_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 15)) AS receive_switch_relay_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 16)) AS transmit_discards,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 17)) AS transmit_constraint_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 18)) AS receive_constraint_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 19)) AS local_link_integrity_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 20)) AS excessive_buffer_overrun_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 21)) AS vl15_dropped,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 22)) AS qp1_dropped,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 23)) AS rate_bytes_per_second,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 24)) AS transmit_wait_tick_bytes,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 25)) AS local_physical_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 26)) AS malformed_packet_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 27)) AS buffer_overrun_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 28)) AS dlid_mapping_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 29)) AS vl_mapping_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 30)) AS looping_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 31)) AS inactive_discards,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 32)) AS neighbor_mtu_discards,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 33)) AS switch_lifetime_limit_discards,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 34)) AS switch_hoq_lifetime_limit_discards,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 35)) AS transmit_flow_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 36)) AS receive_flow_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 37)) AS operation_receive_packets,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 38)) AS operation_receive_data,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 39)) AS sync_header_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 40)) AS unknown_blocks,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 41)) AS fec_corrected_blocks,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 42)) AS fec_uncorrected_blocks,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 43)) AS fec_corrected_symbols
-        FROM ib_port_blocks m, packed_state s
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+        internal.packed_texts(internal.packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
+        internal.packed_texts(internal.packed_part(m.samples, m.metrics, m.offsets, -5)) AS saturated,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 1)) AS transmit_data_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 2)) AS receive_data_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 3)) AS transmit_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 4)) AS receive_packets,
+        internal.packed_beside(internal.packed_part(m.samples, m.metrics, m.offsets, 5), internal.packed_part(m.samples, m.metrics, m.offsets, 3)) AS unicast_transmit_packets,
+        internal.packed_beside(internal.packed_part(m.samples, m.metrics, m.offsets, 6), internal.packed_part(m.samples, m.metrics, m.offsets, 4)) AS unicast_receive_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 7)) AS multicast_transmit_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 8)) AS multicast_receive_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 9)) AS transmit_wait,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 10)) AS symbol_error,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 11)) AS link_error_recovery,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 12)) AS link_downed,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 13)) AS receive_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 14)) AS receive_remote_physical_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 15)) AS receive_switch_relay_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 16)) AS transmit_discards,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 17)) AS transmit_constraint_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 18)) AS receive_constraint_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 19)) AS local_link_integrity_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 20)) AS excessive_buffer_overrun_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 21)) AS vl15_dropped,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 22)) AS qp1_dropped,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 23)) AS rate_bytes_per_second,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 24)) AS transmit_wait_tick_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 25)) AS local_physical_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 26)) AS malformed_packet_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 27)) AS buffer_overrun_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 28)) AS dlid_mapping_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 29)) AS vl_mapping_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 30)) AS looping_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 31)) AS inactive_discards,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 32)) AS neighbor_mtu_discards,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 33)) AS switch_lifetime_limit_discards,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 34)) AS switch_hoq_lifetime_limit_discards,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 35)) AS transmit_flow_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 36)) AS receive_flow_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 37)) AS operation_receive_packets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 38)) AS operation_receive_data,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 39)) AS sync_header_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 40)) AS unknown_blocks,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 41)) AS fec_corrected_blocks,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 42)) AS fec_uncorrected_blocks,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 43)) AS fec_corrected_symbols
+        FROM internal.ib_port_blocks m, internal.packed_state s
         WHERE s.readings = 'ib_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.port_id, m.time
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
-    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION ib_port_readings IS
+    WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.ib_port_readings IS
     'Readings of fabric ports from since to until, as ib_port_counters has them: rows, and hours that are packed only. Condition '
     'port_id, so that no others are unpacked.';
 
-CREATE OR REPLACE FUNCTION host_port_readings(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.host_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, host_port_id bigint, epoch timestamptz, source text,
     port_data_transmitted_bytes bigint,
@@ -2717,7 +2727,7 @@ RETURNS TABLE (
     physical_state_id bigint,
     pcie_bytes_per_second bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.host_port_id, c.epoch, c.source,
         c.port_data_transmitted_bytes,
@@ -2745,11 +2755,11 @@ AS $$
         c.state_id,
         c.physical_state_id,
         c.pcie_bytes_per_second
-    FROM host_port_counters c
+    FROM internal.host_port_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.host_port_id, packed_time(h.epochs[r.number]), h.sources[r.number],
+        internal.packed_time(h.times[r.number]), h.host_port_id, internal.packed_time(h.epochs[r.number]), h.sources[r.number],
         h.port_data_transmitted_bytes[r.number],
         h.port_data_received_bytes[r.number],
         h.port_packets_transmitted[r.number],
@@ -2779,47 +2789,47 @@ AS $$
         -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
         -- query does not use is neither read nor unpacked.
         SELECT m.host_port_id,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
-        packed_texts(packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 101)) AS port_data_transmitted_bytes,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 102)) AS port_data_received_bytes,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 103)) AS port_packets_transmitted,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 104)) AS port_packets_received,
-        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 105), packed_part(m.samples, m.metrics, m.offsets, 103)) AS unicast_packets_transmitted,
-        packed_beside(packed_part(m.samples, m.metrics, m.offsets, 106), packed_part(m.samples, m.metrics, m.offsets, 104)) AS unicast_packets_received,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 107)) AS multicast_packets_transmitted,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 108)) AS multicast_packets_received,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 109)) AS port_transmit_wait,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 110)) AS symbol_error,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 111)) AS link_error_recovery,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 112)) AS link_downed,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 113)) AS port_errors_received,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 114)) AS port_receive_remote_physical_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 115)) AS port_receive_switch_relay_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 116)) AS port_discards_transmitted,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 117)) AS port_constraint_errors_transmitted,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 118)) AS port_constraint_errors_received,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 119)) AS local_link_integrity_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 120)) AS excessive_buffer_overrun_errors,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 121)) AS vl15_dropped,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 122)) AS rate_bytes_per_second,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 123)) AS state_id,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 124)) AS physical_state_id,
-        packed_integers(packed_part(m.samples, m.metrics, m.offsets, 125)) AS pcie_bytes_per_second
-        FROM host_port_blocks m, packed_state s
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+        internal.packed_texts(internal.packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 101)) AS port_data_transmitted_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 102)) AS port_data_received_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 103)) AS port_packets_transmitted,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 104)) AS port_packets_received,
+        internal.packed_beside(internal.packed_part(m.samples, m.metrics, m.offsets, 105), internal.packed_part(m.samples, m.metrics, m.offsets, 103)) AS unicast_packets_transmitted,
+        internal.packed_beside(internal.packed_part(m.samples, m.metrics, m.offsets, 106), internal.packed_part(m.samples, m.metrics, m.offsets, 104)) AS unicast_packets_received,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 107)) AS multicast_packets_transmitted,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 108)) AS multicast_packets_received,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 109)) AS port_transmit_wait,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 110)) AS symbol_error,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 111)) AS link_error_recovery,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 112)) AS link_downed,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 113)) AS port_errors_received,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 114)) AS port_receive_remote_physical_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 115)) AS port_receive_switch_relay_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 116)) AS port_discards_transmitted,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 117)) AS port_constraint_errors_transmitted,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 118)) AS port_constraint_errors_received,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 119)) AS local_link_integrity_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 120)) AS excessive_buffer_overrun_errors,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 121)) AS vl15_dropped,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 122)) AS rate_bytes_per_second,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 123)) AS state_id,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 124)) AS physical_state_id,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 125)) AS pcie_bytes_per_second
+        FROM internal.host_port_blocks m, internal.packed_state s
         WHERE s.readings = 'host_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.host_port_id, m.time
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
-    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION host_port_readings IS
+    WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.host_port_readings IS
     'Readings of hosts'' own adapter ports from since to until, as host_port_counters has them: rows, and hours that are packed only. Condition '
     'host_port_id, so that no others are unpacked.';
 
-CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, epoch timestamptz, source text,
     transmit_bytes bigint[],
@@ -2844,7 +2854,7 @@ RETURNS TABLE (
     fec_corrected_blocks bigint[],
     fec_most_symbols bigint[])
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.epoch, c.source,
         c.transmit_bytes,
@@ -2868,11 +2878,11 @@ AS $$
         c.symbol_ber_per_1e18,
         c.fec_corrected_blocks,
         c.fec_most_symbols
-    FROM nvlink_counters c
+    FROM internal.nvlink_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[v.number]), h.gpu_id, packed_time(h.epochs[v.number]), h.source,
+        internal.packed_time(h.times[v.number]), h.gpu_id, internal.packed_time(h.epochs[v.number]), h.source,
         v.transmit_bytes,
         v.receive_bytes,
         v.replay_errors,
@@ -2896,9 +2906,9 @@ AS $$
         v.fec_most_symbols
     FROM (
         SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
-        FROM nvlink_blocks m, packed_state s
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM internal.nvlink_blocks m, internal.packed_state s
         WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.gpu_id, m.time, m.source
@@ -2954,78 +2964,78 @@ AS $$
                 l.fec_most_symbols[r.number] AS fec_most_symbols
             FROM (
             SELECT e.link,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
             FROM generate_series(0, coalesce((SELECT max(u.link) FROM unnest(h.elements) AS u (link)), 0)) AS e (link)
             GROUP BY e.link
         ) l
             CROSS JOIN generate_series(1, cardinality(h.times)) AS r (number)
-            WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+            WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until
             OFFSET 0
         ) e
         GROUP BY e.number
-    ) v
-$$;
-COMMENT ON FUNCTION nvlink_readings IS
+    ) v;
+END;
+COMMENT ON FUNCTION public.nvlink_readings IS
     'Readings of NVLinks from since to until, as nvlink_counters has them: rows, and hours that are packed only, whose arrays '
     'may end with more NULLs. Condition gpu_id, so that no others are unpacked.';
 
-CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, epoch timestamptz, source text,
     transmit_bytes bigint,
     receive_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.epoch, c.source,
         c.transmit_bytes,
         c.receive_bytes
-    FROM gpu_pcie_counters c
+    FROM internal.gpu_pcie_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.gpu_id, packed_time(h.epochs[r.number]), h.source,
+        internal.packed_time(h.times[r.number]), h.gpu_id, internal.packed_time(h.epochs[r.number]), h.source,
         h.transmit_bytes[r.number],
         h.receive_bytes[r.number]
     FROM (
         SELECT m.gpu_id, m.source,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
-        FROM gpu_pcie_blocks m, packed_state s
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
+        FROM internal.gpu_pcie_blocks m, internal.packed_state s
         WHERE s.readings = 'gpu_pcie_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.gpu_id, m.time, m.source
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
-    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION gpu_pcie_readings IS
+    WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.gpu_pcie_readings IS
     'Readings of GPUs'' PCIe from since to until, as gpu_pcie_counters has them: rows, and hours that are packed only. Condition '
     'gpu_id, so that no others are unpacked.';
 
-CREATE OR REPLACE VIEW ib_port_named AS
+CREATE OR REPLACE VIEW public.ib_port_named AS
 SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
        p.lid, p.state, p.width, p.speed, p.rate_bytes_per_second, p.remote_port_id,
@@ -3034,28 +3044,28 @@ SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid,
        coalesce(nullif(n.description, ''), nk.guid) || '[' || k.port || ']'
            || coalesce(' > ' || coalesce(nullif(rn.description, ''), rnk.guid) || '[' || rk.port || ']', '')
            AS link_name
-FROM ib_port_key k
-JOIN ib_node_key nk ON nk.id = k.ib_node_id
-JOIN fabric s ON s.id = nk.fabric_id
-LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL
-LEFT JOIN ib_port p ON p.port_id = k.id AND p.valid_to IS NULL
-LEFT JOIN ib_port_key rk ON rk.id = p.remote_port_id
-LEFT JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id
-LEFT JOIN ib_node rn ON rn.ib_node_id = rnk.id AND rn.valid_to IS NULL;
-COMMENT ON VIEW ib_port_named IS 'Fabric ports with what is known of them now, and the name of the link that leaves them.';
+FROM internal.ib_port_key k
+JOIN internal.ib_node_key nk ON nk.id = k.ib_node_id
+JOIN internal.fabric s ON s.id = nk.fabric_id
+LEFT JOIN internal.ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL
+LEFT JOIN internal.ib_port p ON p.port_id = k.id AND p.valid_to IS NULL
+LEFT JOIN internal.ib_port_key rk ON rk.id = p.remote_port_id
+LEFT JOIN internal.ib_node_key rnk ON rnk.id = rk.ib_node_id
+LEFT JOIN internal.ib_node rn ON rn.ib_node_id = rnk.id AND rn.valid_to IS NULL;
+COMMENT ON VIEW public.ib_port_named IS 'Fabric ports with what is known of them now, and the name of the link that leaves them.';
 
-CREATE OR REPLACE VIEW ib_link_named AS
+CREATE OR REPLACE VIEW public.ib_link_named AS
 SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.subnet_prefix,
        a.guid AS guid_a, a.port AS port_a, a.description AS description_a, a.node_type AS type_a,
        b.guid AS guid_b, b.port AS port_b, b.description AS description_b, b.node_type AS type_b,
        a.width, a.speed, a.rate_bytes_per_second, l.valid_from
-FROM ib_link l
-JOIN ib_port_named a ON a.port_id = l.port_a_id
-JOIN ib_port_named b ON b.port_id = l.port_b_id
+FROM internal.ib_link l
+JOIN public.ib_port_named a ON a.port_id = l.port_a_id
+JOIN public.ib_port_named b ON b.port_id = l.port_b_id
 WHERE l.valid_to IS NULL;
-COMMENT ON VIEW ib_link_named IS 'Cables as they are now, with names of both ends.';
+COMMENT ON VIEW public.ib_link_named IS 'Cables as they are now, with names of both ends.';
 
-CREATE OR REPLACE VIEW ib_port_lane_values AS
+CREATE OR REPLACE VIEW internal.ib_port_lane_values AS
 SELECT c.time, c.port_id, c.epoch, c.source, lane.number - 1 AS lane,
        c.sl_transmit_data_bytes[lane.number] AS sl_transmit_data_bytes,
        c.sl_receive_data_bytes[lane.number] AS sl_receive_data_bytes,
@@ -3064,14 +3074,14 @@ SELECT c.time, c.port_id, c.epoch, c.source, lane.number - 1 AS lane,
        c.vl_congestion[lane.number] AS vl_congestion,
        c.vl_operation_packets[lane.number] AS vl_operation_packets,
        c.vl_operation_data[lane.number] AS vl_operation_data
-FROM ib_port_lane_counters c
+FROM internal.ib_port_lane_counters c
 CROSS JOIN LATERAL generate_series(1, greatest(
     cardinality(c.sl_transmit_data_bytes), cardinality(c.sl_receive_data_bytes), cardinality(c.vl_transmit_wait),
     cardinality(c.vl_flow_control_errors), cardinality(c.vl_congestion), cardinality(c.vl_operation_packets),
     cardinality(c.vl_operation_data))) AS lane (number);
-COMMENT ON VIEW ib_port_lane_values IS 'ib_port_lane_counters with a row for each service level or virtual lane.';
+COMMENT ON VIEW internal.ib_port_lane_values IS 'ib_port_lane_counters with a row for each service level or virtual lane.';
 
-CREATE OR REPLACE FUNCTION ib_port_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.ib_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, port_id bigint, guid text, port integer, description text, node_type text,
     link_name text, interval_seconds double precision,
@@ -3081,7 +3091,7 @@ RETURNS TABLE (
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
     transmit_wait_ratio double precision, is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.time, c.port_id, c.transmit_data_bytes, c.receive_data_bytes, c.transmit_packets, c.receive_packets,
                c.transmit_wait, c.transmit_wait_tick_bytes, c.rate_bytes_per_second, lag(c.time) OVER w AS time_0,
@@ -3092,8 +3102,8 @@ AS $$
                max(c.transmit_wait) OVER before AS wait_0,
                max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
         -- The first row in the range has its predecessor before it. No gap is a day: that bound is a constant when the database plans.
-        FROM row_gap('ib_port', since, until) b
-        CROSS JOIN LATERAL ib_port_readings(since - b.gap, until) c
+        FROM internal.row_gap('ib_port', since, until) b
+        CROSS JOIN LATERAL public.ib_port_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         -- A row without data (only other counters were read) stands between none that have some.
         WINDOW w AS (PARTITION BY c.port_id, c.epoch, c.transmit_data_bytes IS NULL AND c.receive_data_bytes IS NULL
@@ -3103,14 +3113,14 @@ AS $$
     ), rates AS (
         SELECT p.time, p.port_id, extract(epoch FROM p.time - p.time_0)::double precision AS seconds,
                extract(epoch FROM p.time - p.wait_time_0)::double precision AS wait_seconds,
-               counter_increase(transmit_0, transmit_data_bytes) AS transmit,
-               counter_increase(receive_0, receive_data_bytes) AS receive,
-               counter_increase(transmit_packets_0, transmit_packets) AS transmit_packets,
-               counter_increase(receive_packets_0, receive_packets) AS receive_packets,
+               public.counter_increase(transmit_0, transmit_data_bytes) AS transmit,
+               public.counter_increase(receive_0, receive_data_bytes) AS receive,
+               public.counter_increase(transmit_packets_0, transmit_packets) AS transmit_packets,
+               public.counter_increase(receive_packets_0, receive_packets) AS receive_packets,
                CASE WHEN transmit_wait >= wait_0 THEN transmit_wait - wait_0 END AS wait,
                p.transmit_wait_tick_bytes AS tick_bytes, p.rate_bytes_per_second AS own_rate
         FROM pairs p
-        JOIN row_rules_of('ib_port', since, until) g ON g.id = p.port_id
+        JOIN internal.row_rules_of('ib_port', since, until) g ON g.id = p.port_id
         -- Readings farther apart have a time between them in which the port was not read.
         WHERE p.time > since AND p.time - p.time_0 <= make_interval(secs => g.largest_gap_seconds)
           AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
@@ -3121,13 +3131,13 @@ AS $$
            speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0),
            r.receive / r.seconds / nullif(speed.rate, 0),
            -- A tick is the time in which the link carries so many bytes.
-           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0)),
+           internal.at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0)),
            greatest(r.transmit, r.receive) / r.seconds > speed.rate
     FROM rates r
-    JOIN ib_port_named n ON n.port_id = r.port_id
-    CROSS JOIN LATERAL (SELECT nullif(coalesce(r.own_rate, n.rate_bytes_per_second), 0) AS rate) speed
-$$;
-COMMENT ON FUNCTION ib_port_rates IS
+    JOIN public.ib_port_named n ON n.port_id = r.port_id
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(r.own_rate, n.rate_bytes_per_second), 0) AS rate) speed;
+END;
+COMMENT ON FUNCTION public.ib_port_rates IS
     'Rates and utilisation (share of the link''s own speed) of every fabric port between each two readings of one '
     'epoch in a time range. A row stands for interval_seconds before its time: weigh by it when averaging. '
     'transmit_wait_ratio is the share of the time in which data could not be sent, where the device reports its tick. '
@@ -3135,7 +3145,7 @@ COMMENT ON FUNCTION ib_port_rates IS
     'exactly at their times: the rate and the utilisation, above 1, are too high, and those of a neighbouring row too low. '
     'ib_port_rates(now() - interval ''1 minute'') for the present.';
 
-CREATE OR REPLACE VIEW ib_port_minutes_named AS
+CREATE OR REPLACE VIEW internal.ib_port_minutes_named AS
 SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, m.seconds,
        m.transmit_bytes_per_second, m.receive_bytes_per_second,
        m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
@@ -3145,16 +3155,16 @@ SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_nam
        m.transmit_peak_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS transmit_peak_utilisation,
        m.receive_peak_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_peak_utilisation,
        m.transmit_busy_ratio, m.receive_busy_ratio,
-       at_most_one(m.transmit_wait_bytes_per_second / nullif(m.rate_bytes_per_second, 0)) AS transmit_wait_ratio,
+       internal.at_most_one(m.transmit_wait_bytes_per_second / nullif(m.rate_bytes_per_second, 0)) AS transmit_wait_ratio,
        m.errors, m.epoch,
        greatest(m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second) > nullif(m.rate_bytes_per_second, 0)
            AS is_above_speed
-FROM ib_port_minutes m
-JOIN ib_port_named n ON n.port_id = m.port_id;
-COMMENT ON VIEW ib_port_minutes_named IS
+FROM internal.ib_port_minutes m
+JOIN public.ib_port_named n ON n.port_id = m.port_id;
+COMMENT ON VIEW internal.ib_port_minutes_named IS
     'ib_port_minutes with the names that ports have now, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
 
-CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, host_port_id bigint, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
@@ -3162,15 +3172,15 @@ RETURNS TABLE (
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
     is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
-               counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
+               public.counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
+               public.counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
         -- As in ib_port_rates.
-        FROM row_gap('host_port', since, until) b
-        CROSS JOIN LATERAL host_port_readings(since - b.gap, until) c
+        FROM internal.row_gap('host_port', since, until) b
+        CROSS JOIN LATERAL public.host_port_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )
@@ -3180,17 +3190,17 @@ AS $$
            p.receive / p.seconds / nullif(p.rate, 0),
            greatest(p.transmit, p.receive) / p.seconds > nullif(p.rate, 0)
     FROM pairs p
-    JOIN host_port_key k ON k.id = p.host_port_id
-    JOIN node_key n ON n.id = k.node_id
-    JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
+    JOIN internal.host_port_key k ON k.id = p.host_port_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    JOIN internal.row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
     -- Readings farther apart have a time between them in which the port was not read.
-    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION host_port_rates IS
+    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.host_port_rates IS
     'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '
     'is_above_speed marks a utilisation above 1, see ib_port_rates.';
 
-CREATE OR REPLACE VIEW host_port_minutes_named AS
+CREATE OR REPLACE VIEW internal.host_port_minutes_named AS
 SELECT m.time, m.host_port_id, n.name AS node_name, k.device, k.port, k.guid, m.seconds,
        m.transmit_bytes_per_second, m.receive_bytes_per_second,
        m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
@@ -3200,26 +3210,26 @@ SELECT m.time, m.host_port_id, n.name AS node_name, k.device, k.port, k.guid, m.
        m.transmit_busy_ratio, m.receive_busy_ratio, m.epoch,
        greatest(m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second) > nullif(m.rate_bytes_per_second, 0)
            AS is_above_speed
-FROM host_port_minutes m
-JOIN host_port_key k ON k.id = m.host_port_id
-JOIN node_key n ON n.id = k.node_id;
-COMMENT ON VIEW host_port_minutes_named IS 'host_port_minutes with names, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
+FROM internal.host_port_minutes m
+JOIN internal.host_port_key k ON k.id = m.host_port_id
+JOIN internal.node_key n ON n.id = k.node_id;
+COMMENT ON VIEW internal.host_port_minutes_named IS 'host_port_minutes with names, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
 
-CREATE OR REPLACE FUNCTION gpu_source_rank(source text) RETURNS integer
+CREATE OR REPLACE FUNCTION internal.gpu_source_rank(source text) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN coalesce(array_position(ARRAY['nvml', 'nvml_gpm', 'amd_smi', 'level_zero', 'dcgm', 'cupti'], source), 7);
-COMMENT ON FUNCTION gpu_source_rank IS
+COMMENT ON FUNCTION internal.gpu_source_rank IS
     'Which source of a GPU''s counters is believed where there are several: the one with the lowest number.';
 
-CREATE OR REPLACE VIEW nvlink_link_counters AS
+CREATE OR REPLACE VIEW internal.nvlink_link_counters AS
 SELECT c.time, c.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, c.epoch, c.source,
        u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recovery_errors, u.crc_errors,
        u.speed_bytes_per_second, u.up,
        u.malformed_packet_errors, u.buffer_overrun_errors, u.receive_errors, u.remote_errors, u.general_errors,
        u.link_integrity_errors, u.transmit_discards, u.recovery_failures, u.effective_errors, u.symbol_errors,
        u.effective_ber_per_1e18, u.symbol_ber_per_1e18, u.fec_corrected_blocks, u.fec_most_symbols
-FROM nvlink_counters c
-JOIN gpu_key g ON g.id = c.gpu_id
+FROM internal.nvlink_counters c
+JOIN internal.gpu_key g ON g.id = c.gpu_id
 CROSS JOIN LATERAL unnest(
     c.transmit_bytes, c.receive_bytes, c.replay_errors, c.recovery_errors, c.crc_errors,
     c.speed_bytes_per_second, c.up,
@@ -3237,9 +3247,9 @@ WHERE num_nonnulls(u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recover
                    u.general_errors, u.link_integrity_errors, u.transmit_discards, u.recovery_failures,
                    u.effective_errors, u.symbol_errors, u.effective_ber_per_1e18, u.symbol_ber_per_1e18,
                    u.fec_corrected_blocks, u.fec_most_symbols) > 0;
-COMMENT ON VIEW nvlink_link_counters IS 'NVLink counters, one row per link that was read.';
+COMMENT ON VIEW internal.nvlink_link_counters IS 'NVLink counters, one row per link that was read.';
 
-CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, link integer, epoch timestamptz, source text,
     transmit_bytes bigint,
@@ -3264,7 +3274,7 @@ RETURNS TABLE (
     fec_corrected_blocks bigint,
     fec_most_symbols bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.gpu, c.link, c.epoch, c.source,
         c.transmit_bytes,
@@ -3288,11 +3298,11 @@ AS $$
         c.symbol_ber_per_1e18,
         c.fec_corrected_blocks,
         c.fec_most_symbols
-    FROM nvlink_link_counters c
+    FROM internal.nvlink_link_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, packed_time(h.epochs[r.number]), h.source,
+        internal.packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source,
         l.transmit_bytes[r.number],
         l.receive_bytes[r.number],
         l.replay_errors[r.number],
@@ -3316,50 +3326,50 @@ AS $$
         l.fec_most_symbols[r.number]
     FROM (
         SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               packed_integers(packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
-        FROM nvlink_blocks m, packed_state s
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM internal.nvlink_blocks m, internal.packed_state s
         WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.gpu_id, m.time, m.source
     ) h
-    JOIN gpu_key g ON g.id = h.gpu_id
+    JOIN internal.gpu_key g ON g.id = h.gpu_id
     CROSS JOIN LATERAL (
             SELECT e.link,
-            packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
-            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
+            internal.packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 201, e.link)) AS transmit_bytes,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 202, e.link)) AS receive_bytes,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 203, e.link)) AS replay_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 204, e.link)) AS recovery_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 205, e.link)) AS crc_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 206, e.link)) AS speed_bytes_per_second,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 207, e.link)) AS up,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 208, e.link)) AS malformed_packet_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 209, e.link)) AS buffer_overrun_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 210, e.link)) AS receive_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 211, e.link)) AS remote_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 212, e.link)) AS general_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 213, e.link)) AS link_integrity_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 214, e.link)) AS transmit_discards,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 215, e.link)) AS recovery_failures,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 216, e.link)) AS effective_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 217, e.link)) AS symbol_errors,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 218, e.link)) AS effective_ber_per_1e18,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 219, e.link)) AS symbol_ber_per_1e18,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 220, e.link)) AS fec_corrected_blocks,
+            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, 221, e.link)) AS fec_most_symbols
             FROM generate_series(0, coalesce((SELECT max(u.link) FROM unnest(h.elements) AS u (link)), 0)) AS e (link)
             GROUP BY e.link
         ) l
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE (l.has_values IS NULL OR l.has_values[r.number])
-      AND packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION nvlink_link_readings IS
+      AND internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.nvlink_link_readings IS
     'Readings of each NVLink from since to until, as nvlink_link_counters has them: rows, and hours that are packed only. '
     'Condition gpu_id, so that no others are unpacked.';
 
-CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, link integer, source text,
     link_name text, interval_seconds double precision,
@@ -3367,24 +3377,24 @@ RETURNS TABLE (
     speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
     is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH readings AS (
         -- Bytes decide: a source that knows the state of a link and not its bytes leaves it to one that does.
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.epoch, c.speed_bytes_per_second, c.transmit_bytes,
-               c.receive_bytes, gpu_source_rank(c.source) AS rank,
-               min(gpu_source_rank(c.source))
+               c.receive_bytes, internal.gpu_source_rank(c.source) AS rank,
+               min(internal.gpu_source_rank(c.source))
                    FILTER (WHERE c.time > since AND (c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)) OVER l AS counts,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS reports
+               min(internal.gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER l AS reports
         -- As in ib_port_rates.
-        FROM row_gap('gpu', since, until) b
-        CROSS JOIN LATERAL nvlink_link_readings(since - b.gap, until) c
+        FROM internal.row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL public.nvlink_link_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
-               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+               public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
         WHERE c.rank = coalesce(c.counts, c.reports)
         WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
@@ -3396,21 +3406,21 @@ AS $$
            p.receive / p.seconds / nullif(s.speed, 0),
            greatest(p.transmit, p.receive) / p.seconds > nullif(s.speed, 0)
     FROM pairs p
-    JOIN gpu_key k ON k.id = p.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
+    JOIN internal.gpu_key k ON k.id = p.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN internal.gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
-    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
-    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION nvlink_rates IS
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
     'its bytes in the range the first by gpu_source_rank. is_above_speed marks a utilisation above 1, see '
     'ib_port_rates.';
 
-CREATE OR REPLACE VIEW nvlink_link_minutes AS
+CREATE OR REPLACE VIEW internal.nvlink_link_minutes AS
 SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.source, u.seconds,
        u.transmit_bytes_per_second, u.receive_bytes_per_second,
        u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second, u.speed_bytes_per_second,
@@ -3419,8 +3429,8 @@ SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.sou
        u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch,
        greatest(u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second) > nullif(u.speed_bytes_per_second, 0)
            AS is_above_speed
-FROM nvlink_minutes m
-JOIN gpu_key g ON g.id = m.gpu_id
+FROM internal.nvlink_minutes m
+JOIN internal.gpu_key g ON g.id = m.gpu_id
 CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_bytes_per_second,
                           m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
                           m.transmit_busy_ratio, m.receive_busy_ratio, m.speed_bytes_per_second)
@@ -3428,43 +3438,43 @@ CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_byte
                           transmit_peak_bytes_per_second, receive_peak_bytes_per_second,
                           transmit_busy_ratio, receive_busy_ratio, speed_bytes_per_second, position)
 WHERE u.seconds > 0;
-COMMENT ON VIEW nvlink_link_minutes IS
+COMMENT ON VIEW internal.nvlink_link_minutes IS
     'nvlink_minutes with a row for each link and source. Where several sources read a link, take one: gpu_source_rank(source).';
 
-CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, source text,
     interval_seconds double precision, transmit_bytes_per_second double precision,
     receive_bytes_per_second double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH readings AS (
-        SELECT c.*, gpu_source_rank(c.source) AS rank,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
+        SELECT c.*, internal.gpu_source_rank(c.source) AS rank,
+               min(internal.gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
         -- As in ib_port_rates.
-        FROM row_gap('gpu', since, until) b
-        CROSS JOIN LATERAL gpu_pcie_readings(since - b.gap, until) c
+        FROM internal.row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL public.gpu_pcie_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
-               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+               public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
         WHERE c.rank = c.best
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
     FROM pairs p
-    JOIN gpu_key k ON k.id = p.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION gpu_pcie_rates IS
+    JOIN internal.gpu_key k ON k.id = p.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
 
-CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
     nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
@@ -3473,19 +3483,19 @@ RETURNS TABLE (
     pcie_read_peak_bytes_per_second bigint, pcie_write_peak_bytes_per_second bigint,
     samples bigint, void_samples bigint, buffer_overflows bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
-               counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
-               counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
-               counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
-               counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
-               counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
-               counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
+               public.counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
+               public.counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
+               public.counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
+               public.counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
+               public.counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
+               public.counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
+               public.counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
         -- As in ib_port_rates.
-        FROM row_gap('gpu', since, until) b
-        JOIN gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
+        FROM internal.row_gap('gpu', since, until) b
+        JOIN internal.gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
@@ -3493,44 +3503,44 @@ AS $$
            p.nvlink_transmit_peak_bytes_per_second, p.nvlink_receive_peak_bytes_per_second,
            p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
     FROM pairs p
-    JOIN gpu_key k ON k.id = p.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION gpu_pm_rates IS
+    JOIN internal.gpu_key k ON k.id = p.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
     'one sample, and how many samples that was made of. NULL for what the chip does not offer.';
 
-CREATE OR REPLACE FUNCTION job_state(
+CREATE OR REPLACE FUNCTION internal.job_state(
     end_time timestamptz, ranks_lost bigint, ranks_silent bigint, reported_at timestamptz, at timestamptz)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT CASE
         WHEN end_time IS NOT NULL AND ranks_lost > 0 THEN 'lost'
         WHEN end_time IS NOT NULL AND ranks_silent > 0 THEN 'silent'
         WHEN end_time IS NOT NULL THEN 'ended'
         -- Agents report each job once a minute, whether its ranks call MPI or not.
-        WHEN at - reported_at > minutely_gap() THEN 'silent'
-        ELSE 'running' END
-$$;
-COMMENT ON FUNCTION job_state IS
+        WHEN at - reported_at > internal.minutely_gap() THEN 'silent'
+        ELSE 'running' END;
+END;
+COMMENT ON FUNCTION internal.job_state IS
     'State of a job: running: not ended, and a node reported it within minutely_gap(). silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
 
-CREATE OR REPLACE FUNCTION jobs_running(at timestamptz) RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION public.jobs_running(at timestamptz) RETURNS SETOF bigint
 LANGUAGE sql STABLE
-AS $$
-    SELECT j.id FROM run_visible j
+BEGIN ATOMIC
+    SELECT j.id FROM internal.run_visible j
     WHERE coalesce(j.start_time, j.first_seen) <= at
-      AND (j.end_time > at OR j.end_time IS NULL AND job_state(NULL, 0, 0,
-          coalesce((SELECT max(n.reported_at) FROM run_claim n WHERE n.job_id = j.id), j.first_seen), at) = 'running')
-$$;
-COMMENT ON FUNCTION jobs_running IS
+      AND (j.end_time > at OR j.end_time IS NULL AND internal.job_state(NULL, 0, 0,
+          coalesce((SELECT max(n.reported_at) FROM internal.run_claim n WHERE n.job_id = j.id), j.first_seen), at) = 'running');
+END;
+COMMENT ON FUNCTION public.jobs_running IS
     'Ids of the jobs that ran at a time. For now() these are the jobs whose state is running (job_state).';
 
-CREATE OR REPLACE VIEW job_summary AS
+CREATE OR REPLACE VIEW public.job_summary AS
 SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
        -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
        CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END AS end_time,
@@ -3539,21 +3549,21 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.started, 0) AS rank_starts, r.libraries, coalesce(r.unseen, 0) AS ranks_unseen,
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
-       job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
+       internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
                  coalesce(n.reported_at, j.first_seen), now()) AS state
-FROM run_visible j
+FROM internal.run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
            count(*) FILTER (WHERE end_time IS NULL) AS running,
            count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
-    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
-LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM run_claim WHERE job_id = j.id) n ON true;
-COMMENT ON VIEW job_summary IS
+    FROM internal.job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
+LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM internal.run_claim WHERE job_id = j.id) n ON true;
+COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
-CREATE OR REPLACE FUNCTION contributor_label(contributor text, operation text, job text, user_name text, name text) RETURNS text
+CREATE OR REPLACE FUNCTION internal.contributor_label(contributor text, operation text, job text, user_name text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE contributor
     WHEN 'job' THEN coalesce(operation || ' of ', '') || 'job ' || coalesce(job, 'that is gone')
@@ -3563,109 +3573,113 @@ RETURN CASE contributor
     WHEN 'other' THEN 'others'
     ELSE 'rest'
 END;
-COMMENT ON FUNCTION contributor_label IS
+COMMENT ON FUNCTION internal.contributor_label IS
     'Who has bytes on a link, as alerts and dashboards write it: of columns of link_shares with the names of its job.';
 
-CREATE OR REPLACE VIEW link_contributors AS
+CREATE OR REPLACE VIEW public.link_contributors AS
 SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
        s.operation, s.name,
-       contributor_label(s.contributor, s.operation, coalesce(j.native_id, j.key), j.user_name, s.name) AS label,
+       internal.contributor_label(s.contributor, s.operation, coalesce(j.native_id, j.key), j.user_name, s.name) AS label,
        CASE WHEN s.is_bound THEN 'bound' ELSE s.kind END AS known,
        s.bytes, s.low_bytes, s.high_bytes, s.counted_bytes
-FROM link_shares s
-JOIN ib_port_key p ON p.id = s.port_id
-JOIN ib_node_key k ON k.id = p.ib_node_id
-LEFT JOIN run_visible j ON j.id = s.job_id;
-COMMENT ON VIEW link_contributors IS
+FROM internal.link_shares s
+JOIN internal.ib_port_key p ON p.id = s.port_id
+JOIN internal.ib_node_key k ON k.id = p.ib_node_id
+LEFT JOIN internal.run_visible j ON j.id = s.job_id;
+COMMENT ON VIEW public.link_contributors IS
     'link_shares with names. label: who, as alerts and dashboards write it. known: measured, modelled, logical or unreported, see link_shares.kind, and bound where only low_bytes and high_bytes are known.';
 
-CREATE OR REPLACE FUNCTION link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
+CREATE OR REPLACE FUNCTION public.link_minute_shares(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
     "time" timestamptz, port_id bigint, contributor text, job_id bigint, operation text, name text, bytes bigint,
     low_bytes bigint, high_bytes bigint, kind text, is_bound boolean, counted_bytes bigint, peak_counted_bytes bigint,
     windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT m.time, m.port_id, m.contributor, m.job_id, m.operation, m.name, m.bytes, m.low_bytes, m.high_bytes, m.kind, m.is_bound,
            m.counted_bytes, m.peak_counted_bytes, m.windows
-    FROM link_share_minutes m
+    FROM internal.link_share_minutes m
     WHERE m.time >= since AND m.time <= until AND (of_job IS NULL OR m.job_id = of_job)
-      AND m.time >= (SELECT coalesce(s.hours_until, '-infinity') FROM link_share_state s)
+      AND m.time >= (SELECT coalesce(s.hours_until, '-infinity') FROM internal.link_share_state s)
     UNION ALL
     SELECT h.time + c.minute * INTERVAL '1 minute', h.port_id, h.contributors[c.who], h.job_ids[c.who],
            h.operations[c.who], h.names[c.who], c.bytes, c.low_bytes, c.high_bytes, h.kinds[c.who], h.are_bounds[c.who],
            c.counted_bytes, c.peak_counted_bytes, c.windows
-    FROM link_share_hours h
-    CROSS JOIN LATERAL packed_shares(h.minutes, h.shares, cardinality(h.contributors)) c
+    FROM internal.link_share_hours h
+    CROSS JOIN LATERAL internal.packed_shares(h.minutes, h.shares, cardinality(h.contributors)) c
     WHERE h.time > since - INTERVAL '1 hour' AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
-      AND h.time < (SELECT s.hours_until FROM link_share_state s)
+      AND h.time < (SELECT s.hours_until FROM internal.link_share_state s)
       AND (of_job IS NULL OR h.job_ids[c.who] = of_job)
-      AND h.time + c.minute * INTERVAL '1 minute' >= since AND h.time + c.minute * INTERVAL '1 minute' <= until
-$$;
-COMMENT ON FUNCTION link_minute_shares IS
+      AND h.time + c.minute * INTERVAL '1 minute' >= since AND h.time + c.minute * INTERVAL '1 minute' <= until;
+END;
+COMMENT ON FUNCTION public.link_minute_shares IS
     'Shares of links by the minute from since to until, as link_share_minutes has them: rows, and hours that are in link_share_hours. Condition port_id, or name a job, so that no other hours are unpacked.';
 
-CREATE OR REPLACE FUNCTION link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
+CREATE OR REPLACE FUNCTION public.link_contributor_minutes(since timestamptz, until timestamptz DEFAULT now(), of_job bigint DEFAULT NULL)
 RETURNS TABLE (
     "time" timestamptz, port_id bigint, guid text, port integer, contributor text, job_key text, job text, user_name text,
     operation text, name text, label text, known text, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
     peak_counted_bytes bigint, windows smallint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT m.time, m.port_id, k.guid, p.port, m.contributor, j.key, coalesce(j.native_id, j.key), j.user_name, m.operation, m.name,
-           contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name),
+           internal.contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name),
            CASE WHEN m.is_bound THEN 'bound' ELSE m.kind END,
            m.bytes, m.low_bytes, m.high_bytes, m.counted_bytes, m.peak_counted_bytes, m.windows
-    FROM link_minute_shares(since, until, of_job) m
-    JOIN ib_port_key p ON p.id = m.port_id
-    JOIN ib_node_key k ON k.id = p.ib_node_id
-    LEFT JOIN run_visible j ON j.id = m.job_id
-$$;
-COMMENT ON FUNCTION link_contributor_minutes IS
+    FROM public.link_minute_shares(since, until, of_job) m
+    JOIN internal.ib_port_key p ON p.id = m.port_id
+    JOIN internal.ib_node_key k ON k.id = p.ib_node_id
+    LEFT JOIN internal.run_visible j ON j.id = m.job_id;
+END;
+COMMENT ON FUNCTION public.link_contributor_minutes IS
     'link_minute_shares with names, as link_contributors has those of windows. A rate is bytes divided by ten times as many seconds as there are windows.';
 
-CREATE OR REPLACE FUNCTION job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
+CREATE OR REPLACE FUNCTION internal.job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE
-AS $$
+BEGIN ATOMIC
     -- Clocks of nodes differ a little, and last rows come from bins that end after the rank.
     SELECT coalesce(min(r.start_time) - INTERVAL '2 minutes', '-infinity'),
            CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) + INTERVAL '10 minutes'
                 ELSE 'infinity' END
-    FROM job_rank r WHERE r.job_id = job_span.job
-$$;
-COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
+    FROM internal.job_rank r WHERE r.job_id = job_span.job;
+END;
+COMMENT ON FUNCTION internal.job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
 
-CREATE OR REPLACE FUNCTION mpi_packed_cells(cells bit varying)
+CREATE OR REPLACE FUNCTION internal.mpi_packed_cells(cells bit varying)
 RETURNS TABLE (
     number integer, cell_id bigint, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
     wait_nanoseconds bigint, received_bytes bigint, least_nanoseconds bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$ SELECT number, c1, c2, c3, c4, c5, c6, c7, c8 FROM packed_rows(cells) $$;
-COMMENT ON FUNCTION mpi_packed_cells IS
+BEGIN ATOMIC
+    SELECT number, c1, c2, c3, c4, c5, c6, c7, c8 FROM internal.packed_rows(cells);
+END;
+COMMENT ON FUNCTION internal.mpi_packed_cells IS
     'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
-CREATE OR REPLACE FUNCTION mpi_packed_round(rounds bit varying, number integer)
+CREATE OR REPLACE FUNCTION internal.mpi_packed_round(rounds bit varying, number integer)
 RETURNS TABLE (
     ranks integer, least_rank integer, least_rank_nanoseconds bigint, most_rank integer, most_rank_nanoseconds bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
-AS $$
+BEGIN ATOMIC
     SELECT p.c1::integer, p.c6::integer, p.c2, p.c7::integer, p.c3
-    FROM packed_rows(rounds) p WHERE p.number = mpi_packed_round.number
-$$;
-COMMENT ON FUNCTION mpi_packed_round IS
+    FROM internal.packed_rows(rounds) p WHERE p.number = mpi_packed_round.number;
+END;
+COMMENT ON FUNCTION internal.mpi_packed_round IS
     'What an interval brought of a cell of a row of mpi_node_rows, given its rounds and the number of the cell: ranks that called it, 0: none, and those with the least and the most time in it.';
 
-CREATE OR REPLACE FUNCTION mpi_packed_calls(packed bit varying)
+CREATE OR REPLACE FUNCTION internal.mpi_packed_calls(packed bit varying)
 RETURNS TABLE (
     call bigint, ranks bigint, elapsed_nanoseconds bigint, least_nanoseconds bigint, least_rank bigint, level bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 40
-AS $$ SELECT c1, c2, c3, c4, c5, c6 FROM packed_rows(packed) $$;
-COMMENT ON FUNCTION mpi_packed_calls IS
+BEGIN ATOMIC
+    SELECT c1, c2, c3, c4, c5, c6 FROM internal.packed_rows(packed);
+END;
+COMMENT ON FUNCTION internal.mpi_packed_calls IS
     'The calls of a row of mpi_sampled_calls, a row for each.';
 
 -- What agents do not fold is rows of changed cells: the last row of a cell has its total. There are none unless a node has more cells than
 -- an agent folds, so all rows of the job are read.
-CREATE OR REPLACE FUNCTION mpi_overflow_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION internal.mpi_overflow_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
@@ -3673,32 +3687,32 @@ RETURNS TABLE (
     least_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 10 COST 1000000
 -- As in mpi_op_cells.
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_overflow_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_overflow_cells.job);
     RETURN QUERY EXECUTE $query$
         SELECT DISTINCT ON (m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch)
                m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
                p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
                p.wait_nanoseconds / 1e9::double precision, p.received_bytes, m.time, p.least_nanoseconds / 1e9::double precision
-        FROM mpi_rank_rows m
-        CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-        JOIN mpi_cell_key k ON k.id = p.cell_id
+        FROM internal.mpi_rank_rows m
+        CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+        JOIN internal.mpi_cell_key k ON k.id = p.cell_id
         WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
         ORDER BY m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch, m.time DESC
     $query$ USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
-COMMENT ON FUNCTION mpi_overflow_cells IS
+COMMENT ON FUNCTION internal.mpi_overflow_cells IS
     'Of cells beyond what agents fold the last value of each and epoch, up to a time; of one rank where one is given. They are in no row of mpi_node_rows.';
 
 -- A folded row has all cells of a rank: the last one of each rank and epoch has its totals. The primary key ends with the time: the next
 -- rank or epoch is one step of the index away. A cell is in such a row and among those beyond what is folded where there was no place for
 -- it at first, or where an agent was replaced while its rank ran: the later one is its total.
-CREATE OR REPLACE FUNCTION mpi_op_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION internal.mpi_op_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
 RETURNS TABLE (
     rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
     epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
@@ -3706,7 +3720,7 @@ RETURNS TABLE (
     least_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 -- Statistics of a chunk that has just begun are none: without these the planner may sort a job's whole history.
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
@@ -3714,13 +3728,13 @@ DECLARE
     -- EXECUTE, so that the times are constants of the plan and chunks outside of them no part of it.
     folded text := $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_rank_rows m
+            (SELECT m AS line FROM internal.mpi_rank_rows m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
              ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_rank_rows m
+                SELECT m AS line FROM internal.mpi_rank_rows m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
                   AND (m.rank, m.epoch) < ((l.line).rank, (l.line).epoch)
                 ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
@@ -3730,50 +3744,50 @@ DECLARE
                p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
                p.wait_nanoseconds / 1e9::double precision, p.received_bytes, (line).time, p.least_nanoseconds / 1e9::double precision
         FROM newest
-        CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
-        JOIN mpi_cell_key k ON k.id = p.cell_id
+        CROSS JOIN LATERAL internal.mpi_packed_cells((line).cells) p
+        JOIN internal.mpi_cell_key k ON k.id = p.cell_id
     $query$;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_op_cells.job);
-    EXECUTE 'SELECT EXISTS (SELECT FROM mpi_rank_rows m WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3)'
+    SELECT * INTO span FROM internal.job_span(mpi_op_cells.job);
+    EXECUTE 'SELECT EXISTS (SELECT FROM internal.mpi_rank_rows m WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3)'
         INTO has_overflow USING job, span.since, span.ending;
     IF has_overflow THEN
         folded := format('SELECT DISTINCT ON (c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch) c.*
             FROM (SELECT * FROM (%s) f (rank, operation, size_class_bytes, region, algorithm, algorithm_source, epoch, calls, bytes,
                                         elapsed_seconds, longest_seconds, wait_seconds, received_bytes, last_time, least_seconds)
-                  UNION ALL SELECT * FROM mpi_overflow_cells($1, $3, $4)) c
+                  UNION ALL SELECT * FROM internal.mpi_overflow_cells($1, $3, $4)) c
             ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC, c.calls DESC',
             folded);
     END IF;
     RETURN QUERY EXECUTE folded USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
-COMMENT ON FUNCTION mpi_op_cells IS
+COMMENT ON FUNCTION internal.mpi_op_cells IS
     'The last value of each cell and epoch of a job''s operations, up to a time, of one rank where one is given: their sums are the job''s totals as of then.';
 
 -- The last row of each node and epoch is one step of the index away from the next one. Where not all cells are in it, the last one that
 -- has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
     since timestamptz, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_node_op_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_node_op_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_node_rows m
+            (SELECT m AS line FROM internal.mpi_node_rows m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_rows m
+                SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
@@ -3783,13 +3797,13 @@ BEGIN
             UNION ALL
             SELECT b.line FROM newest l
             LEFT JOIN LATERAL (
-                SELECT m.time FROM mpi_node_rows m
+                SELECT m.time FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_rows m
+                SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
@@ -3797,9 +3811,9 @@ BEGIN
             SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds AS elapsed,
                    p.wait_nanoseconds AS wait, p.received_bytes AS received, r.ranks
             FROM lines
-            CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
-            CROSS JOIN LATERAL mpi_packed_round((line).rounds, p.number) r
-            JOIN mpi_cell_key k ON k.id = p.cell_id
+            CROSS JOIN LATERAL internal.mpi_packed_cells((line).cells) p
+            CROSS JOIN LATERAL internal.mpi_packed_round((line).rounds, p.number) r
+            JOIN internal.mpi_cell_key k ON k.id = p.cell_id
         )
         -- When a cell grew last; of one that is in a whole row alone it is not known.
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
@@ -3811,86 +3825,86 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_node_op_cells IS
+COMMENT ON FUNCTION internal.mpi_node_op_cells IS
     'The last value of each cell and epoch in mpi_node_rows of a job, up to a time: what its nodes have counted by then.';
 
-CREATE OR REPLACE VIEW mpi_op_rows AS
+CREATE OR REPLACE VIEW internal.mpi_op_rows AS
 SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.longest_nanoseconds / 1e9::double precision AS longest_seconds, p.wait_nanoseconds / 1e9::double precision AS wait_seconds,
        p.received_bytes, p.least_nanoseconds / 1e9::double precision AS least_seconds, m.is_folded, m.time AS stored_time
-FROM mpi_rank_rows m
-CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-JOIN mpi_cell_key k ON k.id = p.cell_id
+FROM internal.mpi_rank_rows m
+CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+JOIN internal.mpi_cell_key k ON k.id = p.cell_id
 UNION ALL
 SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
        c.longest / 1e9::double precision, c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
        m.time
-FROM detail_mpi_bins m
+FROM internal.detail_mpi_bins m
 CROSS JOIN LATERAL unnest(
     m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
     m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
 JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
     WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
-COMMENT ON VIEW mpi_op_rows IS
+COMMENT ON VIEW internal.mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
-COMMENT ON COLUMN mpi_op_rows.stored_time IS
+COMMENT ON COLUMN internal.mpi_op_rows.stored_time IS
     'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';
 
-CREATE OR REPLACE VIEW mpi_op_series AS
+CREATE OR REPLACE VIEW public.mpi_op_series AS
 SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::bigint AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,
        k.algorithm, k.algorithm_source, m.epoch, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.wait_nanoseconds / 1e9::double precision AS wait_seconds, p.received_bytes
-FROM mpi_rank_rows m
-CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-JOIN mpi_cell_key k ON k.id = p.cell_id
+FROM internal.mpi_rank_rows m
+CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+JOIN internal.mpi_cell_key k ON k.id = p.cell_id
 WHERE NOT m.is_folded
 UNION ALL
 SELECT m.time, m.since, m.job_id, m.node_id, NULL, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.wait_nanoseconds / 1e9::double precision, p.received_bytes
-FROM mpi_node_rows m
-CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-JOIN mpi_cell_key k ON k.id = p.cell_id;
-COMMENT ON VIEW mpi_op_series IS
+FROM internal.mpi_node_rows m
+CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+JOIN internal.mpi_cell_key k ON k.id = p.cell_id;
+COMMENT ON VIEW public.mpi_op_series IS
     'MPI operations over time as finely as there are rows, to be summed over a job: of the ranks of a node together, and of a rank what its agent does not fold. Cumulative since epoch in each cell of a node or rank.';
 
-CREATE OR REPLACE VIEW mpi_peer_rows AS
+CREATE OR REPLACE VIEW internal.mpi_peer_rows AS
 SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
-FROM mpi_rank_peers m
+FROM internal.mpi_rank_peers m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
-COMMENT ON VIEW mpi_peer_rows IS
+COMMENT ON VIEW internal.mpi_peer_rows IS
     'Traffic from ranks to others over time, a row for each pair. Cumulative since epoch.';
 
-CREATE OR REPLACE VIEW mpi_traffic_rows AS
+CREATE OR REPLACE VIEW internal.mpi_traffic_rows AS
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
-FROM mpi_node_traffic m
+FROM internal.mpi_node_traffic m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
-COMMENT ON VIEW mpi_traffic_rows IS
+COMMENT ON VIEW internal.mpi_traffic_rows IS
     'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';
 
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
 -- one that has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 -- As in mpi_op_cells.
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_peer_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_rank_peers m
+            (SELECT m AS line FROM internal.mpi_rank_peers m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_rank_peers m
+                SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
                 ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
@@ -3900,13 +3914,13 @@ BEGIN
             UNION ALL
             SELECT b.line FROM newest l
             LEFT JOIN LATERAL (
-                SELECT m.time FROM mpi_rank_peers m
+                SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
                   AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_rank_peers m
+                SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
@@ -3919,41 +3933,41 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_peer_cells IS
+COMMENT ON FUNCTION internal.mpi_peer_cells IS
     'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
     own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_region_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_region_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_regions m
+            (SELECT m AS cell FROM internal.mpi_regions m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.rank DESC, m.region DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_regions m
+                SELECT m AS cell FROM internal.mpi_regions m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.rank, m.region) < ((l.cell).rank, (l.cell).region)
                 ORDER BY m.rank DESC, m.region DESC, m.time DESC
                 LIMIT 1) n
         ), earlier AS (
             SELECT e.cell FROM newest l
-            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            JOIN internal.job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
             CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_regions m
+                SELECT m AS cell FROM internal.mpi_regions m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time
                   AND m.time >= greatest($2, r.start_time)
                   AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
@@ -3966,40 +3980,40 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
+COMMENT ON FUNCTION internal.mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
 -- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
-CREATE OR REPLACE FUNCTION mpi_path_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_path_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, path text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
     own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_path_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_path_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS cell FROM mpi_region_paths m
+            (SELECT m AS cell FROM internal.mpi_region_paths m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.rank DESC, m.path DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.cell FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_region_paths m
+                SELECT m AS cell FROM internal.mpi_region_paths m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.rank, m.path) < ((l.cell).rank, (l.cell).path)
                 ORDER BY m.rank DESC, m.path DESC, m.time DESC
                 LIMIT 1) n
         ), earlier AS (
             SELECT e.cell FROM newest l
-            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            JOIN internal.job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
             CROSS JOIN LATERAL (
-                SELECT m AS cell FROM mpi_region_paths m
+                SELECT m AS cell FROM internal.mpi_region_paths m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time
                   AND m.time >= greatest($2, r.start_time)
                   AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
@@ -4012,29 +4026,29 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
+COMMENT ON FUNCTION internal.mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
 
 -- As in mpi_peer_cells, of each operation, kind, direction and epoch of a node.
-CREATE OR REPLACE FUNCTION mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_traffic_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id bigint, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
     messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_traffic_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_traffic_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_node_traffic m
+            (SELECT m AS line FROM internal.mpi_node_traffic m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_traffic m
+                SELECT m AS line FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.node_id, m.operation, m.kind, m.direction, m.epoch)
                       < ((l.line).node_id, (l.line).operation, (l.line).kind, (l.line).direction, (l.line).epoch)
@@ -4045,14 +4059,14 @@ BEGIN
             UNION ALL
             SELECT b.line FROM newest l
             LEFT JOIN LATERAL (
-                SELECT m.time FROM mpi_node_traffic m
+                SELECT m.time FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
                   AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_traffic m
+                SELECT m AS line FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
@@ -4067,188 +4081,188 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_traffic_cells IS
+COMMENT ON FUNCTION internal.mpi_traffic_cells IS
     'The last value of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
 
-CREATE OR REPLACE VIEW mpi_op_cell_totals AS
+CREATE OR REPLACE VIEW internal.mpi_op_cell_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm,
-       max(t.algorithm_source) AS algorithm_source, stored_total(sum(t.calls)) AS calls,
-       stored_total(sum(t.bytes)) AS bytes,
+       max(t.algorithm_source) AS algorithm_source, internal.stored_total(sum(t.calls)) AS calls,
+       internal.stored_total(sum(t.bytes)) AS bytes,
        sum(t.elapsed_seconds) AS elapsed_seconds, max(t.longest_seconds) AS longest_seconds,
-       sum(t.wait_seconds) AS wait_seconds, stored_total(sum(t.received_bytes)) AS received_bytes,
+       sum(t.wait_seconds) AS wait_seconds, internal.stored_total(sum(t.received_bytes)) AS received_bytes,
        max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_op_cells(j.id) t
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_op_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
-COMMENT ON VIEW mpi_op_cell_totals IS
+COMMENT ON VIEW internal.mpi_op_cell_totals IS
     'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time.';
 
-CREATE OR REPLACE VIEW mpi_op_totals AS
-SELECT job_key, job_id, rank, operation, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+CREATE OR REPLACE VIEW public.mpi_op_totals AS
+SELECT job_key, job_id, rank, operation, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
        sum(elapsed_seconds) AS elapsed_seconds, max(longest_seconds) AS longest_seconds, max(last_time) AS last_time,
-       sum(wait_seconds) AS wait_seconds, stored_total(sum(received_bytes)) AS received_bytes
-FROM mpi_op_cell_totals
+       sum(wait_seconds) AS wait_seconds, internal.stored_total(sum(received_bytes)) AS received_bytes
+FROM internal.mpi_op_cell_totals
 GROUP BY job_key, job_id, rank, operation;
-COMMENT ON VIEW mpi_op_totals IS 'Each rank''s operations so far: calls, bytes, time.';
+COMMENT ON VIEW public.mpi_op_totals IS 'Each rank''s operations so far: calls, bytes, time.';
 
 -- Of a call that goes on there is a report each ten seconds at least. A rank that reported nothing for longer may have returned while no agent ran on its node. One that is gone without an end of
 -- its call was in it until its last report.
-CREATE OR REPLACE VIEW mpi_open_calls AS
+CREATE OR REPLACE VIEW internal.mpi_open_calls AS
 SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
        CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.pending_requests,
        c.oldest_request, c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
-FROM mpi_open_call c
-JOIN run_visible j ON j.id = c.job_id
-JOIN job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
-LEFT JOIN job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
-WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - default_gap();
-COMMENT ON VIEW mpi_open_calls IS
+FROM internal.mpi_open_call c
+JOIN internal.run_visible j ON j.id = c.job_id
+JOIN internal.job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
+LEFT JOIN internal.job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
+WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap();
+COMMENT ON VIEW internal.mpi_open_calls IS
     'MPI calls of half a second and more that go on, and those in which their rank was killed: which one, on which communicator, with whom, since when, and for how long by the last report.';
 
-CREATE OR REPLACE VIEW mpi_peer_totals AS
-SELECT j.key AS job_key, j.id AS job_id, t.rank, t.peer, t.kind, stored_total(sum(t.bytes)) AS bytes,
-       stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_peer_cells(j.id) t
+CREATE OR REPLACE VIEW public.mpi_peer_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.peer, t.kind, internal.stored_total(sum(t.bytes)) AS bytes,
+       internal.stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_peer_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.peer, t.kind;
-COMMENT ON VIEW mpi_peer_totals IS 'Bytes and messages from each rank to each other so far.';
+COMMENT ON VIEW public.mpi_peer_totals IS 'Bytes and messages from each rank to each other so far.';
 
-CREATE OR REPLACE VIEW mpi_region_totals AS
-SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, stored_total(sum(t.visits)) AS visits,
+CREATE OR REPLACE VIEW internal.mpi_region_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, internal.stored_total(sum(t.visits)) AS visits,
        sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
-       stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_region_cells(j.id) t
+       internal.stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_region_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.region;
-COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
+COMMENT ON VIEW internal.mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
 
-CREATE OR REPLACE VIEW mpi_path_totals AS
-SELECT j.key AS job_key, j.id AS job_id, t.rank, t.path, stored_total(sum(t.visits)) AS visits,
+CREATE OR REPLACE VIEW internal.mpi_path_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.path, internal.stored_total(sum(t.visits)) AS visits,
        sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
-       stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_path_cells(j.id) t
+       internal.stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_path_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.path;
-COMMENT ON VIEW mpi_path_totals IS 'Each rank''s paths of annotated regions so far: visits, inclusive and exclusive time, and MPI in the exclusive one.';
+COMMENT ON VIEW internal.mpi_path_totals IS 'Each rank''s paths of annotated regions so far: visits, inclusive and exclusive time, and MPI in the exclusive one.';
 
-CREATE OR REPLACE VIEW mpi_traffic_totals AS
+CREATE OR REPLACE VIEW internal.mpi_traffic_totals AS
 SELECT j.key AS job_key, j.id AS job_id, n.name AS node_name, t.operation, t.kind, t.direction, t.peer,
-       stored_total(sum(t.bytes)) AS bytes, stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_traffic_cells(j.id) t
-JOIN node_key n ON n.id = t.node_id
+       internal.stored_total(sum(t.bytes)) AS bytes, internal.stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_traffic_cells(j.id) t
+JOIN internal.node_key n ON n.id = t.node_id
 GROUP BY j.key, j.id, n.name, t.operation, t.kind, t.direction, t.peer;
-COMMENT ON VIEW mpi_traffic_totals IS
+COMMENT ON VIEW internal.mpi_traffic_totals IS
     'Bytes and messages by operation between each node of a job and each rank so far; all kinds are to be summed.';
 
-CREATE OR REPLACE VIEW mpi_rank_totals AS
+CREATE OR REPLACE VIEW public.mpi_rank_totals AS
 SELECT t.job_key, t.job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, s.observed_seconds, t.last_time,
        t.wait_seconds, t.received_bytes
 FROM (
-    SELECT job_key, job_id, rank, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+    SELECT job_key, job_id, rank, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
            sum(elapsed_seconds) AS elapsed_seconds, max(last_time) AS last_time, sum(wait_seconds) AS wait_seconds,
-           stored_total(sum(received_bytes)) AS received_bytes
+           internal.stored_total(sum(received_bytes)) AS received_bytes
     FROM (
         SELECT job_key, job_id, rank, calls, bytes, elapsed_seconds, last_time, wait_seconds, received_bytes
-        FROM mpi_op_totals
+        FROM public.mpi_op_totals
         UNION ALL
         -- Not counted yet, and never where the rank was killed in it.
-        SELECT job_key, job_id, rank, 0, 0, seconds, reported_at, NULL, NULL FROM mpi_open_calls) o
+        SELECT job_key, job_id, rank, 0, 0, seconds, reported_at, NULL, NULL FROM internal.mpi_open_calls) o
     GROUP BY job_key, job_id, rank) t
 CROSS JOIN LATERAL (
     SELECT sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))
                ::double precision AS observed_seconds
-    FROM job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
-COMMENT ON VIEW mpi_rank_totals IS
+    FROM internal.job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
+COMMENT ON VIEW public.mpi_rank_totals IS
     'Each rank''s MPI so far, over all operations, and the time in a call that goes on included, and how long it was observed: from MPI_Init to its end or its newest report.';
 
-CREATE OR REPLACE VIEW mpi_messages AS
+CREATE OR REPLACE VIEW internal.mpi_messages AS
 SELECT s.job_id, s.rank AS source, r.rank AS destination, s.comm, s.tag, s.sequence, s.bytes, s.time AS send_time,
        s.operation AS send_operation, s.start_ns AS send_start_ns, s.end_ns AS send_end_ns,
        r.operation AS receive_operation, r.start_ns AS receive_start_ns, r.end_ns AS receive_end_ns
-FROM mpi_trace s
-JOIN mpi_trace r ON r.job_id = s.job_id AND r.rank = s.peer AND r.peer = s.rank
+FROM internal.mpi_trace s
+JOIN internal.mpi_trace r ON r.job_id = s.job_id AND r.rank = s.peer AND r.peer = s.rank
     AND r.comm = s.comm AND r.tag = s.tag AND r.sequence = s.sequence AND r.kind IN ('receive', 'arrival')
 WHERE s.kind IN ('send', 'departure');
-COMMENT ON VIEW mpi_messages IS 'Trace mode: sends with their receives. Times ending in _ns are on two clocks, see mpi_clock.';
+COMMENT ON VIEW internal.mpi_messages IS 'Trace mode: sends with their receives. Times ending in _ns are on two clocks, see mpi_clock.';
 
-CREATE OR REPLACE VIEW job_rank_ports AS
+CREATE OR REPLACE VIEW internal.job_rank_ports AS
 SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, k.name AS node_name, r.gpu_uuids,
        r.cpus, r.numa_nodes, h.host_port_id, h.device, h.port, h.guid,
        r.hca_ports IS NOT NULL AND (h.host_port_id IS NOT NULL OR h.guid IS NULL) AS is_exact,
        p.id AS port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id,
        s.guid AS remote_guid, q.port AS remote_port, s.description AS remote_description
-FROM job_rank r
-JOIN run_visible j ON j.id = r.job_id
-LEFT JOIN node_key k ON k.id = r.node_id
+FROM internal.job_rank r
+JOIN internal.run_visible j ON j.id = r.job_id
+LEFT JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
-    SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM host_port_key o
+    SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM internal.host_port_key o
     WHERE o.node_id = r.node_id AND (r.hca_ports IS NULL OR o.device || '/' || o.port = ANY (r.hca_ports))
     UNION ALL
     -- Of a node that reads no ports of its own (its source sysfs is off) those of the adapters that it names.
-    SELECT NULL, NULL, a.port, c.guid FROM node n
-    JOIN ib_node_key c ON c.guid = ANY (n.hca_guids)
-    JOIN ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
+    SELECT NULL, NULL, a.port, c.guid FROM internal.node n
+    JOIN internal.ib_node_key c ON c.guid = ANY (n.hca_guids)
+    JOIN internal.ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
     WHERE n.node_id = r.node_id AND n.valid_to IS NULL AND r.hca_ports IS DISTINCT FROM '{}'
-        AND NOT EXISTS (SELECT FROM host_port_key o WHERE o.node_id = r.node_id)) h ON true
-LEFT JOIN ib_node_key g ON g.guid = h.guid
-LEFT JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
-LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
+        AND NOT EXISTS (SELECT FROM internal.host_port_key o WHERE o.node_id = r.node_id)) h ON true
+LEFT JOIN internal.ib_node_key g ON g.guid = h.guid
+LEFT JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
     AND (b.valid_to IS NULL OR b.valid_to > coalesce(r.end_time, now()))
-LEFT JOIN ib_port_key q ON q.id = b.remote_port_id
-LEFT JOIN ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
-COMMENT ON VIEW job_rank_ports IS
+LEFT JOIN internal.ib_port_key q ON q.id = b.remote_port_id
+LEFT JOIN internal.ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
+COMMENT ON VIEW internal.job_rank_ports IS
     'The way from a rank to its links: one row for each adapter port that it used, with the port of the fabric and '
     'the switch port at the other end of the cable, as they were when the rank ended. is_exact is false where the '
     'ports of a rank are not known: then every port of its node is listed, and where the node reads none itself every '
     'port of the adapters that it names.';
 
-CREATE OR REPLACE FUNCTION job_links(job bigint)
+CREATE OR REPLACE FUNCTION public.job_links(job bigint)
 RETURNS TABLE (
     kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
     p95_bytes_per_second double precision, max_bytes_per_second double precision,
     p95_utilisation double precision, max_utilisation double precision, readings bigint)
 LANGUAGE plpgsql STABLE
-SET jit = off
+SET search_path = '' SET jit = off
 AS $$
 DECLARE
     began timestamptz;
     ended timestamptz;
 BEGIN
-    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM job_summary s WHERE s.id = job_links.job;
+    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM public.job_summary s WHERE s.id = job_links.job;
     RETURN QUERY
     WITH hosts AS (
-        SELECT DISTINCT k.id, k.name FROM job_rank r JOIN node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
+        SELECT DISTINCT k.id, k.name FROM internal.job_rank r JOIN internal.node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
     ), rates AS (
         SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, p.guid, p.port,
                r.interval_seconds AS seconds,
                r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
                r.receive_bytes_per_second AS receive
         FROM hosts h
-        JOIN host_port_key p ON p.node_id = h.id
+        JOIN internal.host_port_key p ON p.node_id = h.id
         CROSS JOIN LATERAL (
             -- What began before the job is not its own.
-            SELECT * FROM host_port_rates(began, ended) a
+            SELECT * FROM public.host_port_rates(began, ended) a
             WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
-        JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        JOIN internal.gpu g ON g.node_id = h.id AND g.valid_to IS NULL
         CROSS JOIN LATERAL (
-            SELECT * FROM nvlink_rates(began, ended) a
+            SELECT * FROM public.nvlink_rates(began, ended) a
             WHERE a.gpu_id = g.gpu_id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
                r.receive_bytes_per_second
         FROM hosts h
-        JOIN node n ON n.node_id = h.id AND n.valid_to IS NULL
-        JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
-        JOIN ib_port_key p ON p.ib_node_id = k.id
-        CROSS JOIN LATERAL (SELECT * FROM ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+        JOIN internal.node n ON n.node_id = h.id AND n.valid_to IS NULL
+        JOIN internal.ib_node_key k ON k.guid = ANY (n.hca_guids)
+        JOIN internal.ib_port_key p ON p.ib_node_id = k.id
+        CROSS JOIN LATERAL (SELECT * FROM public.ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
     ), own_readings AS (
         SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
     ), cables AS (
@@ -4274,154 +4288,171 @@ BEGIN
     GROUP BY w.kind, w.node_name, w.link, w.direction;
 END
 $$;
-COMMENT ON FUNCTION job_links IS
+COMMENT ON FUNCTION public.job_links IS
     'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end, those of the fabric where the host itself did not read its port: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';
 
-CREATE OR REPLACE VIEW source_coverage AS
+CREATE OR REPLACE VIEW internal.source_coverage AS
 SELECT DISTINCT ON (source, instance) source, instance, time, expected, read, failed, elapsed_seconds, reasons
-FROM coverage
+FROM internal.coverage
 WHERE time > now() - INTERVAL '1 day'
 ORDER BY source, instance, time DESC;
-COMMENT ON VIEW source_coverage IS 'The newest round of each source within the last day.';
+COMMENT ON VIEW internal.source_coverage IS 'The newest round of each source within the last day.';
 
-CREATE OR REPLACE FUNCTION coverage_rounds(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION internal.coverage_rounds(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, instance text, source text, expected bigint, read bigint, failed bigint,
     elapsed_seconds double precision, reasons jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)),
            c.instance, c.source, c.expected, c.read, c.failed, c.elapsed_seconds, c.reasons
-    FROM coverage c
+    FROM internal.coverage c
     CROSS JOIN LATERAL generate_series(0, c.rounds - 1) n (back)
     -- A row spans at most a minute (throughline_sample::rounds::SPAN_MAX), and where its chunk is thinned five more.
     WHERE c.time > since AND c.time <= until + INTERVAL '6 minutes'
       AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) > since
-      AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) <= until
-$$;
-COMMENT ON FUNCTION coverage_rounds IS
+      AND c.time - (c.time - coalesce(c.first_time, c.time)) * (n.back::double precision / greatest(c.rounds - 1, 1)) <= until;
+END;
+COMMENT ON FUNCTION internal.coverage_rounds IS
     'Each round of each source in a range of time, also where a row of coverage stands for several: these are as far apart as they '
     'were on average, and each took as long as the slowest.';
 
-CREATE OR REPLACE VIEW self_stats AS
+CREATE OR REPLACE VIEW public.self_stats AS
 SELECT r.time, r.instance, v.source, v.name, v.value
-FROM self_stat_rows r
-LEFT JOIN self_stat_names n ON n.id = r.names_id
+FROM internal.self_stat_rows r
+LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
 CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) v (source, name, value);
-COMMENT ON VIEW self_stats IS
+COMMENT ON VIEW public.self_stats IS
     'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
 
-CREATE OR REPLACE FUNCTION self_stat_newest(
+CREATE OR REPLACE FUNCTION internal.self_stat_newest(
     of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Most daemons do not have most series: that is one step, and not a look into each row.
     SELECT x.time, x.value
-    FROM self_stat_series s
+    FROM internal.self_stat_series s
     CROSS JOIN LATERAL (
         SELECT r.time, e.value
-        FROM self_stat_rows r
-        LEFT JOIN self_stat_names n ON n.id = r.names_id
+        FROM internal.self_stat_rows r
+        LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
         CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
         WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
         ORDER BY r.time DESC LIMIT 1) x
-    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance
-$$;
-COMMENT ON FUNCTION self_stat_newest IS
+    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance;
+END;
+COMMENT ON FUNCTION internal.self_stat_newest IS
     'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';
 
-CREATE OR REPLACE VIEW rejected_records AS
+CREATE OR REPLACE VIEW internal.rejected_records AS
 SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,
        min(first_at) AS first_at, max(last_at) AS last_at
-FROM record_quarantine WHERE last_at > now() - interval '1 day' GROUP BY sender, reason;
-COMMENT ON VIEW rejected_records IS 'Records rejected since yesterday, by sender and reason.';
+FROM internal.record_quarantine WHERE last_at > now() - interval '1 day' GROUP BY sender, reason;
+COMMENT ON VIEW internal.rejected_records IS 'Records rejected since yesterday, by sender and reason.';
 
-CREATE OR REPLACE FUNCTION minutes_noticed() RETURNS timestamptz
+CREATE OR REPLACE FUNCTION internal.minutes_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
+SET search_path = ''
 AS $$
 BEGIN
     -- "tlminute" as ASCII. Upkeep takes it whole to move noticed_until: who wrote before is committed by then, and who
     -- comes later reads the new time. The next statement sees what was committed while this one waited.
     PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
-    RETURN (SELECT s.noticed_until FROM minute_state s);
+    RETURN (SELECT s.noticed_until FROM internal.minute_state s);
 END $$;
-COMMENT ON FUNCTION minutes_noticed IS
+COMMENT ON FUNCTION internal.minutes_noticed IS
     'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
 
-CREATE OR REPLACE FUNCTION link_shares_noticed() RETURNS timestamptz
+CREATE OR REPLACE FUNCTION internal.link_shares_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
+SET search_path = ''
 AS $$
 BEGIN
     -- The lock of minutes_noticed(), for the same reason.
     PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
-    RETURN (SELECT s.noticed_until FROM link_share_state s);
+    RETURN (SELECT s.noticed_until FROM internal.link_share_state s);
 END $$;
-COMMENT ON FUNCTION link_shares_noticed IS
+COMMENT ON FUNCTION internal.link_shares_noticed IS
     'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
 
-CREATE OR REPLACE FUNCTION export_noticed() RETURNS timestamptz
+CREATE OR REPLACE FUNCTION internal.export_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
+SET search_path = ''
 AS $$
 BEGIN
     -- The lock of minutes_noticed(), for the same reason.
     PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
-    RETURN (SELECT max(t.noticed_until) FROM export_target t);
+    RETURN (SELECT max(t.noticed_until) FROM internal.export_target t);
 END $$;
-COMMENT ON FUNCTION export_noticed IS
+COMMENT ON FUNCTION internal.export_noticed IS
     'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
 
-CREATE OR REPLACE VIEW intra_node_topo AS
+CREATE OR REPLACE VIEW public.event_named AS
+SELECT e.time, e.severity, e.kind, e.text, e.instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,
+       e.gpu_uuid, e.job_key, coalesce(j.native_id, j.key) AS job, j.user_name, e.before, e.after
+FROM internal.events e
+LEFT JOIN LATERAL (
+    SELECT coalesce(nullif(n.description, ''), k.guid) AS description
+    FROM internal.ib_node_key k
+    LEFT JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
+    WHERE k.guid = e.ib_guid
+    LIMIT 1) n ON true
+LEFT JOIN internal.run_visible j ON j.key = e.job_key;
+COMMENT ON VIEW public.event_named IS
+    'Events with the names of what they are about: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
+
+CREATE OR REPLACE VIEW public.intra_node_topo AS
 SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,
        n.name AS node_name, count(*) AS physical_link_count,
        sum(l.speed_bytes_per_second)::bigint AS link_capacity,
        g.name || ' ' || g.index AS source, g.index AS source_id,
        coalesce(r.name || ' ' || r.index, l.remote_type) AS destination, r.index AS destination_id
-FROM gpu_link l
-JOIN gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
-LEFT JOIN node_key n ON n.id = g.node_id
-LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+FROM internal.gpu_link l
+JOIN internal.gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
+LEFT JOIN internal.node_key n ON n.id = g.node_id
+LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
 WHERE l.valid_to IS NULL AND l.active
 GROUP BY n.name, g.name, g.index, r.name, r.index, l.remote_type;
-COMMENT ON VIEW intra_node_topo IS 'INAM, figure 4: which GPUs are connected by how many NVLinks; capacity in bytes per second, one direction.';
+COMMENT ON VIEW public.intra_node_topo IS 'INAM, figure 4: which GPUs are connected by how many NVLinks; capacity in bytes per second, one direction.';
 
 -- INAM's view, by one source for each link too.
-CREATE OR REPLACE VIEW nvlink_metrics AS
+CREATE OR REPLACE VIEW public.nvlink_metrics AS
 SELECT row_number() OVER (ORDER BY c.time, c.gpu_id, c.link) AS id, c.link AS link_id, n.name AS node_name,
        g.name || ' ' || g.index AS source_name, c.link AS source_port, g.index AS source_id,
        coalesce(r.name || ' ' || r.index, l.remote_type) AS dest_name, l.remote_link AS dest_port,
        r.index AS dest_id, c.time AS added_on,
        c.transmit_bytes AS data_sent, c.receive_bytes AS data_recv,
-       counter_rate(lag(c.transmit_bytes) OVER w, c.transmit_bytes,
+       public.counter_rate(lag(c.transmit_bytes) OVER w, c.transmit_bytes,
                     extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_sent_rate,
-       counter_rate(lag(c.receive_bytes) OVER w, c.receive_bytes,
+       public.counter_rate(lag(c.receive_bytes) OVER w, c.receive_bytes,
                     extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_recv_rate
 FROM (SELECT a.*,
-             min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
+             min(internal.gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
                  OVER s AS counts,
-             min(gpu_source_rank(a.source)) OVER s AS reports
-      FROM nvlink_link_readings('-infinity', 'infinity') a
+             min(internal.gpu_source_rank(a.source)) OVER s AS reports
+      FROM public.nvlink_link_readings('-infinity', 'infinity') a
       WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
-LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
-LEFT JOIN node_key n ON n.id = g.node_id
-LEFT JOIN gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
-LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.reports)
+LEFT JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
+LEFT JOIN internal.node_key n ON n.id = g.node_id
+LEFT JOIN internal.gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
+LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+WHERE internal.gpu_source_rank(c.source) = coalesce(c.counts, c.reports)
 WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time);
-COMMENT ON VIEW nvlink_metrics IS
+COMMENT ON VIEW public.nvlink_metrics IS
     'INAM, figure 4: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each link.';
 
-CREATE OR REPLACE VIEW pvar_table AS
+CREATE OR REPLACE VIEW public.pvar_table AS
 WITH local AS (
     SELECT job_id, rank, node_id,
            row_number() OVER (PARTITION BY job_id, node_id ORDER BY rank) - 1 AS local_rank
     FROM (SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id
-          FROM job_rank ORDER BY job_id, rank, start_time DESC) newest
+          FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) newest
 ), reported AS (
     SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
-           counter_rate(lag(p.bytes) OVER w, p.bytes,
+           public.counter_rate(lag(p.bytes) OVER w, p.bytes,
                         extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM mpi_peer_rows p
+    FROM internal.mpi_peer_rows p
     WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
 ), both_ways AS (
     -- A row for each time that one of the two reported: what the other one sends is what this one receives.
@@ -4449,10 +4480,10 @@ WITH local AS (
            min(time) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM mpi_op_rows WHERE algorithm_source <> ''
+          FROM internal.mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM mpi_rank_peers) points
+          FROM internal.mpi_rank_peers) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')
@@ -4470,13 +4501,13 @@ SELECT row_number() OVER (ORDER BY s.time, s.job_id, s.rank, s.peer, s.kind) AS 
        d.local_rank AS dest_rank, s.time AS added_on, s.kind,
        CASE WHEN own.algorithm IS NULL THEN other.algorithm_source ELSE own.algorithm_source END AS algorithm_source
 FROM pair s
-JOIN run_visible j ON j.id = s.job_id
+JOIN internal.run_visible j ON j.id = s.job_id
 LEFT JOIN local o ON o.job_id = s.job_id AND o.rank = s.rank
 LEFT JOIN local d ON d.job_id = s.job_id AND d.rank = s.peer
-LEFT JOIN node_key n ON n.id = o.node_id
+LEFT JOIN internal.node_key n ON n.id = o.node_id
 LEFT JOIN chosen own ON own.job_id = s.job_id AND own.rank = s.rank AND own.time = s.time
 LEFT JOIN chosen other ON other.job_id = s.job_id AND other.rank = s.peer AND other.time = s.time;
-COMMENT ON VIEW pvar_table IS
+COMMENT ON VIEW public.pvar_table IS
     'INAM, figure 4: traffic between ranks, a row for each time that one of the two reported. data_recv is what the '
     'other rank sent so far; rates stand where that direction was reported at that time. algorithm: of each collective '
     'that the rank (else the other one) called since its report before, and how it is known; NULL: it called none.';

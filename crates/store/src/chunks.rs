@@ -96,8 +96,8 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
         "SELECT greatest(s.blocks_until, date_bin('1 hour', c.first, 'epoch'),
                          CASE WHEN s.blocks_until IS NULL THEN date_bin('1 hour', s.made_until - INTERVAL '{} seconds', 'epoch') END),
                 s.made_until
-         FROM minute_state s, LATERAL (SELECT min(range_start) AS first FROM timescaledb_information.chunks
-             WHERE hypertable_schema = 'public' AND hypertable_name = ANY ($1::text[])
+         FROM internal.minute_state s, LATERAL (SELECT min(range_start) AS first FROM timescaledb_information.chunks
+             WHERE hypertable_schema = 'internal' AND hypertable_name = ANY ($1::text[])
                AND range_end > coalesce(s.blocks_until, '-infinity')) c
          WHERE c.first IS NOT NULL AND s.made_until IS NOT NULL",
         FIRST.as_secs()
@@ -112,16 +112,16 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
     }
     for kind in Kind::ALL {
         let want = format!(
-            "INSERT INTO block_wanted (kind, time, id) SELECT $1, $2, id FROM {} ON CONFLICT DO NOTHING",
+            "INSERT INTO internal.block_wanted (kind, time, id) SELECT $1, $2, id FROM internal.{} ON CONFLICT DO NOTHING",
             kind.keys()
         );
         transaction.execute(&want, &[&kind.blocks(), &begin]).await.map_err(Error::sql(WHAT))?;
     }
     // Older hours are rows for as long as they are retained.
-    let first = "UPDATE packed_state SET packed_from = $1, packed_until = $1 \
-                 WHERE packed_until = '-infinity' AND (SELECT blocks_until IS NULL FROM minute_state)";
+    let first = "UPDATE internal.packed_state SET packed_from = $1, packed_until = $1 \
+                 WHERE packed_until = '-infinity' AND (SELECT blocks_until IS NULL FROM internal.minute_state)";
     transaction.execute(first, &[&begin]).await.map_err(Error::sql(WHAT))?;
-    let advance = "UPDATE minute_state SET blocks_until = $1";
+    let advance = "UPDATE internal.minute_state SET blocks_until = $1";
     transaction.execute(advance, &[&end]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     Ok(true)
@@ -130,15 +130,15 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
 /// Makes some blocks of one kind and hour. Returns whether any was requested.
 async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEncoded) -> Result<bool, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
-    let newest = "SELECT kind, time, now() FROM block_wanted ORDER BY time DESC, kind LIMIT 1";
+    let newest = "SELECT kind, time, now() FROM internal.block_wanted ORDER BY time DESC, kind LIMIT 1";
     let Some(row) = transaction.query_opt(newest, &[]).await.map_err(Error::sql(WHAT))? else {
         return Ok(false);
     };
     let (name, begin, now): (&str, SystemTime, SystemTime) = (row.get(0), row.get(1), row.get(2));
     let kind = Kind::ALL.into_iter().find(|kind| kind.blocks() == name);
     let take = format!(
-        "WITH few AS (SELECT id FROM block_wanted WHERE kind = $1 AND time = $2 ORDER BY id LIMIT {})
-         DELETE FROM block_wanted w USING few WHERE w.kind = $1 AND w.time = $2 AND w.id = few.id RETURNING w.id",
+        "WITH few AS (SELECT id FROM internal.block_wanted WHERE kind = $1 AND time = $2 ORDER BY id LIMIT {})
+         DELETE FROM internal.block_wanted w USING few WHERE w.kind = $1 AND w.time = $2 AND w.id = few.id RETURNING w.id",
         kind.map_or(i64::MAX, slice_things)
     );
     let rows = transaction.query(&take, &[&name, &begin]).await.map_err(Error::sql(WHAT))?;
@@ -168,11 +168,11 @@ pub(crate) async fn invalidate(
     let (Some(first), Some(last)) = (since.iter().min(), until.iter().max()) else { return Ok(()) };
     let touched = "SELECT DISTINCT a.id, b.time FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
                    CROSS JOIN LATERAL generate_series(date_bin('1 hour', a.since, 'epoch'), a.until, INTERVAL '1 hour') AS b (time)
-                   WHERE b.time < (SELECT blocks_until FROM minute_state)";
+                   WHERE b.time < (SELECT blocks_until FROM internal.minute_state)";
     // The whole time stands in the statement, so that other chunks are no part of its plan.
     let invalidate = format!(
-        "WITH touched AS ({touched}) DELETE FROM {table} m USING touched t
-         WHERE NOT EXISTS (SELECT FROM packed_state s WHERE s.readings = '{readings}' AND m.time >= s.packed_from
+        "WITH touched AS ({touched}) DELETE FROM internal.{table} m USING touched t
+         WHERE NOT EXISTS (SELECT FROM internal.packed_state s WHERE s.readings = '{readings}' AND m.time >= s.packed_from
                            AND m.time < s.packed_until)
            AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
         seconds(*first) - BLOCK.as_secs_f64(),
@@ -183,7 +183,7 @@ pub(crate) async fn invalidate(
     );
     transaction.execute(&invalidate, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;
     let want = format!(
-        "INSERT INTO block_wanted (kind, time, id) SELECT '{}', t.time, t.id FROM ({touched}) t ON CONFLICT DO NOTHING",
+        "INSERT INTO internal.block_wanted (kind, time, id) SELECT '{}', t.time, t.id FROM ({touched}) t ON CONFLICT DO NOTHING",
         kind.blocks()
     );
     transaction.execute(&want, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;

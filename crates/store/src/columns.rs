@@ -21,7 +21,7 @@ fn sql_type(table: Table, metric: &Metric) -> String {
 /// is written anew and tables with compressed chunks take it too.
 pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, Error> {
     let query = "SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
-                 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 \
+                 WHERE c.relnamespace = 'internal'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 \
                  AND NOT a.attisdropped";
     let rows = transaction.query(query, &[]).await?;
     let is_there = |table: &str, column: &str| {
@@ -32,7 +32,7 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
     for (name, table) in with_metrics {
         for metric in table.metrics().iter().filter(|metric| !is_there(name, metric.name)) {
             let kind = sql_type(table, metric);
-            statements.push(format!("ALTER TABLE {name} ADD COLUMN {} {kind};", metric.name));
+            statements.push(format!("ALTER TABLE internal.{name} ADD COLUMN {} {kind};", metric.name));
         }
     }
     transaction.batch_execute(&statements.concat()).await?;

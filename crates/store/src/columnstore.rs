@@ -66,11 +66,11 @@ pub(crate) async fn apply(client: &Client, retention: &Retention) -> Result<usiz
 async fn present(client: &Client, table: &str) -> Result<Present, tokio_postgres::Error> {
     let query = "
         SELECT (SELECT string_agg(attname::text, ', ' ORDER BY segmentby_column_index) FROM timescaledb_information.compression_settings
-                WHERE hypertable_schema = 'public' AND hypertable_name = $1::text AND segmentby_column_index IS NOT NULL),
+                WHERE hypertable_schema = 'internal' AND hypertable_name = $1::text AND segmentby_column_index IS NOT NULL),
             (SELECT string_agg(attname::text, ', ' ORDER BY orderby_column_index) FROM timescaledb_information.compression_settings
-                WHERE hypertable_schema = 'public' AND hypertable_name = $1::text AND orderby_column_index IS NOT NULL),
+                WHERE hypertable_schema = 'internal' AND hypertable_name = $1::text AND orderby_column_index IS NOT NULL),
             (SELECT extract(epoch FROM (config->>'compress_after')::interval)::float8 FROM timescaledb_information.jobs
-                WHERE hypertable_schema = 'public' AND hypertable_name = $1::text AND proc_name = 'policy_compression')";
+                WHERE hypertable_schema = 'internal' AND hypertable_name = $1::text AND proc_name = 'policy_compression')";
     let row: Row = client.query_one(query, &[&table]).await?;
     Ok(Present { segment_by: row.get(0), order_by: row.get(1), after_seconds: row.get(2) })
 }
@@ -91,7 +91,7 @@ async fn set(
         // One transaction. Chunks that are columns already keep the order that they were written in.
         let sql = format!(
             "SET LOCAL lock_timeout = '{LOCK_LIMIT}';
-             ALTER TABLE {table} SET (timescaledb.compress, timescaledb.compress_segmentby = '{segment_by}',
+             ALTER TABLE internal.{table} SET (timescaledb.compress, timescaledb.compress_segmentby = '{segment_by}',
                  timescaledb.compress_orderby = '{order_by}')"
         );
         client.batch_execute(&sql).await?;
@@ -100,11 +100,12 @@ async fn set(
         return Ok(wanted.is_some() && !is_set);
     }
     if present.after_seconds.is_some() {
-        let remove = "SELECT remove_compression_policy($1::text::regclass, if_exists => true)";
+        let remove =
+            "SELECT public.remove_compression_policy(('internal.' || $1::text)::regclass, if_exists => true)";
         client.execute(remove, &[&table]).await?;
     }
     if let Some(seconds) = wanted {
-        let add = "SELECT add_compression_policy($1::text::regclass, make_interval(secs => $2), if_not_exists => true)";
+        let add = "SELECT public.add_compression_policy(('internal.' || $1::text)::regclass, make_interval(secs => $2), if_not_exists => true)";
         client.execute(add, &[&table, &seconds]).await?;
     }
     Ok(true)

@@ -33,7 +33,9 @@ const FULL_BYTES: u64 = 32 << 20;
 
 /// Settings of a session at its beginning: PgBouncer from 1.20 on takes the first and gives it to whichever session serves.
 const TIME_ZONE: &str = "-c timezone=UTC";
-const READS_ONLY: &str = "-c timezone=UTC -c default_transaction_read_only=on";
+/// All SQL of ours names its schema: what a role's own `search_path` finds first is never taken for it.
+const WRITES: &str = "-c timezone=UTC -c search_path=";
+const READS_ONLY: &str = "-c timezone=UTC -c search_path= -c default_transaction_read_only=on";
 
 /// Late rows and minutes that are made again may meet a chunk of the columnstore: what they touch of it becomes rows, however much that
 /// is. The limit of TimescaleDB (100,000 rows in a transaction) is for statements that touch more than they are meant to.
@@ -145,7 +147,7 @@ impl Database {
     fn with_session_settings(mut self) -> Self {
         for (config, options) in [
             // A pooler refuses settings that it does not know; behind one each transaction says what it needs.
-            (&mut self.writer, TIME_ZONE),
+            (&mut self.writer, if self.is_pooled { TIME_ZONE } else { WRITES }),
             // The role already may not write; this also holds for an operated server's single user.
             (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
@@ -322,7 +324,9 @@ mod tests {
     fn readers_of_an_operated_server_cannot_write_either() {
         let database = Database::from_url("host=/tmp user=me options='-c search_path=x'").unwrap();
         let options = database.reader.get_options().unwrap();
-        assert!(options.contains("search_path=x") && options.contains("default_transaction_read_only=on"));
+        assert!(options.contains("search_path=x -c timezone"));
+        // The last one holds.
+        assert!(options.ends_with("search_path= -c default_transaction_read_only=on"));
         assert_eq!(database.socket_folder(), Some(PathBuf::from("/tmp")));
     }
 

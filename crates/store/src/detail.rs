@@ -111,7 +111,7 @@ pub async fn request_detail(
     let records_max = i64::try_from(limits.records_of_node()).unwrap_or(i64::MAX);
     let id = insert(&transaction, new, job, records_max, wait).await?;
     add_nodes(&transaction, id, &nodes).await?;
-    let old = "DELETE FROM detail_request WHERE requested_at < now() - make_interval(secs => $1)";
+    let old = "DELETE FROM internal.detail_request WHERE requested_at < now() - make_interval(secs => $1)";
     transaction.execute(old, &[&KEPT.as_secs_f64()]).await.map_err(Error::sql(what))?;
     transaction.commit().await.map_err(Error::sql(what))?;
     Ok(Ok(id))
@@ -131,8 +131,8 @@ pub async fn lift_job(
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     lock(&transaction).await?;
     let seconds = LIVE_SECONDS as f64;
-    let renew = "UPDATE detail_request SET expires_at = now() + make_interval(secs => $2), until = now() + make_interval(secs => $2) \
-                 WHERE id = (SELECT id FROM detail_request WHERE job_id = $1 AND reason = 'live' AND expires_at > now() \
+    let renew = "UPDATE internal.detail_request SET expires_at = now() + make_interval(secs => $2), until = now() + make_interval(secs => $2) \
+                 WHERE id = (SELECT id FROM internal.detail_request WHERE job_id = $1 AND reason = 'live' AND expires_at > now() \
                              ORDER BY id DESC LIMIT 1) RETURNING id";
     let renewed = transaction.query_opt(renew, &[&job, &seconds]).await.map_err(Error::sql(what))?;
     let id = match renewed {
@@ -141,7 +141,7 @@ pub async fn lift_job(
             if let Err(refusal) = limits.check_live(&transaction).await? {
                 return Ok(Err(refusal));
             }
-            let insert = "INSERT INTO detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
+            let insert = "INSERT INTO internal.detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
                           expires_at) VALUES ($1, 'live', $2, now(), now() + make_interval(secs => $3), $4, 0, \
                           now() + make_interval(secs => $3)) RETURNING id";
             let row = transaction.query_one(insert, &[&requested_by, &job, &seconds, &LIVE_RESOLUTION]).await;
@@ -168,7 +168,8 @@ async fn nodes(transaction: &Transaction<'_>, subject: DetailSubject) -> Result<
         DetailSubject::Link(_) => return Ok(vec![CRAWLER]),
         DetailSubject::Job(job) => job,
     };
-    let query = "SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL ORDER BY 1";
+    let query =
+        "SELECT DISTINCT node_id FROM internal.job_rank WHERE job_id = $1 AND node_id IS NOT NULL ORDER BY 1";
     let rows =
         transaction.query(query, &[&job]).await.map_err(Error::sql("looking for the nodes of a job"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -181,7 +182,7 @@ async fn insert(
     records_max: i64,
     wait: f64,
 ) -> Result<i64, Error> {
-    let insert = "INSERT INTO detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
+    let insert = "INSERT INTO internal.detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
                   expires_at, ib_port_ids) VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9) RETURNING id";
     let ports = match new.subject {
         DetailSubject::Link(ports) => Some(ports.to_vec()),
@@ -199,7 +200,7 @@ async fn insert(
 }
 
 async fn add_nodes(transaction: &Transaction<'_>, id: i64, nodes: &[i64]) -> Result<(), Error> {
-    let insert = "INSERT INTO detail_request_node (request_id, node_id) SELECT $1, unnest($2::bigint[]) \
+    let insert = "INSERT INTO internal.detail_request_node (request_id, node_id) SELECT $1, unnest($2::bigint[]) \
                   ON CONFLICT (request_id, node_id) DO NOTHING";
     let added = transaction.execute(insert, &[&id, &nodes]).await;
     added.map(drop).map_err(Error::sql("requesting detail of nodes"))

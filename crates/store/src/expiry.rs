@@ -74,14 +74,13 @@ async fn native(client: &Client, table: &str, keep_seconds: f64) -> Result<bool,
         Some(Some(true)) => return Ok(false),
         Some(_) => {
             client
-                .execute("SELECT remove_retention_policy($1::text::regclass, if_exists => true)", &[&table])
+                .execute("SELECT public.remove_retention_policy(('internal.' || $1::text)::regclass, if_exists => true)", &[&table])
                 .await
                 .map_err(Error::sql(&what))?;
         }
         None => {}
     }
-    let add =
-        "SELECT add_retention_policy($1::text::regclass, make_interval(secs => $2), if_not_exists => true)";
+    let add = "SELECT public.add_retention_policy(('internal.' || $1::text)::regclass, make_interval(secs => $2), if_not_exists => true)";
     client.execute(add, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
     Ok(true)
 }
@@ -89,7 +88,7 @@ async fn native(client: &Client, table: &str, keep_seconds: f64) -> Result<bool,
 /// Removes numbers of cells that no row has any more.
 async fn remove_unused_cells(client: &Client, retention: &Retention) -> Result<(), Error> {
     let retained = retention.of("mpi_rank_rows").max(retention.of("mpi_node_rows"));
-    let sql = "DELETE FROM mpi_cell_key WHERE used_at < now() - make_interval(secs => $1)";
+    let sql = "DELETE FROM internal.mpi_cell_key WHERE used_at < now() - make_interval(secs => $1)";
     let seconds = retained.as_secs_f64() + CELL_UNUSED_SECONDS;
     client
         .execute(sql, &[&seconds])
@@ -101,7 +100,7 @@ async fn remove_unused_cells(client: &Client, retention: &Retention) -> Result<(
 /// Removes lists of self-metrics that no row has any more: rows get their numbers when their chunk is thinned, at most a day after it
 /// ended.
 async fn remove_unused_names(client: &Client, retention: &Retention) -> Result<(), Error> {
-    let sql = "DELETE FROM self_stat_names WHERE used_at < now() - make_interval(secs => $1)";
+    let sql = "DELETE FROM internal.self_stat_names WHERE used_at < now() - make_interval(secs => $1)";
     let seconds = retention.of("self_stat_rows").as_secs_f64() + CELL_UNUSED_SECONDS;
     client.execute(sql, &[&seconds]).await.map_err(Error::sql("removing lists that no row has"))?;
     Ok(())
@@ -112,10 +111,11 @@ async fn drop_chunks(client: &Client, table: &str, keep_seconds: f64) -> Result<
     // After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made, not
     // for long.
     let waiting = format!(
-        "greatest(least({usual}, (SELECT minutes_until FROM link_share_state)), {usual} - INTERVAL '1 day')"
+        "greatest(least({usual}, (SELECT minutes_until FROM internal.link_share_state)), {usual} - INTERVAL '1 day')"
     );
     let until = if table == "link_shares" { waiting.as_str() } else { usual };
-    let drop = format!("SELECT drop_chunks($1::text::regclass, older_than => {until})");
+    let drop =
+        format!("SELECT public.drop_chunks(('internal.' || $1::text)::regclass, older_than => {until})");
     let what = format!("dropping old chunks of {table}");
     let rows = client.query(&drop, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
     Ok(rows.len())

@@ -68,11 +68,11 @@ impl ExportTarget {
     /// # Errors
     /// The database is away or refuses.
     pub async fn open(client: &Client, name: &str, start: i64) -> Result<ExportTarget, Error> {
-        let insert = "INSERT INTO export_target (name, exported_until, noticed_until) VALUES ($1, $2, $2) \
+        let insert = "INSERT INTO internal.export_target (name, exported_until, noticed_until) VALUES ($1, $2, $2) \
                       ON CONFLICT DO NOTHING";
         client.execute(insert, &[&name, &time(start)]).await.map_err(Error::sql(WHAT))?;
         let select = "SELECT id, version, exported_until, noticed_until, part, after, acknowledged \
-                      FROM export_target WHERE name = $1";
+                      FROM internal.export_target WHERE name = $1";
         let row = client.query_one(select, &[&name]).await.map_err(Error::sql(WHAT))?;
         let (exported_until, noticed_until) = (milliseconds(row.get(2)), milliseconds(row.get(3)));
         let part: Option<String> = row.get(4);
@@ -131,7 +131,7 @@ impl ExportTarget {
             served.iter().partition(|note| note.since <= begin);
         let ids = |notes: &[&LateNote]| notes.iter().map(|note| note.id).collect::<Vec<_>>();
         // What lies before this window was sent with an earlier one, and is still to come.
-        let shorten = "UPDATE export_late SET until = $2 WHERE id = ANY ($1)";
+        let shorten = "UPDATE internal.export_late SET until = $2 WHERE id = ANY ($1)";
         if !cut.is_empty() {
             let shortened = transaction.execute(shorten, &[&ids(&cut), &time(begin)]).await;
             shortened.map_err(Error::sql(WHAT))?;
@@ -192,7 +192,7 @@ impl ExportTarget {
     /// # Errors
     /// The database is away or refuses.
     pub async fn notes_of_window(&self, client: &Client, part: &str) -> Result<Vec<LateNote>, Error> {
-        let select = "SELECT id, part, thing, since, until FROM export_late \
+        let select = "SELECT id, part, thing, since, until FROM internal.export_late \
                       WHERE target_id = $1 AND part = $2 AND until >= $3 ORDER BY id";
         let rows = client.query(select, &[&self.id, &part, &time(self.exported_until + 1)]).await;
         Ok(rows.map_err(Error::sql(WHAT))?.iter().map(note).collect())
@@ -203,8 +203,8 @@ impl ExportTarget {
     /// # Errors
     /// The database is away or refuses.
     pub async fn late(&self, client: &Client, most: i64) -> Result<Vec<LateNote>, Error> {
-        let select = "SELECT id, part, thing, since, until FROM export_late WHERE target_id = $1 AND part = \
-                        (SELECT part FROM export_late WHERE target_id = $1 AND since < $2 ORDER BY since LIMIT 1) \
+        let select = "SELECT id, part, thing, since, until FROM internal.export_late WHERE target_id = $1 AND part = \
+                        (SELECT part FROM internal.export_late WHERE target_id = $1 AND since < $2 ORDER BY since LIMIT 1) \
                       AND since < $2 ORDER BY since, id LIMIT $3";
         let rows = client.query(select, &[&self.id, &time(self.exported_until + 1), &most]).await;
         Ok(rows.map_err(Error::sql(WHAT))?.iter().map(note).collect())
@@ -221,7 +221,7 @@ impl ExportTarget {
         until: i64,
         most: i64,
     ) -> Result<Vec<LateNote>, Error> {
-        let select = "SELECT id, part, thing, since, until FROM export_late \
+        let select = "SELECT id, part, thing, since, until FROM internal.export_late \
                       WHERE target_id = $1 AND part = $2 AND thing = ANY ($3) AND since < $4 ORDER BY since, id LIMIT $5";
         let before = time(until.min(self.exported_until) + 1);
         let rows = client.query(select, &[&self.id, &part, &things, &before, &most]).await;
@@ -258,7 +258,7 @@ impl ExportTarget {
         values: &[&(dyn tokio_postgres::types::ToSql + Sync)],
     ) -> Result<i64, Error> {
         let sql = format!(
-            "UPDATE export_target SET {change}, version = version + 1 WHERE id = $1 AND version = $2"
+            "UPDATE internal.export_target SET {change}, version = version + 1 WHERE id = $1 AND version = $2"
         );
         let mut all: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = vec![&self.id, &self.version];
         all.extend_from_slice(values);
@@ -277,7 +277,7 @@ async fn remove(client: &impl GenericClient, notes: &[i64]) -> Result<(), Error>
     if notes.is_empty() {
         return Ok(());
     }
-    let delete = "DELETE FROM export_late WHERE id = ANY ($1)";
+    let delete = "DELETE FROM internal.export_late WHERE id = ANY ($1)";
     client.execute(delete, &[&notes]).await.map(drop).map_err(Error::sql(WHAT))
 }
 

@@ -88,14 +88,16 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await.map_err(Error::sql(&what))?;
     // The lock ends with the session, that is when `client` goes.
     create_extension(&client).await?;
-    let create = "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL, \
-                  checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
+    refuse_earlier_build(&client, database.place()).await?;
+    let create = "CREATE SCHEMA IF NOT EXISTS internal; \
+                  CREATE TABLE IF NOT EXISTS internal.schema_migrations (version integer PRIMARY KEY, name text NOT NULL, \
+                      checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
     client
         .batch_execute(&format!("SET client_min_messages = warning; {create}"))
         .await
         .map_err(Error::sql(&what))?;
     let done = client
-        .query("SELECT version, checksum FROM schema_migrations ORDER BY version", &[])
+        .query("SELECT version, checksum FROM internal.schema_migrations ORDER BY version", &[])
         .await
         .map_err(Error::sql(&what))?;
     let pending = pending(&client, &done, migrations, database.place(), &what).await?;
@@ -110,6 +112,21 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
     Ok(Migrated { applied: pending.len(), objects, version: known })
+}
+
+/// Builds from before 0.1.0 had their tables in the schema public.
+async fn refuse_earlier_build(client: &Client, place: &str) -> Result<(), Error> {
+    let row = client.query_one("SELECT to_regclass('public.schema_migrations') IS NOT NULL", &[]).await;
+    let is_earlier: bool = row.map_err(Error::sql("looking for tables of an earlier build"))?.get(0);
+    if is_earlier { Err(earlier_build(place)) } else { Ok(()) }
+}
+
+fn earlier_build(place: &str) -> Error {
+    Error::Schema(format!(
+        "the database {place} was made by a build from before 0.1.0, whose tables this program cannot take over: \
+         open it with that build, or begin an empty database (--state-dir with a folder that has none, or another \
+         database on your server)"
+    ))
 }
 
 /// The migrations that the database does not have, with their checksums.
@@ -129,13 +146,7 @@ async fn pending(
             .get::<_, String>(0);
         match done.iter().find(|row| row.get::<_, i32>(0) == migration.version) {
             Some(row) if row.get::<_, String>(1) == checksum => {}
-            Some(_) if migration.version == 1 => {
-                return Err(Error::Schema(format!(
-                    "the database {place} was made by a build from before 0.1.0, whose tables this program cannot take over: \
-                     open it with that build, or begin an empty database (--state-dir with a folder that has none, or another \
-                     database on your server)"
-                )));
-            }
+            Some(_) if migration.version == 1 => return Err(earlier_build(place)),
             Some(_) => {
                 return Err(Error::Schema(format!(
                     "migration {} ({}) of the database {place} is not the one that this program knows: it was made \
@@ -155,7 +166,7 @@ async fn apply(
     checksum: &str,
 ) -> Result<(), tokio_postgres::Error> {
     transaction.batch_execute(migration.sql).await?;
-    let insert = "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)";
+    let insert = "INSERT INTO internal.schema_migrations (version, name, checksum) VALUES ($1, $2, $3)";
     transaction.execute(insert, &[&migration.version, &migration.name, &checksum]).await?;
     Ok(())
 }
@@ -210,7 +221,7 @@ async fn create_extension(client: &Client) -> Result<(), Error> {
     if client.query_opt(present, &[]).await.map_err(Error::sql(what))?.is_some() {
         return Ok(());
     }
-    client.batch_execute("CREATE EXTENSION IF NOT EXISTS timescaledb").await.map_err(|error| {
+    client.batch_execute("CREATE EXTENSION IF NOT EXISTS timescaledb SCHEMA public").await.map_err(|error| {
         match Error::from_postgres("creating the extension timescaledb", &error) {
             Error::Refused { what, cause, state } => Error::Refused {
                 what,
@@ -241,7 +252,7 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
     let current = client
         .query(
             "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c \
-             JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace \
+             JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'internal'::regnamespace \
              AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND NOT a.attisdropped",
             &[],
         )
@@ -260,7 +271,7 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
             if !is_there {
                 let text = comment.replace('\'', "''");
                 statements.push_str(&format!(
-                    "COMMENT ON COLUMN {}.{} IS '{text}';\n",
+                    "COMMENT ON COLUMN internal.{}.{} IS '{text}';\n",
                     table.name(),
                     metric.name
                 ));
@@ -278,9 +289,10 @@ async fn grant_reading(client: &Client) -> Result<(), Error> {
         return Ok(());
     }
     let grants = format!(
-        "GRANT USAGE ON SCHEMA public TO {READ_ROLE}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READ_ROLE}; \
-         ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READ_ROLE}; \
-         REVOKE SELECT ON batch_quarantine, record_quarantine FROM {READ_ROLE};"
+        "GRANT USAGE ON SCHEMA public, internal TO {READ_ROLE}; \
+         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {READ_ROLE}; \
+         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {READ_ROLE}; \
+         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {READ_ROLE};"
     );
     for _ in 0..GRANT_RETRIES {
         match client.batch_execute(&grants).await {

@@ -34,10 +34,10 @@ pub async fn database_versions(client: &Client) -> Result<DatabaseVersions, Erro
     let query = "SELECT current_setting('server_version'), \
                  (SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'), \
                  pg_database_size(current_database()), \
-                 to_regclass('schema_migrations') IS NOT NULL";
+                 to_regclass('internal.schema_migrations') IS NOT NULL";
     let row = client.query_one(query, &[]).await.map_err(Error::sql(what))?;
     let schema = if row.get(3) {
-        let query = "SELECT max(version) FROM schema_migrations";
+        let query = "SELECT max(version) FROM internal.schema_migrations";
         client.query_one(query, &[]).await.map_err(Error::sql(what))?.get(0)
     } else {
         None

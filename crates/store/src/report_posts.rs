@@ -43,7 +43,7 @@ pub enum PostOutcome<'a> {
 
 const DUE: &str = "
     SELECT p.job_id, p.id, j.key, d.report
-    FROM report_post p JOIN run j ON j.id = p.job_id JOIN job_judgement d ON d.job_id = p.job_id
+    FROM internal.report_post p JOIN internal.run j ON j.id = p.job_id JOIN internal.job_judgement d ON d.job_id = p.job_id
     WHERE p.state = 'waiting' AND p.next_try <= now() AND d.report IS NOT NULL
     ORDER BY p.next_try LIMIT $1";
 
@@ -68,17 +68,18 @@ pub async fn reports_to_post(client: &Client, limit: i64) -> Result<Vec<ReportPo
 /// The database's.
 pub async fn note_report_post(client: &Client, job: i64, outcome: PostOutcome<'_>) -> Result<(), Error> {
     const LATER: &str = "
-        UPDATE report_post SET tries = tries + 1, error = $2,
+        UPDATE internal.report_post SET tries = tries + 1, error = $2,
             next_try = now() + make_interval(secs => least($3 * power(2, least(tries, 30)), $4))
         WHERE job_id = $1";
     let noted = match outcome {
-        PostOutcome::Taken => client.execute("DELETE FROM report_post WHERE job_id = $1", &[&job]).await,
+        PostOutcome::Taken => {
+            client.execute("DELETE FROM internal.report_post WHERE job_id = $1", &[&job]).await
+        }
         PostOutcome::Later(why) => {
             client.execute(LATER, &[&job, &why, &PAUSE_FIRST_SECONDS, &PAUSE_LONGEST_SECONDS]).await
         }
         PostOutcome::Refused(why) => {
-            let refused =
-                "UPDATE report_post SET tries = tries + 1, error = $2, state = 'failed' WHERE job_id = $1";
+            let refused = "UPDATE internal.report_post SET tries = tries + 1, error = $2, state = 'failed' WHERE job_id = $1";
             client.execute(refused, &[&job, &why]).await
         }
     };
@@ -91,7 +92,7 @@ pub async fn note_report_post(client: &Client, job: i64, outcome: PostOutcome<'_
 /// # Errors
 /// The database's.
 pub async fn give_up_report_posts(client: &Client) -> Result<u64, Error> {
-    let sql = "UPDATE report_post SET state = 'failed'
+    let sql = "UPDATE internal.report_post SET state = 'failed'
                WHERE state = 'waiting' AND created_at < now() - make_interval(secs => $1)";
     let given_up = client.execute(sql, &[&GIVEN_UP_AFTER.as_secs_f64()]).await;
     given_up.map_err(Error::sql("giving up reports that nobody takes"))
@@ -102,7 +103,7 @@ pub async fn give_up_report_posts(client: &Client) -> Result<u64, Error> {
 /// # Errors
 /// The database's.
 pub async fn waiting_report_posts(client: &Client) -> Result<i64, Error> {
-    let sql = "SELECT count(*) FROM report_post WHERE state = 'waiting'";
+    let sql = "SELECT count(*) FROM internal.report_post WHERE state = 'waiting'";
     let row = client.query_one(sql, &[]).await.map_err(Error::sql("counting reports to be posted"))?;
     Ok(row.get(0))
 }

@@ -64,7 +64,7 @@ impl Gaps {
         since: SystemTime,
         until: SystemTime,
     ) -> Result<Self, Error> {
-        let query = "SELECT id, largest_gap_seconds FROM row_rules_of($1, $2, $3)";
+        let query = "SELECT id, largest_gap_seconds FROM internal.row_rules_of($1, $2, $3)";
         let rows =
             transaction.query(query, &[&kind.rules(), &since, &until]).await.map_err(Error::sql(WHAT))?;
         Ok(Self(rows.iter().map(|row| (row.get(0), row.get(1))).collect()))
@@ -118,7 +118,7 @@ pub async fn make_rollups(
             break;
         }
     }
-    let lag = "SELECT extract(epoch FROM now() - made_until)::float8 FROM minute_state";
+    let lag = "SELECT extract(epoch FROM now() - made_until)::float8 FROM internal.minute_state";
     let row = client.query_one(lag, &[]).await.map_err(Error::sql(WHAT))?;
     made.lag = row.get::<_, Option<f64>>(0).map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
     Ok(made)
@@ -129,7 +129,7 @@ const WHAT: &str = "making rollups of readings";
 /// Makes the next minutes. Returns whether there are more.
 async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Error> {
     let sql = format!(
-        "SELECT s.made_until, date_trunc('minute', now() - INTERVAL '{} seconds') FROM minute_state s",
+        "SELECT s.made_until, date_trunc('minute', now() - INTERVAL '{} seconds') FROM internal.minute_state s",
         SETTLED.as_secs()
     );
     let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
@@ -139,7 +139,7 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
     }
     // Time without any chunk has no readings.
     let tables = Kind::ALL.map(Kind::readings);
-    let next = "SELECT min(range_start) FROM timescaledb_information.chunks WHERE hypertable_schema = 'public' \
+    let next = "SELECT min(range_start) FROM timescaledb_information.chunks WHERE hypertable_schema = 'internal' \
                 AND hypertable_name = ANY($1::text[]) AND range_end > coalesce($2, '-infinity'::timestamptz)";
     let row = client.query_one(next, &[&&tables[..], &last]).await.map_err(Error::sql(WHAT))?;
     // What was read at its very beginning belongs to the minute before.
@@ -150,7 +150,7 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     if until > since {
         for kind in Kind::ALL {
-            let sql = format!("SELECT id FROM {} ORDER BY id", kind.keys());
+            let sql = format!("SELECT id FROM internal.{} ORDER BY id", kind.keys());
             let mut wanted = Wanted::default();
             for row in transaction.query(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))? {
                 wanted.push(row.get(0), since, until);
@@ -158,7 +158,7 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
             made.rows += make(&transaction, kind, &wanted).await?;
         }
     }
-    let advance = "UPDATE minute_state SET made_until = $1";
+    let advance = "UPDATE internal.minute_state SET made_until = $1";
     transaction.execute(advance, &[&until]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     made.minutes += until.duration_since(since).unwrap_or_default().as_secs() / MINUTE.as_secs();
@@ -171,7 +171,7 @@ async fn notice(client: &mut Client, until: SystemTime) -> Result<(), Error> {
     // The lock of minutes_noticed().
     let lock = "SELECT pg_advisory_xact_lock(x'746c6d696e757465'::bigint)";
     transaction.execute(lock, &[]).await.map_err(Error::sql(WHAT))?;
-    let advance = "UPDATE minute_state SET noticed_until = greatest(noticed_until, $1)";
+    let advance = "UPDATE internal.minute_state SET noticed_until = greatest(noticed_until, $1)";
     transaction.execute(advance, &[&until]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))
 }
@@ -187,11 +187,11 @@ struct Late {
 async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let taking = format!(
-        "WITH first AS (SELECT kind, since FROM minute_late ORDER BY kind, since LIMIT 1),
-              oldest AS (SELECT l.ctid FROM minute_late l, first f
+        "WITH first AS (SELECT kind, since FROM internal.minute_late ORDER BY kind, since LIMIT 1),
+              oldest AS (SELECT l.ctid FROM internal.minute_late l, first f
                        WHERE l.kind = f.kind AND l.since < f.since + INTERVAL '1 hour' ORDER BY l.since LIMIT {NOTES}),
-              taken AS (DELETE FROM minute_late WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING kind, id, since, until)
-         SELECT kind, id, since, until, now(), (SELECT made_until FROM minute_state) FROM taken"
+              taken AS (DELETE FROM internal.minute_late WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING kind, id, since, until)
+         SELECT kind, id, since, until, now(), (SELECT made_until FROM internal.minute_state) FROM taken"
     );
     let rows = transaction.query(taking.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
     let Some(first) = rows.first() else { return Ok(Late::default()) };

@@ -105,7 +105,7 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
         Some(present) if present.crawler == request.crawler => {
             // One that gives its term back holds it until another one requests it, for what is still in its spool.
             let lease = if request.release { 0.0 } else { lease };
-            let extend = "UPDATE crawler_term SET expires_at = now() + $2 * interval '1 second', name = $3 \
+            let extend = "UPDATE internal.crawler_term SET expires_at = now() + $2 * interval '1 second', name = $3 \
                           WHERE id = $1";
             transaction.execute(extend, &[&present.id, &lease, &request.name]).await?;
             TermGrant { granted: !request.release, holder: request.name.clone() }
@@ -127,9 +127,9 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
 /// Locks the subnet's terms against writers and other requests; the present term.
 async fn lock(transaction: &Transaction<'_>, subnet: i64) -> Result<Option<Present>, tokio_postgres::Error> {
     // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
-    transaction.execute("SELECT 1 FROM fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
+    transaction.execute("SELECT 1 FROM internal.fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
     let query = format!(
-        "SELECT id, crawler, name, expires_at <= clock_timestamp(), {} FROM crawler_term \
+        "SELECT id, crawler, name, expires_at <= clock_timestamp(), {} FROM internal.crawler_term \
          WHERE fabric_id = $1 AND ended_at IS NULL",
         microseconds("began_at")
     );
@@ -157,17 +157,17 @@ async fn begin(
     term: Term<'_>,
     since_microseconds: i64,
 ) -> Result<(), tokio_postgres::Error> {
-    let end = "UPDATE crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
+    let end = "UPDATE internal.crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
                'epoch'::timestamptz + $2::bigint * interval '1 microsecond') \
                WHERE fabric_id = $1 AND ended_at IS NULL";
     transaction.execute(end, &[&subnet, &since_microseconds]).await?;
     let insert = "WITH start AS (SELECT greatest('epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
-                    (SELECT max(ended_at) FROM crawler_term WHERE fabric_id = $1)) AS at) \
-                  INSERT INTO crawler_term (fabric_id, crawler, name, began_at, covered_to, expires_at) \
+                    (SELECT max(ended_at) FROM internal.crawler_term WHERE fabric_id = $1)) AS at) \
+                  INSERT INTO internal.crawler_term (fabric_id, crawler, name, began_at, covered_to, expires_at) \
                   SELECT $1, $2, $4, at, at, now() + $5 * interval '1 second' FROM start";
     let lease = term.lease.as_secs_f64();
     transaction.execute(insert, &[&subnet, &term.crawler, &since_microseconds, &term.name, &lease]).await?;
-    let bound = "DELETE FROM crawler_term WHERE id IN (SELECT id FROM crawler_term \
+    let bound = "DELETE FROM internal.crawler_term WHERE id IN (SELECT id FROM internal.crawler_term \
                  WHERE fabric_id = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC OFFSET $2)";
     transaction.execute(bound, &[&subnet, &TERMS_KEPT]).await?;
     Ok(())
@@ -191,7 +191,7 @@ pub(crate) async fn claim(
     stretch: Stretch,
 ) -> Result<(), tokio_postgres::Error> {
     // covered_to is bounded by our clock: a crawler's clock that is far ahead must not lock others out.
-    let extend = "UPDATE crawler_term SET \
+    let extend = "UPDATE internal.crawler_term SET \
                     covered_to = greatest(covered_to, least(now(), \
                       'epoch'::timestamptz + $4::bigint * interval '1 microsecond')), \
                     expires_at = CASE WHEN $5 THEN greatest(expires_at, now() + $6 * interval '1 second') \
@@ -234,7 +234,7 @@ async fn note_past(
 ) -> Result<(), tokio_postgres::Error> {
     let Stretch { crawler, oldest, newest, .. } = stretch;
     let overlapped = format!(
-        "SELECT 1 FROM crawler_term WHERE fabric_id = $1 AND {} <= $3 \
+        "SELECT 1 FROM internal.crawler_term WHERE fabric_id = $1 AND {} <= $3 \
          AND (ended_at IS NULL OR {} > $2) LIMIT 1",
         microseconds("began_at"),
         microseconds("ended_at")
@@ -243,8 +243,8 @@ async fn note_past(
         return Ok(());
     }
     // The stretch goes on if it is the newest one before, and not too far away.
-    let go_on = "UPDATE crawler_term SET ended_at = 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' \
-                 WHERE id = (SELECT id FROM crawler_term WHERE fabric_id = $1 AND ended_at <= \
+    let go_on = "UPDATE internal.crawler_term SET ended_at = 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' \
+                 WHERE id = (SELECT id FROM internal.crawler_term WHERE fabric_id = $1 AND ended_at <= \
                    'epoch'::timestamptz + $4::bigint * interval '1 microsecond' ORDER BY ended_at DESC LIMIT 1) \
                  AND crawler = $2 AND ended_at > \
                    'epoch'::timestamptz + ($4::bigint - $5::bigint) * interval '1 microsecond'";
@@ -252,7 +252,7 @@ async fn note_past(
     let gone_on =
         transaction.execute(go_on, &[&subnet, &crawler, &end, &oldest, &STRETCH_MICROSECONDS]).await?;
     if gone_on == 0 {
-        let insert = "INSERT INTO crawler_term (fabric_id, crawler, began_at, ended_at, covered_to, expires_at) \
+        let insert = "INSERT INTO internal.crawler_term (fabric_id, crawler, began_at, ended_at, covered_to, expires_at) \
                       SELECT $1, $2, b.at, e.at, e.at, now() \
                       FROM (SELECT 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' AS at) b, \
                            (SELECT 'epoch'::timestamptz + $4::bigint * interval '1 microsecond' AS at) e";
@@ -282,10 +282,10 @@ impl Fence {
             return Ok(Fence(Vec::new()));
         }
         transaction
-            .execute("SELECT 1 FROM fabric WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
+            .execute("SELECT 1 FROM internal.fabric WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
             .await?;
         let query = format!(
-            "SELECT fabric_id, crawler, {}, {} FROM crawler_term WHERE fabric_id = ANY($1) AND (ended_at IS NULL \
+            "SELECT fabric_id, crawler, {}, {} FROM internal.crawler_term WHERE fabric_id = ANY($1) AND (ended_at IS NULL \
              OR ended_at > 'epoch'::timestamptz + $2::bigint * interval '1 microsecond')",
             microseconds("began_at"),
             microseconds("ended_at")

@@ -123,7 +123,7 @@ async fn start() -> PrivateCluster {
         admin.batch_execute(&statement).await.unwrap();
     }
     let empty = cluster.database().with(EMPTY_TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
-    empty.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
+    empty.batch_execute("CREATE EXTENSION timescaledb SCHEMA public").await.unwrap();
     close(empty, &admin, EMPTY_TEMPLATE).await;
     let create = format!("CREATE DATABASE {TEMPLATE} TEMPLATE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}");
     admin.batch_execute(&create).await.unwrap();

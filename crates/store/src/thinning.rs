@@ -67,7 +67,7 @@ pub async fn thin_chunks(
 ) -> Result<ChunksThinned, Error> {
     let begun = Instant::now();
     let mut done = ChunksThinned::default();
-    let forget = "DELETE FROM thinned_chunk t WHERE NOT EXISTS (SELECT FROM timescaledb_information.chunks c \
+    let forget = "DELETE FROM internal.thinned_chunk t WHERE NOT EXISTS (SELECT FROM timescaledb_information.chunks c \
                   WHERE format('%I.%I', c.chunk_schema, c.chunk_name) = t.chunk)";
     client.execute(forget, &[]).await.map_err(Error::sql(WHAT))?;
     for kept in kept::all() {
@@ -94,8 +94,8 @@ async fn due(client: &Client, kept: &Kept, rows: Duration) -> Result<Vec<String>
         "SELECT c.name FROM (
              SELECT format('%I.%I', chunk_schema, chunk_name) AS name, range_start, range_end
              FROM timescaledb_information.chunks
-             WHERE hypertable_schema = 'public' AND hypertable_name = $1 AND NOT is_compressed) c
-         CROSS JOIN link_share_state s LEFT JOIN thinned_chunk t ON t.chunk = c.name
+             WHERE hypertable_schema = 'internal' AND hypertable_name = $1 AND NOT is_compressed) c
+         CROSS JOIN internal.link_share_state s LEFT JOIN internal.thinned_chunk t ON t.chunk = c.name
          WHERE c.range_end <= least(now() - make_interval(secs => $2),
                                     CASE WHEN $1 = 'mpi_node_traffic' THEN {read_until} END)
            AND (t.chunk IS NULL OR pg_relation_size(c.name::regclass) > t.bytes_after * 9 / 8 + {GROWTH_MIN_BYTES})
@@ -124,7 +124,7 @@ async fn thin(client: &mut Client, kept: &Kept, chunk: &str) -> Result<Option<(u
     }
     transaction.batch_execute(&format!("TRUNCATE {chunk}")).await.map_err(Error::sql(WHAT))?;
     let after = refill(&transaction, chunk, &columns).await?;
-    let note = "INSERT INTO thinned_chunk (chunk, hypertable, range_start, range_end, rows_before, rows_after, bytes_after)
+    let note = "INSERT INTO internal.thinned_chunk (chunk, hypertable, range_start, range_end, rows_before, rows_after, bytes_after)
                 SELECT $1, c.hypertable_name, c.range_start, c.range_end, $2, $3, pg_relation_size($1::text::regclass)
                 FROM timescaledb_information.chunks c WHERE format('%I.%I', c.chunk_schema, c.chunk_name) = $1
                 ON CONFLICT (chunk) DO UPDATE SET rows_before = excluded.rows_before, rows_after = excluded.rows_after,

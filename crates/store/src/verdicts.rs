@@ -35,7 +35,7 @@ pub struct Judgement {
 }
 
 const TO_JUDGE: &str = "
-    SELECT j.id, j.end_time IS NOT NULL FROM run j LEFT JOIN job_judgement d ON d.job_id = j.id
+    SELECT j.id, j.end_time IS NOT NULL FROM internal.run j LEFT JOIN internal.job_judgement d ON d.job_id = j.id
     WHERE (j.end_time IS NULL AND coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
            AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
        OR (j.end_time BETWEEN now() - make_interval(secs => $1) AND now() - make_interval(secs => $2)
@@ -55,14 +55,14 @@ pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge
 }
 
 const JUDGED: &str = "
-    INSERT INTO job_judgement (job_id, judged_at, is_final, report)
+    INSERT INTO internal.job_judgement (job_id, judged_at, is_final, report)
     SELECT * FROM unnest($1::bigint[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
     ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report
     WHERE NOT (job_judgement.is_final AND excluded.is_final)
     RETURNING job_id";
 
 const SAID: &str = "
-    INSERT INTO job_verdict (job_id, kind, subject, first_at, last_at, place, observation, remedy, confidence, cost, other_job, facts)
+    INSERT INTO internal.job_verdict (job_id, kind, subject, first_at, last_at, place, observation, remedy, confidence, cost, other_job, facts)
     SELECT $1, v.kind, v.subject, now(), now(), v.place, v.observation, v.remedy, v.confidence, v.cost, v.other_job, v.facts
     FROM jsonb_to_recordset($2::jsonb) AS v (kind text, subject text, place smallint, observation text, remedy text,
          confidence text, cost float8, other_job text, facts jsonb)
@@ -72,7 +72,7 @@ const SAID: &str = "
 
 /// Reports that are to be posted. One that was posted before, of a job that has ended twice, is posted anew.
 const TO_POST: &str = "
-    INSERT INTO report_post (job_id) SELECT * FROM unnest($1::bigint[]) ON CONFLICT (job_id) DO NOTHING";
+    INSERT INTO internal.report_post (job_id) SELECT * FROM unnest($1::bigint[]) ON CONFLICT (job_id) DO NOTHING";
 
 /// Writes what is said of jobs, in one transaction: all have one time. With `posts_reports`, reports wait from then on to be posted.
 /// A job's last judgement is made once: where another server was first, nothing of it is written.

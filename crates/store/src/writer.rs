@@ -273,7 +273,7 @@ impl Session {
     }
 
     async fn is_committed(&self, entry: &Entry) -> Result<bool, Error> {
-        let query = "SELECT 1 FROM batch_ledger WHERE spool_id = $1 AND sequence >= $2 \
+        let query = "SELECT 1 FROM internal.batch_ledger WHERE spool_id = $1 AND sequence >= $2 \
                      AND (owner IS NULL OR owner = ANY($3) OR cardinality($3) = 0)";
         let Ok(sequence) = i64::try_from(entry.sequence) else { return Ok(false) };
         let owners: Vec<&str> = entry.sender.owners.iter().map(String::as_str).collect();

@@ -76,20 +76,20 @@ mod tests {
     #[test]
     fn a_bound_belongs_to_its_own_subquery() {
         for bounded in [
-            "SELECT 1 FROM events e WHERE $__timeFilter(e.time)",
-            "SELECT 1 FROM a JOIN mpi_rank_rows m ON m.time >= a.began",
-            "SELECT 1 FROM ib_port_rates($__timeFrom(), $__timeTo())",
-            "SELECT 1 FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())",
-            "SELECT 1 FROM mpi_op_totals WHERE job_id = 7",
-            "SELECT 1 FROM source_coverage",
+            "SELECT 1 FROM internal.events e WHERE $__timeFilter(e.time)",
+            "SELECT 1 FROM a JOIN internal.mpi_rank_rows m ON m.time >= a.began",
+            "SELECT 1 FROM public.ib_port_rates($__timeFrom(), $__timeTo())",
+            "SELECT 1 FROM public.nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())",
+            "SELECT 1 FROM public.mpi_op_totals WHERE job_id = 7",
+            "SELECT 1 FROM internal.source_coverage",
         ] {
             assert_eq!(problems(bounded), Vec::<String>::new(), "{bounded}");
         }
         for unbounded in [
-            "SELECT 1 FROM events e WHERE e.kind = 'x'",
-            "SELECT (SELECT count(*) FROM mpi_rank_rows) FROM events WHERE $__timeFilter(time)",
-            "SELECT 1 FROM ib_port_rates('-infinity', $__timeTo())",
-            "SELECT sum(bytes) FROM mpi_op_totals",
+            "SELECT 1 FROM internal.events e WHERE e.kind = 'x'",
+            "SELECT (SELECT count(*) FROM internal.mpi_rank_rows) FROM internal.events WHERE $__timeFilter(time)",
+            "SELECT 1 FROM public.ib_port_rates('-infinity', $__timeTo())",
+            "SELECT sum(bytes) FROM public.mpi_op_totals",
         ] {
             assert_eq!(problems(unbounded).len(), 1, "{unbounded}");
         }

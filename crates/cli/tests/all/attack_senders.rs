@@ -79,7 +79,7 @@ impl Serve {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = PrivateCluster::database_in(&self.folder.path().join("s")).connect().await.unwrap();
-            let count = "SELECT count(*) FROM events WHERE kind = 'test' AND source = $1";
+            let count = "SELECT count(*) FROM internal.events WHERE kind = 'test' AND source = $1";
             client.query_one(count, &[&source]).await.unwrap().get(0)
         })
     }

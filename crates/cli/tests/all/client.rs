@@ -15,31 +15,31 @@ const NOBODY: u32 = 65_534;
 
 /// Two jobs of the same program: one that ended, and one that runs and has a name of its scheduler.
 const SEED: &str = "
-    INSERT INTO node_key (name) VALUES ('n1');
-    INSERT INTO run (key, scheduler, native_id, user_name, name, command, world_size, start_time, end_time) VALUES
+    INSERT INTO internal.node_key (name) VALUES ('n1');
+    INSERT INTO internal.run (key, scheduler, native_id, user_name, name, command, world_size, start_time, end_time) VALUES
         ('slurm:41.0@1000', 'slurm', '41', 'ada', NULL, './solve --steps 9', 2, now() - interval '1 hour',
          now() - interval '30 minutes'),
         ('slurm:42.0@1000', 'slurm', '42', 'ada', '气候模拟', './solve --steps 10', 2, now() - interval '5 minutes', NULL);
-    INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
+    INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
         SELECT j.id, r, 100 + r, 2, 'n1', k.id, 'Open MPI 5', j.start_time, j.end_time,
                CASE WHEN j.end_time IS NOT NULL THEN 'clean' END
-        FROM run j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
-    INSERT INTO run_claim (job_id, node_id, first_seen, last_seen)
-        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM run j CROSS JOIN node_key k;
-    INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
-        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM run j;
-    INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-    INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
-    INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+        FROM internal.run j CROSS JOIN generate_series(0, 1) r CROSS JOIN internal.node_key k;
+    INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen)
+        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM internal.run j CROSS JOIN internal.node_key k;
+    INSERT INTO internal.mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM internal.run j;
+    INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+    INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
+    INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
         SELECT id, guid, 'switch', CASE id WHEN 1 THEN 'leaf1' ELSE 'spine1' END, id, 1, 1, guid, 1, now() - interval '1 day'
-        FROM ib_node_key;
-    INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 5), (2, 1);
-    INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
+        FROM internal.ib_node_key;
+    INSERT INTO internal.ib_port_key (ib_node_id, port) VALUES (1, 5), (2, 1);
+    INSERT INTO internal.ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
                          rate_bytes_per_second, remote_port_id, valid_from)
         SELECT id, ib_node_id, port, '0x1', 0, 'Active', 'LinkUp', '4x', '50.0 Gbps', 25000000000, 3 - id,
-               now() - interval '1 day' FROM ib_port_key;
-    INSERT INTO ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, now() - interval '1 day');
-    INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
+               now() - interval '1 day' FROM internal.ib_port_key;
+    INSERT INTO internal.ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, now() - interval '1 day');
+    INSERT INTO internal.link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
                              is_bound, counted_bytes)
         SELECT to_timestamp(floor(extract(epoch FROM now()) / 10) * 10 - n * 10), 1, c.contributor,
                CASE WHEN c.contributor = 'job' THEN 2 END, c.operation, c.name, c.bytes, c.bytes / 2, c.bytes * 2, c.kind,

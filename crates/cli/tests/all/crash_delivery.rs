@@ -331,9 +331,10 @@ fn take_the_database_away(cleanup: &Cleanup) {
 fn compare(cleanup: &Cleanup, expected: &Expected) {
     let rows = cleanup.1.block_on(async {
         let client = PrivateCluster::database_in(&cleanup.0).connect().await.unwrap();
-        let aside = client.query_one("SELECT count(*) FROM batch_quarantine", &[]).await.unwrap();
+        let aside = client.query_one("SELECT count(*) FROM internal.batch_quarantine", &[]).await.unwrap();
         assert_eq!(aside.get::<_, i64>(0), 0);
-        let count = "SELECT source, text::bigint, count(*) FROM events WHERE kind = 'test' GROUP BY 1, 2";
+        let count =
+            "SELECT source, text::bigint, count(*) FROM internal.events WHERE kind = 'test' GROUP BY 1, 2";
         client.query(count, &[]).await.unwrap()
     });
     let mut stored: HashMap<String, BTreeMap<u64, i64>> = HashMap::new();

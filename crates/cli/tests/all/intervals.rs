@@ -4,12 +4,12 @@ use crate::client::Site;
 
 /// Two nodes whose last round is 80 s old, and a node whose last one is older. One of the two reads each 90 s and reports so.
 const SEED: &str = "
-    INSERT INTO node_key (name) VALUES ('n1'), ('n2'), ('n3');
-    INSERT INTO row_rules (instance, source, valid_from, heartbeat_seconds, largest_gap_seconds, quiet_bytes)
-        SELECT name, 'sysfs', now() - interval '1 hour', 90, 270, 0 FROM node_key WHERE name <> 'n2';
-    INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+    INSERT INTO internal.node_key (name) VALUES ('n1'), ('n2'), ('n3');
+    INSERT INTO internal.row_rules (instance, source, valid_from, heartbeat_seconds, largest_gap_seconds, quiet_bytes)
+        SELECT name, 'sysfs', now() - interval '1 hour', 90, 270, 0 FROM internal.node_key WHERE name <> 'n2';
+    INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
         SELECT now() - CASE name WHEN 'n3' THEN interval '5 minutes' ELSE interval '80 seconds' END, name, 'sysfs', 1, 1, 0, 0
-        FROM node_key;";
+        FROM internal.node_key;";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_goes_by_the_intervals_that_senders_report() {

@@ -77,7 +77,10 @@ async fn a_range_that_begins_before_the_oldest_reading_comes_from_prometheus_and
     reached(&database, |target| target.exported_until >= end * 1000 && target.window_end.is_none()).await;
     drop(exporter);
     client
-        .execute("SELECT drop_chunks('nvlink_counters', to_timestamp($1::bigint))", &[&(old + 3000)])
+        .execute(
+            "SELECT public.drop_chunks('internal.nvlink_counters', to_timestamp($1::bigint))",
+            &[&(old + 3000)],
+        )
         .await
         .unwrap();
 

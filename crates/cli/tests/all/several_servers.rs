@@ -393,14 +393,14 @@ async fn write_through_pooler(group: &Replicated) {
     assert_eq!((stored.duplicates, again.duplicates, repeated.duplicates), (0, 0, 1));
     assert!(again.rows < stored.rows, "{} and {} rows", stored.rows, again.rows);
     let client = Database::from_url(&group.direct_url()).unwrap().connect().await.unwrap();
-    let count = "SELECT count(*) FROM nvlink_counters";
+    let count = "SELECT count(*) FROM internal.nvlink_counters";
     assert_eq!(client.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 4, "one row a reading");
 }
 
 /// Each event is stored once, and the job ended once.
 async fn compare(database: &Database, nodes: &[String], appended: &[u64]) {
     let client = database.connect().await.unwrap();
-    let count = "SELECT source, count(*), count(DISTINCT text), min(text::bigint), max(text::bigint) FROM events \
+    let count = "SELECT source, count(*), count(DISTINCT text), min(text::bigint), max(text::bigint) FROM internal.events \
                  WHERE kind = 'test' GROUP BY 1";
     let mut stored = BTreeMap::new();
     for row in client.query(count, &[]).await.unwrap() {
@@ -411,8 +411,8 @@ async fn compare(database: &Database, nodes: &[String], appended: &[u64]) {
         let all = appended.cast_signed();
         assert_eq!(stored[node], [all, all, 0, all - 1], "{node}");
     }
-    let job = "SELECT count(*), count(end_time), (SELECT count(*) FROM job_rank WHERE end_time IS NOT NULL), \
-               (SELECT count(*) FROM batch_quarantine) FROM run";
+    let job = "SELECT count(*), count(end_time), (SELECT count(*) FROM internal.job_rank WHERE end_time IS NOT NULL), \
+               (SELECT count(*) FROM internal.batch_quarantine) FROM internal.run";
     let row = client.query_one(job, &[]).await.unwrap();
     let counts: [i64; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
     assert_eq!(counts, [1, 1, 2, 0], "a job with two ranks that ended, and nothing set aside");

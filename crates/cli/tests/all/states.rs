@@ -12,20 +12,20 @@ const JOBS: &str = "
     CREATE TEMPORARY TABLE given (n integer, begun integer, ended integer, ending text, reported integer);
     INSERT INTO given VALUES (1, 10, NULL, NULL, 0), (2, 15, NULL, NULL, 0), (3, 10, NULL, NULL, 2), (4, 10, NULL, NULL, 4),
         (5, 10, 1, 'silent', 20), (6, 10, 1, 'lost', 0), (7, 10, 1, 'clean', 20);
-    INSERT INTO node_key (name) VALUES ('n1');
-    INSERT INTO run (id, key, scheduler, native_id, user_name, command, world_size, start_time, end_time)
+    INSERT INTO internal.node_key (name) VALUES ('n1');
+    INSERT INTO internal.run (id, key, scheduler, native_id, user_name, command, world_size, start_time, end_time)
         OVERRIDING SYSTEM VALUE SELECT n, format('slurm:%s.0@1000', n), 'slurm', n::text, 'ada', './solve', 1, now() - begun * interval '1 minute',
                now() - ended * interval '1 minute' FROM given;
-    INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
+    INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
         SELECT g.n, 0, 100, 1, 'n1', k.id, 'Open MPI 5', j.start_time, j.end_time, g.ending
-        FROM given g JOIN run j ON j.id = g.n CROSS JOIN node_key k;
-    INSERT INTO run_claim (job_id, node_id, first_seen, last_seen, reported_at)
+        FROM given g JOIN internal.run j ON j.id = g.n CROSS JOIN internal.node_key k;
+    INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen, reported_at)
         SELECT g.n, k.id, j.start_time, now(), now() - g.reported * interval '1 minute'
-        FROM given g JOIN run j ON j.id = g.n CROSS JOIN node_key k;
-    INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) VALUES ('allreduce', 8, '', '', '');
-    INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+        FROM given g JOIN internal.run j ON j.id = g.n CROSS JOIN internal.node_key k;
+    INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) VALUES ('allreduce', 8, '', '', '');
+    INSERT INTO internal.mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
         SELECT now() - interval '11 minutes', 2, 0, 1, start_time, 'pmpi', true,
-               pg_temp.packed_cells(ARRAY[1], ARRAY[10], ARRAY[80], ARRAY[1000000000]) FROM run WHERE id = 2;";
+               pg_temp.packed_cells(ARRAY[1], ARRAY[10], ARRAY[80], ARRAY[1000000000]) FROM internal.run WHERE id = 2;";
 
 const EXPECTED: [&str; 7] = ["running", "running", "running", "silent", "silent", "lost", "ended"];
 
@@ -36,7 +36,7 @@ async fn command_line_api_and_sql_name_the_same_states() {
         (1..).zip(EXPECTED).map(|(n, state)| (format!("slurm:{n}.0@1000"), state.to_owned())).collect();
 
     let reader = site.database.connect_reader().await.unwrap();
-    let view = reader.query("SELECT job_key, state FROM job_summary", &[]).await.unwrap();
+    let view = reader.query("SELECT job_key, state FROM public.job_summary", &[]).await.unwrap();
     let view: BTreeMap<String, String> = view.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(view, expected);
 

@@ -57,22 +57,22 @@ async fn attack_01_bins_of_the_past_hold_up_nobody() {
     }
     honest.end().await;
     assert!(at.elapsed() < Duration::from_secs(10), "{:?}", at.elapsed());
-    let of_job = "SELECT count(*) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
+    let of_job = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
     assert_eq!(site.number(of_job).await, 200);
     let chunks = site.number(CHUNKS).await;
     assert!((1..=70).contains(&chunks), "{chunks} chunks");
     // And the attacker's node itself goes on.
     site.batch("evil", &job_batch("evil", "slurm:9", vec![bin("slurm:9", 0, now())])).await.unwrap();
-    assert_eq!(site.number("SELECT count(*) FROM batch_quarantine").await, 0);
+    assert_eq!(site.number("SELECT count(*) FROM internal.batch_quarantine").await, 0);
     site.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_01_a_batch_that_the_database_is_too_slow_for_is_isolated() {
     let database = testing::database().await;
-    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+    let slow = "CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                 IF NEW.text = 'slow' THEN PERFORM pg_sleep(3600); END IF; RETURN NEW; END $$; \
-                CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow()";
+                CREATE TRIGGER slow BEFORE INSERT ON internal.events FOR EACH ROW EXECUTE FUNCTION public.slow()";
     database.connect().await.unwrap().batch_execute(slow).await.unwrap();
     let writer = Writer::new(database.clone()).with_statement_limit(Duration::from_millis(500));
     let site = Site::start_with(database, vec![writer]).await;
@@ -89,11 +89,12 @@ async fn attack_01_a_batch_that_the_database_is_too_slow_for_is_isolated() {
     }
     good.end().await;
     evil.end().await;
-    assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'good'").await, 200);
-    let stored = site.texts("SELECT text FROM events WHERE instance = 'evil' ORDER BY text").await;
+    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'good'").await, 200);
+    let stored = site.texts("SELECT text FROM internal.events WHERE instance = 'evil' ORDER BY text").await;
     assert_eq!(stored, ["a", "b", "c", "d", "e", "f", "next"]);
     assert_eq!(site.rejected("database"), 1);
-    let listed = "SELECT sender || ' ' || reason || ' ' || records || ' ' || kinds FROM rejected_records";
+    let listed =
+        "SELECT sender || ' ' || reason || ' ' || records || ' ' || kinds FROM internal.rejected_records";
     assert_eq!(site.texts(listed).await, ["node:evil database 1 events"]);
     site.end().await;
 }
@@ -118,10 +119,13 @@ async fn attack_02_a_frame_of_the_year_2200_costs_nobody_a_row() {
         node.append(&Batch { node: "n1".into(), mpi_ops: bins, ..Batch::default() });
     }
     node.end().await;
-    assert_eq!(site.number("SELECT count(*) FROM mpi_op_rows").await, 120);
-    assert_eq!(site.number("SELECT count(*) FROM batch_quarantine").await, 0);
+    assert_eq!(site.number("SELECT count(*) FROM internal.mpi_op_rows").await, 120);
+    assert_eq!(site.number("SELECT count(*) FROM internal.batch_quarantine").await, 0);
     assert_eq!(site.rejected("time_future"), 40);
-    assert_eq!(site.number("SELECT records FROM rejected_records WHERE reason = 'time_future'").await, 40);
+    assert_eq!(
+        site.number("SELECT records FROM internal.rejected_records WHERE reason = 'time_future'").await,
+        40
+    );
     site.end().await;
 }
 
@@ -142,17 +146,19 @@ async fn of_others(site: &Site) -> Vec<String> {
         "gpu_pcie_counters",
         "gpu_pm_counters",
     ] {
-        all.extend(site.texts(&format!("SELECT '{table} ' || t::text FROM {table} t ORDER BY 1")).await);
+        all.extend(
+            site.texts(&format!("SELECT '{table} ' || t::text FROM internal.{table} t ORDER BY 1")).await,
+        );
     }
     for of_node2 in [
-        "SELECT 'node ' || t::text FROM node t WHERE name <> 'evil' ORDER BY 1",
-        "SELECT 'gpu ' || t::text FROM gpu t ORDER BY 1",
-        "SELECT 'link ' || t::text FROM gpu_link t ORDER BY 1",
-        "SELECT 'job ' || t::text FROM run t WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'rank ' || r::text FROM job_rank r JOIN run j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
-        "SELECT 'ops ' || t::text FROM mpi_op_rows t JOIN run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'comm ' || t::text FROM job_comm t JOIN run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'event ' || t::text FROM events t WHERE instance NOT IN ('evil', 'server') ORDER BY 1",
+        "SELECT 'node ' || t::text FROM internal.node t WHERE name <> 'evil' ORDER BY 1",
+        "SELECT 'gpu ' || t::text FROM internal.gpu t ORDER BY 1",
+        "SELECT 'link ' || t::text FROM internal.gpu_link t ORDER BY 1",
+        "SELECT 'job ' || t::text FROM internal.run t WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'rank ' || r::text FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
+        "SELECT 'ops ' || t::text FROM internal.mpi_op_rows t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'comm ' || t::text FROM internal.job_comm t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'event ' || t::text FROM internal.events t WHERE instance NOT IN ('evil', 'server') ORDER BY 1",
     ] {
         all.extend(site.texts(of_node2).await);
     }
@@ -267,16 +273,17 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     site.batch("evil", &forged).await.unwrap();
     assert_eq!(of_others(&site).await, before);
     // Its own is there: one adapter, a job of which it alone reports a rank, two events, a figure.
-    let own = site.texts("SELECT array_to_string(hca_guids, ',') FROM node WHERE name = 'evil'").await;
+    let own =
+        site.texts("SELECT array_to_string(hca_guids, ',') FROM internal.node WHERE name = 'evil'").await;
     assert_eq!(own, ["0x0000000000000010"]);
-    let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM run j JOIN job_rank r ON r.job_id = j.id \
+    let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM internal.run j JOIN internal.job_rank r ON r.job_id = j.id \
                    WHERE key = 'slurm:901'";
     assert_eq!(site.texts(claimed).await, ["evil 0 evil"]);
-    let rows = "SELECT count(*) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
+    let rows = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
     assert_eq!(site.number(rows).await, 1);
-    assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'evil'").await, 2);
-    assert_eq!(site.number("SELECT count(*) FROM self_stats WHERE instance = 'evil'").await, 1);
-    let contested = site.texts("SELECT text FROM events WHERE kind = 'job.contested'").await;
+    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'evil'").await, 2);
+    assert_eq!(site.number("SELECT count(*) FROM public.self_stats WHERE instance = 'evil'").await, 1);
+    let contested = site.texts("SELECT text FROM internal.events WHERE kind = 'job.contested'").await;
     assert!(
         contested.len() == 1 && contested[0].contains("node evil reports job slurm:900"),
         "{contested:?}"
@@ -298,9 +305,9 @@ async fn attack_04_a_job_number_in_the_environment_does_not_keep_the_owner_out()
     };
     site.batch("evil", &decoy).await.unwrap();
     site.batch("good", &job_batch("good", "slurm:77", vec![bin("slurm:77", 0, now())])).await.unwrap();
-    let owner = "SELECT uid || ' ' || user_name || ' ' || evidence || ' ' || reported_by FROM run WHERE key = 'slurm:77'";
+    let owner = "SELECT uid || ' ' || user_name || ' ' || evidence || ' ' || reported_by FROM internal.run WHERE key = 'slurm:77'";
     assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup good"]);
-    let open = "SELECT host FROM job_rank r JOIN run j ON j.id = r.job_id WHERE key = 'slurm:77' AND r.end_time IS NULL";
+    let open = "SELECT host FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE key = 'slurm:77' AND r.end_time IS NULL";
     assert_eq!(site.texts(open).await, ["good"]);
     // The decoy comes again, and is refused.
     site.batch("evil", &Batch { events: vec![event(now(), "x")], ..decoy }).await.unwrap();
@@ -323,7 +330,7 @@ async fn attack_17_one_certificate_uses_new_spools_without_end() {
             u64::from(site.put("evil", &many).await.is_err_and(|why| why.contains("spools within an hour")));
     }
     assert!(refused > 10, "{refused}");
-    let rows = site.number("SELECT count(*) FROM batch_ledger WHERE owner = 'node:evil'").await;
+    let rows = site.number("SELECT count(*) FROM internal.batch_ledger WHERE owner = 'node:evil'").await;
     assert!(rows <= i64::try_from(throughline_collector::SPOOLS_PER_SENDER).unwrap(), "{rows}");
     // What it had goes on, and so do others.
     site.put("evil", &[(first, 2, batch("evil"))]).await.unwrap();
@@ -349,17 +356,21 @@ async fn attack_08_a_spool_belongs_to_who_used_it_first() {
     for sequence in 3..=20 {
         site.put("n2", &[entry("n2", sequence)]).await.unwrap();
     }
-    assert_eq!(site.number("SELECT count(*) FROM events WHERE instance = 'n2'").await, 20);
+    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'n2'").await, 20);
     assert_eq!(
-        site.number("SELECT count(*) FROM events WHERE instance IN ('evil', '0xfe80000000000000')").await,
+        site.number("SELECT count(*) FROM internal.events WHERE instance IN ('evil', '0xfe80000000000000')")
+            .await,
         0
     );
-    let ledger = "SELECT sequence || ' ' || owner FROM batch_ledger WHERE sequence = 20";
+    let ledger = "SELECT sequence || ' ' || owner FROM internal.batch_ledger WHERE sequence = 20";
     assert_eq!(site.texts(ledger).await, ["20 node:n2"]);
     assert_eq!(site.rejected("spool"), 2);
     // A renewed certificate of the same node goes on; a spool from before owners had names is adopted.
-    site.client.execute("UPDATE batch_ledger SET owner = NULL WHERE spool_id = $1", &[&spool]).await.unwrap();
+    site.client
+        .execute("UPDATE internal.batch_ledger SET owner = NULL WHERE spool_id = $1", &[&spool])
+        .await
+        .unwrap();
     site.put("n2", &[entry("n2", 21)]).await.unwrap();
-    assert_eq!(site.texts("SELECT owner FROM batch_ledger WHERE sequence = 21").await, ["node:n2"]);
+    assert_eq!(site.texts("SELECT owner FROM internal.batch_ledger WHERE sequence = 21").await, ["node:n2"]);
     site.end().await;
 }

@@ -76,20 +76,21 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         } else {
             ""
         };
-        let times =
-            format!("SELECT round(extract(epoch FROM time) * 1000000)::bigint::text FROM {table} {of}");
+        let times = format!(
+            "SELECT round(extract(epoch FROM time) * 1000000)::bigint::text FROM internal.{table} {of}"
+        );
         for time in site.texts(&times).await {
             assert!(found.insert((table, time)), "{table}: seed {seed}");
         }
     }
     for (table, keys) in [
-        ("job", "SELECT key FROM run WHERE uid IS NOT NULL"),
-        ("gpu", "SELECT uuid FROM gpu"),
-        ("job_comm", "SELECT comm::text FROM job_comm"),
-        ("job_setting", "SELECT name FROM job_setting"),
-        ("mpi_open_call", "SELECT thread::text FROM mpi_open_call"),
-        ("mpi_rank_scheduling", "SELECT rank::text FROM mpi_rank_scheduling"),
-        ("ib_node", "SELECT guid FROM ib_node"),
+        ("job", "SELECT key FROM internal.run WHERE uid IS NOT NULL"),
+        ("gpu", "SELECT uuid FROM internal.gpu"),
+        ("job_comm", "SELECT comm::text FROM internal.job_comm"),
+        ("job_setting", "SELECT name FROM internal.job_setting"),
+        ("mpi_open_call", "SELECT thread::text FROM internal.mpi_open_call"),
+        ("mpi_rank_scheduling", "SELECT rank::text FROM internal.mpi_rank_scheduling"),
+        ("ib_node", "SELECT guid FROM internal.ib_node"),
     ] {
         found.extend(site.texts(keys).await.into_iter().map(|key| (table, key)));
     }
@@ -99,9 +100,9 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         missing.is_empty() && surplus.is_empty(),
         "seed {seed}: missing {missing:?}, surplus {surplus:?}"
     );
-    let listed = site.number("SELECT sum(records)::bigint FROM record_quarantine").await;
+    let listed = site.number("SELECT sum(records)::bigint FROM internal.record_quarantine").await;
     assert_eq!(listed as u64, ledger.invalid, "seed {seed}");
-    assert_eq!(site.number("SELECT count(*) FROM batch_quarantine").await, 0);
-    assert_eq!(site.number("SELECT count(*) FROM job_rank").await, 2);
+    assert_eq!(site.number("SELECT count(*) FROM internal.batch_quarantine").await, 0);
+    assert_eq!(site.number("SELECT count(*) FROM internal.job_rank").await, 2);
     site.end().await;
 }

@@ -31,7 +31,7 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-const EVENTS: &str = "SELECT text FROM events WHERE kind = 'test' ORDER BY text";
+const EVENTS: &str = "SELECT text FROM internal.events WHERE kind = 'test' ORDER BY text";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_of_another_name_wait_at_their_sender_until_the_certificate_has_it() {
@@ -44,7 +44,7 @@ async fn batches_of_another_name_wait_at_their_sender_until_the_certificate_has_
     until("an empty spool", async || spool.stats().backlog_entries == 0).await;
     assert_eq!(site.texts(EVENTS).await, ["b0", "b1"]);
     assert_eq!(quarantine.stats().backlog_entries, 3);
-    let shown = "SELECT sender || ' ' || reason || ' ' || kinds FROM rejected_records";
+    let shown = "SELECT sender || ' ' || reason || ' ' || kinds FROM internal.rejected_records";
     until("its rejected batches", async || site.texts(shown).await == ["node:new node batch"]).await;
     let text = &outbox.shipped().conditions()[0].text;
     assert!(text.contains("node 'old'") && text.contains("[node] name"), "{text}");

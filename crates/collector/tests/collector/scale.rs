@@ -84,7 +84,7 @@ async fn a_thousand_senders() {
     stop.cancel();
     collector.await.unwrap().unwrap();
     let client = database.connect().await.unwrap();
-    let rows: i64 = client.query_one("SELECT count(*) FROM mpi_pvars", &[]).await.unwrap().get(0);
+    let rows: i64 = client.query_one("SELECT count(*) FROM internal.mpi_pvars", &[]).await.unwrap().get(0);
     assert_eq!(rows, i64::from(ROWS) * (SENDERS * ENTRIES) as i64);
     let commits = metrics.get("collector", &COMMITS).unwrap();
     println!(

@@ -111,14 +111,13 @@ async fn two_collectors_store_each_entry_once() {
         collector.await.unwrap().unwrap();
     }
     let client = database.connect().await.unwrap();
-    let count =
-        "SELECT source, count(*), count(DISTINCT text) FROM events WHERE kind = 'test' GROUP BY 1 ORDER BY 1";
+    let count = "SELECT source, count(*), count(DISTINCT text) FROM internal.events WHERE kind = 'test' GROUP BY 1 ORDER BY 1";
     let rows = client.query(count, &[]).await.unwrap();
     let found: Vec<(String, i64, i64)> = rows.iter().map(|r| (r.get(0), r.get(1), r.get(2))).collect();
     let good = EACH.cast_signed() - 1;
     let wanted: Vec<_> = (0..SENDERS).map(|s| (format!("s{s}"), good, good)).collect();
     assert_eq!(found, wanted);
-    let aside = client.query("SELECT batch FROM batch_quarantine", &[]).await.unwrap();
+    let aside = client.query("SELECT batch FROM internal.batch_quarantine", &[]).await.unwrap();
     assert_eq!(aside.len() as u64, SENDERS);
     assert!(aside.iter().all(|row| row.get::<_, Vec<u8>>(0) == vec![0xff; 20]));
 }

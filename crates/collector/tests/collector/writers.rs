@@ -55,14 +55,14 @@ async fn nodes_of_the_same_jobs_go_through_different_writers_and_lose_nothing() 
     for sender in senders {
         sender.end().await;
     }
-    assert_eq!(site.number("SELECT count(*) FROM mpi_op_rows").await, i64::from(2 * NODES * BINS));
+    assert_eq!(site.number("SELECT count(*) FROM internal.mpi_op_rows").await, i64::from(2 * NODES * BINS));
     let complete = format!(
-        "SELECT count(*) FROM (SELECT rank FROM mpi_op_rows GROUP BY job_id, rank, operation HAVING max(calls) = {BINS}) c"
+        "SELECT count(*) FROM (SELECT rank FROM internal.mpi_op_rows GROUP BY job_id, rank, operation HAVING max(calls) = {BINS}) c"
     );
     assert_eq!(site.number(&complete).await, i64::from(2 * NODES));
-    assert_eq!(site.number("SELECT count(*) FROM job_rank").await, i64::from(NODES));
-    assert_eq!(site.number("SELECT count(DISTINCT job_id) FROM run_claim").await, i64::from(JOBS));
-    let advanced = format!("SELECT count(*) FROM batch_ledger WHERE sequence = {}", BINS + 1);
+    assert_eq!(site.number("SELECT count(*) FROM internal.job_rank").await, i64::from(NODES));
+    assert_eq!(site.number("SELECT count(DISTINCT job_id) FROM internal.run_claim").await, i64::from(JOBS));
+    let advanced = format!("SELECT count(*) FROM internal.batch_ledger WHERE sequence = {}", BINS + 1);
     assert_eq!(site.number(&advanced).await, i64::from(NODES));
     for metric in [&COMMIT_FAILURES, &DUPLICATE_ENTRIES] {
         assert_eq!(

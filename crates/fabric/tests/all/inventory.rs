@@ -74,7 +74,7 @@ impl Store {
 
     /// Waits for an event of a kind on a node.
     async fn event(&self, kind: &str, guid: &str) {
-        let query = "SELECT count(*) FROM events WHERE kind = $1 AND ib_guid = $2";
+        let query = "SELECT count(*) FROM internal.events WHERE kind = $1 AND ib_guid = $2";
         self.until(kind, query, &[&kind, &guid], 1).await;
     }
 }
@@ -128,21 +128,21 @@ fn host(number: usize) -> (String, String) {
     (FatTree::host_guid(number).to_string(), FatTree::host_description(number))
 }
 
-const NODES: &str = "SELECT count(*) FROM ib_node WHERE valid_to IS NULL";
-const LINKS: &str = "SELECT count(*) FROM ib_link WHERE valid_to IS NULL";
+const NODES: &str = "SELECT count(*) FROM internal.ib_node WHERE valid_to IS NULL";
+const LINKS: &str = "SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL";
 /// Nodes that there were at a time.
 const NODES_AT: &str =
-    "SELECT count(*) FROM ib_node WHERE valid_from <= $1 AND (valid_to IS NULL OR valid_to > $1)";
+    "SELECT count(*) FROM internal.ib_node WHERE valid_from <= $1 AND (valid_to IS NULL OR valid_to > $1)";
 
 /// Where a host's first port was plugged in at a time, as node and port; by the cables and by the ports.
 async fn place(store: &Store, guid: &str, at: SystemTime) -> [Vec<(String, i32)>; 2] {
-    const BY_LINK: &str = "SELECT rn.guid, rk.port FROM ib_link l JOIN ib_port_key k ON k.id IN (port_a_id, port_b_id) \
-        JOIN ib_node_key n ON n.id = k.ib_node_id \
-        JOIN ib_port_key rk ON rk.id IN (port_a_id, port_b_id) AND rk.id <> k.id \
-        JOIN ib_node_key rn ON rn.id = rk.ib_node_id \
+    const BY_LINK: &str = "SELECT rn.guid, rk.port FROM internal.ib_link l JOIN internal.ib_port_key k ON k.id IN (port_a_id, port_b_id) \
+        JOIN internal.ib_node_key n ON n.id = k.ib_node_id \
+        JOIN internal.ib_port_key rk ON rk.id IN (port_a_id, port_b_id) AND rk.id <> k.id \
+        JOIN internal.ib_node_key rn ON rn.id = rk.ib_node_id \
         WHERE n.guid = $1 AND valid_from <= $2 AND (valid_to IS NULL OR valid_to > $2)";
-    const BY_PORT: &str = "SELECT rn.guid, rk.port FROM ib_port p JOIN ib_node_key n ON n.id = p.ib_node_id \
-        JOIN ib_port_key rk ON rk.id = p.remote_port_id JOIN ib_node_key rn ON rn.id = rk.ib_node_id \
+    const BY_PORT: &str = "SELECT rn.guid, rk.port FROM internal.ib_port p JOIN internal.ib_node_key n ON n.id = p.ib_node_id \
+        JOIN internal.ib_port_key rk ON rk.id = p.remote_port_id JOIN internal.ib_node_key rn ON rn.id = rk.ib_node_id \
         WHERE n.guid = $1 AND valid_from <= $2 AND (valid_to IS NULL OR valid_to > $2)";
     let mut found = [Vec::new(), Vec::new()];
     for (query, into) in [BY_LINK, BY_PORT].into_iter().zip(&mut found) {
@@ -154,8 +154,8 @@ async fn place(store: &Store, guid: &str, at: SystemTime) -> [Vec<(String, i32)>
 
 /// LIDs of a node at a time: its own and its ports'.
 async fn lids(store: &Store, guid: &str, at: SystemTime) -> Vec<i32> {
-    const QUERY: &str = "SELECT lid FROM ib_node WHERE guid = $1 AND valid_from <= $2 AND (valid_to IS NULL OR \
-        valid_to > $2) UNION ALL SELECT p.lid FROM ib_port p JOIN ib_node_key n ON n.id = p.ib_node_id \
+    const QUERY: &str = "SELECT lid FROM internal.ib_node WHERE guid = $1 AND valid_from <= $2 AND (valid_to IS NULL OR \
+        valid_to > $2) UNION ALL SELECT p.lid FROM internal.ib_port p JOIN internal.ib_node_key n ON n.id = p.ib_node_id \
         WHERE n.guid = $1 AND valid_from <= $2 AND (valid_to IS NULL OR valid_to > $2)";
     store.client.query(QUERY, &[&guid, &at]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
@@ -170,7 +170,7 @@ async fn assert_ranges(store: &Store) {
     ] {
         let query = format!(
             "SELECT count(*) FROM (SELECT valid_from, valid_to, lag(valid_to, 1, '-infinity') OVER w AS ended \
-             FROM {table} WINDOW w AS (PARTITION BY {key} ORDER BY valid_from)) r \
+             FROM internal.{table} WINDOW w AS (PARTITION BY {key} ORDER BY valid_from)) r \
              WHERE valid_to < valid_from OR ended IS NULL OR ended > valid_from"
         );
         assert_eq!(store.number(&query, &[]).await, 0, "ranges of {table} overlap");
@@ -229,7 +229,7 @@ async fn the_inventory_is_right_at_each_time() {
     assert!(before.len() == 2 && before[0] == before[1] && before[0] != 777, "{before:?}");
     assert_eq!(lids(&store, &readdressed, end).await, [777, 777]);
     // The rest is as it was: nothing ended that nobody touched.
-    const ENDED: &str = "SELECT count(DISTINCT guid) FROM ib_node WHERE valid_to IS NOT NULL";
+    const ENDED: &str = "SELECT count(DISTINCT guid) FROM internal.ib_node WHERE valid_to IS NOT NULL";
     assert_eq!(store.number(ENDED, &[]).await, 2, "the node that went, and the one with another LID");
     assert_ranges(&store).await;
 }
@@ -248,26 +248,26 @@ async fn two_subnets_with_the_same_guids_are_two() {
     store.until("cables of both", LINKS, &[], 80).await;
 
     // The same names, and no row that has an end in each.
-    const GUIDS: &str = "SELECT count(DISTINCT guid) FROM ib_node_key";
+    const GUIDS: &str = "SELECT count(DISTINCT guid) FROM internal.ib_node_key";
     assert_eq!(store.number(GUIDS, &[]).await, nodes);
-    const ACROSS: &str = "SELECT count(*) FROM ib_link l JOIN ib_port_key a ON a.id = l.port_a_id \
-        JOIN ib_node_key an ON an.id = a.ib_node_id JOIN ib_port_key b ON b.id = l.port_b_id \
-        JOIN ib_node_key bn ON bn.id = b.ib_node_id WHERE an.fabric_id <> bn.fabric_id";
+    const ACROSS: &str = "SELECT count(*) FROM internal.ib_link l JOIN internal.ib_port_key a ON a.id = l.port_a_id \
+        JOIN internal.ib_node_key an ON an.id = a.ib_node_id JOIN internal.ib_port_key b ON b.id = l.port_b_id \
+        JOIN internal.ib_node_key bn ON bn.id = b.ib_node_id WHERE an.fabric_id <> bn.fabric_id";
     assert_eq!(store.number(ACROSS, &[]).await, 0);
-    const IN_SUBNET: &str = "SELECT count(*) FROM ib_node n JOIN ib_node_key k ON k.id = n.ib_node_id \
-        JOIN fabric s ON s.id = k.fabric_id WHERE s.prefix = $1 AND n.valid_to IS NULL";
+    const IN_SUBNET: &str = "SELECT count(*) FROM internal.ib_node n JOIN internal.ib_node_key k ON k.id = n.ib_node_id \
+        JOIN internal.fabric s ON s.id = k.fabric_id WHERE s.prefix = $1 AND n.valid_to IS NULL";
     for prefix in &prefixes {
         assert_eq!(store.number(IN_SUBNET, &[prefix]).await, nodes, "{prefix}");
     }
 
     // Samples: each subnet's own.
-    const ERRORS: &str = "SELECT coalesce((SELECT c.symbol_error FROM ib_port_counters c \
-        JOIN ib_port_named p USING (port_id) WHERE p.subnet_prefix = $1 AND p.guid = $2 AND p.port = 1 \
+    const ERRORS: &str = "SELECT coalesce((SELECT c.symbol_error FROM internal.ib_port_counters c \
+        JOIN public.ib_port_named p USING (port_id) WHERE p.subnet_prefix = $1 AND p.guid = $2 AND p.port = 1 \
         ORDER BY c.time DESC LIMIT 1), 0)";
     for (prefix, errors) in prefixes.iter().zip([11, 22]) {
         store.until("errors of the port", ERRORS, &[prefix, &guid], errors).await;
     }
-    const PORTS: &str = "SELECT count(DISTINCT port_id) FROM ib_port_counters JOIN ib_port_named p USING (port_id) \
+    const PORTS: &str = "SELECT count(DISTINCT port_id) FROM internal.ib_port_counters JOIN public.ib_port_named p USING (port_id) \
         WHERE p.subnet_prefix = $1";
     for prefix in &prefixes {
         store.until("samples of all ports", PORTS, &[prefix], 80).await;
@@ -281,7 +281,7 @@ async fn two_subnets_with_the_same_guids_are_two() {
     store.event("node.gone", &guid).await;
     watched[0].checkpoint().await;
     const EVENTS: &str =
-        "SELECT count(*) FROM events WHERE instance = $1 AND kind IN ('node.gone', 'link.down')";
+        "SELECT count(*) FROM internal.events WHERE instance = $1 AND kind IN ('node.gone', 'link.down')";
     assert_eq!(store.number(EVENTS, &[&prefixes[0]]).await, 0);
     assert_eq!(store.number(EVENTS, &[&prefixes[1]]).await, 2);
     assert_eq!(store.number(IN_SUBNET, &[&prefixes[0]]).await, nodes);
@@ -290,7 +290,7 @@ async fn two_subnets_with_the_same_guids_are_two() {
 }
 
 /// Members of a group with this MLID now; -1 where they are not known, -2 without the group.
-const MEMBERS: &str = "SELECT coalesce((SELECT coalesce(member_count, -1)::bigint FROM ib_multicast_group \
+const MEMBERS: &str = "SELECT coalesce((SELECT coalesce(member_count, -1)::bigint FROM internal.ib_multicast_group \
     WHERE mlid = $1 AND valid_to IS NULL), -2)";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,20 +303,19 @@ async fn multicast_groups_are_stored_with_their_members() {
     let watched = Watched::of(&store, fabric, 1);
     store.until("all hosts", MEMBERS, &[&0xC000], SMALL.hosts as i64).await;
     store.until("two members", MEMBERS, &[&0xC005], 2).await;
-    const NAMED: &str = "SELECT count(*) FROM ib_multicast_group g JOIN fabric s ON s.id = g.fabric_id \
+    const NAMED: &str = "SELECT count(*) FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id \
         WHERE s.prefix = $1 AND (g.mgid, g.name, g.pkey, g.mtu_bytes) IN \
         (('ff12:401b:ffff::ffff:ffff', 'IPoIB broadcast', 65535, 4096), \
          ('ff12:401b:ffff::fb', 'IPoIB 224.0.0.251 mDNS', 65535, 4096)) AND valid_to IS NULL";
     let prefix = format!("{:#018x}", PREFIXES[0]);
     assert_eq!(store.number(NAMED, &[&prefix]).await, 2);
-    const HAS: &str =
-        "SELECT count(*) FROM ib_multicast_group WHERE mlid = $1 AND members ? $2 AND valid_to IS NULL";
+    const HAS: &str = "SELECT count(*) FROM internal.ib_multicast_group WHERE mlid = $1 AND members ? $2 AND valid_to IS NULL";
     let guid = |number: usize| FatTree::host_port_guid(number).to_string();
     assert_eq!(store.number(HAS, &[&0xC005, &guid(20)]).await, 1);
 
     // Others join; the former members stay in the history.
     watched.fabric.control(&group(&format!("\"{a}\" \"{c}\""))).unwrap();
-    const IS_NEW: &str = "SELECT count(*) FROM ib_multicast_group n JOIN ib_multicast_group o USING (fabric_id, mgid) \
+    const IS_NEW: &str = "SELECT count(*) FROM internal.ib_multicast_group n JOIN internal.ib_multicast_group o USING (fabric_id, mgid) \
         WHERE n.members ? $1 AND n.valid_to IS NULL AND o.members ? $2 AND o.valid_to = n.valid_from";
     store.until("another member", IS_NEW, &[&guid(7), &guid(20)], 1).await;
 

@@ -85,9 +85,9 @@ impl Site {
 
     /// The ports at both ends of some link, and what they are called.
     async fn link(&self) -> ([i64; 2], Vec<(u64, u32)>) {
-        self.until("SELECT count(*) FROM ib_link WHERE valid_to IS NULL", |count| count > 0).await;
-        let query = "SELECT p.id, n.guid, p.port FROM (SELECT * FROM ib_link WHERE valid_to IS NULL ORDER BY port_a_id LIMIT 1) l \
-                     JOIN ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN ib_node_key n ON n.id = p.ib_node_id";
+        self.until("SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL", |count| count > 0).await;
+        let query = "SELECT p.id, n.guid, p.port FROM (SELECT * FROM internal.ib_link WHERE valid_to IS NULL ORDER BY port_a_id LIMIT 1) l \
+                     JOIN internal.ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN internal.ib_node_key n ON n.id = p.ib_node_id";
         let rows = self.client.query(query, &[]).await.unwrap();
         let port = |row: &tokio_postgres::Row| {
             let guid: Guid = row.get::<_, String>(1).parse().unwrap();
@@ -113,10 +113,10 @@ impl Site {
         };
         let made = request_detail(&mut self.client, &new, &DetailLimits::default()).await.unwrap().unwrap();
         let open = format!(
-            "SELECT count(*) FROM detail_request_node WHERE request_id = {made} AND state IN ('waiting', 'sent', 'receiving')"
+            "SELECT count(*) FROM internal.detail_request_node WHERE request_id = {made} AND state IN ('waiting', 'sent', 'receiving')"
         );
         self.until(&open, |count| count == 0).await;
-        let query = "SELECT state, records, refusal, coalesce(remark, '') FROM detail_request_node WHERE request_id = $1";
+        let query = "SELECT state, records, refusal, coalesce(remark, '') FROM internal.detail_request_node WHERE request_id = $1";
         let row = self.client.query_one(query, &[&made]).await.unwrap();
         (row.get(0), row.get(1), row.get(2), row.get(3))
     }
@@ -167,7 +167,7 @@ impl Site {
     async fn fetched(&self) -> Readings {
         let query = "SELECT n.guid, p.port, (extract(epoch FROM d.time) * 1000000)::bigint, \
                         (to_jsonb(d) - ARRAY['time', 'port_id', 'epoch', 'source', 'saturated'])::text \
-                     FROM detail_ib_ports d JOIN ib_port_key p ON p.id = d.port_id JOIN ib_node_key n ON n.id = p.ib_node_id";
+                     FROM internal.detail_ib_ports d JOIN internal.ib_port_key p ON p.id = d.port_id JOIN internal.ib_node_key n ON n.id = p.ib_node_id";
         let mut readings = Readings::new();
         for row in self.client.query(query, &[]).await.unwrap() {
             let columns: serde_json::Value = serde_json::from_str(row.get(3)).unwrap();
@@ -208,7 +208,8 @@ async fn a_links_readings_are_fetched_exactly_and_refusals_are_reported() {
     assert!(recorded.values().all(|values| values.contains_key("transmit_data_bytes")), "{recorded:?}");
     let printed: Readings = ports.iter().flat_map(|port| site.printed(*port, &times)).collect();
     assert_eq!(printed, recorded);
-    let query = format!("SELECT count(*) FROM ib_port_counters WHERE port_id IN ({}, {})", ids[0], ids[1]);
+    let query =
+        format!("SELECT count(*) FROM internal.ib_port_counters WHERE port_id IN ({}, {})", ids[0], ids[1]);
     assert!(site.number(&query).await < records, "rows leave out what did not change");
     // Requested again each is there once.
     let (state, again, ..) = site.request(ids, &times).await;

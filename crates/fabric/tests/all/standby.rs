@@ -77,7 +77,7 @@ async fn number(client: &Client, query: &str) -> i64 {
 
 /// Sweeps that are stored.
 async fn sweeps(client: &Client) -> i64 {
-    number(client, "SELECT count(DISTINCT time) FROM coverage").await
+    number(client, "SELECT count(DISTINCT time) FROM internal.coverage").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,15 +127,15 @@ async fn the_second_takes_over_and_never_both_write() {
     first.signal(Signal::SIGTERM);
     assert!(first.child.wait().unwrap().success());
 
-    assert_eq!(number(&client, "SELECT count(DISTINCT crawler) FROM crawler_term").await, 2);
-    assert_eq!(number(&client, "SELECT count(*) FROM crawler_term").await, 3);
-    let outside = "SELECT count(*) FROM ib_port_counters c WHERE NOT EXISTS (SELECT 1 FROM crawler_term t \
+    assert_eq!(number(&client, "SELECT count(DISTINCT crawler) FROM internal.crawler_term").await, 2);
+    assert_eq!(number(&client, "SELECT count(*) FROM internal.crawler_term").await, 3);
+    let outside = "SELECT count(*) FROM internal.ib_port_counters c WHERE NOT EXISTS (SELECT 1 FROM internal.crawler_term t \
                    WHERE c.time >= t.began_at AND (t.ended_at IS NULL OR c.time < t.ended_at))";
     assert_eq!(number(&client, outside).await, 0, "rows outside all terms");
     // Each crawler begins epochs of its own: two that wrote at once would alternate.
     let changes = "SELECT count(*) FROM (SELECT epoch, lag(epoch) OVER (PARTITION BY port_id ORDER BY time) \
-                   AS before FROM ib_port_counters) e WHERE before IS DISTINCT FROM epoch";
-    let ports = number(&client, "SELECT count(DISTINCT port_id) FROM ib_port_counters").await;
+                   AS before FROM internal.ib_port_counters) e WHERE before IS DISTINCT FROM epoch";
+    let ports = number(&client, "SELECT count(DISTINCT port_id) FROM internal.ib_port_counters").await;
     assert!(number(&client, changes).await <= 3 * ports);
     stop.cancel();
 }

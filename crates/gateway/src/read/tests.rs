@@ -240,7 +240,7 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     let slow = Arc::new(Reader::new(database.clone(), limits));
     let mut holder = database.connect().await.unwrap();
     let transaction = holder.transaction().await.unwrap();
-    transaction.batch_execute("LOCK TABLE nvlink_counters IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    transaction.batch_execute("LOCK TABLE internal.nvlink_counters IN ACCESS EXCLUSIVE MODE").await.unwrap();
     for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
         let (status, why) = refused(&slow, sent(), form).await;
         assert!(status == 504 && why.contains("query.max_seconds"), "{status} {why}");
@@ -282,11 +282,11 @@ async fn requests_beyond_the_number_of_connections_wait_and_none_is_lost() {
 /// A switch, whose ports 7 and 8 have the ids 1 and 2.
 fn one_switch() -> String {
     format!(
-        "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1');
-         INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2');
-         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
+        "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1');
+         INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2');
+         INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
              valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
-         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8)"
+         INSERT INTO internal.ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8)"
     )
 }
 
@@ -302,7 +302,7 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     // Two hours each 5 s from 03:00 on; in minute 30 counting began anew and came farther than it was before.
     let seed = format!(
         "{};
-         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, rate_bytes_per_second)
+         INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, rate_bytes_per_second)
          SELECT to_timestamp({START} + 10800 + n * 5), 1,
                 to_timestamp(CASE WHEN n < 364 THEN {START} ELSE {START} + 10800 + 363 * 5 + 1 END), 'mad',
                 CASE WHEN n < 364 THEN n ELSE (n - 364) * 1000 END, 25000 FROM generate_series(0, 1440) n",
@@ -340,7 +340,9 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     assert_eq!(request(speed, "", 0).await.len(), 1441);
 
     // The first hour's readings go.
-    let drop = format!("SELECT drop_chunks('ib_port_counters', older_than => to_timestamp({START} + 14400))");
+    let drop = format!(
+        "SELECT public.drop_chunks('internal.ib_port_counters', older_than => to_timestamp({START} + 14400))"
+    );
     client.query(&drop, &[]).await.unwrap();
     let mixed = request(name, "", 0).await;
     assert_eq!(increase(&mixed), expected);
@@ -354,7 +356,10 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     assert!((241..250).contains(&dense.iter().filter(|point| point.0 >= at).count()));
     assert_eq!(increase(&dense), expected);
     assert_eq!(request(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
-    client.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
+    client
+        .batch_execute("SELECT public.drop_chunks('internal.ib_port_counters', older_than => now())")
+        .await
+        .unwrap();
     assert_eq!(increase(&request(name, "", 0).await), expected);
     assert_eq!(request(name, "series", 0).await.len(), 0);
     let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
@@ -370,7 +375,7 @@ async fn a_series_is_one_message_however_long_it_is() {
     let client = database.connect().await.unwrap();
     let seed = format!(
         "{};
-         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
+         INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
          SELECT to_timestamp({START} + n), 1, to_timestamp({START}), 'mad', n::bigint * n FROM generate_series(0, 69999) n",
         one_switch()
     );
@@ -390,11 +395,11 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
     // Two hours each 5 s of a port, and one that has a row a minute and never changes.
     let seed = format!(
         "{};
-         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
+         INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
          SELECT to_timestamp({START} + n * 5), 1, to_timestamp({START}), 'mad', n * n FROM generate_series(0, 1439) n
          UNION ALL
          SELECT to_timestamp({START} + n * 60), 2, to_timestamp({START}), 'mad', 7 FROM generate_series(0, 119) n;
-         UPDATE minute_state SET made_until = to_timestamp({START} + 7200), blocks_until = to_timestamp({START})",
+         UPDATE internal.minute_state SET made_until = to_timestamp({START} + 7200), blocks_until = to_timestamp({START})",
         one_switch()
     );
     client.batch_execute(&seed).await.unwrap();
@@ -417,7 +422,7 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
     let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
     let made = encode_chunks(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     assert_eq!((made.blocks, made.samples), (4, 1440 + 120));
-    client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
+    client.batch_execute("DELETE FROM internal.ib_port_counters").await.unwrap();
     assert_eq!(read("", 0, whole).await, rows);
     assert_eq!(read("", 0, stream).await, rows);
     // Thinning leaves out what has to be unpacked anyway.
@@ -436,7 +441,7 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
         }
     }
     client
-        .batch_execute("UPDATE ib_port_blocks SET samples = 'damaged' WHERE samples IS NOT NULL")
+        .batch_execute("UPDATE internal.ib_port_blocks SET samples = 'damaged' WHERE samples IS NOT NULL")
         .await
         .unwrap();
     for form in [whole, stream] {
@@ -444,6 +449,9 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
         let response = super::tests::request(&reader, vec![request("", 0)], form).await;
         assert_eq!(response.status(), 500);
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        assert!(String::from_utf8_lossy(&body).contains("DELETE FROM ib_port_blocks WHERE"), "{body:?}");
+        assert!(
+            String::from_utf8_lossy(&body).contains("DELETE FROM internal.ib_port_blocks WHERE"),
+            "{body:?}"
+        );
     }
 }

@@ -11,10 +11,10 @@ use tokio_postgres::Client;
 const DAYS: i32 = 30;
 
 const EARLIER: &str = "
-    SELECT id, coalesce(native_id, key), extract(epoch FROM end_time - start_time)::float8 FROM run_visible
+    SELECT id, coalesce(native_id, key), extract(epoch FROM end_time - start_time)::float8 FROM internal.run_visible
     WHERE command = $1 AND user_name = $2 AND world_size = $3 AND id <> $4
-      AND end_time < (SELECT coalesce(start_time, first_seen) FROM run_visible WHERE id = $4)
-      AND end_time > (SELECT coalesce(start_time, first_seen) FROM run_visible WHERE id = $4) - make_interval(days => $5)
+      AND end_time < (SELECT coalesce(start_time, first_seen) FROM internal.run_visible WHERE id = $4)
+      AND end_time > (SELECT coalesce(start_time, first_seen) FROM internal.run_visible WHERE id = $4) - make_interval(days => $5)
       AND start_time IS NOT NULL
     ORDER BY end_time DESC LIMIT 1";
 

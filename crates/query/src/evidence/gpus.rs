@@ -15,12 +15,12 @@ const RANGE_MS: i64 = 600_000;
 /// The database's.
 pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Result<Vec<GpuLink>, Error> {
     let sql = "SELECT g.gpu_id, k.name, g.index, l.link, r.index, l.speed_bytes_per_second
-               FROM (SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL AND cardinality(gpu_uuids) > 0
+               FROM (SELECT DISTINCT node_id FROM internal.job_rank WHERE job_id = $1 AND node_id IS NOT NULL AND cardinality(gpu_uuids) > 0
                      ORDER BY node_id LIMIT $2) h
-               JOIN node_key k ON k.id = h.node_id
-               JOIN gpu g ON g.node_id = h.node_id AND g.valid_to IS NULL
-               JOIN gpu_link l ON l.gpu_id = g.gpu_id AND l.valid_to IS NULL AND l.active AND l.remote_gpu_id IS NOT NULL
-               JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL AND r.node_id = g.node_id
+               JOIN internal.node_key k ON k.id = h.node_id
+               JOIN internal.gpu g ON g.node_id = h.node_id AND g.valid_to IS NULL
+               JOIN internal.gpu_link l ON l.gpu_id = g.gpu_id AND l.valid_to IS NULL AND l.active AND l.remote_gpu_id IS NOT NULL
+               JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL AND r.node_id = g.node_id
                WHERE l.speed_bytes_per_second > 0 ORDER BY g.gpu_id, l.link";
     let what = "reading links of a job's GPUs";
     let found = client.query(sql, &[&id, &HOSTS_MAX]).await.map_err(Error::sql(what))?;
@@ -31,7 +31,7 @@ pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Resul
     let sql = format!(
         "SELECT gpu_id, link, sum(transmit_bytes_per_second * interval_seconds) / sum(interval_seconds),
                 sum(receive_bytes_per_second * interval_seconds) / sum(interval_seconds)
-         FROM nvlink_rates({since}, {}) WHERE gpu_id = ANY($1) AND transmit_bytes_per_second IS NOT NULL
+         FROM public.nvlink_rates({since}, {}) WHERE gpu_id = ANY($1) AND transmit_bytes_per_second IS NOT NULL
            AND receive_bytes_per_second IS NOT NULL AND time - make_interval(secs => interval_seconds) > {since}
          GROUP BY gpu_id, link",
         moment(to),

@@ -169,17 +169,17 @@ struct KnownPort {
 const PEERS: &str = "
     WITH own AS MATERIALIZED (
         SELECT b.port_id, k.ib_node_id, n.type AS remote_type, b.rate_bytes_per_second AS speed
-        FROM ib_port b JOIN ib_port_key k ON k.id = b.port_id
-        JOIN ib_port_key r ON r.id = b.remote_port_id
-        LEFT JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
+        FROM internal.ib_port b JOIN internal.ib_port_key k ON k.id = b.port_id
+        JOIN internal.ib_port_key r ON r.id = b.remote_port_id
+        LEFT JOIN internal.ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
         WHERE b.port_id = ANY($1) AND b.valid_to IS NULL
     ), peers AS (
         SELECT o.ib_node_id, o.remote_type, array_agg(b.rate_bytes_per_second::float8) AS speeds
         FROM (SELECT DISTINCT ib_node_id, remote_type FROM own) o
-        JOIN ib_port_key k ON k.ib_node_id = o.ib_node_id
-        JOIN ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
-        JOIN ib_port_key r ON r.id = b.remote_port_id
-        JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
+        JOIN internal.ib_port_key k ON k.ib_node_id = o.ib_node_id
+        JOIN internal.ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
+        JOIN internal.ib_port_key r ON r.id = b.remote_port_id
+        JOIN internal.ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
         GROUP BY 1, 2 HAVING count(*) >= 3
     )
     SELECT o.port_id, o.speed::float8, p.speeds FROM own o
@@ -222,7 +222,7 @@ impl KnownPorts {
 /// Errors of what arrived at each of these ports.
 async fn errors(client: &Client, ports: &[i64], (from, to): (i64, i64)) -> Result<HashMap<i64, i64>, Error> {
     let sql = format!(
-        "SELECT port_id, sum(errors)::bigint FROM ib_port_minutes
+        "SELECT port_id, sum(errors)::bigint FROM internal.ib_port_minutes
          WHERE port_id = ANY($1) AND time >= {} AND time < {} AND errors IS NOT NULL GROUP BY port_id",
         moment(from),
         moment(to)
@@ -254,7 +254,7 @@ async fn packets(
 async fn packets_at(client: &Client, port: i64, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT sum(packets)::bigint FROM (
-             SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_readings({from}, {to})
+             SELECT max(receive_packets) - min(receive_packets) AS packets FROM public.ib_port_readings({from}, {to})
              WHERE port_id = $1 AND time < {to} GROUP BY epoch) e",
         from = moment(from),
         to = moment(to)

@@ -26,9 +26,9 @@ struct Other {
 /// Ranks of other jobs on the job's nodes at the middle of its time.
 const OTHERS: &str = "
     SELECT o.host, coalesce(j.native_id, j.key), o.cpus
-    FROM (SELECT DISTINCT node_id FROM job_rank WHERE job_id = $1 AND node_id IS NOT NULL) n
-    JOIN job_rank o ON o.node_id = n.node_id
-    JOIN run_visible j ON j.id = o.job_id
+    FROM (SELECT DISTINCT node_id FROM internal.job_rank WHERE job_id = $1 AND node_id IS NOT NULL) n
+    JOIN internal.job_rank o ON o.node_id = n.node_id
+    JOIN internal.run_visible j ON j.id = o.job_id
     WHERE o.job_id <> $1 AND o.cpus <> '' AND o.start_time > AT - make_interval(days => $2) AND o.start_time <= AT
       AND (o.end_time IS NULL OR o.end_time > AT)
     LIMIT $3";
@@ -82,16 +82,16 @@ fn links(from: i64, to: i64) -> String {
     let (from, to) = (moment(from), moment(to));
     format!(
         "SELECT r.rank, l.speed, n.errors - coalesce(o.errors, CASE WHEN n.epoch > {from} THEN 0 END)
-         FROM (SELECT DISTINCT r.rank, k.id FROM job_rank r CROSS JOIN unnest(r.gpu_uuids) u (uuid)
-               JOIN gpu_key k ON k.uuid = u.uuid AND k.node_id = r.node_id WHERE r.job_id = $1) r
+         FROM (SELECT DISTINCT r.rank, k.id FROM internal.job_rank r CROSS JOIN unnest(r.gpu_uuids) u (uuid)
+               JOIN internal.gpu_key k ON k.uuid = u.uuid AND k.node_id = r.node_id WHERE r.job_id = $1) r
          LEFT JOIN LATERAL (
              SELECT CASE WHEN count(*) > 0 THEN coalesce(sum(speed_bytes_per_second) FILTER (WHERE active), 0)::float8 END AS speed
-             FROM gpu_link WHERE gpu_id = r.id AND valid_to IS NULL) l ON true
+             FROM internal.gpu_link WHERE gpu_id = r.id AND valid_to IS NULL) l ON true
          LEFT JOIN LATERAL (
-             SELECT c.source, c.epoch, {ERRORS} AS errors FROM nvlink_readings(greatest({from}, {to} - {ENDS}), {to}) c
-             WHERE c.gpu_id = r.id ORDER BY c.time DESC, gpu_source_rank(c.source) LIMIT 1) n ON true
+             SELECT c.source, c.epoch, {ERRORS} AS errors FROM public.nvlink_readings(greatest({from}, {to} - {ENDS}), {to}) c
+             WHERE c.gpu_id = r.id ORDER BY c.time DESC, internal.gpu_source_rank(c.source) LIMIT 1) n ON true
          LEFT JOIN LATERAL (
-             SELECT {ERRORS} AS errors FROM nvlink_readings({from}, least({from} + {ENDS}, {to})) c
+             SELECT {ERRORS} AS errors FROM public.nvlink_readings({from}, least({from} + {ENDS}, {to})) c
              WHERE c.gpu_id = r.id AND c.source = n.source AND c.epoch = n.epoch ORDER BY c.time LIMIT 1) o ON true"
     )
 }
@@ -131,10 +131,10 @@ pub(super) async fn gpu_links(
 /// before it: agents repeat it each ten minutes.
 const SLOWED: &str = "
     SELECT DISTINCT ON (r.rank) r.rank, e.text
-    FROM (SELECT DISTINCT rank, unnest(gpu_uuids) AS uuid FROM job_rank WHERE job_id = $1) r
-    JOIN events e ON e.gpu_uuid = r.uuid
+    FROM (SELECT DISTINCT rank, unnest(gpu_uuids) AS uuid FROM internal.job_rank WHERE job_id = $1) r
+    JOIN internal.events e ON e.gpu_uuid = r.uuid
     WHERE e.kind = 'gpu.slowed' AND e.time > SINCE - INTERVAL '11 minutes' AND e.time <= UNTIL
-      AND NOT EXISTS (SELECT FROM events o WHERE o.gpu_uuid = e.gpu_uuid AND o.kind = 'gpu.full_speed'
+      AND NOT EXISTS (SELECT FROM internal.events o WHERE o.gpu_uuid = e.gpu_uuid AND o.kind = 'gpu.full_speed'
                       AND o.time >= e.time AND o.time < SINCE AND o.time > SINCE - INTERVAL '11 minutes')
     ORDER BY r.rank, e.time DESC";
 

@@ -30,19 +30,19 @@ pub(super) struct Places {
 const PORTS: &str = "
     WITH hosts AS (
         SELECT DISTINCT k.name, u.guid
-        FROM job_rank r
-        JOIN node_key k ON k.id = r.node_id
-        JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
+        FROM internal.job_rank r
+        JOIN internal.node_key k ON k.id = r.node_id
+        JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL
         CROSS JOIN unnest(n.hca_guids) u (guid)
         WHERE r.job_id = $1
     )
     SELECT h.name, p.id, b.remote_port_id, coalesce(b.rate_bytes_per_second, 0), s.guid
-    FROM ib_port_key p
-    JOIN ib_node_key g ON g.id = p.ib_node_id
+    FROM internal.ib_port_key p
+    JOIN internal.ib_node_key g ON g.id = p.ib_node_id
     JOIN hosts h ON h.guid = g.guid
-    LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
-    LEFT JOIN ib_port_key q ON q.id = b.remote_port_id
-    LEFT JOIN ib_node_key s ON s.id = q.ib_node_id
+    LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
+    LEFT JOIN internal.ib_port_key q ON q.id = b.remote_port_id
+    LEFT JOIN internal.ib_node_key s ON s.id = q.ib_node_id
     WHERE p.id = ANY($2) ORDER BY 1, 2";
 
 /// # Errors

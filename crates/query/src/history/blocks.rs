@@ -218,7 +218,7 @@ impl Wanted<'_> {
         let (kind, id, first, end) = (self.kind, self.kind.id(), seconds(self.first), seconds(self.end));
         let of_blocks = |ids: &str| {
             format!(
-                "FROM {blocks} WHERE {id} = ANY ((SELECT {ids}::bigint[])::bigint[]) \
+                "FROM internal.{blocks} WHERE {id} = ANY ((SELECT {ids}::bigint[])::bigint[]) \
                  AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
                 blocks = kind.blocks(),
             )
@@ -226,7 +226,7 @@ impl Wanted<'_> {
         // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
         let mut sql = format!(
             "SELECT 0, time, {MARKS}, 0, '', string_agg(int8send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
-             UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
+             UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM internal.minute_late l, \
                  generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
              WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::bigint[])::bigint[]) \
                  AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",

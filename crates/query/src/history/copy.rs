@@ -283,9 +283,10 @@ async fn columns(
     if from <= to {
         let rest =
             blocks::read(client, request, (keys, metric), Range { from, to }, (&ids, places), held).await?;
-        queries.extend(rest.iter().map(|(range, ids)| {
-            column(keys, (metric.table, metric.table.name()), &shown(metric), *range, ids)
-        }));
+        let rows = format!("internal.{}", metric.table.name());
+        queries.extend(
+            rest.iter().map(|(range, ids)| column(keys, (metric.table, &rows), &shown(metric), *range, ids)),
+        );
     }
     Ok(queries)
 }
@@ -302,7 +303,7 @@ fn minutes(kind: Kind, (keys, metric): (&Keys, &Metric), range: Range, (ids, gap
     };
     // A minute has the readings behind its beginning and the one at its end. The one before may be a gap earlier.
     let sql = format!(
-        "SELECT * FROM (SELECT {id}, last_time, {column} {source}, {began} FROM {table}
+        "SELECT * FROM (SELECT {id}, last_time, {column} {source}, {began} FROM internal.{table}
            WHERE {id} = ANY ({list}) AND {column} IS NOT NULL AND last_time IS NOT NULL
              AND time > to_timestamp({before}) AND time < to_timestamp({to})
            WINDOW same AS (PARTITION BY {id} {source} ORDER BY time, epoch)) m
@@ -350,7 +351,7 @@ fn saturated(metric: &Metric) -> String {
 fn source(request: &HistoryQuery<'_>, table: Table) -> String {
     match Kind::of(table) {
         Some(kind) => request.horizons.source(kind, request.range.from, request.range.to + 1),
-        None => table.name().to_owned(),
+        None => format!("internal.{}", table.name()),
     }
 }
 
@@ -389,7 +390,7 @@ fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     // Rows of arrays are found by their instance: a join alone would read those of all.
     let sql = format!(
         "SELECT v.place::bigint, time, value FROM (VALUES {values}) AS v (place, instance, source) \
-         JOIN self_stats s ON s.instance = v.instance AND s.source = v.source \
+         JOIN public.self_stats s ON s.instance = v.instance AND s.source = v.source \
          WHERE name = {} AND s.instance = ANY (ARRAY[{}]::text[]) AND {}",
         quoted(name),
         instances.join(","),

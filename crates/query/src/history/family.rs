@@ -49,7 +49,7 @@ const LANE_LABELS: &[(&str, &str)] =
 /// `guid` as the crawler's page has it: of a switch the node's, of an adapter's port its own, as it was last.
 macro_rules! own_guid {
     () => {
-        "coalesce((SELECT nullif(o.port_guid, '0x0000000000000000') FROM ib_port o WHERE o.port_id = k.id \
+        "coalesce((SELECT nullif(o.port_guid, '0x0000000000000000') FROM internal.ib_port o WHERE o.port_id = k.id \
          ORDER BY o.valid_from DESC LIMIT 1), nk.guid)"
     };
 }
@@ -66,11 +66,11 @@ macro_rules! port_keys {
             id: "port_id",
             element: $element,
             from: concat!(
-                "FROM ib_port_key k JOIN ib_node_key nk ON nk.id = k.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
-                 LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL ",
+                "FROM internal.ib_port_key k JOIN internal.ib_node_key nk ON nk.id = k.ib_node_id JOIN internal.fabric s ON s.id = nk.fabric_id \
+                 LEFT JOIN internal.ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL ",
                 $more,
                 // Of those that are gone the last row is looked for, one by one.
-                " WHERE coalesce(n.type, (SELECT g.type FROM ib_node g WHERE g.ib_node_id = nk.id \
+                " WHERE coalesce(n.type, (SELECT g.type FROM internal.ib_node g WHERE g.ib_node_id = nk.id \
                  ORDER BY g.valid_from DESC LIMIT 1)) ",
                 $comparison,
                 " 'switch'"
@@ -91,14 +91,14 @@ static HCA_LANES: Keys =
 static HOST_PORTS: Keys = Keys {
     id: "host_port_id",
     element: "0",
-    from: "FROM host_port_key k JOIN node_key n ON n.id = k.node_id WHERE true",
+    from: "FROM internal.host_port_key k JOIN internal.node_key n ON n.id = k.node_id WHERE true",
     labels: &[("device", "k.device"), ("instance", "n.name"), ("port", "k.port::text")],
     has_sources: false,
 };
 static LINKS: Keys = Keys {
     id: "gpu_id",
     element: "l.link",
-    from: "FROM gpu_key k JOIN node_key n ON n.id = k.node_id JOIN (SELECT DISTINCT gpu_id, link FROM gpu_link) l ON l.gpu_id = k.id \
+    from: "FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id JOIN (SELECT DISTINCT gpu_id, link FROM internal.gpu_link) l ON l.gpu_id = k.id \
            WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name"), ("link", "l.link::text")],
     has_sources: true,
@@ -106,7 +106,7 @@ static LINKS: Keys = Keys {
 static GPUS: Keys = Keys {
     id: "gpu_id",
     element: "0",
-    from: "FROM gpu_key k JOIN node_key n ON n.id = k.node_id WHERE true",
+    from: "FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name")],
     has_sources: true,
 };

@@ -28,20 +28,20 @@ pub(super) struct Info {
     from: [&'static str; 2],
 }
 
-const OF_NODE: &str = "FROM ib_node v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
+const OF_NODE: &str = "FROM internal.ib_node v JOIN internal.ib_node_key nk ON nk.id = v.ib_node_id JOIN internal.fabric s ON s.id = nk.fabric_id \
     WHERE v.type";
-const OF_ADAPTER_PORT: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
-    JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
+const OF_ADAPTER_PORT: &str = "FROM internal.ib_port v JOIN internal.ib_node_key nk ON nk.id = v.ib_node_id JOIN internal.fabric s ON s.id = nk.fabric_id \
+    JOIN LATERAL (SELECT type, description FROM internal.ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
     ON true WHERE n.type";
 const NODE_VALID: (&str, &str) = ("v.valid_from", "v.valid_to");
 
 /// Names are those that the ends have now, or had last.
-const CABLE: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN fabric s ON s.id = nk.fabric_id \
-    JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
+const CABLE: &str = "FROM internal.ib_port v JOIN internal.ib_node_key nk ON nk.id = v.ib_node_id JOIN internal.fabric s ON s.id = nk.fabric_id \
+    JOIN LATERAL (SELECT type, description FROM internal.ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
     ON true \
-    JOIN ib_port_key rk ON rk.id = v.remote_port_id JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id \
-    JOIN LATERAL (SELECT type, description, lid FROM ib_node n WHERE n.ib_node_id = rnk.id ORDER BY valid_from DESC LIMIT 1) r \
-    ON true LEFT JOIN LATERAL (SELECT lid, port_guid FROM ib_port p WHERE p.port_id = rk.id ORDER BY valid_from DESC LIMIT 1) rp ON true \
+    JOIN internal.ib_port_key rk ON rk.id = v.remote_port_id JOIN internal.ib_node_key rnk ON rnk.id = rk.ib_node_id \
+    JOIN LATERAL (SELECT type, description, lid FROM internal.ib_node n WHERE n.ib_node_id = rnk.id ORDER BY valid_from DESC LIMIT 1) r \
+    ON true LEFT JOIN LATERAL (SELECT lid, port_guid FROM internal.ib_port p WHERE p.port_id = rk.id ORDER BY valid_from DESC LIMIT 1) rp ON true \
     WHERE n.type";
 /// An adapter's port has its own GUID, as on the crawler's page; of one that is not known the node's.
 const PORT_GUID: &str = "coalesce(nullif(v.port_guid, '0x0000000000000000'), nk.guid)";
@@ -49,14 +49,14 @@ const REMOTE_GUID: &str = "CASE WHEN r.type = 'switch' THEN rnk.guid ELSE coales
 const REMOTE_LID: &str = "(CASE WHEN r.type = 'switch' THEN r.lid ELSE rp.lid END)::text";
 const REMOTE_TYPE: &str = "CASE r.type WHEN 'switch' THEN 'SW' WHEN 'ca' THEN 'CA' ELSE 'RT' END";
 
-const OF_GPU: &str = "FROM gpu v JOIN node_key n ON n.id = v.node_id WHERE true";
-const OF_LINK: &str = "FROM gpu_link v JOIN gpu_key k ON k.id = v.gpu_id LEFT JOIN gpu_key rk ON rk.id = v.remote_gpu_id \
-    JOIN node_key n ON n.id = k.node_id WHERE true";
+const OF_GPU: &str = "FROM internal.gpu v JOIN internal.node_key n ON n.id = v.node_id WHERE true";
+const OF_LINK: &str = "FROM internal.gpu_link v JOIN internal.gpu_key k ON k.id = v.gpu_id LEFT JOIN internal.gpu_key rk ON rk.id = v.remote_gpu_id \
+    JOIN internal.node_key n ON n.id = k.node_id WHERE true";
 /// A job on each of its nodes, while any of its ranks runs there.
 const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_time, \
       CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time \
-    FROM job_rank GROUP BY job_id, node_id) v \
-    JOIN run_visible j ON j.id = v.job_id JOIN node_key n ON n.id = v.node_id WHERE true";
+    FROM internal.job_rank GROUP BY job_id, node_id) v \
+    JOIN internal.run_visible j ON j.id = v.job_id JOIN internal.node_key n ON n.id = v.node_id WHERE true";
 
 /// All of them.
 pub(super) static ALL: [Info; 7] = [

@@ -132,8 +132,8 @@ async fn figures(
 ) -> Result<Vec<Series>, Error> {
     let (from, to) = (seconds(range.from), seconds(range.to));
     let mut sql = "SELECT 0, 0, instance, source FROM (\
-           SELECT k.source, k.instance FROM self_stat_series k WHERE k.name = $1 AND EXISTS (\
-             SELECT FROM self_stat_rows r LEFT JOIN self_stat_names l ON l.id = r.names_id \
+           SELECT k.source, k.instance FROM internal.self_stat_series k WHERE k.name = $1 AND EXISTS (\
+             SELECT FROM internal.self_stat_rows r LEFT JOIN internal.self_stat_names l ON l.id = r.names_id \
              CROSS JOIN LATERAL unnest(coalesce(l.sources, r.sources), coalesce(l.names, r.names)) v (source, name) \
              WHERE r.instance = k.instance AND r.time >= to_timestamp($2) AND r.time <= to_timestamp($3) \
              AND v.source = k.source AND v.name = k.name)) p WHERE true"

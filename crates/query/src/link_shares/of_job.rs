@@ -55,7 +55,7 @@ pub async fn of_job(
          SELECT p.port_id, p.windows, p.counted, p.peak, p.bytes, p.low, p.high, p.kind, p.is_bound,
                 coalesce(s.speed, 0), count(*) OVER (), p.counted_windows
          FROM ports p
-         LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM ib_port b WHERE b.port_id = p.port_id
+         LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM internal.ib_port b WHERE b.port_id = p.port_id
                             AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
          ORDER BY p.counted / nullif(p.counted_windows, 0)::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
         rows = source.rows(Wanted::Job, from, to, to - from > LONG_MS),

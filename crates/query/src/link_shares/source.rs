@@ -53,8 +53,8 @@ impl Source {
     /// The database's.
     pub async fn read(client: &Client) -> Result<Source, Error> {
         let sql = "SELECT (SELECT min(c.range_start) FROM timescaledb_information.chunks c
-                            WHERE c.hypertable_schema = 'public' AND c.hypertable_name = 'link_shares'),
-                           s.minutes_since, s.minutes_until FROM link_share_state s";
+                            WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = 'link_shares'),
+                           s.minutes_since, s.minutes_until FROM internal.link_share_state s";
         let row = client.query_opt(sql, &[]).await;
         let row = row.map_err(Error::sql("reading which shares of links there are"))?;
         let time = |column: usize| row.as_ref()?.get::<_, Option<SystemTime>>(column).map(milliseconds);
@@ -95,7 +95,7 @@ impl Source {
             format!(
                 "SELECT time, {columns}, 1 AS windows, counted_bytes AS counted, counted_bytes AS peak,
                         (counted_bytes IS NOT NULL)::integer AS counted_windows
-                 FROM link_shares WHERE {condition} AND time > {} AND time <= {}",
+                 FROM internal.link_shares WHERE {condition} AND time > {} AND time <= {}",
                 moment(from),
                 moment(to)
             )
@@ -109,7 +109,7 @@ impl Source {
         let minutes = format!(
             "SELECT time + INTERVAL '1 minute' AS time, {columns}, windows, counted_bytes AS counted, peak_counted_bytes AS peak,
                     CASE WHEN counted_bytes IS NULL THEN 0 ELSE windows END AS counted_windows
-             FROM link_minute_shares({since}, {until}{job}) WHERE {condition} AND time < {until}",
+             FROM public.link_minute_shares({since}, {until}{job}) WHERE {condition} AND time < {until}",
         );
         let mut parts = Vec::new();
         if from < first {

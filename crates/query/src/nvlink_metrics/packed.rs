@@ -42,7 +42,7 @@ pub(super) async fn readings(
     let sql = format!(
         "SELECT b.gpu_id, b.source, b.time, array_agg(b.metrics[n]), array_agg(coalesce(b.elements[n], 0)),
                 array_agg(substr(b.samples, b.offsets[n] + 1, b.offsets[n + 1] - b.offsets[n]))
-         FROM {blocks} b, unnest(array_positions(metrics, {TIMES}) || array_positions(metrics, {EPOCHS})
+         FROM internal.{blocks} b, unnest(array_positions(metrics, {TIMES}) || array_positions(metrics, {EPOCHS})
                                      || array_positions(metrics, {metric})) AS s (n)
          WHERE gpu_id = ANY ($1) AND time >= {first} AND time > {oldest} AND time < {end} AND time <= {to}
          GROUP BY b.gpu_id, b.source, b.time",
@@ -115,7 +115,7 @@ fn damaged(gpu: i64, hour: SystemTime) -> Error {
     let seconds = hour.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let cause = format!(
         "the packed hour of {seconds} of gpu_id = {gpu} in nvlink_blocks has other bytes than were written: restore it from a backup, or \
-         remove it with DELETE FROM nvlink_blocks WHERE gpu_id = {gpu} AND time = to_timestamp({seconds})"
+         remove it with DELETE FROM internal.nvlink_blocks WHERE gpu_id = {gpu} AND time = to_timestamp({seconds})"
     );
     Error::Refused { what: WHAT.to_owned(), cause, state: String::new() }
 }

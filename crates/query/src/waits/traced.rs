@@ -43,7 +43,7 @@ pub async fn of_job(client: &Client, job: &Job) -> Result<Traced, Error> {
     let Some(end) = job.end else { return Ok(Traced::None) };
     // Most jobs are not traced, and the table has a chunk an hour.
     let (from, to) = (moment(job.start.unwrap_or(job.first_seen) - ROOM_MS), moment(end + ROOM_MS));
-    let of_job = format!("FROM mpi_trace WHERE job_id = $1 AND time >= {from} AND time <= {to}");
+    let of_job = format!("FROM internal.mpi_trace WHERE job_id = $1 AND time >= {from} AND time <= {to}");
     let exists = client.query_one(&format!("SELECT EXISTS (SELECT {of_job})"), &[&job.id]).await;
     if !exists.map_err(Error::sql(what))?.get::<_, bool>(0) {
         return Ok(Traced::None);

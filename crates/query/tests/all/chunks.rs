@@ -105,8 +105,9 @@ fn hours(from: i64, to: i64) -> Range {
 pub async fn minutes_made(database: &Database) {
     let mut client = database.connect().await.unwrap();
     make_rollups(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.unwrap();
-    let begin =
-        format!("UPDATE minute_state SET blocks_until = coalesce(blocks_until, to_timestamp({BEGIN}))");
+    let begin = format!(
+        "UPDATE internal.minute_state SET blocks_until = coalesce(blocks_until, to_timestamp({BEGIN}))"
+    );
     client.batch_execute(&begin).await.unwrap();
 }
 
@@ -159,23 +160,23 @@ fn readings(random: &mut Random) -> Vec<(i64, i64)> {
 async fn seed(database: &Database) {
     let mut random = Random(17);
     let mut sql = format!(
-        "INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1');
-         INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x2');
-         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+        "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1');
+         INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2');
+         INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
          VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({BEGIN}));
-         INSERT INTO ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 30) n;
-         INSERT INTO node_key (name) VALUES ('n1'); INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
-         INSERT INTO host_port_key (node_id, device, port) VALUES (1, 'mlx5_0', 1);
-         INSERT INTO gpu (gpu_id, node_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
-         SELECT id, 1, uuid, id, 'H200', '', 4, 'nvml', to_timestamp({BEGIN}) FROM gpu_key;
-         INSERT INTO gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)
-         SELECT id, link, true, 'switch', '', to_timestamp({BEGIN}) FROM gpu_key, generate_series(0, 3) link;"
+         INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 30) n;
+         INSERT INTO internal.node_key (name) VALUES ('n1'); INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
+         INSERT INTO internal.host_port_key (node_id, device, port) VALUES (1, 'mlx5_0', 1);
+         INSERT INTO internal.gpu (gpu_id, node_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
+         SELECT id, 1, uuid, id, 'H200', '', 4, 'nvml', to_timestamp({BEGIN}) FROM internal.gpu_key;
+         INSERT INTO internal.gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)
+         SELECT id, link, true, 'switch', '', to_timestamp({BEGIN}) FROM internal.gpu_key, generate_series(0, 3) link;"
     );
     let time = |time: i64| format!("to_timestamp({BEGIN}) + {time} * INTERVAL '1 us'");
     let mut insert = |table: &str, columns: &str, rows: Vec<String>| {
         _ = write!(
             sql,
-            "INSERT INTO {table} (time, epoch, {columns}) VALUES {} ON CONFLICT DO NOTHING;",
+            "INSERT INTO internal.{table} (time, epoch, {columns}) VALUES {} ON CONFLICT DO NOTHING;",
             rows.join(",")
         );
     };
@@ -251,7 +252,7 @@ async fn every_answer_is_that_of_rows() {
     let made = blocks_made(&database).await.unwrap();
     assert!(!made.is_behind && made.samples > 30_000, "{made:?}");
     let client = database.connect().await.unwrap();
-    assert_eq!(count(&client, "block_wanted").await, 0);
+    assert_eq!(count(&client, "internal.block_wanted").await, 0);
     let compare = async |what: &str| {
         let mut expected = rows.iter();
         for name in QUERIED {
@@ -267,8 +268,8 @@ async fn every_answer_is_that_of_rows() {
     compare("blocks").await;
     // Some are not made, and an hour in the middle of others.
     let holes = format!(
-        "DELETE FROM ib_port_blocks WHERE port_id % 3 = 0; DELETE FROM nvlink_blocks WHERE time = to_timestamp({BEGIN} + 3600);
-         DELETE FROM ib_port_blocks WHERE port_id % 7 = 0 AND time = to_timestamp({BEGIN} + 3600)"
+        "DELETE FROM internal.ib_port_blocks WHERE port_id % 3 = 0; DELETE FROM internal.nvlink_blocks WHERE time = to_timestamp({BEGIN} + 3600);
+         DELETE FROM internal.ib_port_blocks WHERE port_id % 7 = 0 AND time = to_timestamp({BEGIN} + 3600)"
     );
     client.batch_execute(&holes).await.unwrap();
     compare("blocks and rows").await;

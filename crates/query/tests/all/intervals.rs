@@ -139,7 +139,7 @@ async fn exported(client: &Client, from: i64, to: i64) -> Vec<(&'static str, Vec
 async fn in_sql(client: &Client, function: &str, from: i64) -> i64 {
     let sql = format!(
         "SELECT count(*), bool_and(transmit_bytes_per_second = {} AND receive_bytes_per_second = {})
-         FROM {function}(to_timestamp({}), to_timestamp({}))",
+         FROM public.{function}(to_timestamp({}), to_timestamp({}))",
         RATES[0],
         RATES[1],
         BEGIN / SECOND + from,
@@ -205,8 +205,8 @@ async fn each_surface_goes_by_the_intervals_that_a_node_reports() {
             assert!(counters.is_some() || age > gap, "counters of a port, {age} s, {what}");
         }
 
-        let node = "INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, \
-                    valid_from) SELECT id, guid, 'switch', 's', 1, 1, 1, guid, 1, to_timestamp(0) FROM ib_node_key";
+        let node = "INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, \
+                    valid_from) SELECT id, guid, 'switch', 's', 1, 1, 1, guid, 1, to_timestamp(0) FROM internal.ib_node_key";
         client.batch_execute(node).await.unwrap();
         let is_filled = known && interval > 15;
         let each = if is_filled { 15_000 } else { interval * 1000 };

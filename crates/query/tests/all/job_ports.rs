@@ -68,8 +68,9 @@ async fn hosts_that_do_not_read_their_ports() {
         writer.write(&[entry(Uuid::from_u128(1), sequence, batch)]).await.unwrap();
     }
     let client = database.connect_reader().await.unwrap();
-    let job = client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
-    let expected = "SELECT p.id FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id
+    let job = client.query_one("SELECT id FROM internal.run", &[]).await.unwrap().get(0);
+    let expected =
+        "SELECT p.id FROM internal.ib_port_key p JOIN internal.ib_node_key k ON k.id = p.ib_node_id
                     WHERE (right(k.guid, 1), p.port) IN (('1', 1), ('2', 1), ('2', 2)) ORDER BY 1";
     let expected: Vec<i64> =
         client.query(expected, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();

@@ -51,7 +51,7 @@ async fn the_first_is_named_with_its_call() {
     };
     writer.write(&[entry(spool, 1, clean)]).await.unwrap();
     let client = database.connect_reader().await.unwrap();
-    let id = client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
+    let id = client.query_one("SELECT id FROM internal.run", &[]).await.unwrap().get(0);
     assert_eq!(first_lost(&client, id).await.unwrap(), None, "it ended by itself");
     let of = settings(&client, id).await.unwrap();
     assert_eq!((of.len(), of[0].name.as_str(), of[0].value.as_str()), (1, "pml", "ob1"));

@@ -77,7 +77,7 @@ async fn readings_become_differences() {
     writer.write(&[entry(spool, 3, last)]).await.unwrap();
 
     let client = database.connect_reader().await.unwrap();
-    let job = client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
+    let job = client.query_one("SELECT id FROM internal.run", &[]).await.unwrap().get(0);
     let ranks = rank_cpu(&client, job).await.unwrap();
     let one = RankCpu {
         rank: 0,

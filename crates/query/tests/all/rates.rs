@@ -138,7 +138,7 @@ fn same(one: f64, other: f64, precision: f64) -> bool {
 async fn compare_function(client: &Client, pieces: &[Piece]) -> Vec<Piece> {
     let sql = "SELECT extract(epoch FROM time - to_timestamp($1))::float8, interval_seconds, transmit_bytes_per_second, \
                       receive_bytes_per_second, transmit_utilisation, is_above_speed \
-               FROM ib_port_rates(to_timestamp($1), to_timestamp($1 + 3600))";
+               FROM public.ib_port_rates(to_timestamp($1), to_timestamp($1 + 3600))";
     let sql = sql.replace("$1", &format!("{}", BEGIN / SECOND));
     let mut known = Vec::new();
     for row in client.query(&sql, &[]).await.unwrap() {
@@ -166,7 +166,7 @@ async fn compare_function(client: &Client, pieces: &[Piece]) -> Vec<Piece> {
 async fn compare_minutes(client: &Client, pieces: &[Piece]) {
     let sql = format!(
         "SELECT extract(epoch FROM time)::float8 - {}, seconds::float8, transmit_bytes_per_second::float8, \
-                receive_bytes_per_second::float8 FROM ib_port_minutes WHERE seconds > 0",
+                receive_bytes_per_second::float8 FROM internal.ib_port_minutes WHERE seconds > 0",
         BEGIN / SECOND
     );
     let mut minutes: BTreeMap<i64, [f64; 3]> = BTreeMap::new();

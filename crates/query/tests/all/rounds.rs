@@ -77,12 +77,12 @@ async fn merged_rounds_answer_as_single_ones() {
     let range = "now() - INTERVAL '1 hour', now()";
     for (select, rows) in [
         // Each round, with its time.
-        (format!("SELECT time, source, expected, read, failed, reasons FROM coverage_rounds({range}) WHERE instance = $1 ORDER BY time"), 91),
-        (format!("SELECT count(*), sum(read) AS read, min(time) AS first FROM coverage_rounds({range}) WHERE instance = $1"), 1),
-        ("SELECT source, time, expected, read, failed, elapsed_seconds, reasons FROM source_coverage WHERE instance = $1".into(), 1),
+        (format!("SELECT time, source, expected, read, failed, reasons FROM internal.coverage_rounds({range}) WHERE instance = $1 ORDER BY time"), 91),
+        (format!("SELECT count(*), sum(read) AS read, min(time) AS first FROM internal.coverage_rounds({range}) WHERE instance = $1"), 1),
+        ("SELECT source, time, expected, read, failed, elapsed_seconds, reasons FROM internal.source_coverage WHERE instance = $1".into(), 1),
         // The dashboard's share of readings, and the slowest round.
         ("SELECT source, sum(read * rounds)::float8 / sum(expected * rounds) AS share, max(elapsed_seconds) AS slowest
-          FROM coverage WHERE instance = $1 GROUP BY source".into(), 1),
+          FROM internal.coverage WHERE instance = $1 GROUP BY source".into(), 1),
     ] {
         let [old, new] = answers(&client, &select).await;
         assert_eq!(old, new, "{select}");
@@ -93,7 +93,7 @@ async fn merged_rounds_answer_as_single_ones() {
     for (from, to) in [(95, 12), (61, 60), (28, 5), (25, 21)] {
         let edge = |seconds: i64| format!("to_timestamp({}::float8 / 1000)", end - seconds * 1000 + 500);
         let select = format!(
-            "SELECT time, read FROM coverage_rounds({}, {}) WHERE instance = $1 ORDER BY time",
+            "SELECT time, read FROM internal.coverage_rounds({}, {}) WHERE instance = $1 ORDER BY time",
             edge(from),
             edge(to)
         );

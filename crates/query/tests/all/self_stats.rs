@@ -82,15 +82,15 @@ async fn seeded() -> (Client, i64) {
     let client = database.connect().await.unwrap();
     let mixed = end - (TICKS - 8) * TICK;
     let copy = format!(
-        "INSERT INTO self_stat_names (digest, sources, names)
-             SELECT DISTINCT md5(sources::text || names::text), sources, names FROM self_stat_rows WHERE instance = 'named';
-         INSERT INTO self_stat_rows (time, instance, sources, names, readings, names_id)
+        "INSERT INTO internal.self_stat_names (digest, sources, names)
+             SELECT DISTINCT md5(sources::text || names::text), sources, names FROM internal.self_stat_rows WHERE instance = 'named';
+         INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings, names_id)
              SELECT r.time, i.instance, '{{}}', '{{}}', r.readings, n.id
-             FROM self_stat_rows r JOIN self_stat_names n ON n.digest = md5(r.sources::text || r.names::text),
+             FROM internal.self_stat_rows r JOIN internal.self_stat_names n ON n.digest = md5(r.sources::text || r.names::text),
                   (VALUES ('listed', 'infinity'::timestamptz), ('mixed', to_timestamp({mixed}))) i (instance, until)
              WHERE r.instance = 'named' AND r.time < i.until;
-         INSERT INTO self_stat_series (name, source, instance)
-             SELECT s.name, s.source, i.instance FROM self_stat_series s, unnest(ARRAY['listed', 'mixed']) i (instance)
+         INSERT INTO internal.self_stat_series (name, source, instance)
+             SELECT s.name, s.source, i.instance FROM internal.self_stat_series s, unnest(ARRAY['listed', 'mixed']) i (instance)
              WHERE s.instance = 'named' ON CONFLICT DO NOTHING"
     );
     client.batch_execute(&copy).await.unwrap();
@@ -145,11 +145,12 @@ fn all_equal<T: PartialEq + std::fmt::Debug>(all: &[T], what: &str) {
 #[tokio::test]
 async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
     let (client, end) = seeded().await;
-    let rows: i64 = client.query_one("SELECT count(*) FROM self_stat_rows", &[]).await.unwrap().get(0);
+    let rows: i64 =
+        client.query_one("SELECT count(*) FROM internal.self_stat_rows", &[]).await.unwrap().get(0);
     assert_eq!(rows, 3 * TICKS);
     let values = of_nodes(
         &client,
-        "SELECT time, source, name, value FROM self_stats WHERE instance = $1 ORDER BY 1, 2, 3",
+        "SELECT time, source, name, value FROM public.self_stats WHERE instance = $1 ORDER BY 1, 2, 3",
     )
     .await;
     all_equal(&values, "rows");
@@ -164,7 +165,7 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
         for since in ["now() - INTERVAL '1 day'", "now() - INTERVAL '100 s'"] {
             for until in ["now()", "now() - INTERVAL '200 s'"] {
                 let select = format!(
-                    "SELECT time, value FROM self_stat_newest('{name}', '{source}', $1, {since}, {until})"
+                    "SELECT time, value FROM internal.self_stat_newest('{name}', '{source}', $1, {since}, {until})"
                 );
                 let newest = of_nodes(&client, &select).await;
                 all_equal(&newest, &select);

@@ -1,17 +1,17 @@
 -- Bookkeeping of writing, export and crawlers.
-CREATE TABLE batch_ledger (
+CREATE TABLE internal.batch_ledger (
     spool_id uuid NOT NULL,
     sequence bigint NOT NULL,
     changed_at timestamptz NOT NULL DEFAULT now(),
     owner text,
     PRIMARY KEY (spool_id)
 );
-COMMENT ON TABLE batch_ledger IS
+COMMENT ON TABLE internal.batch_ledger IS
     'Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.';
-COMMENT ON COLUMN batch_ledger.owner IS
+COMMENT ON COLUMN internal.batch_ledger.owner IS
     'The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL where the sender has no name.';
 
-CREATE TABLE batch_quarantine (
+CREATE TABLE internal.batch_quarantine (
     spool_id uuid NOT NULL,
     sequence bigint NOT NULL,
     quarantined_at timestamptz NOT NULL DEFAULT now(),
@@ -19,10 +19,10 @@ CREATE TABLE batch_quarantine (
     batch bytea NOT NULL,
     PRIMARY KEY (spool_id, sequence)
 );
-COMMENT ON TABLE batch_quarantine IS
+COMMENT ON TABLE internal.batch_quarantine IS
     'Batches that cannot be stored for a reason of their own, as they came; the spool goes on behind them.';
 
-CREATE TABLE record_quarantine (
+CREATE TABLE internal.record_quarantine (
     day date NOT NULL DEFAULT CURRENT_DATE,
     sender text NOT NULL,
     reason text NOT NULL,
@@ -33,11 +33,11 @@ CREATE TABLE record_quarantine (
     last_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (day, sender, reason, kind)
 );
-COMMENT ON TABLE record_quarantine IS
+COMMENT ON TABLE internal.record_quarantine IS
     'Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.';
-COMMENT ON COLUMN record_quarantine.example IS 'The first of them, as a batch of its own with no more than its first bytes.';
+COMMENT ON COLUMN internal.record_quarantine.example IS 'The first of them, as a batch of its own with no more than its first bytes.';
 
-CREATE TABLE crawler_term (
+CREATE TABLE internal.crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,
     crawler uuid NOT NULL,
@@ -47,21 +47,21 @@ CREATE TABLE crawler_term (
     covered_to timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (fabric_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (fabric_id) WHERE (ended_at IS NULL);
-COMMENT ON TABLE crawler_term IS
+CREATE INDEX crawler_term_subnet_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
+COMMENT ON TABLE internal.crawler_term IS
     'Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.';
-COMMENT ON COLUMN crawler_term.crawler IS 'The crawler: the identity of its spool.';
-COMMENT ON COLUMN crawler_term.name IS 'Its host, for people; empty until it requested a lease.';
-COMMENT ON COLUMN crawler_term.began_at IS 'From then on only this crawler is written, by its clock.';
-COMMENT ON COLUMN crawler_term.ended_at IS 'When the next one took over; NULL in the present term.';
-COMMENT ON COLUMN crawler_term.covered_to IS 'Newest record of the term so far: the next one begins later.';
-COMMENT ON COLUMN crawler_term.expires_at IS
+COMMENT ON COLUMN internal.crawler_term.crawler IS 'The crawler: the identity of its spool.';
+COMMENT ON COLUMN internal.crawler_term.name IS 'Its host, for people; empty until it requested a lease.';
+COMMENT ON COLUMN internal.crawler_term.began_at IS 'From then on only this crawler is written, by its clock.';
+COMMENT ON COLUMN internal.crawler_term.ended_at IS 'When the next one took over; NULL in the present term.';
+COMMENT ON COLUMN internal.crawler_term.covered_to IS 'Newest record of the term so far: the next one begins later.';
+COMMENT ON COLUMN internal.crawler_term.expires_at IS
     'Another crawler may take over then, by the database''s clock; each request and each batch of it postpones this.';
 
-CREATE TABLE export_target (
+CREATE TABLE internal.export_target (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     exported_until timestamptz NOT NULL,
@@ -74,19 +74,19 @@ CREATE TABLE export_target (
     PRIMARY KEY (id),
     UNIQUE (name)
 );
-COMMENT ON TABLE export_target IS
+COMMENT ON TABLE internal.export_target IS
     'Receivers of remote write and how far samples are sent to each.';
-COMMENT ON COLUMN export_target.name IS 'As in the configuration of serve: export.remote_write.name.';
-COMMENT ON COLUMN export_target.exported_until IS 'Samples until then are sent and acknowledged, but for those in export_late.';
-COMMENT ON COLUMN export_target.noticed_until IS
+COMMENT ON COLUMN internal.export_target.name IS 'As in the configuration of serve: export.remote_write.name.';
+COMMENT ON COLUMN internal.export_target.exported_until IS 'Samples until then are sent and acknowledged, but for those in export_late.';
+COMMENT ON COLUMN internal.export_target.noticed_until IS
     'End of the window that is being sent, else exported_until: writers note in export_late what arrives for times until then.';
-COMMENT ON COLUMN export_target.part IS 'Within the window: the table or info metric that was sent last. NULL between windows.';
-COMMENT ON COLUMN export_target.after IS 'Within the window: what of that part was sent last; parts and their things have an order.';
-COMMENT ON COLUMN export_target.acknowledged IS 'Samples that the receiver acknowledged.';
-COMMENT ON COLUMN export_target.refused IS 'Samples that the receiver refused for what they are, and that are not sent again.';
-COMMENT ON COLUMN export_target.version IS 'Grows with each change: of two servers that send, one stops.';
+COMMENT ON COLUMN internal.export_target.part IS 'Within the window: the table or info metric that was sent last. NULL between windows.';
+COMMENT ON COLUMN internal.export_target.after IS 'Within the window: what of that part was sent last; parts and their things have an order.';
+COMMENT ON COLUMN internal.export_target.acknowledged IS 'Samples that the receiver acknowledged.';
+COMMENT ON COLUMN internal.export_target.refused IS 'Samples that the receiver refused for what they are, and that are not sent again.';
+COMMENT ON COLUMN internal.export_target.version IS 'Grows with each change: of two servers that send, one stops.';
 
-CREATE TABLE export_late (
+CREATE TABLE internal.export_late (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     target_id bigint NOT NULL,
     part text NOT NULL,
@@ -94,24 +94,25 @@ CREATE TABLE export_late (
     since timestamptz NOT NULL,
     until timestamptz NOT NULL,
     PRIMARY KEY (id),
-    FOREIGN KEY (target_id) REFERENCES export_target(id) ON DELETE CASCADE
+    FOREIGN KEY (target_id) REFERENCES internal.export_target(id) ON DELETE CASCADE
 );
-CREATE INDEX export_late_by_target ON export_late (target_id, since);
-COMMENT ON TABLE export_late IS
+CREATE INDEX export_late_by_target ON internal.export_late (target_id, since);
+COMMENT ON TABLE internal.export_late IS
     'Samples that arrived after their window was sent: they are sent by themselves.';
-COMMENT ON COLUMN export_late.part IS 'The hypertable.';
-COMMENT ON COLUMN export_late.thing IS 'Id of the port or GPU; of self_stats the instance.';
-COMMENT ON COLUMN export_late.since IS 'Time of the first of them.';
-COMMENT ON COLUMN export_late.until IS 'Time of the last of them.';
+COMMENT ON COLUMN internal.export_late.part IS 'The hypertable.';
+COMMENT ON COLUMN internal.export_late.thing IS 'Id of the port or GPU; of self_stats the instance.';
+COMMENT ON COLUMN internal.export_late.since IS 'Time of the first of them.';
+COMMENT ON COLUMN internal.export_late.until IS 'Time of the last of them.';
 
-CREATE TABLE schema_objects (
+CREATE TABLE internal.schema_objects (
     name text NOT NULL,
     kind text NOT NULL,
+    schema text NOT NULL,
     checksum text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (name),
     CHECK (kind IN ('function', 'view'))
 );
-COMMENT ON TABLE schema_objects IS
+COMMENT ON TABLE internal.schema_objects IS
     'Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.';
-COMMENT ON COLUMN schema_objects.checksum IS 'MD5 of the file that the object was made from.';
+COMMENT ON COLUMN internal.schema_objects.checksum IS 'MD5 of the file that the object was made from.';

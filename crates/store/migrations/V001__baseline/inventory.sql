@@ -3,7 +3,7 @@
 -- from then on: later changes are new files.
 
 -- What exists: natural keys and their numbers, and the state of each thing with its validity.
-CREATE TABLE fabric (
+CREATE TABLE internal.fabric (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     prefix text NOT NULL,
@@ -11,44 +11,44 @@ CREATE TABLE fabric (
     PRIMARY KEY (id),
     UNIQUE (name)
 );
-COMMENT ON TABLE fabric IS
+COMMENT ON TABLE internal.fabric IS
     'InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two fabrics may have the same ones.';
-COMMENT ON COLUMN fabric.name IS 'Its name; the subnet prefix where nobody has named it.';
-COMMENT ON COLUMN fabric.prefix IS 'Its subnet prefix, as read last.';
+COMMENT ON COLUMN internal.fabric.name IS 'Its name; the subnet prefix where nobody has named it.';
+COMMENT ON COLUMN internal.fabric.prefix IS 'Its subnet prefix, as read last.';
 
-CREATE TABLE fabric_attribute (
+CREATE TABLE internal.fabric_attribute (
     fabric_id bigint NOT NULL,
     prefix text NOT NULL,
     subnet_manager text,
     valid_from timestamptz NOT NULL DEFAULT now(),
     valid_to timestamptz,
     PRIMARY KEY (fabric_id, valid_from),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE UNIQUE INDEX fabric_attribute_current ON fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
-COMMENT ON TABLE fabric_attribute IS
+CREATE UNIQUE INDEX fabric_attribute_current ON internal.fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.fabric_attribute IS
     'Subnet prefix and subnet manager of a fabric over time.';
-COMMENT ON COLUMN fabric_attribute.subnet_manager IS 'GUID of the port of the master subnet manager; NULL where it is not known.';
+COMMENT ON COLUMN internal.fabric_attribute.subnet_manager IS 'GUID of the port of the master subnet manager; NULL where it is not known.';
 
-CREATE TABLE node_key (
+CREATE TABLE internal.node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (name)
 );
 
-CREATE TABLE gpu_key (
+CREATE TABLE internal.gpu_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id bigint NOT NULL,
     uuid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (uuid, node_id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-COMMENT ON TABLE gpu_key IS
+COMMENT ON TABLE internal.gpu_key IS
     'GPUs as nodes report them: one that was moved to another node has a key of each.';
 
-CREATE TABLE host_port_key (
+CREATE TABLE internal.host_port_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id bigint NOT NULL,
     device text NOT NULL,
@@ -56,31 +56,31 @@ CREATE TABLE host_port_key (
     guid text,
     PRIMARY KEY (id),
     UNIQUE (node_id, device, port),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-COMMENT ON TABLE host_port_key IS
+COMMENT ON TABLE internal.host_port_key IS
     'Ports of hosts'' own adapters, as sysfs names them.';
-COMMENT ON COLUMN host_port_key.guid IS 'Node GUID of the adapter, the same as in ib_node.';
+COMMENT ON COLUMN internal.host_port_key.guid IS 'Node GUID of the adapter, the same as in ib_node.';
 
-CREATE TABLE ib_node_key (
+CREATE TABLE internal.ib_node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,
     guid text NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (fabric_id, guid),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
 
-CREATE TABLE ib_port_key (
+CREATE TABLE internal.ib_port_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     ib_node_id bigint NOT NULL,
     port integer NOT NULL,
     PRIMARY KEY (id),
     UNIQUE (ib_node_id, port),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
 
-CREATE TABLE mpi_cell_key (
+CREATE TABLE internal.mpi_cell_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     library text NOT NULL DEFAULT 'mpi',
     operation text NOT NULL,
@@ -92,13 +92,13 @@ CREATE TABLE mpi_cell_key (
     PRIMARY KEY (id),
     UNIQUE (library, operation, size_class_bytes, region, algorithm, algorithm_source)
 );
-COMMENT ON TABLE mpi_cell_key IS
+COMMENT ON TABLE internal.mpi_cell_key IS
     'The small numbers of cells in mpi_rank_rows and mpi_node_rows: library, operation, size class, region, algorithm and how it is known.';
-COMMENT ON COLUMN mpi_cell_key.library IS 'The library of the operation: mpi.';
-COMMENT ON COLUMN mpi_cell_key.used_at IS
+COMMENT ON COLUMN internal.mpi_cell_key.library IS 'The library of the operation: mpi.';
+COMMENT ON COLUMN internal.mpi_cell_key.used_at IS
     'When a row had it last, to within two days. A number is removed once all rows that have it have expired.';
 
-CREATE TABLE node (
+CREATE TABLE internal.node (
     node_id bigint NOT NULL,
     name text NOT NULL,
     boot_id text,
@@ -107,14 +107,14 @@ CREATE TABLE node (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (node_id, valid_from),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-CREATE UNIQUE INDEX node_current ON node (node_id) WHERE (valid_to IS NULL);
-COMMENT ON TABLE node IS
+CREATE UNIQUE INDEX node_current ON internal.node (node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.node IS
     'Hosts, one row per boot.';
-COMMENT ON COLUMN node.hca_guids IS 'Node GUIDs of the host''s own InfiniBand adapters: the way from a job to its links.';
+COMMENT ON COLUMN internal.node.hca_guids IS 'Node GUIDs of the host''s own InfiniBand adapters: the way from a job to its links.';
 
-CREATE TABLE gpu (
+CREATE TABLE internal.gpu (
     gpu_id bigint NOT NULL,
     uuid text NOT NULL,
     node_id bigint,
@@ -129,17 +129,17 @@ CREATE TABLE gpu (
     numa_node integer,
     nearest_hcas text[],
     PRIMARY KEY (gpu_id, valid_from),
-    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id),
-    FOREIGN KEY (parent_gpu_id) REFERENCES gpu_key(id)
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    FOREIGN KEY (parent_gpu_id) REFERENCES internal.gpu_key(id)
 );
-CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
-COMMENT ON COLUMN gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
-COMMENT ON COLUMN gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not have it.';
-COMMENT ON COLUMN gpu.nearest_hcas IS
+CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN internal.gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
+COMMENT ON COLUMN internal.gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not have it.';
+COMMENT ON COLUMN internal.gpu.nearest_hcas IS
     'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
 
-CREATE TABLE gpu_link (
+CREATE TABLE internal.gpu_link (
     gpu_id bigint NOT NULL,
     link integer NOT NULL,
     active boolean NOT NULL,
@@ -152,26 +152,26 @@ CREATE TABLE gpu_link (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (gpu_id, link, valid_from),
-    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
-    FOREIGN KEY (remote_gpu_id) REFERENCES gpu_key(id)
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (remote_gpu_id) REFERENCES internal.gpu_key(id)
 );
-CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
-COMMENT ON TABLE gpu_link IS
+CREATE UNIQUE INDEX gpu_link_current ON internal.gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.gpu_link IS
     'NVLinks and what is at their other end, where that is a GPU of the same node its key.';
-COMMENT ON COLUMN gpu_link.speed_bytes_per_second IS 'Speed of one direction.';
+COMMENT ON COLUMN internal.gpu_link.speed_bytes_per_second IS 'Speed of one direction.';
 
-CREATE TABLE device_owner (
+CREATE TABLE internal.device_owner (
     kind text NOT NULL,
     name text NOT NULL,
     node_id bigint NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (kind, name),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-COMMENT ON TABLE device_owner IS
+COMMENT ON TABLE internal.device_owner IS
     'The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only after this one has not reported it for a while.';
 
-CREATE TABLE ib_node (
+CREATE TABLE internal.ib_node (
     ib_node_id bigint NOT NULL,
     guid text NOT NULL,
     type text NOT NULL,
@@ -185,17 +185,17 @@ CREATE TABLE ib_node (
     valid_to timestamptz,
     routing text,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id),
     CHECK (routing IN ('static', 'adaptive'))
 );
-CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
-COMMENT ON TABLE ib_node IS
+CREATE UNIQUE INDEX ib_node_current ON internal.ib_node (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.ib_node IS
     'Switches, channel adapters and routers of a fabric, as discovered.';
-COMMENT ON COLUMN ib_node.generation IS 'The last discovery that found it; a finished discovery ends rows that it did not find.';
-COMMENT ON COLUMN ib_node.routing IS
+COMMENT ON COLUMN internal.ib_node.generation IS 'The last discovery that found it; a finished discovery ends rows that it did not find.';
+COMMENT ON COLUMN internal.ib_node.routing IS
     'How a switch chooses output ports, as it reported last: static, by its forwarding table alone; adaptive, among several ports by load. NULL where it never reported.';
 
-CREATE TABLE ib_port (
+CREATE TABLE internal.ib_port (
     port_id bigint NOT NULL,
     ib_node_id bigint NOT NULL,
     port integer NOT NULL,
@@ -211,59 +211,59 @@ CREATE TABLE ib_port (
     valid_to timestamptz,
     lmc integer,
     PRIMARY KEY (port_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
-    FOREIGN KEY (port_id) REFERENCES ib_port_key(id),
-    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id),
+    FOREIGN KEY (port_id) REFERENCES internal.ib_port_key(id),
+    FOREIGN KEY (remote_port_id) REFERENCES internal.ib_port_key(id),
     CHECK ((lmc >= 0) AND (lmc <= 7))
 );
-CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
-CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
-COMMENT ON COLUMN ib_port.rate_bytes_per_second IS 'Data rate of the link in one direction; 0 while it is down.';
-COMMENT ON COLUMN ib_port.remote_port_id IS 'The port at the other end of the cable, NULL without one.';
-COMMENT ON COLUMN ib_port.lmc IS
+CREATE UNIQUE INDEX ib_port_current ON internal.ib_port (port_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_port_of_node ON internal.ib_port (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN internal.ib_port.rate_bytes_per_second IS 'Data rate of the link in one direction; 0 while it is down.';
+COMMENT ON COLUMN internal.ib_port.remote_port_id IS 'The port at the other end of the cable, NULL without one.';
+COMMENT ON COLUMN internal.ib_port.lmc IS
     'LID mask control of the port of an adapter or router: it has 2^lmc LIDs from lid on, and a route to each. NULL on ports of switches and where it is not reported.';
 
-CREATE TABLE ib_link (
+CREATE TABLE internal.ib_link (
     port_a_id bigint NOT NULL,
     port_b_id bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (port_a_id, port_b_id, valid_from),
-    FOREIGN KEY (port_a_id) REFERENCES ib_port_key(id),
-    FOREIGN KEY (port_b_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (port_a_id) REFERENCES internal.ib_port_key(id),
+    FOREIGN KEY (port_b_id) REFERENCES internal.ib_port_key(id),
     CHECK (port_a_id < port_b_id)
 );
-CREATE INDEX ib_link_b ON ib_link (port_b_id) WHERE (valid_to IS NULL);
-CREATE UNIQUE INDEX ib_link_current ON ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
-COMMENT ON TABLE ib_link IS
+CREATE INDEX ib_link_b ON internal.ib_link (port_b_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_link_current ON internal.ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.ib_link IS
     'Cables: each once, the end with the smaller port_id first.';
 
-CREATE TABLE ib_lft (
+CREATE TABLE internal.ib_lft (
     ib_node_id bigint NOT NULL,
     linear_forwarding_table bytea NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
-CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NULL);
-COMMENT ON COLUMN ib_lft.linear_forwarding_table IS 'Byte i (from 0) is the output port for LID i; 255 where there is none.';
+CREATE UNIQUE INDEX ib_lft_current ON internal.ib_lft (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON COLUMN internal.ib_lft.linear_forwarding_table IS 'Byte i (from 0) is the output port for LID i; 255 where there is none.';
 
-CREATE TABLE ib_mft (
+CREATE TABLE internal.ib_mft (
     ib_node_id bigint NOT NULL,
     multicast_forwarding_table jsonb NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES internal.ib_node_key(id)
 );
-CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NULL);
-COMMENT ON TABLE ib_mft IS
+CREATE UNIQUE INDEX ib_mft_current ON internal.ib_mft (ib_node_id) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.ib_mft IS
     'Multicast forwarding tables of switches, as whole walks read them.';
-COMMENT ON COLUMN ib_mft.multicast_forwarding_table IS
+COMMENT ON COLUMN internal.ib_mft.multicast_forwarding_table IS
     'Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.';
 
-CREATE TABLE ib_multicast_group (
+CREATE TABLE internal.ib_multicast_group (
     fabric_id bigint NOT NULL,
     mgid text NOT NULL,
     mlid integer NOT NULL,
@@ -278,20 +278,20 @@ CREATE TABLE ib_multicast_group (
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
     PRIMARY KEY (fabric_id, mgid, valid_from),
-    FOREIGN KEY (fabric_id) REFERENCES fabric(id)
+    FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (fabric_id, mlid);
-CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
-COMMENT ON TABLE ib_multicast_group IS
+CREATE INDEX ib_multicast_group_by_mlid ON internal.ib_multicast_group (fabric_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON internal.ib_multicast_group (fabric_id, mgid) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.ib_multicast_group IS
     'Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.';
-COMMENT ON COLUMN ib_multicast_group.mgid IS 'Multicast GID as an IPv6 address.';
-COMMENT ON COLUMN ib_multicast_group.mlid IS 'Multicast LID; several groups may share one.';
-COMMENT ON COLUMN ib_multicast_group.pkey IS 'Partition key.';
-COMMENT ON COLUMN ib_multicast_group.mtu_bytes IS 'Largest payload of a packet; NULL where the code has no meaning.';
-COMMENT ON COLUMN ib_multicast_group.rate_bytes_per_second IS 'Rate that each member must have; NULL where the code has no meaning.';
-COMMENT ON COLUMN ib_multicast_group.name IS
+COMMENT ON COLUMN internal.ib_multicast_group.mgid IS 'Multicast GID as an IPv6 address.';
+COMMENT ON COLUMN internal.ib_multicast_group.mlid IS 'Multicast LID; several groups may share one.';
+COMMENT ON COLUMN internal.ib_multicast_group.pkey IS 'Partition key.';
+COMMENT ON COLUMN internal.ib_multicast_group.mtu_bytes IS 'Largest payload of a packet; NULL where the code has no meaning.';
+COMMENT ON COLUMN internal.ib_multicast_group.rate_bytes_per_second IS 'Rate that each member must have; NULL where the code has no meaning.';
+COMMENT ON COLUMN internal.ib_multicast_group.name IS
     'What the MGID is known to be for: the IPoIB groups of RFC 4391 and others with a signature; NULL where it is not known.';
-COMMENT ON COLUMN ib_multicast_group.member_count IS 'Members; NULL where the administrator does not report them.';
-COMMENT ON COLUMN ib_multicast_group.members IS
+COMMENT ON COLUMN internal.ib_multicast_group.member_count IS 'Members; NULL where the administrator does not report them.';
+COMMENT ON COLUMN internal.ib_multicast_group.members IS
     'Join states by port GUID: {"0x0002c90300000001": 1}. Bits: 1 full member, 2 non-member, 4 send-only. NULL where members are not reported, or were more than the crawler records.';
-COMMENT ON COLUMN ib_multicast_group.generation IS 'Discovery after which it was read last, nanoseconds since 1970.';
+COMMENT ON COLUMN internal.ib_multicast_group.generation IS 'Discovery after which it was read last, nanoseconds since 1970.';

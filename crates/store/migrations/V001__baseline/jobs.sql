@@ -1,5 +1,5 @@
 -- Jobs and their ranks.
-CREATE TABLE run (
+CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     key text NOT NULL,
     scheduler text,
@@ -21,32 +21,32 @@ CREATE TABLE run (
     PRIMARY KEY (id),
     UNIQUE (key)
 );
-CREATE INDEX run_native ON run (native_id) WHERE (native_id IS NOT NULL);
-CREATE INDEX run_unended ON run (id) WHERE (end_time IS NULL);
-COMMENT ON TABLE run IS
+CREATE INDEX run_native ON internal.run (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX run_unended ON internal.run (id) WHERE (end_time IS NULL);
+COMMENT ON TABLE internal.run IS
     'Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is known.';
-COMMENT ON COLUMN run.key IS
+COMMENT ON COLUMN internal.run.key IS
     'The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
-COMMENT ON COLUMN run.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
-COMMENT ON COLUMN run.account IS 'Account or project, as the scheduler''s variables name it.';
-COMMENT ON COLUMN run.queue IS 'Partition of Slurm, queue of others.';
-COMMENT ON COLUMN run.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
-COMMENT ON COLUMN run.evidence IS
+COMMENT ON COLUMN internal.run.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
+COMMENT ON COLUMN internal.run.account IS 'Account or project, as the scheduler''s variables name it.';
+COMMENT ON COLUMN internal.run.queue IS 'Partition of Slurm, queue of others.';
+COMMENT ON COLUMN internal.run.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
+COMMENT ON COLUMN internal.run.evidence IS
     'What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or process (no scheduler). The user is always the kernel''s word.';
-COMMENT ON COLUMN run.reported_by IS 'The node that reported the job''s owner first.';
+COMMENT ON COLUMN internal.run.reported_by IS 'The node that reported the job''s owner first.';
 
-CREATE TABLE run_alias (
+CREATE TABLE internal.run_alias (
     key text NOT NULL,
     job_id bigint NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (key),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
-CREATE INDEX run_alias_of_run ON run_alias (job_id);
-COMMENT ON TABLE run_alias IS
+CREATE INDEX run_alias_of_run ON internal.run_alias (job_id);
+COMMENT ON TABLE internal.run_alias IS
     'Natural keys of schedulers and launchers by which senders name a run. Another name of a run is another row, and changes no other table.';
 
-CREATE TABLE run_claim (
+CREATE TABLE internal.run_claim (
     job_id bigint NOT NULL,
     node_id bigint NOT NULL,
     scheduler text,
@@ -67,15 +67,15 @@ CREATE TABLE run_claim (
     last_seen timestamptz NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (job_id, node_id),
-    FOREIGN KEY (job_id) REFERENCES run(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-COMMENT ON TABLE run_claim IS
+COMMENT ON TABLE internal.run_claim IS
     'What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where the node says nothing.';
-COMMENT ON COLUMN run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
-COMMENT ON COLUMN run_claim.reported_at IS 'When that was stored, by the database''s clock.';
+COMMENT ON COLUMN internal.run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
+COMMENT ON COLUMN internal.run_claim.reported_at IS 'When that was stored, by the database''s clock.';
 
-CREATE TABLE job_rank (
+CREATE TABLE internal.job_rank (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id bigint,
@@ -92,24 +92,24 @@ CREATE TABLE job_rank (
     numa_nodes integer[],
     hca_numa_nodes integer[],
     PRIMARY KEY (job_id, rank, start_time),
-    FOREIGN KEY (job_id) REFERENCES run(id),
-    FOREIGN KEY (node_id) REFERENCES node_key(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
-CREATE INDEX job_rank_running ON job_rank (job_id) WHERE (end_time IS NULL);
-COMMENT ON COLUMN job_rank.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
-COMMENT ON COLUMN job_rank.ending IS
+CREATE INDEX job_rank_of_node ON internal.job_rank (node_id, start_time);
+CREATE INDEX job_rank_running ON internal.job_rank (job_id) WHERE (end_time IS NULL);
+COMMENT ON COLUMN internal.job_rank.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
+COMMENT ON COLUMN internal.job_rank.ending IS
     'clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.';
-COMMENT ON COLUMN job_rank.gpu_uuids IS
+COMMENT ON COLUMN internal.job_rank.gpu_uuids IS
     'GPUs that its process has used, by the driver''s list of processes; NULL where not known, {} for none.';
-COMMENT ON COLUMN job_rank.hca_ports IS
+COMMENT ON COLUMN internal.job_rank.hca_ports IS
     'DEVICE/PORT of the host''s adapters on which its process has queue pairs, the one with most first; NULL where not known.';
-COMMENT ON COLUMN job_rank.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
-COMMENT ON COLUMN job_rank.numa_nodes IS 'NUMA nodes of these CPUs.';
-COMMENT ON COLUMN job_rank.hca_numa_nodes IS
+COMMENT ON COLUMN internal.job_rank.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
+COMMENT ON COLUMN internal.job_rank.numa_nodes IS 'NUMA nodes of these CPUs.';
+COMMENT ON COLUMN internal.job_rank.hca_numa_nodes IS
     'NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where sysfs does not say.';
 
-CREATE TABLE job_comm (
+CREATE TABLE internal.job_comm (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
@@ -120,40 +120,40 @@ CREATE TABLE job_comm (
     rank_in_comm integer,
     named_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, rank, epoch, library, comm),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
-COMMENT ON TABLE job_comm IS
+COMMENT ON TABLE internal.job_comm IS
     'Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.';
-COMMENT ON COLUMN job_comm.comm IS 'The rank''s own number of the communicator; other ranks number theirs otherwise.';
-COMMENT ON COLUMN job_comm.rank_in_comm IS 'NULL in an intercommunicator, whose size is that of the remote group.';
+COMMENT ON COLUMN internal.job_comm.comm IS 'The rank''s own number of the communicator; other ranks number theirs otherwise.';
+COMMENT ON COLUMN internal.job_comm.rank_in_comm IS 'NULL in an intercommunicator, whose size is that of the remote group.';
 
-CREATE TABLE job_setting (
+CREATE TABLE internal.job_setting (
     job_id bigint NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
     PRIMARY KEY (job_id, name, value),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
-COMMENT ON TABLE job_setting IS
+COMMENT ON TABLE internal.job_setting IS
     'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each value that any rank has.';
-COMMENT ON COLUMN job_setting.rank IS 'A rank that has it: the first that reported it.';
+COMMENT ON COLUMN internal.job_setting.rank IS 'A rank that has it: the first that reported it.';
 
-CREATE TABLE job_judgement (
+CREATE TABLE internal.job_judgement (
     job_id bigint NOT NULL,
     judged_at timestamptz NOT NULL,
     is_final boolean NOT NULL,
     report text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
-COMMENT ON TABLE job_judgement IS
+COMMENT ON TABLE internal.job_judgement IS
     'When each job was judged last: each minute while it runs, and once after its end.';
-COMMENT ON COLUMN job_judgement.is_final IS 'After its end, with all that its nodes and the fabric reported.';
-COMMENT ON COLUMN job_judgement.report IS 'What throughline job report prints; NULL until it is final.';
+COMMENT ON COLUMN internal.job_judgement.is_final IS 'After its end, with all that its nodes and the fabric reported.';
+COMMENT ON COLUMN internal.job_judgement.report IS 'What throughline job report prints; NULL until it is final.';
 
-CREATE TABLE job_verdict (
+CREATE TABLE internal.job_verdict (
     job_id bigint NOT NULL,
     kind text NOT NULL,
     subject text NOT NULL,
@@ -167,23 +167,23 @@ CREATE TABLE job_verdict (
     other_job text,
     facts jsonb NOT NULL,
     PRIMARY KEY (job_id, kind, subject),
-    FOREIGN KEY (job_id) REFERENCES run(id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK (confidence IN ('certain', 'likely'))
 ) WITH (fillfactor=70);
-COMMENT ON TABLE job_verdict IS
+COMMENT ON TABLE internal.job_verdict IS
     'What slows a job down: docs/VERDICTS.md. One that is true now has the last_at of its job''s judged_at; others were true once.';
-COMMENT ON COLUMN job_verdict.kind IS 'hung, link_bound, victim and so on.';
-COMMENT ON COLUMN job_verdict.subject IS 'The rank, host, link, operation or region; job where it is about all of it.';
-COMMENT ON COLUMN job_verdict.first_at IS 'When it was said first.';
-COMMENT ON COLUMN job_verdict.last_at IS 'When it was said last.';
-COMMENT ON COLUMN job_verdict.place IS 'Among those said at the same time, the most important one first, from 0.';
-COMMENT ON COLUMN job_verdict.observation IS 'What was observed, with its figures.';
-COMMENT ON COLUMN job_verdict.remedy IS 'What to do.';
-COMMENT ON COLUMN job_verdict.cost IS 'Part of the ranks'' time that it costs, at most 1; NULL where it can''t be said.';
-COMMENT ON COLUMN job_verdict.other_job IS 'Key of the other job: whose bytes hold it up, or whom it holds up.';
-COMMENT ON COLUMN job_verdict.facts IS 'Figures that it rests on: name, value, unit and the threshold from which on it is said.';
+COMMENT ON COLUMN internal.job_verdict.kind IS 'hung, link_bound, victim and so on.';
+COMMENT ON COLUMN internal.job_verdict.subject IS 'The rank, host, link, operation or region; job where it is about all of it.';
+COMMENT ON COLUMN internal.job_verdict.first_at IS 'When it was said first.';
+COMMENT ON COLUMN internal.job_verdict.last_at IS 'When it was said last.';
+COMMENT ON COLUMN internal.job_verdict.place IS 'Among those said at the same time, the most important one first, from 0.';
+COMMENT ON COLUMN internal.job_verdict.observation IS 'What was observed, with its figures.';
+COMMENT ON COLUMN internal.job_verdict.remedy IS 'What to do.';
+COMMENT ON COLUMN internal.job_verdict.cost IS 'Part of the ranks'' time that it costs, at most 1; NULL where it can''t be said.';
+COMMENT ON COLUMN internal.job_verdict.other_job IS 'Key of the other job: whose bytes hold it up, or whom it holds up.';
+COMMENT ON COLUMN internal.job_verdict.facts IS 'Figures that it rests on: name, value, unit and the threshold from which on it is said.';
 
-CREATE TABLE report_post (
+CREATE TABLE internal.report_post (
     job_id bigint NOT NULL,
     id uuid NOT NULL DEFAULT gen_random_uuid(),
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -192,20 +192,20 @@ CREATE TABLE report_post (
     next_try timestamptz NOT NULL DEFAULT now(),
     error text,
     PRIMARY KEY (job_id),
-    FOREIGN KEY (job_id) REFERENCES run(id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK (state IN ('waiting', 'failed'))
 );
-CREATE INDEX report_post_waiting ON report_post (next_try) WHERE (state = 'waiting');
-COMMENT ON TABLE report_post IS
+CREATE INDEX report_post_waiting ON internal.report_post (next_try) WHERE (state = 'waiting');
+COMMENT ON TABLE internal.report_post IS
     'Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.';
-COMMENT ON COLUMN report_post.id IS
+COMMENT ON COLUMN internal.report_post.id IS
     'Sent with the report (Throughline-Report-Id): the same each time, so that a receiver knows one that comes twice.';
-COMMENT ON COLUMN report_post.state IS
+COMMENT ON COLUMN internal.report_post.state IS
     'waiting: is posted at next_try. failed: was refused, or not taken within a day, and is not posted again.';
-COMMENT ON COLUMN report_post.tries IS 'How often it was posted in vain.';
-COMMENT ON COLUMN report_post.error IS 'Why the last try failed.';
+COMMENT ON COLUMN internal.report_post.tries IS 'How often it was posted in vain.';
+COMMENT ON COLUMN internal.report_post.error IS 'Why the last try failed.';
 
-CREATE TABLE mpi_open_call (
+CREATE TABLE internal.mpi_open_call (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     library text NOT NULL DEFAULT 'mpi',
@@ -222,24 +222,24 @@ CREATE TABLE mpi_open_call (
     pending_requests integer NOT NULL,
     oldest_request text,
     PRIMARY KEY (job_id, rank, library, thread),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE mpi_open_call IS
+COMMENT ON TABLE internal.mpi_open_call IS
     'The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls has those that go on, or in which their rank was killed.';
-COMMENT ON COLUMN mpi_open_call.thread IS 'The rank''s own number of the thread.';
-COMMENT ON COLUMN mpi_open_call.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
-COMMENT ON COLUMN mpi_open_call.operation IS 'MPI name without the prefix, in lower case.';
-COMMENT ON COLUMN mpi_open_call.reported_at IS
+COMMENT ON COLUMN internal.mpi_open_call.thread IS 'The rank''s own number of the thread.';
+COMMENT ON COLUMN internal.mpi_open_call.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
+COMMENT ON COLUMN internal.mpi_open_call.operation IS 'MPI name without the prefix, in lower case.';
+COMMENT ON COLUMN internal.mpi_open_call.reported_at IS
     'When the rank reported it last; of a call that goes on it is behind by at most 2 % of the call''s age and a second, and 10 s.';
-COMMENT ON COLUMN mpi_open_call.has_returned IS 'It is over, and counted as other calls are.';
-COMMENT ON COLUMN mpi_open_call.is_on_world IS 'It is on MPI_COMM_WORLD.';
-COMMENT ON COLUMN mpi_open_call.comm IS 'job_comm.comm of the communicator; NULL where it has no name.';
-COMMENT ON COLUMN mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';
-COMMENT ON COLUMN mpi_open_call.peer IS 'Rank in MPI_COMM_WORLD that the call names: destination, source or root.';
-COMMENT ON COLUMN mpi_open_call.pending_requests IS 'Requests of the thread that are pending, persistent ones left out.';
-COMMENT ON COLUMN mpi_open_call.oldest_request IS 'The operation that began the oldest of them.';
+COMMENT ON COLUMN internal.mpi_open_call.has_returned IS 'It is over, and counted as other calls are.';
+COMMENT ON COLUMN internal.mpi_open_call.is_on_world IS 'It is on MPI_COMM_WORLD.';
+COMMENT ON COLUMN internal.mpi_open_call.comm IS 'job_comm.comm of the communicator; NULL where it has no name.';
+COMMENT ON COLUMN internal.mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';
+COMMENT ON COLUMN internal.mpi_open_call.peer IS 'Rank in MPI_COMM_WORLD that the call names: destination, source or root.';
+COMMENT ON COLUMN internal.mpi_open_call.pending_requests IS 'Requests of the thread that are pending, persistent ones left out.';
+COMMENT ON COLUMN internal.mpi_open_call.oldest_request IS 'The operation that began the oldest of them.';
 
-CREATE TABLE mpi_rank_scheduling (
+CREATE TABLE internal.mpi_rank_scheduling (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     epoch timestamptz NOT NULL,
@@ -256,16 +256,16 @@ CREATE TABLE mpi_rank_scheduling (
     cpu_hertz_sum double precision,
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, rank, epoch),
-    FOREIGN KEY (job_id) REFERENCES run(id)
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE mpi_rank_scheduling IS
+COMMENT ON TABLE internal.mpi_rank_scheduling IS
     'What the kernel counted of each rank''s process: its first reading, the newest one and the one before. Cumulative since the start of the process; NULL where the kernel does not say.';
-COMMENT ON COLUMN mpi_rank_scheduling.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
-COMMENT ON COLUMN mpi_rank_scheduling.first_time IS 'Of the first reading, just after MPI_Init.';
-COMMENT ON COLUMN mpi_rank_scheduling.cpu_nanoseconds IS 'Processor time of all threads.';
-COMMENT ON COLUMN mpi_rank_scheduling.runqueue_wait_nanoseconds IS 'Time that the first thread could have run and waited for a processor.';
-COMMENT ON COLUMN mpi_rank_scheduling.involuntary_switches IS 'How often the first thread was taken off its processor.';
-COMMENT ON COLUMN mpi_rank_scheduling.before_time IS 'Of the reading before the newest, some 10 s earlier.';
-COMMENT ON COLUMN mpi_rank_scheduling.cpu_hertz_sum IS
+COMMENT ON COLUMN internal.mpi_rank_scheduling.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.first_time IS 'Of the first reading, just after MPI_Init.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_nanoseconds IS 'Processor time of all threads.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.runqueue_wait_nanoseconds IS 'Time that the first thread could have run and waited for a processor.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.involuntary_switches IS 'How often the first thread was taken off its processor.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.before_time IS 'Of the reading before the newest, some 10 s earlier.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_hertz_sum IS
     'Clocks of the CPU that the rank ran on, summed over the readings in which it ran; NULL where the kernel does not say.';
-COMMENT ON COLUMN mpi_rank_scheduling.cpu_hertz_readings IS 'How many readings that is the sum of.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_hertz_readings IS 'How many readings that is the sum of.';

@@ -1,5 +1,5 @@
 -- Readings of links.
-CREATE TABLE ib_port_counters (
+CREATE TABLE internal.ib_port_counters (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
@@ -7,62 +7,62 @@ CREATE TABLE ib_port_counters (
     saturated text[],
     PRIMARY KEY (port_id, time)
 );
-SELECT create_hypertable('ib_port_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE ib_port_counters IS
+SELECT public.create_hypertable('internal.ib_port_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.ib_port_counters IS
     'Counters of the fabric''s ports, read through MADs.';
-COMMENT ON COLUMN ib_port_counters.saturated IS 'Counters that stood at their largest value and are NULL for that reason.';
+COMMENT ON COLUMN internal.ib_port_counters.saturated IS 'Counters that stood at their largest value and are NULL for that reason.';
 
-CREATE TABLE ib_port_lane_counters (
+CREATE TABLE internal.ib_port_lane_counters (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (port_id, time)
 );
-SELECT create_hypertable('ib_port_lane_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE ib_port_lane_counters IS
+SELECT public.create_hypertable('internal.ib_port_lane_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.ib_port_lane_counters IS
     'Counters of the fabric''s ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0. Only where the crawler is set to read them. See ib_port_lane_values.';
 
-CREATE TABLE host_port_counters (
+CREATE TABLE internal.host_port_counters (
     time timestamptz NOT NULL,
     host_port_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (host_port_id, time)
 );
-SELECT create_hypertable('host_port_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE host_port_counters IS
+SELECT public.create_hypertable('internal.host_port_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.host_port_counters IS
     'Counters of hosts'' own adapter ports, read in sysfs.';
 
-CREATE TABLE nvlink_counters (
+CREATE TABLE internal.nvlink_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
 );
-SELECT create_hypertable('nvlink_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE nvlink_counters IS
+SELECT public.create_hypertable('internal.nvlink_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.nvlink_counters IS
     'Counters of a GPU''s NVLinks, one row per GPU and tick: element 1 of each array is link 0. See nvlink_link_counters.';
 
-CREATE TABLE gpu_pcie_counters (
+CREATE TABLE internal.gpu_pcie_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
 );
-SELECT create_hypertable('gpu_pcie_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE gpu_pcie_counters IS
+SELECT public.create_hypertable('internal.gpu_pcie_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.gpu_pcie_counters IS
     'PCIe traffic of GPUs.';
 
-CREATE TABLE gpu_pm_counters (
+CREATE TABLE internal.gpu_pm_counters (
     time timestamptz NOT NULL,
     gpu_id bigint NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
     PRIMARY KEY (gpu_id, time, source)
 );
-SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-COMMENT ON TABLE gpu_pm_counters IS
+SELECT public.create_hypertable('internal.gpu_pm_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.gpu_pm_counters IS
     'NVLink and PCIe traffic of whole GPUs, sampled by their performance monitors: cumulative since epoch, and the highest rate in one sample since the row before.';

@@ -1,5 +1,5 @@
 -- What daemons report of themselves and of others.
-CREATE TABLE events (
+CREATE TABLE internal.events (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     source text NOT NULL,
@@ -15,18 +15,18 @@ CREATE TABLE events (
     before text,
     after text
 );
-SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'), create_default_indexes => false);
-CREATE INDEX events_by_time ON events (time DESC);
-COMMENT ON COLUMN events.kind IS 'Dotted, for instance link.down, source.silent, counter.cleared.';
-COMMENT ON COLUMN events.severity IS 'debug, info, warning or error.';
-COMMENT ON COLUMN events.ib_guid IS 'Node GUID of the node or port of the event; of a cable, of one end.';
-COMMENT ON COLUMN events.ib_port IS 'Port of that node; 0 where it is about the node.';
-COMMENT ON COLUMN events.remote_ib_guid IS 'Node GUID of the other end of a cable, NULL where there is none.';
-COMMENT ON COLUMN events.remote_ib_port IS 'Port of the other end.';
-COMMENT ON COLUMN events.before IS 'What was before; NULL where there was nothing.';
-COMMENT ON COLUMN events.after IS 'What is after; NULL where there is nothing.';
+SELECT public.create_hypertable('internal.events', public.by_range('time', INTERVAL '1 day'), create_default_indexes => false);
+CREATE INDEX events_by_time ON internal.events (time DESC);
+COMMENT ON COLUMN internal.events.kind IS 'Dotted, for instance link.down, source.silent, counter.cleared.';
+COMMENT ON COLUMN internal.events.severity IS 'debug, info, warning or error.';
+COMMENT ON COLUMN internal.events.ib_guid IS 'Node GUID of the node or port of the event; of a cable, of one end.';
+COMMENT ON COLUMN internal.events.ib_port IS 'Port of that node; 0 where it is about the node.';
+COMMENT ON COLUMN internal.events.remote_ib_guid IS 'Node GUID of the other end of a cable, NULL where there is none.';
+COMMENT ON COLUMN internal.events.remote_ib_port IS 'Port of the other end.';
+COMMENT ON COLUMN internal.events.before IS 'What was before; NULL where there was nothing.';
+COMMENT ON COLUMN internal.events.after IS 'What is after; NULL where there is nothing.';
 
-CREATE TABLE coverage (
+CREATE TABLE internal.coverage (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     source text NOT NULL,
@@ -39,20 +39,20 @@ CREATE TABLE coverage (
     first_time timestamptz,
     PRIMARY KEY (source, instance, time)
 );
-SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'), create_default_indexes => false);
-COMMENT ON TABLE coverage IS
+SELECT public.create_hypertable('internal.coverage', public.by_range('time', INTERVAL '1 day'), create_default_indexes => false);
+COMMENT ON TABLE internal.coverage IS
     'What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds in a row, none of them missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row for each.';
-COMMENT ON COLUMN coverage.time IS 'When the last of these rounds was.';
-COMMENT ON COLUMN coverage.expected IS 'What each of these rounds was to read.';
-COMMENT ON COLUMN coverage.read IS 'What each of them read.';
-COMMENT ON COLUMN coverage.failed IS 'What each of them could not read.';
-COMMENT ON COLUMN coverage.elapsed_seconds IS 'How long the slowest of these rounds took.';
-COMMENT ON COLUMN coverage.reasons IS 'Reasons and counts of what was not read.';
-COMMENT ON COLUMN coverage.rounds IS
+COMMENT ON COLUMN internal.coverage.time IS 'When the last of these rounds was.';
+COMMENT ON COLUMN internal.coverage.expected IS 'What each of these rounds was to read.';
+COMMENT ON COLUMN internal.coverage.read IS 'What each of them read.';
+COMMENT ON COLUMN internal.coverage.failed IS 'What each of them could not read.';
+COMMENT ON COLUMN internal.coverage.elapsed_seconds IS 'How long the slowest of these rounds took.';
+COMMENT ON COLUMN internal.coverage.reasons IS 'Reasons and counts of what was not read.';
+COMMENT ON COLUMN internal.coverage.rounds IS
     'How many rounds the row stands for: 1 in rows of crawlers, unless their chunk is thinned.';
-COMMENT ON COLUMN coverage.first_time IS 'When the first of these rounds was; NULL where it is one.';
+COMMENT ON COLUMN internal.coverage.first_time IS 'When the first of these rounds was; NULL where it is one.';
 
-CREATE TABLE row_rules (
+CREATE TABLE internal.row_rules (
     instance text NOT NULL,
     source text NOT NULL,
     valid_from timestamptz NOT NULL,
@@ -62,17 +62,17 @@ CREATE TABLE row_rules (
     quiet_bytes bigint NOT NULL,
     PRIMARY KEY (instance, source, valid_from)
 );
-CREATE UNIQUE INDEX row_rules_current ON row_rules (instance, source) WHERE (valid_to IS NULL);
-COMMENT ON TABLE row_rules IS
+CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) WHERE (valid_to IS NULL);
+COMMENT ON TABLE internal.row_rules IS
     'By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port and GPU, also where a sender has not reported any.';
-COMMENT ON COLUMN row_rules.instance IS 'Who reports: a node''s name, or a crawler''s subnet prefix.';
-COMMENT ON COLUMN row_rules.source IS 'As in coverage: mad, sysfs, nvml.';
-COMMENT ON COLUMN row_rules.valid_to IS 'NULL in the current row.';
-COMMENT ON COLUMN row_rules.heartbeat_seconds IS 'What is read and does not change has at least one row in this time.';
-COMMENT ON COLUMN row_rules.largest_gap_seconds IS 'Between two rows farther apart it was not read: no rate is made across.';
-COMMENT ON COLUMN row_rules.quiet_bytes IS 'Data since the last row, in either direction, that count as unchanged.';
+COMMENT ON COLUMN internal.row_rules.instance IS 'Who reports: a node''s name, or a crawler''s subnet prefix.';
+COMMENT ON COLUMN internal.row_rules.source IS 'As in coverage: mad, sysfs, nvml.';
+COMMENT ON COLUMN internal.row_rules.valid_to IS 'NULL in the current row.';
+COMMENT ON COLUMN internal.row_rules.heartbeat_seconds IS 'What is read and does not change has at least one row in this time.';
+COMMENT ON COLUMN internal.row_rules.largest_gap_seconds IS 'Between two rows farther apart it was not read: no rate is made across.';
+COMMENT ON COLUMN internal.row_rules.quiet_bytes IS 'Data since the last row, in either direction, that count as unchanged.';
 
-CREATE TABLE self_stat_names (
+CREATE TABLE internal.self_stat_names (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     digest text NOT NULL,
     sources text[] NOT NULL,
@@ -82,15 +82,15 @@ CREATE TABLE self_stat_names (
     PRIMARY KEY (id),
     UNIQUE (digest)
 );
-COMMENT ON TABLE self_stat_names IS
+COMMENT ON TABLE internal.self_stat_names IS
     'Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.';
-COMMENT ON COLUMN self_stat_names.digest IS 'Of sources and names.';
-COMMENT ON COLUMN self_stat_names.sources IS 'The source of each of names.';
-COMMENT ON COLUMN self_stat_names.names IS 'As in the catalogue.';
-COMMENT ON COLUMN self_stat_names.listed_at IS 'Since when it is there. Rows have its number an hour later.';
-COMMENT ON COLUMN self_stat_names.used_at IS 'When rows were last given its number.';
+COMMENT ON COLUMN internal.self_stat_names.digest IS 'Of sources and names.';
+COMMENT ON COLUMN internal.self_stat_names.sources IS 'The source of each of names.';
+COMMENT ON COLUMN internal.self_stat_names.names IS 'As in the catalogue.';
+COMMENT ON COLUMN internal.self_stat_names.listed_at IS 'Since when it is there. Rows have its number an hour later.';
+COMMENT ON COLUMN internal.self_stat_names.used_at IS 'When rows were last given its number.';
 
-CREATE TABLE self_stat_rows (
+CREATE TABLE internal.self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     sources text[] NOT NULL,
@@ -98,19 +98,19 @@ CREATE TABLE self_stat_rows (
     readings double precision[] NOT NULL,
     names_id bigint
 );
-SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
-CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, time DESC);
-COMMENT ON TABLE self_stat_rows IS
+SELECT public.create_hypertable('internal.self_stat_rows', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+CREATE INDEX self_stat_rows_by_instance ON internal.self_stat_rows (instance, time DESC);
+COMMENT ON TABLE internal.self_stat_rows IS
     'Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view self_stats has a row for each value.';
-COMMENT ON COLUMN self_stat_rows.names IS
+COMMENT ON COLUMN internal.self_stat_rows.names IS
     'As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.';
-COMMENT ON COLUMN self_stat_rows.names_id IS 'In self_stat_names: sources and names are there, and empty here. NULL where they are here.';
+COMMENT ON COLUMN internal.self_stat_rows.names_id IS 'In self_stat_names: sources and names are there, and empty here. NULL where they are here.';
 
-CREATE TABLE self_stat_series (
+CREATE TABLE internal.self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
     instance text NOT NULL,
     PRIMARY KEY (name, source, instance)
 );
-COMMENT ON TABLE self_stat_series IS
+COMMENT ON TABLE internal.self_stat_series IS
     'The series that self_stat_rows has or had: each daemon''s metrics and their sources.';

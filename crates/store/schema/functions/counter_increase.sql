@@ -1,6 +1,6 @@
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
-CREATE OR REPLACE FUNCTION counter_increase(before bigint, after bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION public.counter_increase(before bigint, after bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN after >= before THEN after - before
             ELSE (after - before) + 9223372036854775807 + 1 END;
-COMMENT ON FUNCTION counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';
+COMMENT ON FUNCTION public.counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';

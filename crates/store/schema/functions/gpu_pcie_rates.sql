@@ -1,32 +1,32 @@
-CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, source text,
     interval_seconds double precision, transmit_bytes_per_second double precision,
     receive_bytes_per_second double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH readings AS (
-        SELECT c.*, gpu_source_rank(c.source) AS rank,
-               min(gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
+        SELECT c.*, internal.gpu_source_rank(c.source) AS rank,
+               min(internal.gpu_source_rank(c.source)) FILTER (WHERE c.time > since) OVER (PARTITION BY c.gpu_id) AS best
         -- As in ib_port_rates.
-        FROM row_gap('gpu', since, until) b
-        CROSS JOIN LATERAL gpu_pcie_readings(since - b.gap, until) c
+        FROM internal.row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL public.gpu_pcie_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
-               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+               public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
         WHERE c.rank = c.best
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
     FROM pairs p
-    JOIN gpu_key k ON k.id = p.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION gpu_pcie_rates IS
+    JOIN internal.gpu_key k ON k.id = p.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';

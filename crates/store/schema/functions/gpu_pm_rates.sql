@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
     nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
@@ -7,19 +7,19 @@ RETURNS TABLE (
     pcie_read_peak_bytes_per_second bigint, pcie_write_peak_bytes_per_second bigint,
     samples bigint, void_samples bigint, buffer_overflows bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
-               counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
-               counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
-               counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
-               counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
-               counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
-               counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
+               public.counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
+               public.counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
+               public.counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
+               public.counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
+               public.counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
+               public.counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
+               public.counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
         -- As in ib_port_rates.
-        FROM row_gap('gpu', since, until) b
-        JOIN gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
+        FROM internal.row_gap('gpu', since, until) b
+        JOIN internal.gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
@@ -27,12 +27,12 @@ AS $$
            p.nvlink_transmit_peak_bytes_per_second, p.nvlink_receive_peak_bytes_per_second,
            p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
     FROM pairs p
-    JOIN gpu_key k ON k.id = p.gpu_id
-    JOIN node_key n ON n.id = k.node_id
-    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
-    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION gpu_pm_rates IS
+    JOIN internal.gpu_key k ON k.id = p.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
     'one sample, and how many samples that was made of. NULL for what the chip does not offer.';

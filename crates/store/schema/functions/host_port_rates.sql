@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION public.host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, host_port_id bigint, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
@@ -6,15 +6,15 @@ RETURNS TABLE (
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
     is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
                extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
-               counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
-               counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
+               public.counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
+               public.counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
         -- As in ib_port_rates.
-        FROM row_gap('host_port', since, until) b
-        CROSS JOIN LATERAL host_port_readings(since - b.gap, until) c
+        FROM internal.row_gap('host_port', since, until) b
+        CROSS JOIN LATERAL public.host_port_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
         WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
     )
@@ -24,12 +24,12 @@ AS $$
            p.receive / p.seconds / nullif(p.rate, 0),
            greatest(p.transmit, p.receive) / p.seconds > nullif(p.rate, 0)
     FROM pairs p
-    JOIN host_port_key k ON k.id = p.host_port_id
-    JOIN node_key n ON n.id = k.node_id
-    JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
+    JOIN internal.host_port_key k ON k.id = p.host_port_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    JOIN internal.row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
     -- Readings farther apart have a time between them in which the port was not read.
-    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds
-$$;
-COMMENT ON FUNCTION host_port_rates IS
+    WHERE p.time > since AND p.seconds <= g.largest_gap_seconds;
+END;
+COMMENT ON FUNCTION public.host_port_rates IS
     'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '
     'is_above_speed marks a utilisation above 1, see ib_port_rates.';

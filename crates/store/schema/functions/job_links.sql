@@ -1,48 +1,48 @@
-CREATE OR REPLACE FUNCTION job_links(job bigint)
+CREATE OR REPLACE FUNCTION public.job_links(job bigint)
 RETURNS TABLE (
     kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
     p95_bytes_per_second double precision, max_bytes_per_second double precision,
     p95_utilisation double precision, max_utilisation double precision, readings bigint)
 LANGUAGE plpgsql STABLE
-SET jit = off
+SET search_path = '' SET jit = off
 AS $$
 DECLARE
     began timestamptz;
     ended timestamptz;
 BEGIN
-    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM job_summary s WHERE s.id = job_links.job;
+    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM public.job_summary s WHERE s.id = job_links.job;
     RETURN QUERY
     WITH hosts AS (
-        SELECT DISTINCT k.id, k.name FROM job_rank r JOIN node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
+        SELECT DISTINCT k.id, k.name FROM internal.job_rank r JOIN internal.node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
     ), rates AS (
         SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, p.guid, p.port,
                r.interval_seconds AS seconds,
                r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
                r.receive_bytes_per_second AS receive
         FROM hosts h
-        JOIN host_port_key p ON p.node_id = h.id
+        JOIN internal.host_port_key p ON p.node_id = h.id
         CROSS JOIN LATERAL (
             -- What began before the job is not its own.
-            SELECT * FROM host_port_rates(began, ended) a
+            SELECT * FROM public.host_port_rates(began, ended) a
             WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
-        JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        JOIN internal.gpu g ON g.node_id = h.id AND g.valid_to IS NULL
         CROSS JOIN LATERAL (
-            SELECT * FROM nvlink_rates(began, ended) a
+            SELECT * FROM public.nvlink_rates(began, ended) a
             WHERE a.gpu_id = g.gpu_id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
                r.receive_bytes_per_second
         FROM hosts h
-        JOIN node n ON n.node_id = h.id AND n.valid_to IS NULL
-        JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
-        JOIN ib_port_key p ON p.ib_node_id = k.id
-        CROSS JOIN LATERAL (SELECT * FROM ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+        JOIN internal.node n ON n.node_id = h.id AND n.valid_to IS NULL
+        JOIN internal.ib_node_key k ON k.guid = ANY (n.hca_guids)
+        JOIN internal.ib_port_key p ON p.ib_node_id = k.id
+        CROSS JOIN LATERAL (SELECT * FROM public.ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
     ), own_readings AS (
         SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
     ), cables AS (
@@ -68,5 +68,5 @@ BEGIN
     GROUP BY w.kind, w.node_name, w.link, w.direction;
 END
 $$;
-COMMENT ON FUNCTION job_links IS
+COMMENT ON FUNCTION public.job_links IS
     'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end, those of the fabric where the host itself did not read its port: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';

@@ -1,10 +1,10 @@
-CREATE OR REPLACE FUNCTION job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
+CREATE OR REPLACE FUNCTION internal.job_span(job bigint, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE
-AS $$
+BEGIN ATOMIC
     -- Clocks of nodes differ a little, and last rows come from bins that end after the rank.
     SELECT coalesce(min(r.start_time) - INTERVAL '2 minutes', '-infinity'),
            CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) + INTERVAL '10 minutes'
                 ELSE 'infinity' END
-    FROM job_rank r WHERE r.job_id = job_span.job
-$$;
-COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
+    FROM internal.job_rank r WHERE r.job_id = job_span.job;
+END;
+COMMENT ON FUNCTION internal.job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';

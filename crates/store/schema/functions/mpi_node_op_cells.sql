@@ -1,26 +1,26 @@
 -- The last row of each node and epoch is one step of the index away from the next one. Where not all cells are in it, the last one that
 -- has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_node_op_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
     since timestamptz, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_node_op_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_node_op_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_node_rows m
+            (SELECT m AS line FROM internal.mpi_node_rows m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_rows m
+                SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
@@ -30,13 +30,13 @@ BEGIN
             UNION ALL
             SELECT b.line FROM newest l
             LEFT JOIN LATERAL (
-                SELECT m.time FROM mpi_node_rows m
+                SELECT m.time FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_node_rows m
+                SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
@@ -44,9 +44,9 @@ BEGIN
             SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds AS elapsed,
                    p.wait_nanoseconds AS wait, p.received_bytes AS received, r.ranks
             FROM lines
-            CROSS JOIN LATERAL mpi_packed_cells((line).cells) p
-            CROSS JOIN LATERAL mpi_packed_round((line).rounds, p.number) r
-            JOIN mpi_cell_key k ON k.id = p.cell_id
+            CROSS JOIN LATERAL internal.mpi_packed_cells((line).cells) p
+            CROSS JOIN LATERAL internal.mpi_packed_round((line).rounds, p.number) r
+            JOIN internal.mpi_cell_key k ON k.id = p.cell_id
         )
         -- When a cell grew last; of one that is in a whole row alone it is not known.
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
@@ -58,5 +58,5 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_node_op_cells IS
+COMMENT ON FUNCTION internal.mpi_node_op_cells IS
     'The last value of each cell and epoch in mpi_node_rows of a job, up to a time: what its nodes have counted by then.';

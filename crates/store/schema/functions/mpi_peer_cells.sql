@@ -1,25 +1,25 @@
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
 -- one that has all is looked for, and the rows since are read with it.
-CREATE OR REPLACE FUNCTION mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
+CREATE OR REPLACE FUNCTION internal.mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
 LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
 -- As in mpi_op_cells.
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     span record;
 BEGIN
-    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
+    SELECT * INTO span FROM internal.job_span(mpi_peer_cells.job);
     RETURN QUERY EXECUTE $query$
         WITH RECURSIVE newest AS (
-            (SELECT m AS line FROM mpi_rank_peers m
+            (SELECT m AS line FROM internal.mpi_rank_peers m
              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
              ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_rank_peers m
+                SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
                   AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
                 ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
@@ -29,13 +29,13 @@ BEGIN
             UNION ALL
             SELECT b.line FROM newest l
             LEFT JOIN LATERAL (
-                SELECT m.time FROM mpi_rank_peers m
+                SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
                   AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
-                SELECT m AS line FROM mpi_rank_peers m
+                SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
@@ -48,5 +48,5 @@ BEGIN
     $query$ USING job, span.since, least(span.ending, until);
 END
 $$;
-COMMENT ON FUNCTION mpi_peer_cells IS
+COMMENT ON FUNCTION internal.mpi_peer_cells IS
     'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';

@@ -1,10 +1,10 @@
 -- All functions that read what crates/packed writes: packed_rows the rows of crates/packed/src/rows.rs, the others the series of
 -- crates/packed/src/series.rs and stream.rs in a row of a table of blocks.
-CREATE OR REPLACE FUNCTION packed_rows(packed bit varying)
+CREATE OR REPLACE FUNCTION internal.packed_rows(packed bit varying)
 RETURNS TABLE (
     number integer, c1 bigint, c2 bigint, c3 bigint, c4 bigint, c5 bigint, c6 bigint, c7 bigint, c8 bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$
+BEGIN ATOMIC
     -- Inlined, so that only columns that a query uses are taken. The form is that of crates/packed/src/rows.rs: widths w, ends of bases
     -- z, whether some rows lack a number f. Each OFFSET 0 keeps what is inside from being computed again for each row.
     SELECT n,
@@ -47,52 +47,57 @@ AS $$
                         -- Out of the table once.
                         FROM (SELECT packed || B'' AS bits OFFSET 0) whole OFFSET 0) heads OFFSET 0) bases OFFSET 0) fixed OFFSET 0) gaps
         OFFSET 0) p
-    CROSS JOIN LATERAL generate_series(0, p.count - 1) n
-$$;
-COMMENT ON FUNCTION packed_rows IS
+    CROSS JOIN LATERAL generate_series(0, p.count - 1) n;
+END;
+COMMENT ON FUNCTION internal.packed_rows IS
     'The rows of some that are bit-packed, by their index, from 0; NULL where one has no number in columns 6 to 8. The functions that name the columns are mpi_packed_cells, mpi_packed_round, mpi_packed_calls.';
 
-CREATE OR REPLACE FUNCTION packed_bytes(scaled bigint)
+CREATE OR REPLACE FUNCTION internal.packed_bytes(scaled bigint)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT (scaled & 16777215) << (scaled >> 24)::integer $$;
-COMMENT ON FUNCTION packed_bytes IS
+BEGIN ATOMIC
+    SELECT (scaled & 16777215) << (scaled >> 24)::integer;
+END;
+COMMENT ON FUNCTION internal.packed_bytes IS
     'Bytes that are rounded to seven digits, as shares of links have them: 24 bits, and above them by how many places these are moved.';
 
-CREATE OR REPLACE FUNCTION packed_shares(minutes bit varying, shares bit varying, contributors integer)
+CREATE OR REPLACE FUNCTION internal.packed_shares(minutes bit varying, shares bit varying, contributors integer)
 RETURNS TABLE (
     who integer, minute bigint, windows smallint, bytes bigint, low_bytes bigint, high_bytes bigint, counted_bytes bigint,
     peak_counted_bytes bigint)
 -- STRICT also keeps it out of the query that calls it: planned there, it would cost each query that finds no packed hour.
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-    SELECT s.who, m.minutes[s.at], m.windows[s.at]::smallint, packed_bytes(s.bytes), packed_bytes(s.bytes - s.less),
-           packed_bytes(s.bytes + s.more),
-           CASE WHEN m.are_counted[s.at] = 1 THEN (sum(packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint END,
-           packed_bytes(m.peaks[s.at])
+BEGIN ATOMIC
+    SELECT s.who, m.minutes[s.at], m.windows[s.at]::smallint, internal.packed_bytes(s.bytes), internal.packed_bytes(s.bytes - s.less),
+           internal.packed_bytes(s.bytes + s.more),
+           CASE WHEN m.are_counted[s.at] = 1 THEN (sum(internal.packed_bytes(s.bytes)) OVER (PARTITION BY s.at))::bigint END,
+           internal.packed_bytes(m.peaks[s.at])
     FROM (
         SELECT array_agg(p.c1 ORDER BY p.number) AS minutes, array_agg(p.c2 ORDER BY p.number) AS windows,
                array_agg(p.c3 ORDER BY p.number) AS are_counted, array_agg(p.c6 ORDER BY p.number) AS peaks
-        FROM packed_rows(packed_shares.minutes) p
+        FROM internal.packed_rows(packed_shares.minutes) p
     ) m
     CROSS JOIN LATERAL (
         -- On its own, or each is unpacked as often as it is named.
         SELECT p.number / contributors + 1 AS at, p.number % contributors + 1 AS who, p.c6 AS bytes, p.c7 AS less, p.c8 AS more
-        FROM packed_rows(packed_shares.shares) p OFFSET 0
+        FROM internal.packed_rows(packed_shares.shares) p OFFSET 0
     ) s
-    WHERE s.bytes IS NOT NULL
-$$;
-COMMENT ON FUNCTION packed_shares IS
+    WHERE s.bytes IS NOT NULL;
+END;
+COMMENT ON FUNCTION internal.packed_shares IS
     'What a row of link_share_hours has of each of its contributors (who, from 1) in each minute of the hour.';
 
-CREATE OR REPLACE FUNCTION packed_time(microseconds bigint)
+CREATE OR REPLACE FUNCTION internal.packed_time(microseconds bigint)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond' $$;
-COMMENT ON FUNCTION packed_time IS 'A time as packed readings have it: microseconds since 2000.';
+BEGIN ATOMIC
+    SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' + microseconds * INTERVAL '1 microsecond';
+END;
+COMMENT ON FUNCTION internal.packed_time IS 'A time as packed readings have it: microseconds since 2000.';
 
-CREATE OR REPLACE FUNCTION packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
+CREATE OR REPLACE FUNCTION internal.packed_stream(samples bytea, INOUT place integer, OUT integers bigint[])
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/stream.rs; place is a number of bytes.
 DECLARE
@@ -152,12 +157,13 @@ BEGIN
     place := place + 2 * runs + (bits + 7) / 8;
 END
 $$;
-COMMENT ON FUNCTION packed_stream IS
+COMMENT ON FUNCTION internal.packed_stream IS
     'Integers that stand bit-packed in samples of a table of blocks from a byte on, and the byte behind them. For packed_integers.';
 
-CREATE OR REPLACE FUNCTION packed_integers(samples bytea)
+CREATE OR REPLACE FUNCTION internal.packed_integers(samples bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -170,12 +176,12 @@ BEGIN
     IF get_byte(whole, 0) <> 1 THEN
         RAISE EXCEPTION 'readings in a form that this version does not know: %', get_byte(whole, 0);
     ELSIF get_byte(whole, 5) = 1 THEN
-        RETURN (packed_stream(whole, place)).integers;
+        RETURN (internal.packed_stream(whole, place)).integers;
     ELSIF get_byte(whole, 5) <> 0 THEN
         RAISE EXCEPTION 'a series that is packed as what differs from another one: use packed_beside';
     END IF;
-    SELECT s.place, s.integers INTO place, numbers FROM packed_stream(whole, place) s;
-    SELECT s.integers INTO values FROM packed_stream(whole, place) s;
+    SELECT s.place, s.integers INTO place, numbers FROM internal.packed_stream(whole, place) s;
+    SELECT s.integers INTO values FROM internal.packed_stream(whole, place) s;
     IF numbers[1] = 0 AND numbers[cardinality(numbers)] = cardinality(numbers) - 1 THEN
         RETURN values;
     END IF;
@@ -186,24 +192,25 @@ BEGIN
     RETURN all_rows;
 END
 $$;
-COMMENT ON FUNCTION packed_integers IS
+COMMENT ON FUNCTION internal.packed_integers IS
     'What a packed series has, by the number of the reading in its hour, from 1: NULL for readings that have no value.';
 
-CREATE OR REPLACE FUNCTION packed_texts(samples bytea)
+CREATE OR REPLACE FUNCTION internal.packed_texts(samples bytea)
 RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 DECLARE
-    numbers bigint[] := packed_integers(samples);
+    numbers bigint[] := internal.packed_integers(samples);
     place integer := 6;
     length integer;
     texts text[] := '{}';
 BEGIN
     -- Texts come behind the streams.
     IF get_byte(samples, 5) = 0 THEN
-        place := (packed_stream(samples, place)).place;
+        place := (internal.packed_stream(samples, place)).place;
     END IF;
-    place := (packed_stream(samples, place)).place;
+    place := (internal.packed_stream(samples, place)).place;
     WHILE place < length(samples) LOOP
         length := ('x' || encode(substr(samples, place + 1, 4), 'hex'))::bit(32)::integer;
         texts := texts || convert_from(substr(samples, place + 5, length), 'UTF8');
@@ -212,11 +219,12 @@ BEGIN
     RETURN ARRAY(SELECT texts[u.number + 1] FROM unnest(numbers) WITH ORDINALITY AS u (number, place) ORDER BY u.place);
 END
 $$;
-COMMENT ON FUNCTION packed_texts IS 'What a packed series has, as packed_integers, of texts.';
+COMMENT ON FUNCTION internal.packed_texts IS 'What a packed series has, as packed_integers, of texts.';
 
-CREATE OR REPLACE FUNCTION packed_beside(samples bytea, other bytea)
+CREATE OR REPLACE FUNCTION internal.packed_beside(samples bytea, other bytea)
 RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 60000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -225,10 +233,10 @@ DECLARE
     n integer := 0;
 BEGIN
     IF samples IS NULL OR get_byte(samples, 0) <> 1 OR get_byte(samples, 5) <> 2 THEN
-        RETURN packed_integers(samples);
+        RETURN internal.packed_integers(samples);
     END IF;
-    values := (packed_stream(samples || ''::bytea, 6)).integers;
-    others := packed_integers(other);
+    values := (internal.packed_stream(samples || ''::bytea, 6)).integers;
+    others := internal.packed_integers(other);
     FOR place IN 1 .. cardinality(others) LOOP
         IF others[place] IS NOT NULL THEN
             n := n + 1;
@@ -238,48 +246,49 @@ BEGIN
     RETURN others;
 END
 $$;
-COMMENT ON FUNCTION packed_beside IS
+COMMENT ON FUNCTION internal.packed_beside IS
     'What a packed series has, as packed_integers, where it may be packed as what differs from another one.';
 
-CREATE OR REPLACE FUNCTION packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
+CREATE OR REPLACE FUNCTION internal.packed_part(samples bytea, metrics integer[], offsets integer[], series integer)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Inlined, and then only these bytes are read of a row of a table of blocks.
     SELECT substr(samples, offsets[array_position(metrics, series)] + 1,
-                  offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)])
-$$;
-COMMENT ON FUNCTION packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
+                  offsets[array_position(metrics, series) + 1] - offsets[array_position(metrics, series)]);
+END;
+COMMENT ON FUNCTION internal.packed_part IS 'One series of an hour that is packed in one row; NULL where the hour does not have it.';
 
-CREATE OR REPLACE FUNCTION packed_place(metrics integer[], elements integer[], series integer, link integer)
+CREATE OR REPLACE FUNCTION internal.packed_place(metrics integer[], elements integer[], series integer, link integer)
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Series of a metric lie one behind the other. Where the only link is the first one, none has a number.
     SELECT CASE
         WHEN elements IS NULL THEN CASE WHEN link = 0 THEN array_position(metrics, series) END
         WHEN metrics[array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))] = series
         THEN array_position(elements, link, coalesce(array_position(metrics, series), cardinality(metrics) + 1))
-    END
-$$;
-COMMENT ON FUNCTION packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
+    END;
+END;
+COMMENT ON FUNCTION internal.packed_place IS 'Which series of an hour that is packed in one row is that of a metric and link; NULL where there is none.';
 
-CREATE OR REPLACE FUNCTION packed_link(
+CREATE OR REPLACE FUNCTION internal.packed_link(
     samples bytea, metrics integer[], elements integer[], offsets integer[], series integer, link integer)
 RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Inlined, as packed_part.
-    SELECT substr(samples, offsets[packed_place(metrics, elements, series, link)] + 1,
-                  offsets[packed_place(metrics, elements, series, link) + 1]
-                      - offsets[packed_place(metrics, elements, series, link)])
-$$;
-COMMENT ON FUNCTION packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
+    SELECT substr(samples, offsets[internal.packed_place(metrics, elements, series, link)] + 1,
+                  offsets[internal.packed_place(metrics, elements, series, link) + 1]
+                      - offsets[internal.packed_place(metrics, elements, series, link)]);
+END;
+COMMENT ON FUNCTION internal.packed_link IS 'One series of a link, from 0, of an hour that is packed in one row; NULL where the hour does not have it.';
 
-CREATE OR REPLACE FUNCTION packed_link_rows(
+CREATE OR REPLACE FUNCTION internal.packed_link_rows(
     samples bytea, metrics integer[], elements integer[], offsets integer[], link integer, readings integer)
 RETURNS boolean[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 30000
+SET search_path = ''
 AS $$
 -- The form is that of crates/packed/src/series.rs.
 DECLARE
@@ -294,7 +303,7 @@ BEGIN
             -- The first ones have a value, so many.
             numbers := ARRAY(SELECT generate_series(0, ('x' || encode(substr(part, 7, 4), 'hex'))::bit(32)::integer - 1));
         ELSE
-            numbers := (packed_stream(part, 6)).integers;
+            numbers := (internal.packed_stream(part, 6)).integers;
         END IF;
         IF cardinality(numbers) = readings THEN
             RETURN NULL;
@@ -306,5 +315,5 @@ BEGIN
     RETURN has_values;
 END
 $$;
-COMMENT ON FUNCTION packed_link_rows IS
+COMMENT ON FUNCTION internal.packed_link_rows IS
     'Which readings of a packed hour have anything of a link, by their number, from 1: true, else NULL; NULL in place of the array where all have.';

@@ -1,32 +1,32 @@
-CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
+CREATE OR REPLACE FUNCTION internal.row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
            coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
         SELECT k.id, s.prefix AS instance
-        FROM ib_port_key k
-        JOIN ib_node_key n ON n.id = k.ib_node_id
-        JOIN fabric s ON s.id = n.fabric_id
+        FROM internal.ib_port_key k
+        JOIN internal.ib_node_key n ON n.id = k.ib_node_id
+        JOIN internal.fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
-        SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
+        SELECT k.id, n.name FROM internal.host_port_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'host_port'
         UNION ALL
-        SELECT k.id, n.name FROM gpu_key k JOIN node_key n ON n.id = k.node_id
+        SELECT k.id, n.name FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
     LEFT JOIN (
         SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
                max(a.quiet_bytes) AS quiet_bytes
-        FROM row_rules a
+        FROM internal.row_rules a
         WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
           AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
         GROUP BY a.instance
     ) r ON r.instance = t.instance
-    CROSS JOIN row_rules_default() d
-$$;
-COMMENT ON FUNCTION row_rules_of IS
+    CROSS JOIN internal.row_rules_default() d;
+END;
+COMMENT ON FUNCTION internal.row_rules_of IS
     'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
     'values that its sender reported in the range, else row_rules_default().';

@@ -1,19 +1,19 @@
-CREATE OR REPLACE FUNCTION self_stat_newest(
+CREATE OR REPLACE FUNCTION internal.self_stat_newest(
     of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     -- Most daemons do not have most series: that is one step, and not a look into each row.
     SELECT x.time, x.value
-    FROM self_stat_series s
+    FROM internal.self_stat_series s
     CROSS JOIN LATERAL (
         SELECT r.time, e.value
-        FROM self_stat_rows r
-        LEFT JOIN self_stat_names n ON n.id = r.names_id
+        FROM internal.self_stat_rows r
+        LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
         CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
         WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
         ORDER BY r.time DESC LIMIT 1) x
-    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance
-$$;
-COMMENT ON FUNCTION self_stat_newest IS
+    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance;
+END;
+COMMENT ON FUNCTION internal.self_stat_newest IS
     'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION stored_total(total numeric) RETURNS bigint
+CREATE OR REPLACE FUNCTION internal.stored_total(total numeric) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN least(total, 9223372036854775807)::bigint;
-COMMENT ON FUNCTION stored_total IS 'A sum of counters as bigint; NULL stays NULL.';
+COMMENT ON FUNCTION internal.stored_total IS 'A sum of counters as bigint; NULL stays NULL.';

@@ -1,29 +1,29 @@
-CREATE OR REPLACE VIEW job_rank_ports AS
+CREATE OR REPLACE VIEW internal.job_rank_ports AS
 SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, k.name AS node_name, r.gpu_uuids,
        r.cpus, r.numa_nodes, h.host_port_id, h.device, h.port, h.guid,
        r.hca_ports IS NOT NULL AND (h.host_port_id IS NOT NULL OR h.guid IS NULL) AS is_exact,
        p.id AS port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id,
        s.guid AS remote_guid, q.port AS remote_port, s.description AS remote_description
-FROM job_rank r
-JOIN run_visible j ON j.id = r.job_id
-LEFT JOIN node_key k ON k.id = r.node_id
+FROM internal.job_rank r
+JOIN internal.run_visible j ON j.id = r.job_id
+LEFT JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
-    SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM host_port_key o
+    SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM internal.host_port_key o
     WHERE o.node_id = r.node_id AND (r.hca_ports IS NULL OR o.device || '/' || o.port = ANY (r.hca_ports))
     UNION ALL
     -- Of a node that reads no ports of its own (its source sysfs is off) those of the adapters that it names.
-    SELECT NULL, NULL, a.port, c.guid FROM node n
-    JOIN ib_node_key c ON c.guid = ANY (n.hca_guids)
-    JOIN ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
+    SELECT NULL, NULL, a.port, c.guid FROM internal.node n
+    JOIN internal.ib_node_key c ON c.guid = ANY (n.hca_guids)
+    JOIN internal.ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
     WHERE n.node_id = r.node_id AND n.valid_to IS NULL AND r.hca_ports IS DISTINCT FROM '{}'
-        AND NOT EXISTS (SELECT FROM host_port_key o WHERE o.node_id = r.node_id)) h ON true
-LEFT JOIN ib_node_key g ON g.guid = h.guid
-LEFT JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
-LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
+        AND NOT EXISTS (SELECT FROM internal.host_port_key o WHERE o.node_id = r.node_id)) h ON true
+LEFT JOIN internal.ib_node_key g ON g.guid = h.guid
+LEFT JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
     AND (b.valid_to IS NULL OR b.valid_to > coalesce(r.end_time, now()))
-LEFT JOIN ib_port_key q ON q.id = b.remote_port_id
-LEFT JOIN ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
-COMMENT ON VIEW job_rank_ports IS
+LEFT JOIN internal.ib_port_key q ON q.id = b.remote_port_id
+LEFT JOIN internal.ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
+COMMENT ON VIEW internal.job_rank_ports IS
     'The way from a rank to its links: one row for each adapter port that it used, with the port of the fabric and '
     'the switch port at the other end of the cable, as they were when the rank ended. is_exact is false where the '
     'ports of a rank are not known: then every port of its node is listed, and where the node reads none itself every '

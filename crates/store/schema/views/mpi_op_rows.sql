@@ -1,23 +1,23 @@
-CREATE OR REPLACE VIEW mpi_op_rows AS
+CREATE OR REPLACE VIEW internal.mpi_op_rows AS
 SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.longest_nanoseconds / 1e9::double precision AS longest_seconds, p.wait_nanoseconds / 1e9::double precision AS wait_seconds,
        p.received_bytes, p.least_nanoseconds / 1e9::double precision AS least_seconds, m.is_folded, m.time AS stored_time
-FROM mpi_rank_rows m
-CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-JOIN mpi_cell_key k ON k.id = p.cell_id
+FROM internal.mpi_rank_rows m
+CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+JOIN internal.mpi_cell_key k ON k.id = p.cell_id
 UNION ALL
 SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
        c.longest / 1e9::double precision, c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
        m.time
-FROM detail_mpi_bins m
+FROM internal.detail_mpi_bins m
 CROSS JOIN LATERAL unnest(
     m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
     m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
 JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
     WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
-COMMENT ON VIEW mpi_op_rows IS
+COMMENT ON VIEW internal.mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
-COMMENT ON COLUMN mpi_op_rows.stored_time IS
+COMMENT ON COLUMN internal.mpi_op_rows.stored_time IS
     'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';

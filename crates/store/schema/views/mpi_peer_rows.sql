@@ -1,6 +1,6 @@
-CREATE OR REPLACE VIEW mpi_peer_rows AS
+CREATE OR REPLACE VIEW internal.mpi_peer_rows AS
 SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
-FROM mpi_rank_peers m
+FROM internal.mpi_rank_peers m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
-COMMENT ON VIEW mpi_peer_rows IS
+COMMENT ON VIEW internal.mpi_peer_rows IS
     'Traffic from ranks to others over time, a row for each pair. Cumulative since epoch.';

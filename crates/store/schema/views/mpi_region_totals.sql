@@ -1,8 +1,8 @@
-CREATE OR REPLACE VIEW mpi_region_totals AS
-SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, stored_total(sum(t.visits)) AS visits,
+CREATE OR REPLACE VIEW internal.mpi_region_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, internal.stored_total(sum(t.visits)) AS visits,
        sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
-       stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
-FROM run_visible j
-CROSS JOIN LATERAL mpi_region_cells(j.id) t
+       internal.stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.mpi_region_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.region;
-COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
+COMMENT ON VIEW internal.mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';

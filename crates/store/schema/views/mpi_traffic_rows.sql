@@ -1,6 +1,6 @@
-CREATE OR REPLACE VIEW mpi_traffic_rows AS
+CREATE OR REPLACE VIEW internal.mpi_traffic_rows AS
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
-FROM mpi_node_traffic m
+FROM internal.mpi_node_traffic m
 CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
-COMMENT ON VIEW mpi_traffic_rows IS
+COMMENT ON VIEW internal.mpi_traffic_rows IS
     'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';

@@ -1,12 +1,12 @@
-CREATE OR REPLACE VIEW nvlink_link_counters AS
+CREATE OR REPLACE VIEW internal.nvlink_link_counters AS
 SELECT c.time, c.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, c.epoch, c.source,
        u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recovery_errors, u.crc_errors,
        u.speed_bytes_per_second, u.up,
        u.malformed_packet_errors, u.buffer_overrun_errors, u.receive_errors, u.remote_errors, u.general_errors,
        u.link_integrity_errors, u.transmit_discards, u.recovery_failures, u.effective_errors, u.symbol_errors,
        u.effective_ber_per_1e18, u.symbol_ber_per_1e18, u.fec_corrected_blocks, u.fec_most_symbols
-FROM nvlink_counters c
-JOIN gpu_key g ON g.id = c.gpu_id
+FROM internal.nvlink_counters c
+JOIN internal.gpu_key g ON g.id = c.gpu_id
 CROSS JOIN LATERAL unnest(
     c.transmit_bytes, c.receive_bytes, c.replay_errors, c.recovery_errors, c.crc_errors,
     c.speed_bytes_per_second, c.up,
@@ -24,4 +24,4 @@ WHERE num_nonnulls(u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recover
                    u.general_errors, u.link_integrity_errors, u.transmit_discards, u.recovery_failures,
                    u.effective_errors, u.symbol_errors, u.effective_ber_per_1e18, u.symbol_ber_per_1e18,
                    u.fec_corrected_blocks, u.fec_most_symbols) > 0;
-COMMENT ON VIEW nvlink_link_counters IS 'NVLink counters, one row per link that was read.';
+COMMENT ON VIEW internal.nvlink_link_counters IS 'NVLink counters, one row per link that was read.';

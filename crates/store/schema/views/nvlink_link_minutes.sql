@@ -1,4 +1,4 @@
-CREATE OR REPLACE VIEW nvlink_link_minutes AS
+CREATE OR REPLACE VIEW internal.nvlink_link_minutes AS
 SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.source, u.seconds,
        u.transmit_bytes_per_second, u.receive_bytes_per_second,
        u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second, u.speed_bytes_per_second,
@@ -7,8 +7,8 @@ SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.sou
        u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch,
        greatest(u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second) > nullif(u.speed_bytes_per_second, 0)
            AS is_above_speed
-FROM nvlink_minutes m
-JOIN gpu_key g ON g.id = m.gpu_id
+FROM internal.nvlink_minutes m
+JOIN internal.gpu_key g ON g.id = m.gpu_id
 CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_bytes_per_second,
                           m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
                           m.transmit_busy_ratio, m.receive_busy_ratio, m.speed_bytes_per_second)
@@ -16,5 +16,5 @@ CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_byte
                           transmit_peak_bytes_per_second, receive_peak_bytes_per_second,
                           transmit_busy_ratio, receive_busy_ratio, speed_bytes_per_second, position)
 WHERE u.seconds > 0;
-COMMENT ON VIEW nvlink_link_minutes IS
+COMMENT ON VIEW internal.nvlink_link_minutes IS
     'nvlink_minutes with a row for each link and source. Where several sources read a link, take one: gpu_source_rank(source).';

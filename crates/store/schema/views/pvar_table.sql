@@ -1,14 +1,14 @@
-CREATE OR REPLACE VIEW pvar_table AS
+CREATE OR REPLACE VIEW public.pvar_table AS
 WITH local AS (
     SELECT job_id, rank, node_id,
            row_number() OVER (PARTITION BY job_id, node_id ORDER BY rank) - 1 AS local_rank
     FROM (SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id
-          FROM job_rank ORDER BY job_id, rank, start_time DESC) newest
+          FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) newest
 ), reported AS (
     SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
-           counter_rate(lag(p.bytes) OVER w, p.bytes,
+           public.counter_rate(lag(p.bytes) OVER w, p.bytes,
                         extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM mpi_peer_rows p
+    FROM internal.mpi_peer_rows p
     WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
 ), both_ways AS (
     -- A row for each time that one of the two reported: what the other one sends is what this one receives.
@@ -36,10 +36,10 @@ WITH local AS (
            min(time) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
     FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM mpi_op_rows WHERE algorithm_source <> ''
+          FROM internal.mpi_op_rows WHERE algorithm_source <> ''
           UNION ALL
           SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM mpi_rank_peers) points
+          FROM internal.mpi_rank_peers) points
 ), chosen AS (
     SELECT job_id, rank, time,
            string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')
@@ -57,13 +57,13 @@ SELECT row_number() OVER (ORDER BY s.time, s.job_id, s.rank, s.peer, s.kind) AS 
        d.local_rank AS dest_rank, s.time AS added_on, s.kind,
        CASE WHEN own.algorithm IS NULL THEN other.algorithm_source ELSE own.algorithm_source END AS algorithm_source
 FROM pair s
-JOIN run_visible j ON j.id = s.job_id
+JOIN internal.run_visible j ON j.id = s.job_id
 LEFT JOIN local o ON o.job_id = s.job_id AND o.rank = s.rank
 LEFT JOIN local d ON d.job_id = s.job_id AND d.rank = s.peer
-LEFT JOIN node_key n ON n.id = o.node_id
+LEFT JOIN internal.node_key n ON n.id = o.node_id
 LEFT JOIN chosen own ON own.job_id = s.job_id AND own.rank = s.rank AND own.time = s.time
 LEFT JOIN chosen other ON other.job_id = s.job_id AND other.rank = s.peer AND other.time = s.time;
-COMMENT ON VIEW pvar_table IS
+COMMENT ON VIEW public.pvar_table IS
     'INAM, figure 4: traffic between ranks, a row for each time that one of the two reported. data_recv is what the '
     'other rank sent so far; rates stand where that direction was reported at that time. algorithm: of each collective '
     'that the rank (else the other one) called since its report before, and how it is known; NULL: it called none.';

@@ -60,9 +60,13 @@ pub(super) async fn pack(
     let is_moved = super::packed_range(transaction, kind)
         .await?
         .is_some_and(|(from, until)| (from..until).contains(&begin));
-    let source = if is_moved { collect(transaction, kind, begin, ids).await? } else { kind.readings() };
+    let source = if is_moved {
+        collect(transaction, kind, begin, ids).await?.to_owned()
+    } else {
+        format!("internal.{}", kind.readings())
+    };
     let removal = format!(
-        "DELETE FROM {} WHERE {} = ANY ($1) AND time = to_timestamp({})",
+        "DELETE FROM internal.{} WHERE {} = ANY ($1) AND time = to_timestamp({})",
         kind.blocks(),
         kind.id(),
         seconds(begin)
@@ -71,7 +75,7 @@ pub(super) async fn pack(
 
     let mut slice = Slice::new(kind, begin);
     for group in ids.chunks(super::group_things(kind)) {
-        read(transaction, &mut slice, source, group).await?;
+        read(transaction, &mut slice, &source, group).await?;
         if slice.held >= HELD_BYTES {
             slice.write(transaction).await?;
         }
@@ -99,10 +103,10 @@ async fn collect(
     let statements = format!(
         "DROP TABLE IF EXISTS {COLLECTED};
          CREATE TEMPORARY TABLE {COLLECTED} ON COMMIT DROP AS
-             SELECT DISTINCT ON ({key}) * FROM {function}(to_timestamp({since}), to_timestamp({until}))
+             SELECT DISTINCT ON ({key}) * FROM public.{function}(to_timestamp({since}), to_timestamp({until}))
              WHERE {id} = ANY ('{{{list}}}'::bigint[]) AND time < to_timestamp({until}) ORDER BY {key};
          CREATE INDEX ON {COLLECTED} ({id}, time);
-         DELETE FROM {} WHERE {id} = ANY ('{{{list}}}'::bigint[]) AND time >= to_timestamp({since})
+         DELETE FROM internal.{} WHERE {id} = ANY ('{{{list}}}'::bigint[]) AND time >= to_timestamp({since})
              AND time < to_timestamp({until})",
         kind.readings()
     );
@@ -298,7 +302,7 @@ impl Slice {
             }
         }
         let copy = format!(
-            "COPY {} (time, {}, metrics, offsets, samples{}{}) FROM STDIN (FORMAT binary)",
+            "COPY internal.{} (time, {}, metrics, offsets, samples{}{}) FROM STDIN (FORMAT binary)",
             self.kind.blocks(),
             self.kind.id(),
             if has_sources { ", source" } else { "" },

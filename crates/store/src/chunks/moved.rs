@@ -26,7 +26,7 @@ pub(crate) async fn packed_range(
     kind: Kind,
 ) -> Result<Option<(SystemTime, SystemTime)>, Error> {
     // The type of times has no beginning.
-    let query = "SELECT greatest(packed_from, 'epoch'), packed_until FROM packed_state \
+    let query = "SELECT greatest(packed_from, 'epoch'), packed_until FROM internal.packed_state \
                  WHERE readings = $1 AND isfinite(packed_until) AND packed_from < packed_until";
     let row = client.query_opt(query, &[&kind.readings()]).await.map_err(Error::sql(WHAT))?;
     Ok(row.map(|row| (row.get(0), row.get(1))))
@@ -54,8 +54,8 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     // The oldest chunk of rows that is not older than what is packed; shares of links read rows.
     let next = format!(
         "SELECT c.range_start, format('%I.%I', c.chunk_schema, c.chunk_name)
-         FROM timescaledb_information.chunks c, packed_state p, minute_state m, link_share_state s
-         WHERE c.hypertable_schema = 'public' AND c.hypertable_name = $1 AND p.readings = $1
+         FROM timescaledb_information.chunks c, internal.packed_state p, internal.minute_state m, internal.link_share_state s
+         WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = $1 AND p.readings = $1
            AND c.range_start >= greatest(p.packed_from, p.packed_until) AND c.range_end - c.range_start = {length}
            AND c.range_end <= least(now() - make_interval(secs => $2), m.blocks_until, {read_until})
          ORDER BY c.range_start LIMIT 1",
@@ -74,10 +74,10 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     }
     let end = begin + BLOCK;
     let is_open = format!(
-        "SELECT EXISTS (SELECT FROM block_wanted WHERE kind = $1 AND time < $4)
-             OR EXISTS (SELECT FROM minute_late WHERE kind = $2 AND since < $4)
-             OR EXISTS (SELECT FROM {keys} k WHERE EXISTS (SELECT FROM {chunk} r WHERE r.{id} = k.id)
-                 AND NOT EXISTS (SELECT FROM {blocks} b WHERE b.{id} = k.id AND b.time = $3))",
+        "SELECT EXISTS (SELECT FROM internal.block_wanted WHERE kind = $1 AND time < $4)
+             OR EXISTS (SELECT FROM internal.minute_late WHERE kind = $2 AND since < $4)
+             OR EXISTS (SELECT FROM internal.{keys} k WHERE EXISTS (SELECT FROM {chunk} r WHERE r.{id} = k.id)
+                 AND NOT EXISTS (SELECT FROM internal.{blocks} b WHERE b.{id} = k.id AND b.time = $3))",
         keys = kind.keys(),
         blocks = kind.blocks(),
         id = kind.id(),
@@ -89,9 +89,9 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     if row.get(0) {
         return Ok(false);
     }
-    let advance = "UPDATE packed_state SET packed_until = $2 WHERE readings = $1";
+    let advance = "UPDATE internal.packed_state SET packed_until = $2 WHERE readings = $1";
     transaction.execute(advance, &[&kind.readings(), &end]).await.map_err(Error::sql(WHAT))?;
-    let drop = "SELECT drop_chunks($1::text::regclass, older_than => $3::timestamptz, newer_than => $2::timestamptz)";
+    let drop = "SELECT public.drop_chunks(('internal.' || $1::text)::regclass, older_than => $3::timestamptz, newer_than => $2::timestamptz)";
     transaction.query(drop, &[&kind.readings(), &begin, &end]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     Ok(true)

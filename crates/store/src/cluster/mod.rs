@@ -446,7 +446,7 @@ async fn update_extension(admin: &Database) -> Result<(), Error> {
     let row = session.query_one(query, &[]).await.map_err(Error::sql(WHAT))?;
     let (installed, available): (Option<String>, String) = (row.get(0), row.get(1));
     let command = match installed {
-        None => "CREATE EXTENSION timescaledb",
+        None => "CREATE EXTENSION timescaledb SCHEMA public",
         Some(installed) if installed != available => "ALTER EXTENSION timescaledb UPDATE",
         Some(_) => return Ok(()),
     };

@@ -43,28 +43,28 @@ pub struct AlertSubject {
 pub async fn alert_subjects(client: &Client, labels: &AlertLabels) -> Result<Vec<AlertSubject>, Error> {
     const SQL: &str = "
         WITH link_job AS (
-            SELECT s.job_id FROM link_shares s JOIN ib_port_key p ON p.id = s.port_id JOIN ib_node_key n ON n.id = p.ib_node_id
+            SELECT s.job_id FROM internal.link_shares s JOIN internal.ib_port_key p ON p.id = s.port_id JOIN internal.ib_node_key n ON n.id = p.ib_node_id
             WHERE n.guid = $3 AND p.port = $4 AND s.job_id IS NOT NULL AND s.time > now() - interval '5 minutes'
             GROUP BY s.job_id ORDER BY sum(s.bytes) DESC LIMIT $5
         )
         SELECT j.id, NULL::bigint, j.key, j.start_time, j.end_time,
-               EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
+               EXISTS (SELECT 1 FROM internal.detail_request d WHERE d.job_id = j.id AND d.reason = 'alert'
                          AND d.requested_at > now() - interval '10 minutes'),
                NULL::bigint[]
-        FROM run j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
+        FROM internal.run j WHERE j.key = $1 OR j.id IN (SELECT job_id FROM link_job)
         UNION ALL
         SELECT NULL, k.id, k.name, NULL, NULL,
-               EXISTS (SELECT 1 FROM detail_request d JOIN detail_request_node n ON n.request_id = d.id
+               EXISTS (SELECT 1 FROM internal.detail_request d JOIN internal.detail_request_node n ON n.request_id = d.id
                        WHERE d.job_id IS NULL AND d.reason = 'alert' AND d.requested_at > now() - interval '10 minutes'
                          AND n.node_id = k.id),
                NULL::bigint[]
-        FROM node_key k WHERE k.name = $2
+        FROM internal.node_key k WHERE k.name = $2
         UNION ALL
         SELECT NULL, NULL, n.guid || '/' || p.port, NULL, NULL,
-               EXISTS (SELECT 1 FROM detail_request d WHERE d.ib_port_ids && ARRAY[l.port_a_id, l.port_b_id] AND d.reason = 'alert'
+               EXISTS (SELECT 1 FROM internal.detail_request d WHERE d.ib_port_ids && ARRAY[l.port_a_id, l.port_b_id] AND d.reason = 'alert'
                          AND d.requested_at > now() - interval '10 minutes'),
                ARRAY[l.port_a_id, l.port_b_id]
-        FROM ib_link l JOIN ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN ib_node_key n ON n.id = p.ib_node_id
+        FROM internal.ib_link l JOIN internal.ib_port_key p ON p.id IN (l.port_a_id, l.port_b_id) JOIN internal.ib_node_key n ON n.id = p.ib_node_id
         WHERE n.guid = $3 AND p.port = $4 AND l.valid_to IS NULL";
     let (guid, port) = labels.link.as_ref().map(|(guid, port)| (guid.as_str(), *port)).unzip();
     let rows = client.query(SQL, &[&labels.job_key, &labels.node, &guid, &port, &JOBS_OF_LINK]).await;

@@ -73,11 +73,11 @@ impl DetailQueue {
         const SQL: &str = "
             SELECT r.id, n.node_id, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
                    n.state = 'waiting', k.name, p.prefix, p.guids, p.ports
-            FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id
-            LEFT JOIN node_key k ON k.id = n.node_id LEFT JOIN run j ON j.id = r.job_id
+            FROM internal.detail_request_node n JOIN internal.detail_request r ON r.id = n.request_id
+            LEFT JOIN internal.node_key k ON k.id = n.node_id LEFT JOIN internal.run j ON j.id = r.job_id
             LEFT JOIN LATERAL (
                 SELECT min(s.prefix) AS prefix, array_agg(i.guid ORDER BY q.id) AS guids, array_agg(q.port ORDER BY q.id) AS ports
-                FROM ib_port_key q JOIN ib_node_key i ON i.id = q.ib_node_id JOIN fabric s ON s.id = i.fabric_id
+                FROM internal.ib_port_key q JOIN internal.ib_node_key i ON i.id = q.ib_node_id JOIN internal.fabric s ON s.id = i.fabric_id
                 WHERE q.id = ANY(r.ib_port_ids)
             ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";
@@ -91,7 +91,7 @@ impl DetailQueue {
     /// As [`DetailQueue::open`].
     pub async fn note_sent(&mut self, sent: &[(i64, i64)]) -> Result<(), Error> {
         const SQL: &str = "
-            UPDATE detail_request_node n SET state = 'sent', sent_at = clock_timestamp()
+            UPDATE internal.detail_request_node n SET state = 'sent', sent_at = clock_timestamp()
             FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
         let (ids, nodes): (Vec<i64>, Vec<i64>) = sent.iter().copied().unzip();
@@ -104,7 +104,7 @@ impl DetailQueue {
     /// As [`DetailQueue::open`].
     pub async fn refuse(&mut self, refused: &[(i64, i64)]) -> Result<(), Error> {
         const SQL: &str = "
-            UPDATE detail_request_node n SET state = 'refused', refusal = 'agent', done_at = clock_timestamp(),
+            UPDATE internal.detail_request_node n SET state = 'refused', refusal = 'agent', done_at = clock_timestamp(),
                    remark = CASE WHEN n.node_id = 0 THEN 'the crawler of this subnet has no recorder: upgrade throughline-fabric there'
                                  ELSE 'the agent of this node has no recorder: upgrade throughline-agent there' END
             FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
@@ -119,7 +119,7 @@ impl DetailQueue {
     /// As [`DetailQueue::open`].
     pub async fn expire(&mut self) -> Result<u64, Error> {
         const SQL: &str = "
-            UPDATE detail_request_node n SET done_at = clock_timestamp(),
+            UPDATE internal.detail_request_node n SET done_at = clock_timestamp(),
                 state = CASE WHEN r.reason = 'live' THEN 'done' WHEN n.state = 'receiving' THEN 'incomplete' ELSE 'expired' END,
                 refusal = CASE WHEN r.reason = 'live' THEN NULL ELSE 'expired' END,
                 remark = CASE WHEN r.reason = 'live' THEN NULL
@@ -127,7 +127,7 @@ impl DetailQueue {
                               WHEN n.state = 'waiting' THEN 'no collector was connected to an agent of this node'
                               WHEN n.node_id = 0 THEN 'the crawler did not answer in time'
                               ELSE 'the agent did not answer in time' END
-            FROM detail_request r
+            FROM internal.detail_request r
             WHERE r.id = n.request_id AND n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at <= now() - interval '5 s'";
         self.with(async |client| client.execute(SQL, &[]).await).await
     }

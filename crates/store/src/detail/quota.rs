@@ -166,7 +166,8 @@ impl DetailLimits {
         if !self.is_enabled {
             return Ok(Err(DetailRefusal::off()));
         }
-        let query = "SELECT count(*) FROM detail_request WHERE reason = 'live' AND expires_at > now()";
+        let query =
+            "SELECT count(*) FROM internal.detail_request WHERE reason = 'live' AND expires_at > now()";
         let row = transaction.query_one(query, &[]).await.map_err(Error::sql("counting live jobs"))?;
         let jobs = unsigned(row.get(0));
         Ok(if jobs < self.live_jobs {
@@ -189,7 +190,7 @@ async fn used(transaction: &Transaction<'_>, user: &str) -> Result<Used, Error> 
                     count(DISTINCT r.id) FILTER (WHERE r.requested_at > now() - interval '1 hour' AND r.requested_by = $1), \
                     coalesce(sum(n.records), 0)::bigint, \
                     coalesce(sum(n.records) FILTER (WHERE r.requested_by = $1), 0)::bigint \
-                 FROM detail_request r JOIN detail_request_node n ON n.request_id = r.id \
+                 FROM internal.detail_request r JOIN internal.detail_request_node n ON n.request_id = r.id \
                  WHERE r.requested_at > now() - interval '1 day' AND r.reason <> 'live'";
     let row =
         transaction.query_one(query, &[&user]).await.map_err(Error::sql("counting requests for detail"))?;

@@ -29,16 +29,16 @@ pub struct DetailTrigger {
 /// The database's.
 pub async fn detail_triggers(client: &Client, verdicts: &[&str]) -> Result<Vec<DetailTrigger>, Error> {
     const SQL: &str = "
-        SELECT j.id, true, j.start_time, j.end_time FROM run j
+        SELECT j.id, true, j.start_time, j.end_time FROM internal.run j
         WHERE j.end_time > now() - interval '15 minutes'
-          AND EXISTS (SELECT 1 FROM job_rank r WHERE r.job_id = j.id AND r.ending = 'lost')
-          AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'job_end')
+          AND EXISTS (SELECT 1 FROM internal.job_rank r WHERE r.job_id = j.id AND r.ending = 'lost')
+          AND NOT EXISTS (SELECT 1 FROM internal.detail_request d WHERE d.job_id = j.id AND d.reason = 'job_end')
         UNION ALL
-        SELECT j.id, false, j.start_time, NULL FROM run j
+        SELECT j.id, false, j.start_time, NULL FROM internal.run j
         WHERE j.end_time IS NULL
-          AND EXISTS (SELECT 1 FROM job_verdict v WHERE v.job_id = j.id AND v.kind = ANY($1)
-                        AND v.last_at > now() - minutely_gap())
-          AND NOT EXISTS (SELECT 1 FROM detail_request d WHERE d.job_id = j.id AND d.reason = 'verdict'
+          AND EXISTS (SELECT 1 FROM internal.job_verdict v WHERE v.job_id = j.id AND v.kind = ANY($1)
+                        AND v.last_at > now() - internal.minutely_gap())
+          AND NOT EXISTS (SELECT 1 FROM internal.detail_request d WHERE d.job_id = j.id AND d.reason = 'verdict'
                             AND d.requested_at > now() - interval '1 hour')
         LIMIT 100";
     let rows =

@@ -38,7 +38,7 @@ pub(super) async fn counted(
     let columns = "c.time, c.epoch, c.transmit_data_bytes, c.receive_data_bytes";
     let one = |since: Micros, until: Micros, order: &str| {
         format!(
-            "(SELECT {columns} FROM ib_port_counters c WHERE c.port_id = p.id AND c.time > {} AND c.time <= {}
+            "(SELECT {columns} FROM internal.ib_port_counters c WHERE c.port_id = p.id AND c.time > {} AND c.time <= {}
               AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL) ORDER BY c.time {order} LIMIT 1)",
             moment(since),
             moment(until)

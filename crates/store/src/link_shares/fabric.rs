@@ -44,8 +44,8 @@ pub(super) struct Fabric {
 /// Subnets that have cables at a time, by number and prefix.
 pub(super) async fn subnets(client: &Client, at: Micros) -> Result<Vec<(i64, String)>, Error> {
     let sql = format!(
-        "SELECT s.id, s.prefix FROM fabric s WHERE EXISTS (
-             SELECT FROM ib_node_key k JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id
+        "SELECT s.id, s.prefix FROM internal.fabric s WHERE EXISTS (
+             SELECT FROM internal.ib_node_key k JOIN internal.ib_port_key p ON p.ib_node_id = k.id JOIN internal.ib_link l ON l.port_a_id = p.id
              WHERE k.fabric_id = s.id AND {}) ORDER BY s.id",
         valid("l", at)
     );
@@ -62,19 +62,19 @@ fn valid(alias: &str, at: Micros) -> String {
 async fn version(client: &Client, subnet: i64, at: Micros) -> Result<Version, Error> {
     let sql = format!(
         "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
-             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
-             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM internal.ib_node_key k
+             JOIN internal.ib_node n ON n.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM ib_node_key k
-             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM internal.ib_node_key k
+             JOIN internal.ib_port p ON p.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM ib_node_key k
-             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM internal.ib_node_key k
+             JOIN internal.ib_port_key p ON p.ib_node_id = k.id JOIN internal.ib_link l ON l.port_a_id = p.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[t.valid_from, t.valid_to]) FROM ib_node_key k
-             JOIN ib_lft t ON t.ib_node_id = k.id WHERE k.fabric_id = $1
+             SELECT unnest(ARRAY[t.valid_from, t.valid_to]) FROM internal.ib_node_key k
+             JOIN internal.ib_lft t ON t.ib_node_id = k.id WHERE k.fabric_id = $1
              UNION ALL
-             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM node n WHERE n.hca_guids <> '{{}}'
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM internal.node n WHERE n.hca_guids <> '{{}}'
          ) changes WHERE t <= {}",
         moment(at)
     );
@@ -113,9 +113,9 @@ struct Node {
 async fn read(client: &Client, subnet: i64, at: Micros) -> Result<Fabric, Error> {
     let nodes_sql = format!(
         "SELECT k.id, n.type, n.lid, coalesce(
-                (SELECT h.name FROM node h WHERE k.guid = ANY (h.hca_guids) AND {host} LIMIT 1),
+                (SELECT h.name FROM internal.node h WHERE k.guid = ANY (h.hca_guids) AND {host} LIMIT 1),
                 nullif(split_part(n.description, ' ', 1), ''), k.guid), n.routing IS NOT DISTINCT FROM 'adaptive'
-         FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {node} WHERE k.fabric_id = $1 ORDER BY k.id",
+         FROM internal.ib_node_key k JOIN internal.ib_node n ON n.ib_node_id = k.id AND {node} WHERE k.fabric_id = $1 ORDER BY k.id",
         host = valid("h", at),
         node = valid("n", at),
     );
@@ -130,8 +130,8 @@ async fn read(client: &Client, subnet: i64, at: Micros) -> Result<Fabric, Error>
         });
     }
     let tables_sql = format!(
-        "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k
-         JOIN ib_lft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
+        "SELECT t.ib_node_id, t.linear_forwarding_table FROM internal.ib_node_key k
+         JOIN internal.ib_lft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",
         valid("t", at)
     );
     let rows = client.query(&tables_sql, &[&subnet]).await.map_err(Error::sql(WHAT))?;
@@ -144,12 +144,12 @@ async fn read(client: &Client, subnet: i64, at: Micros) -> Result<Fabric, Error>
     let links_sql = format!(
         "SELECT a.id, a.ib_node_id, a.port, coalesce(pa.lid, 0), coalesce(pa.lmc, 0),
                 b.id, b.ib_node_id, b.port, coalesce(pb.lid, 0), coalesce(pb.lmc, 0)
-         FROM ib_node_key k
-         JOIN ib_port_key a ON a.ib_node_id = k.id
-         JOIN ib_link l ON l.port_a_id = a.id AND {link}
-         JOIN ib_port_key b ON b.id = l.port_b_id
-         LEFT JOIN ib_port pa ON pa.port_id = a.id AND {port_a}
-         LEFT JOIN ib_port pb ON pb.port_id = b.id AND {port_b}
+         FROM internal.ib_node_key k
+         JOIN internal.ib_port_key a ON a.ib_node_id = k.id
+         JOIN internal.ib_link l ON l.port_a_id = a.id AND {link}
+         JOIN internal.ib_port_key b ON b.id = l.port_b_id
+         LEFT JOIN internal.ib_port pa ON pa.port_id = a.id AND {port_a}
+         LEFT JOIN internal.ib_port pb ON pb.port_id = b.id AND {port_b}
          WHERE k.fabric_id = $1 ORDER BY a.id, b.id",
         link = valid("l", at),
         port_a = valid("pa", at),

@@ -45,7 +45,7 @@ pub(super) async fn make(
                 return Ok(true);
             }
         }
-        let advance = "UPDATE link_share_state SET hours_until = TIMESTAMPTZ 'epoch' + $1::bigint * INTERVAL '1 microsecond'";
+        let advance = "UPDATE internal.link_share_state SET hours_until = TIMESTAMPTZ 'epoch' + $1::bigint * INTERVAL '1 microsecond'";
         client.execute(advance, &[&chunk.end]).await.map_err(Error::sql(WHAT))?;
     }
     drop_minutes(client).await?;
@@ -55,8 +55,8 @@ pub(super) async fn make(
 /// The oldest chunk of minutes that is not in hours yet and of which no window is made again.
 async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, Error> {
     let sql = format!(
-        "SELECT greatest(c.range_start, s.hours_until), c.range_end FROM timescaledb_information.chunks c, link_share_state s
-         WHERE c.hypertable_schema = 'public' AND c.hypertable_name = 'link_share_minutes'
+        "SELECT greatest(c.range_start, s.hours_until), c.range_end FROM timescaledb_information.chunks c, internal.link_share_state s
+         WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = 'link_share_minutes'
            AND c.range_end > coalesce(s.hours_until, '-infinity')
            AND c.range_end <= least(s.minutes_until, now() - INTERVAL '{} microseconds')
          ORDER BY c.range_start LIMIT 1",
@@ -70,9 +70,9 @@ async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, E
 /// The next ports that have minutes in a chunk: those after the last one that is through.
 async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i64>, Error> {
     let sql = format!(
-        "SELECT id FROM ib_port_key k
-         WHERE id > coalesce((SELECT max(port_id) FROM link_share_hours WHERE time >= {begin} AND time < {end}), 0)
-           AND EXISTS (SELECT FROM link_share_minutes m WHERE m.port_id = k.id AND m.time >= {begin} AND m.time < {end})
+        "SELECT id FROM internal.ib_port_key k
+         WHERE id > coalesce((SELECT max(port_id) FROM internal.link_share_hours WHERE time >= {begin} AND time < {end}), 0)
+           AND EXISTS (SELECT FROM internal.link_share_minutes m WHERE m.port_id = k.id AND m.time >= {begin} AND m.time < {end})
          ORDER BY id LIMIT {PORTS}",
         begin = moment(chunk.begin),
         end = moment(chunk.end),
@@ -85,7 +85,7 @@ async fn some_ports(client: &Client, chunk: &Chunk) -> Result<Vec<i64>, Error> {
 async fn write(client: &mut Client, chunk: &Chunk, first: i64, last: i64) -> Result<(), Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let minutes = format!(
-        "SELECT {} FROM link_share_minutes WHERE port_id BETWEEN {first} AND {last} AND time >= {} AND time < {}
+        "SELECT {} FROM internal.link_share_minutes WHERE port_id BETWEEN {first} AND {last} AND time >= {} AND time < {}
          ORDER BY port_id, time",
         Hour::COLUMNS,
         moment(chunk.begin),
@@ -103,7 +103,7 @@ async fn write(client: &mut Client, chunk: &Chunk, first: i64, last: i64) -> Res
         open.get_or_insert_with(|| (of, Hour::new(of))).1.add(&row);
     }
     open.into_iter().for_each(|(_, last)| last.put(&mut buffer));
-    let copy = format!("COPY link_share_hours ({}) FROM STDIN (FORMAT binary)", Hour::WRITTEN);
+    let copy = format!("COPY internal.link_share_hours ({}) FROM STDIN (FORMAT binary)", Hour::WRITTEN);
     let mut sink = pin!(transaction.copy_in(copy.as_str()).await.map_err(Error::sql(WHAT))?);
     sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
     sink.close().await.map_err(Error::sql(WHAT))?;
@@ -112,15 +112,15 @@ async fn write(client: &mut Client, chunk: &Chunk, first: i64, last: i64) -> Res
 
 /// Drops chunks of minutes that are in hours. One that somebody reads goes with a later call.
 async fn drop_minutes(client: &mut Client) -> Result<(), Error> {
-    let sql = "SELECT s.hours_until FROM link_share_state s WHERE EXISTS (
-                   SELECT FROM timescaledb_information.chunks c WHERE c.hypertable_schema = 'public'
+    let sql = "SELECT s.hours_until FROM internal.link_share_state s WHERE EXISTS (
+                   SELECT FROM timescaledb_information.chunks c WHERE c.hypertable_schema = 'internal'
                    AND c.hypertable_name = 'link_share_minutes' AND c.range_end <= s.hours_until)";
     let Some(row) = client.query_opt(sql, &[]).await.map_err(Error::sql(WHAT))? else { return Ok(()) };
     let until: SystemTime = row.get(0);
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let limit = format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'");
     transaction.batch_execute(&limit).await.map_err(Error::sql(WHAT))?;
-    let drop = "SELECT drop_chunks('link_share_minutes', older_than => $1::timestamptz)";
+    let drop = "SELECT public.drop_chunks('internal.link_share_minutes', older_than => $1::timestamptz)";
     match transaction.query(drop, &[&until]).await {
         Ok(_) => transaction.commit().await.map_err(Error::sql(WHAT)),
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(()),

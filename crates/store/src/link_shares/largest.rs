@@ -47,7 +47,7 @@ pub struct LinkContribution {
 /// # Errors
 /// The database's.
 pub async fn link_shares_made_until(client: &Client) -> Result<Option<SystemTime>, Error> {
-    let row = client.query_one("SELECT computed_until FROM link_share_state", &[]).await;
+    let row = client.query_one("SELECT computed_until FROM internal.link_share_state", &[]).await;
     Ok(row.map_err(Error::sql(WHAT))?.get(0))
 }
 
@@ -68,13 +68,13 @@ pub async fn largest_contributions(
     // `guid` as the crawler's page has it: of an adapter's port its own.
     let sql = format!(
         "SELECT time,
-                coalesce((SELECT nullif(b.port_guid, '0x0000000000000000') FROM ib_port b
-                          JOIN ib_node n ON n.ib_node_id = b.ib_node_id AND n.valid_to IS NULL AND n.type <> 'switch'
+                coalesce((SELECT nullif(b.port_guid, '0x0000000000000000') FROM internal.ib_port b
+                          JOIN internal.ib_node n ON n.ib_node_id = b.ib_node_id AND n.valid_to IS NULL AND n.type <> 'switch'
                           WHERE b.port_id = c.port_id AND b.valid_to IS NULL), guid) AS guid,
                 port, contributor, job, job_key, user_name, operation, name, known, bytes, counted_bytes
          FROM (SELECT c.*, row_number() OVER (PARTITION BY c.time, c.port_id
                                               ORDER BY c.contributor = 'rest' DESC, c.bytes DESC) AS place
-               FROM link_contributors c
+               FROM public.link_contributors c
                WHERE c.time > {} AND c.time <= {} AND c.contributor <> 'other' AND c.counted_bytes > 0
                  AND (c.contributor = 'rest' OR c.bytes >= {LEAST_SHARE} * c.counted_bytes)) c
          WHERE place <= $1::bigint + 1 ORDER BY time, bytes DESC, c.port_id",

@@ -38,8 +38,7 @@ pub(super) async fn make(
         write(transaction, *minute, ports).await?;
     }
     let (Some(first), Some(last)) = (minutes.first(), minutes.last()) else { return Ok(()) };
-    let advance =
-        "UPDATE link_share_state SET minutes_since = coalesce(minutes_since, $1), minutes_until = $2";
+    let advance = "UPDATE internal.link_share_state SET minutes_since = coalesce(minutes_since, $1), minutes_until = $2";
     let times = (system_time(*first), system_time(last + MINUTE));
     transaction.execute(advance, &[&times.0, &times.1]).await.map(drop).map_err(Error::sql(WHAT))
 }
@@ -51,7 +50,8 @@ pub(super) async fn make_again(
     ports: &[i64],
 ) -> Result<(), Error> {
     let minute = minute_of(end);
-    let made = "SELECT coalesce(minutes_since <= $1 AND minutes_until > $1, false) FROM link_share_state";
+    let made =
+        "SELECT coalesce(minutes_since <= $1 AND minutes_until > $1, false) FROM internal.link_share_state";
     let row = transaction.query_one(made, &[&system_time(minute)]).await.map_err(Error::sql(WHAT))?;
     if row.get(0) { write(transaction, minute, ports).await } else { Ok(()) }
 }
@@ -59,14 +59,19 @@ pub(super) async fn make_again(
 /// Writes the rows of a minute in place of those of `ports` that there are: the largest contributors of each port as windows
 /// have them, and the others in `other`.
 async fn write(transaction: &Transaction<'_>, minute: Micros, ports: &[i64]) -> Result<(), Error> {
-    let removal =
-        format!("DELETE FROM link_share_minutes WHERE time = {} AND port_id = ANY($1)", moment(minute));
+    let removal = format!(
+        "DELETE FROM internal.link_share_minutes WHERE time = {} AND port_id = ANY($1)",
+        moment(minute)
+    );
     transaction.execute(&removal, &[&ports]).await.map_err(Error::sql(WHAT))?;
-    let of_minute =
-        format!("FROM link_shares WHERE time > {} AND time <= {}", moment(minute), moment(minute + MINUTE));
+    let of_minute = format!(
+        "FROM internal.link_shares WHERE time > {} AND time <= {}",
+        moment(minute),
+        moment(minute + MINUTE)
+    );
     let kinds = "ARRAY['measured', 'modelled', 'logical', 'unreported']";
     let sql = format!(
-        "INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
+        "INSERT INTO internal.link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
                                          kind, is_bound, counted_bytes, peak_counted_bytes, windows)
          WITH parts AS (
              SELECT port_id, contributor, job_id, operation, name, sum(bytes) AS bytes, sum(low_bytes) AS low,

@@ -55,7 +55,7 @@ impl KnownPlaces {
 async fn read(client: &Client, jobs: &[i64], end: Micros) -> Result<HashMap<i64, Places>, Error> {
     let mut all: HashMap<i64, Places> = jobs.iter().map(|job| (*job, Places::default())).collect();
     let ranks = format!(
-        "SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id FROM job_rank
+        "SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id FROM internal.job_rank
          WHERE job_id = ANY($1) AND start_time <= {} AND node_id IS NOT NULL ORDER BY job_id, rank, start_time DESC",
         moment(end)
     );
@@ -71,7 +71,7 @@ async fn read(client: &Client, jobs: &[i64], end: Micros) -> Result<HashMap<i64,
         moment(end - WINDOW)
     );
     let ports = format!(
-        "SELECT DISTINCT job_id, node_id, port_id FROM job_rank_ports r WHERE {ran} AND port_id IS NOT NULL ORDER BY 1, 2, 3"
+        "SELECT DISTINCT job_id, node_id, port_id FROM internal.job_rank_ports r WHERE {ran} AND port_id IS NOT NULL ORDER BY 1, 2, 3"
     );
     for row in client.query(&ports, &[&jobs]).await.map_err(Error::sql(WHAT))? {
         if let Some(places) = all.get_mut(&row.get(0)) {

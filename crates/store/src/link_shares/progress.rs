@@ -60,7 +60,7 @@ pub(super) struct Due {
 /// The next window, if it is time to make it.
 pub(super) async fn due(client: &Client) -> Result<Option<Due>, Error> {
     let row = client
-        .query_one("SELECT now(), computed_until FROM link_share_state", &[])
+        .query_one("SELECT now(), computed_until FROM internal.link_share_state", &[])
         .await
         .map_err(Error::sql(WHAT))?;
     let (now, last) = (micros(row.get(0)), row.get::<_, Option<_>>(1).map(micros));
@@ -83,8 +83,10 @@ pub(super) async fn due(client: &Client) -> Result<Option<Due>, Error> {
 
 /// Where the first window begins: with the first round of a crawler within an hour; `None` where there is no fabric.
 async fn first(client: &Client, now: Micros) -> Result<Option<Micros>, Error> {
-    let sql =
-        format!("SELECT min(time) FROM coverage WHERE source = 'mad' AND time > {}", moment(now - FIRST));
+    let sql = format!(
+        "SELECT min(time) FROM internal.coverage WHERE source = 'mad' AND time > {}",
+        moment(now - FIRST)
+    );
     let row = client.query_one(&sql, &[]).await.map_err(Error::sql(WHAT))?;
     Ok(row.get::<_, Option<_>>(0).map(|time| floor(micros(time))))
 }
@@ -98,9 +100,9 @@ async fn read_subnets(client: &Client, end: Micros) -> Result<Vec<Subnet>, Error
     for (id, prefix) in subnets(client, end).await? {
         // A row stands for a round that ended then.
         let read = format!(
-            "SELECT EXISTS (SELECT FROM coverage WHERE source = 'mad' AND instance = $1 AND time > {}
+            "SELECT EXISTS (SELECT FROM internal.coverage WHERE source = 'mad' AND instance = $1 AND time > {}
                             AND time - make_interval(secs => elapsed_seconds) >= {}),
-                    (SELECT max(largest_gap_seconds) FROM row_rules WHERE source = 'mad' AND instance = $1
+                    (SELECT max(largest_gap_seconds) FROM internal.row_rules WHERE source = 'mad' AND instance = $1
                      AND valid_from <= {} AND (valid_to IS NULL OR valid_to > {}))",
             moment(end),
             moment(end),
@@ -122,7 +124,7 @@ pub(super) async fn notice(client: &mut Client, until: Micros) -> Result<(), Err
     // The lock of minutes_noticed().
     let lock = "SELECT pg_advisory_xact_lock(x'746c6d696e757465'::bigint)";
     transaction.execute(lock, &[]).await.map_err(Error::sql(WHAT))?;
-    let advance = "UPDATE link_share_state SET noticed_until = greatest(noticed_until, $1)";
+    let advance = "UPDATE internal.link_share_state SET noticed_until = greatest(noticed_until, $1)";
     transaction.execute(advance, &[&system_time(until)]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))
 }
@@ -133,13 +135,13 @@ pub(super) async fn note(client: &Client, ends: &[Micros]) -> Result<(), Error> 
         return Ok(());
     }
     let times: Vec<_> = ends.iter().map(|end| system_time(*end)).collect();
-    let insert = "INSERT INTO link_share_late (time) SELECT unnest($1::timestamptz[])";
+    let insert = "INSERT INTO internal.link_share_late (time) SELECT unnest($1::timestamptz[])";
     client.execute(insert, &[&times]).await.map(drop).map_err(Error::sql(WHAT))
 }
 
 /// Whether something arrived for windows to come after it would have been read; its notes are removed.
 pub(super) async fn has_unread(client: &Client) -> Result<bool, Error> {
-    let take = "DELETE FROM link_share_late WHERE time > (SELECT computed_until FROM link_share_state)";
+    let take = "DELETE FROM internal.link_share_late WHERE time > (SELECT computed_until FROM internal.link_share_state)";
     Ok(client.execute(take, &[]).await.map_err(Error::sql(WHAT))? > 0)
 }
 
@@ -151,20 +153,20 @@ pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Optio
     let oldest = retention.shares_change().as_micros();
     let gap = DEFAULT.largest_gap_seconds;
     let drop = format!(
-        "DELETE FROM link_share_late WHERE time < greatest(now() - INTERVAL '{oldest} microseconds', \
-         (SELECT hours_until + INTERVAL '1 microsecond' FROM link_share_state), \
-         (SELECT packed_until + INTERVAL '{gap} seconds' FROM packed_state WHERE readings = 'ib_port_counters'), \
-         (SELECT max(range_end) FROM thinned_chunk WHERE hypertable = 'mpi_node_traffic'))"
+        "DELETE FROM internal.link_share_late WHERE time < greatest(now() - INTERVAL '{oldest} microseconds', \
+         (SELECT hours_until + INTERVAL '1 microsecond' FROM internal.link_share_state), \
+         (SELECT packed_until + INTERVAL '{gap} seconds' FROM internal.packed_state WHERE readings = 'ib_port_counters'), \
+         (SELECT max(range_end) FROM internal.thinned_chunk WHERE hypertable = 'mpi_node_traffic'))"
     );
     client.execute(&drop, &[]).await.map_err(Error::sql(WHAT))?;
     let take = format!(
         "WITH next AS (
-             SELECT time FROM link_share_late
-             WHERE time <= (SELECT computed_until FROM link_share_state) GROUP BY time
+             SELECT time FROM internal.link_share_late
+             WHERE time <= (SELECT computed_until FROM internal.link_share_state) GROUP BY time
              HAVING max(noted_at) < now() - INTERVAL '{LATE_QUIET_SECONDS} seconds'
                  OR min(noted_at) < now() - INTERVAL '{LATE_WAIT_SECONDS} seconds'
              ORDER BY time DESC LIMIT 1)
-         DELETE FROM link_share_late l USING next WHERE l.time = next.time RETURNING l.time"
+         DELETE FROM internal.link_share_late l USING next WHERE l.time = next.time RETURNING l.time"
     );
     let rows = client.query(&take, &[]).await.map_err(Error::sql(WHAT))?;
     let Some(end) = rows.first().map(|row| micros(row.get(0))) else { return Ok(None) };
@@ -173,7 +175,7 @@ pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Optio
 
 /// Time since the end of the last window that is made.
 pub(super) async fn lag(client: &Client) -> Result<Option<Duration>, Error> {
-    let sql = "SELECT extract(epoch FROM now() - computed_until)::float8 FROM link_share_state";
+    let sql = "SELECT extract(epoch FROM now() - computed_until)::float8 FROM internal.link_share_state";
     let row = client.query_one(sql, &[]).await.map_err(Error::sql(WHAT))?;
     Ok(row.get::<_, Option<f64>>(0).map(|seconds| Duration::from_secs_f64(seconds.max(0.0))))
 }

@@ -71,7 +71,7 @@ fn rows(since: Micros, until: Micros) -> String {
     format!(
         "SELECT job_id, node_id, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
                 direction = 'receive', epoch, since, time, peers, bytes, messages
-         FROM mpi_node_traffic WHERE time > {} AND time <= {} ORDER BY time",
+         FROM internal.mpi_node_traffic WHERE time > {} AND time <= {} ORDER BY time",
         moment(since),
         moment(until)
     )
@@ -252,13 +252,13 @@ impl Traffic {
             FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
                  WITH ORDINALITY AS w (job, node, operation, kind, direction, epoch, before, n)
             LEFT JOIN LATERAL (
-                SELECT time FROM mpi_node_traffic t
+                SELECT time FROM internal.mpi_node_traffic t
                 WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
                   AND t.direction = w.direction AND t.epoch = w.epoch AND t.time < w.before AND t.time >= w.epoch
                   AND t.is_whole
                 ORDER BY t.time DESC LIMIT 1) whole ON true
             CROSS JOIN LATERAL (
-                SELECT time, peers, bytes, messages FROM mpi_node_traffic t
+                SELECT time, peers, bytes, messages FROM internal.mpi_node_traffic t
                 WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
                   AND t.direction = w.direction AND t.epoch = w.epoch AND t.time < w.before
                   AND t.time >= coalesce(whole.time, w.epoch)

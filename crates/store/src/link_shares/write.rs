@@ -14,7 +14,7 @@ use crate::copy::RowBuffer;
 
 const WHAT: &str = "writing shares of links";
 
-const COPY: &str = "COPY link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, \
+const COPY: &str = "COPY internal.link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, \
                     kind, is_bound, counted_bytes) FROM STDIN BINARY";
 
 /// Writes the rows of a window; `is_again` in place of those of `ports` that there are. `operation` names operations by their
@@ -55,13 +55,14 @@ pub(super) async fn write<'a>(
     }
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     if is_again {
-        let removal =
-            format!("DELETE FROM link_shares WHERE time = {} AND port_id = ANY($1)", super::moment(due.end));
+        let removal = format!(
+            "DELETE FROM internal.link_shares WHERE time = {} AND port_id = ANY($1)",
+            super::moment(due.end)
+        );
         transaction.execute(&removal, &[&ports]).await.map_err(Error::sql(WHAT))?;
     }
     if !is_again {
-        let advance =
-            "UPDATE link_share_state SET computed_until = $1 WHERE computed_until IS NOT DISTINCT FROM $2";
+        let advance = "UPDATE internal.link_share_state SET computed_until = $1 WHERE computed_until IS NOT DISTINCT FROM $2";
         let times = (system_time(due.end), due.made_until.map(system_time));
         if transaction.execute(advance, &[&times.0, &times.1]).await.map_err(Error::sql(WHAT))? == 0 {
             return Ok(());

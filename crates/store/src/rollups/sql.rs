@@ -19,7 +19,7 @@ fn literal(time: SystemTime) -> String {
 /// are constants become rows.
 pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> String {
     format!(
-        "DELETE FROM {table} m USING unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+        "DELETE FROM internal.{table} m USING unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
          WHERE m.{id} = a.id AND m.{id} = ANY ($1) AND m.time >= a.since AND m.time < a.until AND m.time >= {since} AND m.time < {until}",
         table = kind.table(),
         id = kind.id(),
@@ -38,9 +38,9 @@ pub(super) fn making(
     packed_until: Option<SystemTime>,
 ) -> Option<String> {
     let readings = if packed_until.is_some_and(|packed| since - gap < packed) {
-        format!("{}({}, {})", kind.readings_between(), literal(since - gap), literal(until + gap))
+        format!("public.{}({}, {})", kind.readings_between(), literal(since - gap), literal(until + gap))
     } else {
-        kind.readings().to_owned()
+        format!("internal.{}", kind.readings())
     };
     let time = format!(
         "c.time > {} AND c.time <= {} AND c.time > a.since - make_interval(secs => a.gap)
@@ -63,7 +63,7 @@ pub(super) fn making(
                               sum(errors) FILTER (WHERE is_within) AS errors,",
                 slow_out: "m.waiting, m.errors,",
                 // The port's speed in the inventory, where a row has none.
-                speed: "(SELECT p.rate_bytes_per_second FROM ib_port p WHERE p.port_id = a.id AND p.valid_from < a.until
+                speed: "(SELECT p.rate_bytes_per_second FROM internal.ib_port p WHERE p.port_id = a.id AND p.valid_from < a.until
                          ORDER BY p.valid_from DESC LIMIT 1)",
             },
         ),
@@ -131,7 +131,7 @@ fn is_known(before: &str) -> String {
 fn rates() -> String {
     let rate = |column: &str| {
         format!(
-            "counter_increase({column}_0, {column}) / nullif(extract(epoch FROM time - time_0)::float8, 0)"
+            "public.counter_increase({column}_0, {column}) / nullif(extract(epoch FROM time - time_0)::float8, 0)"
         )
     };
     format!(
@@ -150,7 +150,7 @@ fn ports(kind: Kind, readings: &str, time: &str, columns: &Columns<'_>) -> Strin
     let [mean_out, peak_out, busy_out] = summary("out");
     let [mean_in, peak_in, busy_in] = summary("received");
     format!(
-        "INSERT INTO {into} (time, {id}, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
+        "INSERT INTO internal.{into} (time, {id}, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
              transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
              {slow_names} rate_bytes_per_second, last_time, {transmit}, {receive})
          SELECT m.minute, a.id, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out, m.busy_in,
@@ -162,8 +162,8 @@ fn ports(kind: Kind, readings: &str, time: &str, columns: &Columns<'_>) -> Strin
                     {mean_out} AS mean_out, {mean_in} AS mean_in, {peak_out} AS peak_out, {peak_in} AS peak_in,
                     {busy_out} AS busy_out, {busy_in} AS busy_in, {slow_values} max(speed) AS speed,
                     max(time) FILTER (WHERE is_bytes AND is_within) AS last_time,
-                    last(transmit, time) FILTER (WHERE is_bytes AND is_within) AS transmit,
-                    last(receive, time) FILTER (WHERE is_bytes AND is_within) AS receive
+                    public.last(transmit, time) FILTER (WHERE is_bytes AND is_within) AS transmit,
+                    public.last(receive, time) FILTER (WHERE is_bytes AND is_within) AS receive
              FROM (
                  SELECT r.time, r.epoch, r.transmit, r.receive, p.is_bytes, p.out, p.received, p.wait_rate, p.errors,
                         g.minute, cut.part, cut.is_within, coalesce(r.speed, s.speed) AS speed
@@ -216,7 +216,7 @@ fn nvlinks(readings: &str, time: &str) -> String {
     let [mean_in, peak_in, busy_in] = summary("received");
     let array = |column: &str| format!("array_agg(s.{column} ORDER BY l.link)");
     format!(
-        "INSERT INTO nvlink_minutes (time, gpu_id, source, epoch, seconds, transmit_bytes_per_second,
+        "INSERT INTO internal.nvlink_minutes (time, gpu_id, source, epoch, seconds, transmit_bytes_per_second,
              receive_bytes_per_second, transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio,
              receive_busy_ratio, speed_bytes_per_second, last_time, transmit_bytes, receive_bytes)
          SELECT m.minute, a.id, m.source, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out,
@@ -228,8 +228,8 @@ fn nvlinks(readings: &str, time: &str) -> String {
                         {mean_out} AS mean_out, {mean_in} AS mean_in, {peak_out} AS peak_out, {peak_in} AS peak_in,
                         {busy_out} AS busy_out, {busy_in} AS busy_in, max(speed) AS speed,
                         max(time) FILTER (WHERE is_within) AS last_time,
-                        last(transmit, time) FILTER (WHERE is_within) AS transmit,
-                        last(receive, time) FILTER (WHERE is_within) AS receive
+                        public.last(transmit, time) FILTER (WHERE is_within) AS transmit,
+                        public.last(receive, time) FILTER (WHERE is_within) AS receive
                  FROM (
                      SELECT r.*, g.minute, cut.part, cut.is_within
                      FROM (
@@ -241,7 +241,7 @@ fn nvlinks(readings: &str, time: &str) -> String {
                              FROM {readings} c
                              CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second)
                                  WITH ORDINALITY AS u (transmit, receive, speed, link)
-                             LEFT JOIN LATERAL (SELECT l.speed_bytes_per_second FROM gpu_link l
+                             LEFT JOIN LATERAL (SELECT l.speed_bytes_per_second FROM internal.gpu_link l
                                  WHERE u.speed IS NULL AND l.gpu_id = a.id AND l.link = u.link - 1
                                    AND l.valid_from < a.until
                                  ORDER BY l.valid_from DESC LIMIT 1) k ON true

@@ -7,8 +7,8 @@ use super::install::Fault;
 use super::objects::{OBJECTS, Object, ObjectKind, position};
 use crate::Error;
 
-/// Everything that depends on the objects `$1` of the catalogue `$2`, themselves included: kind, name, whether it is in
-/// the schema public, description. Rules stand for their views; types of rows are left out.
+/// Everything that depends on the objects `$1` of the catalogue `$2`, themselves included: kind, name, schema,
+/// description. Rules stand for their views; types of rows are left out.
 const DEPENDENTS: &str = "
 WITH RECURSIVE dependents AS (
     SELECT $2::text::regclass::oid AS class, id FROM unnest($1::oid[]) AS id
@@ -19,7 +19,7 @@ WITH RECURSIVE dependents AS (
     LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
 )
 SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN f.oid IS NOT NULL THEN 'function' END,
-       coalesce(c.relname, f.proname)::text, coalesce(c.relnamespace, f.pronamespace) = 'public'::regnamespace,
+       coalesce(c.relname, f.proname)::text, coalesce(c.relnamespace, f.pronamespace)::regnamespace::text,
        pg_describe_object(p.class, p.id, 0)
 FROM dependents p
 LEFT JOIN pg_class c ON p.class = 'pg_class'::regclass AND c.oid = p.id
@@ -30,16 +30,16 @@ WHERE p.class <> 'pg_type'::regclass";
 /// unless somebody changed that.
 const GRANTS: &str = "
 SELECT statement FROM (
-    SELECT 1 AS place, format('REVOKE ALL ON FUNCTION public.%I FROM PUBLIC', f.proname) AS statement
-    FROM pg_proc f WHERE f.proname = $1 AND f.pronamespace = 'public'::regnamespace AND f.proacl IS NOT NULL
+    SELECT 1 AS place, format('REVOKE ALL ON FUNCTION %I.%I FROM PUBLIC', $2::text, f.proname) AS statement
+    FROM pg_proc f WHERE f.proname = $1 AND f.pronamespace = $2::text::regnamespace AND f.proacl IS NOT NULL
     UNION ALL
-    SELECT 2, format('GRANT %s ON %s public.%I TO %s%s', a.privilege_type, o.kind, o.name,
+    SELECT 2, format('GRANT %s ON %s %I.%I TO %s%s', a.privilege_type, o.kind, $2::text, o.name,
                   CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
                   CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
     FROM (SELECT 'FUNCTION' AS kind, proname AS name, proowner AS owner, proacl AS rights, pronamespace AS place FROM pg_proc
           UNION ALL SELECT 'TABLE', relname, relowner, relacl, relnamespace FROM pg_class WHERE relkind = 'v') o
     CROSS JOIN LATERAL aclexplode(o.rights) a
-    WHERE o.name = $1 AND o.place = 'public'::regnamespace AND a.grantee <> o.owner
+    WHERE o.name = $1 AND o.place = $2::text::regnamespace AND a.grantee <> o.owner
 ) s ORDER BY place";
 
 /// One of [`OBJECTS`] that was removed, and the statements that give its rights again.
@@ -48,82 +48,99 @@ pub(super) struct Removed {
     pub(super) rights: Vec<String>,
 }
 
-/// The OIDs of all functions (with whatever arguments) or of the view of this name in the schema public.
-pub(super) async fn oids(
-    transaction: &Transaction<'_>,
-    kind: ObjectKind,
-    name: &str,
-) -> Result<Vec<u32>, Fault> {
-    let query = match kind {
+/// The name of a function or view of ours, or of an earlier build's, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    pub(super) kind: ObjectKind,
+    pub(super) schema: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl std::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}.{}", self.kind.name(), self.schema, self.name)
+    }
+}
+
+impl Object {
+    pub(super) fn full_name(&self) -> Name<'static> {
+        Name { kind: self.kind, schema: self.schema(), name: self.name }
+    }
+}
+
+/// The OIDs of all functions of this name (with whatever arguments), or of the view.
+pub(super) async fn oids(transaction: &Transaction<'_>, of: Name<'_>) -> Result<Vec<u32>, Fault> {
+    let query = match of.kind {
         ObjectKind::Function => {
-            "SELECT oid FROM pg_proc WHERE proname = $1 AND pronamespace = 'public'::regnamespace"
+            "SELECT oid FROM pg_proc WHERE proname = $1 AND pronamespace = $2::text::regnamespace"
         }
         ObjectKind::View => {
-            "SELECT oid FROM pg_class WHERE relname = $1 AND relnamespace = 'public'::regnamespace AND relkind = 'v'"
+            "SELECT oid FROM pg_class WHERE relname = $1 AND relnamespace = $2::text::regnamespace AND relkind = 'v'"
         }
     };
-    let rows =
-        transaction.query(query, &[&name]).await.map_err(Fault::sql("looking for functions and views"))?;
+    let rows = transaction
+        .query(query, &[&of.name, &of.schema])
+        .await
+        .map_err(Fault::sql("looking for functions and views"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// Removes functions of one name, or a view, with what of ours depends on them.
 pub(super) async fn remove(
     transaction: &Transaction<'_>,
-    kind: ObjectKind,
-    name: &str,
+    of: Name<'_>,
     targets: &[u32],
 ) -> Result<Vec<Removed>, Fault> {
     let mut removed = Vec::new();
     // Later objects use earlier ones.
-    for place in ours_that_depend(transaction, kind, name, targets).await?.into_iter().rev() {
+    for place in ours_that_depend(transaction, of, targets).await?.into_iter().rev() {
         let object = &OBJECTS[place];
         removed.push(Removed { place, rights: rights(transaction, object).await? });
-        if (object.kind, object.name) != (kind, name) {
-            let all = oids(transaction, object.kind, object.name).await?;
-            drop_all(transaction, object.kind, object.name, &all).await?;
+        if object.full_name() != of {
+            let all = oids(transaction, object.full_name()).await?;
+            drop_all(transaction, object.full_name(), &all).await?;
         }
     }
-    drop_all(transaction, kind, name, targets).await?;
+    drop_all(transaction, of, targets).await?;
     Ok(removed)
 }
 
 /// Places in [`OBJECTS`], in order. What is not ours is an error.
 async fn ours_that_depend(
     transaction: &Transaction<'_>,
-    kind: ObjectKind,
-    name: &str,
+    of: Name<'_>,
     targets: &[u32],
 ) -> Result<Vec<usize>, Fault> {
-    let what = format!("looking for what depends on the {} {name}", kind.name());
-    let catalogue = match kind {
+    let what = format!("looking for what depends on the {of}");
+    let catalogue = match of.kind {
         ObjectKind::Function => "pg_proc",
         ObjectKind::View => "pg_class",
     };
     let rows = transaction.query(DEPENDENTS, &[&targets, &catalogue]).await.map_err(Fault::sql(&what))?;
     let (mut ours, mut foreign) = (Vec::new(), Vec::new());
     for row in &rows {
-        let (found, found_name): (Option<&str>, Option<&str>) = (row.get(0), row.get(1));
-        let is_public = row.get::<_, Option<bool>>(2) == Some(true);
-        let known = match (found, found_name) {
-            (Some("view"), Some(name)) if is_public => position(ObjectKind::View, name),
-            (Some("function"), Some(name)) if is_public => position(ObjectKind::Function, name),
+        let kind = match row.get(0) {
+            Some("view") => Some(ObjectKind::View),
+            Some("function") => Some(ObjectKind::Function),
             _ => None,
         };
-        let is_itself = is_public && found == Some(kind.name()) && found_name == Some(name);
+        let (name, schema): (Option<&str>, Option<&str>) = (row.get(1), row.get(2));
+        let found = kind.and_then(|kind| Some(Name { kind, schema: schema?, name: name? }));
+        let known = found.and_then(|found| {
+            position(found.kind, found.name).filter(|at| OBJECTS[*at].full_name() == found)
+        });
         match known {
             Some(place) => ours.push(place),
-            None if is_itself => {}
+            None if found == Some(of) => {}
             None => foreign.push(row.get::<_, String>(3)),
         }
     }
     if !foreign.is_empty() {
         foreign.sort_unstable();
         return Err(Fault::Failed(Error::Schema(format!(
-            "{} depends on the {} {name}, and this version of Throughline has to remove or recreate that: save the \
+            "{} depends on the {of}, and this version of Throughline has to remove or recreate that: save the \
              definition (pg_dump --schema-only), drop it, start again, and create it again",
             foreign.join(", "),
-            kind.name(),
         ))));
     }
     ours.sort_unstable();
@@ -132,20 +149,16 @@ async fn ours_that_depend(
 }
 
 async fn rights(transaction: &Transaction<'_>, object: &Object) -> Result<Vec<String>, Fault> {
-    let what = format!("reading the rights on the {} {}", object.kind.name(), object.name);
-    let rows = transaction.query(GRANTS, &[&object.name]).await.map_err(Fault::sql(&what))?;
+    let name = object.full_name();
+    let what = format!("reading the rights on the {name}");
+    let rows = transaction.query(GRANTS, &[&name.name, &name.schema]).await.map_err(Fault::sql(&what))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// Without CASCADE: what somebody built on top in this moment stops it.
-async fn drop_all(
-    transaction: &Transaction<'_>,
-    kind: ObjectKind,
-    name: &str,
-    targets: &[u32],
-) -> Result<(), Fault> {
-    let what = format!("removing the {} {name}", kind.name());
-    let query = match kind {
+async fn drop_all(transaction: &Transaction<'_>, of: Name<'_>, targets: &[u32]) -> Result<(), Fault> {
+    let what = format!("removing the {of}");
+    let query = match of.kind {
         ObjectKind::Function => {
             "SELECT format('DROP FUNCTION %s', oid::regprocedure) FROM pg_proc WHERE oid = ANY ($1)"
         }

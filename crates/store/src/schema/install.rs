@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
-use super::dependents::{Removed, oids, remove};
+use super::dependents::{Name, Removed, oids, remove};
 use super::objects::{OBJECTS, Object, ObjectKind};
 use crate::Error;
 
@@ -51,10 +51,11 @@ pub(crate) async fn install(transaction: &Transaction<'_>) -> Result<usize, Faul
         return Ok(0);
     }
     lock(transaction, &state, &work.is_due).await?;
-    for (kind, name) in &state.obsolete {
-        let targets = oids(transaction, *kind, name).await?;
-        work.note(remove(transaction, *kind, name, &targets).await?);
-        let delete = "DELETE FROM schema_objects WHERE name = $1";
+    for (kind, schema, name) in &state.obsolete {
+        let of = Name { kind: *kind, schema, name };
+        let targets = oids(transaction, of).await?;
+        work.note(remove(transaction, of, &targets).await?);
+        let delete = "DELETE FROM internal.schema_objects WHERE name = $1";
         transaction.execute(delete, &[name]).await.map_err(Fault::sql("removing functions and views"))?;
     }
     for place in 0..OBJECTS.len() {
@@ -90,9 +91,10 @@ struct State {
     /// Of each of [`OBJECTS`], in that order.
     checksums: Vec<String>,
     installed: HashMap<String, String>,
-    present: HashSet<(String, String)>,
-    /// Installed, and not in this program.
-    obsolete: Vec<(ObjectKind, String)>,
+    /// Kinds, schemas and names.
+    present: HashSet<(String, String, String)>,
+    /// Installed, and not in this program: kind, schema, name.
+    obsolete: Vec<(ObjectKind, String, String)>,
 }
 
 impl State {
@@ -103,27 +105,32 @@ impl State {
             "SELECT md5(sql) FROM unnest($1::text[]) WITH ORDINALITY AS t (sql, place) ORDER BY place";
         let rows = transaction.query(query, &[&texts]).await.map_err(Fault::sql(what))?;
         let checksums = rows.iter().map(|row| row.get(0)).collect();
-        let query = "SELECT name, kind, checksum FROM schema_objects";
+        let query = "SELECT name, kind, checksum, schema FROM internal.schema_objects";
         let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
         let mut obsolete = Vec::new();
         for row in &rows {
             let kind = if row.get::<_, &str>(1) == "view" { ObjectKind::View } else { ObjectKind::Function };
-            let name: String = row.get(0);
-            if super::objects::position(kind, &name).is_none() {
-                obsolete.push((kind, name));
+            let (name, schema): (String, String) = (row.get(0), row.get(3));
+            if super::objects::position(kind, &name).is_none_or(|place| OBJECTS[place].schema() != schema) {
+                obsolete.push((kind, schema, name));
             }
         }
         let installed = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
-        let query = "SELECT 'view', relname::text FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace \
-                     UNION ALL SELECT 'function', proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace";
+        let query = "SELECT 'view', n.nspname::text, c.relname::text \
+                     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                     WHERE c.relkind = 'v' AND n.nspname IN ('public', 'internal') \
+                     UNION ALL \
+                     SELECT 'function', n.nspname::text, f.proname::text \
+                     FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace WHERE n.nspname IN ('public', 'internal')";
         let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
-        let present = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let present = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         Ok(State { checksums, installed, present, obsolete })
     }
 
     fn is_present(&self, place: usize) -> bool {
         let object = &OBJECTS[place];
-        self.present.contains(&(object.kind.name().to_owned(), object.name.to_owned()))
+        let key = (object.kind.name().to_owned(), object.schema().to_owned(), object.name.to_owned());
+        self.present.contains(&key)
     }
 
     fn due(&self) -> Vec<bool> {
@@ -146,9 +153,10 @@ async fn lock(transaction: &Transaction<'_>, state: &State, is_due: &[bool]) -> 
     };
     let names: Vec<&str> =
         (0..OBJECTS.len()).rev().filter(is_locked).map(|place| OBJECTS[place].name).collect();
-    let owners = "SELECT coalesce(string_agg(format('ALTER VIEW public.%I OWNER TO %I;', relname, pg_get_userbyid(relowner)), \
-                                             ' ' ORDER BY array_position($1::text[], relname::text)), '') \
-                  FROM pg_class WHERE relname = ANY ($1::text[]) AND relnamespace = 'public'::regnamespace AND relkind = 'v'";
+    let owners = "SELECT coalesce(string_agg(format('ALTER VIEW %I.%I OWNER TO %I;', n.nspname, c.relname, pg_get_userbyid(c.relowner)), \
+                                             ' ' ORDER BY array_position($1::text[], c.relname::text)), '') \
+                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                  WHERE c.relname = ANY ($1::text[]) AND n.nspname IN ('public', 'internal') AND c.relkind = 'v'";
     let row = transaction.query_one(owners, &[&names]).await.map_err(Fault::sql(what))?;
     let statements: &str = row.get(0);
     wait_for_readers(transaction, &names).await?;
@@ -160,7 +168,8 @@ async fn lock(transaction: &Transaction<'_>, state: &State, is_due: &[bool]) -> 
 async fn wait_for_readers(transaction: &Transaction<'_>, views: &[&str]) -> Result<(), Fault> {
     let what = "looking for readers of views";
     let query = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid <> pg_backend_pid() \
-                 AND c.relname = ANY ($1::text[]) AND c.relnamespace = 'public'::regnamespace \
+                 AND c.relname = ANY ($1::text[]) \
+                 AND c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace) \
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
     let statement = transaction.prepare(query).await.map_err(Fault::sql(what))?;
     let start = Instant::now();
@@ -177,8 +186,9 @@ async fn wait_for_readers(transaction: &Transaction<'_>, views: &[&str]) -> Resu
 /// Creates the object, in place where that is possible. Returns what had to be removed for it.
 async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Removed>, Fault> {
     let object = &OBJECTS[place];
-    let what = format!("creating the {} {}", object.kind.name(), object.name);
-    let before = oids(transaction, object.kind, object.name).await?;
+    let name = object.full_name();
+    let what = format!("creating the {name}");
+    let before = oids(transaction, name).await?;
     transaction.batch_execute("SAVEPOINT object").await.map_err(Fault::sql(&what))?;
     let Err(refusal) = transaction.batch_execute(&object.sql()).await else {
         transaction.batch_execute("RELEASE object").await.map_err(Fault::sql(&what))?;
@@ -188,7 +198,7 @@ async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Remo
         return Err(Fault::sql(&what)(refusal));
     }
     transaction.batch_execute("ROLLBACK TO object; RELEASE object").await.map_err(Fault::sql(&what))?;
-    let removed = remove(transaction, object.kind, object.name, &before).await?;
+    let removed = remove(transaction, name, &before).await?;
     transaction.batch_execute(&object.sql()).await.map_err(Fault::sql(&what))?;
     Ok(removed)
 }
@@ -208,10 +218,11 @@ fn is_of_another_form(refusal: &tokio_postgres::Error) -> bool {
 
 async fn record(transaction: &Transaction<'_>, place: usize, checksum: &str) -> Result<(), Fault> {
     let object = &OBJECTS[place];
-    let insert = "INSERT INTO schema_objects (name, kind, checksum) VALUES ($1, $2, $3) \
-                  ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, checksum = EXCLUDED.checksum, applied_at = now()";
+    let insert = "INSERT INTO internal.schema_objects (name, kind, schema, checksum) VALUES ($1, $2, $3, $4) \
+                  ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, schema = EXCLUDED.schema, \
+                                                   checksum = EXCLUDED.checksum, applied_at = now()";
     transaction
-        .execute(insert, &[&object.name, &object.kind.name(), &checksum])
+        .execute(insert, &[&object.name, &object.kind.name(), &object.schema(), &checksum])
         .await
         .map_err(Fault::sql("recording functions and views"))?;
     Ok(())
@@ -224,7 +235,7 @@ pub(crate) async fn readers_of_views(client: &Client) -> Vec<String> {
                  FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation \
                  WHERE l.granted AND l.pid <> pg_backend_pid() AND c.relkind = 'v' \
                    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-                   AND c.relnamespace = 'public'::regnamespace";
+                   AND c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace)";
     // Only the message depends on it.
     let rows = client.query(query, &[]).await.unwrap_or_default();
     rows.iter().map(|row| row.get(0)).collect()

@@ -30,7 +30,13 @@ enum Text {
     Made(fn() -> String),
 }
 
-/// `CREATE OR REPLACE` of one function or view, and its comment: a file, or made from the catalogue. Names are unique in the schema.
+/// The schema of views and functions for people.
+pub(crate) const PUBLIC: &str = "public";
+
+/// The schema of tables, and of views and functions that others are made of.
+pub(crate) const INTERNAL: &str = "internal";
+
+/// `CREATE OR REPLACE` of one function or view, and its comment: a file, or made from the catalogue. Names are unique in both schemas.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) kind: ObjectKind,
@@ -46,6 +52,13 @@ impl Object {
             Text::Packed => Cow::Borrowed(of_packed(self.name)),
             Text::Made(make) => Cow::Owned(make()),
         }
+    }
+
+    /// The schema that its text names: [`PUBLIC`] or [`INTERNAL`].
+    pub(crate) fn schema(&self) -> &'static str {
+        let keyword = self.kind.name().to_uppercase();
+        let is_public = self.sql().contains(&format!("CREATE OR REPLACE {keyword} {PUBLIC}.{}", self.name));
+        if is_public { PUBLIC } else { INTERNAL }
     }
 }
 
@@ -64,7 +77,7 @@ const PACKED: &str = include_str!("../../schema/functions/packed.sql");
 
 /// A function of [`PACKED`] and its comment.
 fn of_packed(name: &str) -> &'static str {
-    const CREATE: &str = "CREATE OR REPLACE FUNCTION ";
+    const CREATE: &str = "CREATE OR REPLACE FUNCTION internal.";
     let of = |at: usize| &PACKED[at + CREATE.len()..];
     let mut begins = PACKED.match_indices(CREATE).map(|(at, _)| at);
     let begin = begins
@@ -185,6 +198,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("minutes_noticed"),
     function!("link_shares_noticed"),
     function!("export_noticed"),
+    view!("event_named"),
     // Tables of OSU INAM.
     view!("intra_node_topo"),
     view!("nvlink_metrics"),
@@ -215,8 +229,15 @@ mod tests {
                 let sql = OBJECTS[position(kind, &name).unwrap()].sql();
                 let keyword = kind.name().to_uppercase();
                 assert_eq!(sql.matches("CREATE ").count(), 1, "{name}: one object a file");
-                assert!(sql.contains(&format!("CREATE OR REPLACE {keyword} {name}")), "{name}: CREATE");
-                assert!(sql.contains(&format!("COMMENT ON {keyword} {name} IS")), "{name}: a comment");
+                let schema = OBJECTS[position(kind, &name).unwrap()].schema();
+                assert!(
+                    sql.contains(&format!("CREATE OR REPLACE {keyword} {schema}.{name}")),
+                    "{name}: CREATE"
+                );
+                assert!(
+                    sql.contains(&format!("COMMENT ON {keyword} {schema}.{name} IS")),
+                    "{name}: a comment"
+                );
                 files.push(name);
             }
         }
@@ -230,8 +251,8 @@ mod tests {
         assert_eq!(PACKED.matches("CREATE ").count(), packed.len());
         for object in packed {
             let (sql, name) = (object.sql(), object.name);
-            assert!(sql.starts_with(&format!("CREATE OR REPLACE FUNCTION {name}(")), "{name}");
-            assert!(sql.contains(&format!("COMMENT ON FUNCTION {name} IS")), "{name}: a comment");
+            assert!(sql.starts_with(&format!("CREATE OR REPLACE FUNCTION internal.{name}(")), "{name}");
+            assert!(sql.contains(&format!("COMMENT ON FUNCTION internal.{name} IS")), "{name}: a comment");
         }
     }
 }

@@ -27,9 +27,13 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
     let when_saturates = |text: &str| if saturates { text.to_owned() } else { String::new() };
     let unpacked = |function: &str, series: i32, column: &str| match beside(series) {
         Some(other) => {
-            format!("        packed_beside({}, {}) AS {column},\n", part_of_hour(series), part_of_hour(other))
+            format!(
+                "        internal.packed_beside({}, {}) AS {column},\n",
+                part_of_hour(series),
+                part_of_hour(other)
+            )
         }
-        None => format!("        {function}({}) AS {column},\n", part_of_hour(series)),
+        None => format!("        internal.{function}({}) AS {column},\n", part_of_hour(series)),
     };
     let value = |metric: &Metric| {
         let name = metric.name;
@@ -50,32 +54,32 @@ fn readings(kind: Kind, function: &str, things: &str) -> String {
     ]
     .concat();
     format!(
-        r#"CREATE OR REPLACE FUNCTION {function}(since timestamptz, until timestamptz DEFAULT now())
+        r#"CREATE OR REPLACE FUNCTION public.{function}(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, {id} bigint, epoch timestamptz, source text{declared_saturated}{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.{id}, c.epoch, c.source{row_saturated}{of_rows}
-    FROM {rows} c
+    FROM internal.{rows} c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.{id}, packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
+        internal.packed_time(h.times[r.number]), h.{id}, internal.packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
     FROM (
         -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
         -- query does not use is neither read nor unpacked.
         SELECT m.{id},
 {series}
-        FROM {blocks} m, packed_state s
+        FROM internal.{blocks} m, internal.packed_state s
         WHERE s.readings = '{rows}' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.{id}, m.time
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
-    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION {function} IS
+    WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.{function} IS
     'Readings of {things} from since to until, as {rows} has them: rows, and hours that are packed only. Condition '
     '{id}, so that no others are unpacked.';
 "#,
@@ -93,18 +97,18 @@ COMMENT ON FUNCTION {function} IS
 pub(crate) fn nvlink_readings() -> String {
     let columns = |line: &dyn Fn(&str) -> String| of_nvlinks(&|metric| line(metric.name));
     format!(
-        r#"CREATE OR REPLACE FUNCTION nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
+        r#"CREATE OR REPLACE FUNCTION public.nvlink_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.epoch, c.source{of_rows}
-    FROM nvlink_counters c
+    FROM internal.nvlink_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[v.number]), h.gpu_id, packed_time(h.epochs[v.number]), h.source{of_arrays}
+        internal.packed_time(h.times[v.number]), h.gpu_id, internal.packed_time(h.epochs[v.number]), h.source{of_arrays}
     FROM {hours}
     CROSS JOIN LATERAL (
         SELECT
@@ -115,13 +119,13 @@ AS $$
                 r.number, l.link{elements}
             FROM {links}
             CROSS JOIN generate_series(1, cardinality(h.times)) AS r (number)
-            WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
+            WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until
             OFFSET 0
         ) e
         GROUP BY e.number
-    ) v
-$$;
-COMMENT ON FUNCTION nvlink_readings IS
+    ) v;
+END;
+COMMENT ON FUNCTION public.nvlink_readings IS
     'Readings of NVLinks from since to until, as nvlink_counters has them: rows, and hours that are packed only, whose arrays '
     'may end with more NULLs. Condition gpu_id, so that no others are unpacked.';
 "#,
@@ -141,26 +145,26 @@ COMMENT ON FUNCTION nvlink_readings IS
 pub(crate) fn nvlink_link_readings() -> String {
     let columns = |line: &dyn Fn(&str) -> String| of_nvlinks(&|metric| line(metric.name));
     format!(
-        r#"CREATE OR REPLACE FUNCTION nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
+        r#"CREATE OR REPLACE FUNCTION public.nvlink_link_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, link integer, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.gpu, c.link, c.epoch, c.source{of_rows}
-    FROM nvlink_link_counters c
+    FROM internal.nvlink_link_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, packed_time(h.epochs[r.number]), h.source{of_links}
+        internal.packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source{of_links}
     FROM {hours}
-    JOIN gpu_key g ON g.id = h.gpu_id
+    JOIN internal.gpu_key g ON g.id = h.gpu_id
     CROSS JOIN LATERAL {links}
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE (l.has_values IS NULL OR l.has_values[r.number])
-      AND packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION nvlink_link_readings IS
+      AND internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.nvlink_link_readings IS
     'Readings of each NVLink from since to until, as nvlink_link_counters has them: rows, and hours that are packed only. '
     'Condition gpu_id, so that no others are unpacked.';
 "#,
@@ -169,7 +173,7 @@ COMMENT ON FUNCTION nvlink_link_readings IS
         of_links = columns(&|name| format!(",\n        l.{name}[r.number]")),
         hours = hours_by_source(Kind::Nvlinks, ", m.samples, m.metrics, m.elements, m.offsets", &[]),
         links = links_of_hour(
-            ",\n            packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values"
+            ",\n            internal.packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values"
         ),
     )
 }
@@ -184,23 +188,23 @@ pub(crate) fn gpu_pcie_readings() -> String {
     let columns =
         |line: &dyn Fn(&Metric) -> String| -> String { metrics.iter().map(|metric| line(metric)).collect() };
     format!(
-        r#"CREATE OR REPLACE FUNCTION gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
+        r#"CREATE OR REPLACE FUNCTION public.gpu_pcie_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, epoch timestamptz, source text{declared})
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
     SELECT
         c.time, c.gpu_id, c.epoch, c.source{of_rows}
-    FROM gpu_pcie_counters c
+    FROM internal.gpu_pcie_counters c
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        packed_time(h.times[r.number]), h.gpu_id, packed_time(h.epochs[r.number]), h.source{packed}
+        internal.packed_time(h.times[r.number]), h.gpu_id, internal.packed_time(h.epochs[r.number]), h.source{packed}
     FROM {hours}
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
-    WHERE packed_time(h.times[r.number]) >= since AND packed_time(h.times[r.number]) <= until
-$$;
-COMMENT ON FUNCTION gpu_pcie_readings IS
+    WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
+END;
+COMMENT ON FUNCTION public.gpu_pcie_readings IS
     'Readings of GPUs'' PCIe from since to until, as gpu_pcie_counters has them: rows, and hours that are packed only. Condition '
     'gpu_id, so that no others are unpacked.';
 "#,
@@ -214,7 +218,7 @@ COMMENT ON FUNCTION gpu_pcie_readings IS
 /// Packed hours of a GPU by one source: these columns, the times and epochs, and these series. Grouped by the key of the table, so that
 /// each is unpacked once, and a condition on the GPU reaches the table.
 fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
-    let part = |series: i32| format!("packed_integers({})", part_of_hour(series));
+    let part = |series: i32| format!("internal.packed_integers({})", part_of_hour(series));
     let series: String = metrics
         .iter()
         .map(|metric| format!(",\n               {} AS {}", part(metric.id.cast_signed()), metric.name))
@@ -224,7 +228,7 @@ fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
         SELECT m.gpu_id, m.source{columns},
                {} AS times,
                {} AS epochs{series}
-        FROM {} m, packed_state s
+        FROM internal.{} m, internal.packed_state s
         WHERE s.readings = '{}' AND m.time >= s.packed_from AND m.time < s.packed_until
           AND m.time > since - INTERVAL '1 hour' AND m.time <= until
         GROUP BY m.gpu_id, m.time, m.source
@@ -238,7 +242,7 @@ fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
 
 /// The bytes of a series of the packed hour `m`.
 fn part_of_hour(series: i32) -> String {
-    format!("packed_part(m.samples, m.metrics, m.offsets, {series})")
+    format!("internal.packed_part(m.samples, m.metrics, m.offsets, {series})")
 }
 
 /// The links of such an hour, each with its series. Grouped, so that each series is unpacked once, and one that the query does not
@@ -246,7 +250,7 @@ fn part_of_hour(series: i32) -> String {
 fn links_of_hour(more: &str) -> String {
     let series = of_nvlinks(&|metric| {
         format!(
-            ",\n            packed_integers(packed_link(h.samples, h.metrics, h.elements, h.offsets, {}, e.link)) AS {}",
+            ",\n            internal.packed_integers(internal.packed_link(h.samples, h.metrics, h.elements, h.offsets, {}, e.link)) AS {}",
             metric.id, metric.name
         )
     });

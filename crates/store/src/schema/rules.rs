@@ -8,13 +8,13 @@ use throughline_sample::wire::RowRules;
 pub(crate) fn row_rules_default() -> String {
     let RowRules { heartbeat_seconds, largest_gap_seconds, quiet_bytes } = DEFAULT;
     format!(
-        "CREATE OR REPLACE FUNCTION row_rules_default()
+        "CREATE OR REPLACE FUNCTION internal.row_rules_default()
 RETURNS TABLE (heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT {heartbeat_seconds}::double precision, {largest_gap_seconds}::double precision, {quiet_bytes}::bigint
-$$;
-COMMENT ON FUNCTION row_rules_default IS
+BEGIN ATOMIC
+    SELECT {heartbeat_seconds}::double precision, {largest_gap_seconds}::double precision, {quiet_bytes}::bigint;
+END;
+COMMENT ON FUNCTION internal.row_rules_default IS
     'By which rules rows are left out by a sender that has reported none: a heartbeat each {heartbeat_seconds} s, at most \
      {largest_gap_seconds} s between two rows, and {quiet_bytes} bytes that count as no change.';
 "
@@ -43,11 +43,11 @@ pub(crate) fn minutely_gap() -> String {
 fn gap(name: &str, rules: RowRules, comment: &str) -> String {
     let seconds = rules.largest_gap_seconds;
     format!(
-        "CREATE OR REPLACE FUNCTION {name}()
+        "CREATE OR REPLACE FUNCTION internal.{name}()
 RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT INTERVAL '{seconds} seconds' $$;
-COMMENT ON FUNCTION {name} IS
+RETURN INTERVAL '{seconds} seconds';
+COMMENT ON FUNCTION internal.{name} IS
     '{comment}';
 "
     )

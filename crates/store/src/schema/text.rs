@@ -6,12 +6,12 @@ use std::fmt::Write;
 use super::objects::OBJECTS;
 use crate::{Database, Error};
 
-/// Tables of the schema public: OID, name, comment, storage options, interval of chunks.
+/// Tables: OID, name, comment, storage options, interval of chunks.
 const TABLES: &str = "
 SELECT c.oid, c.relname::text, obj_description(c.oid, 'pg_class'), array_to_string(c.reloptions, ', '),
        (SELECT d.time_interval::text FROM timescaledb_information.dimensions d
-        WHERE d.hypertable_schema = 'public' AND d.hypertable_name = c.relname AND d.dimension_number = 1)
-FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY c.relname";
+        WHERE d.hypertable_schema = 'internal' AND d.hypertable_name = c.relname AND d.dimension_number = 1)
+FROM pg_class c WHERE c.relnamespace = 'internal'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY c.relname";
 
 /// Columns of a table: name, type with what follows it, comment.
 const COLUMNS: &str = "
@@ -43,7 +43,7 @@ const WIDTH: usize = 120;
 /// The database is not reachable, or it has no schema.
 pub async fn schema_text(database: &Database) -> Result<String, Error> {
     let client = database.connect().await?;
-    let version = client.query_one("SELECT max(version) FROM schema_migrations", &[]).await;
+    let version = client.query_one("SELECT max(version) FROM internal.schema_migrations", &[]).await;
     let version: i32 = version.map_err(Error::sql("reading the schema's version"))?.get(0);
     let mut text = format!(
         "-- The schema of version {}, as a new database has it. Written by `cargo xtask schema`; for reading only.\n",
@@ -54,7 +54,7 @@ pub async fn schema_text(database: &Database) -> Result<String, Error> {
         let (oid, name): (u32, &str) = (table.get(0), table.get(1));
         text.push('\n');
         push_comment(&mut text, "", table.get::<_, Option<&str>>(2).unwrap_or(""));
-        text.push_str(&format!("CREATE TABLE {name} (\n"));
+        text.push_str(&format!("CREATE TABLE internal.{name} (\n"));
         for column in client.query(COLUMNS, &[&oid]).await.map_err(Error::sql(what))? {
             push_comment(&mut text, "    ", column.get::<_, Option<&str>>(2).unwrap_or(""));
             push_line(&mut text, &format!("    {} {},", column.get::<_, &str>(0), column.get::<_, &str>(1)));
@@ -66,13 +66,15 @@ pub async fn schema_text(database: &Database) -> Result<String, Error> {
         let options = table.get::<_, Option<&str>>(3).map(|options| format!(" WITH ({options})"));
         push_line(&mut text, &format!("\n){};", options.unwrap_or_default()));
         for index in client.query(INDEXES, &[&oid]).await.map_err(Error::sql(what))? {
-            let index = index.get::<_, &str>(0).replace(" ON public.", " ON ").replace(" USING btree", "");
+            let index = index.get::<_, &str>(0).replace(" USING btree", "");
             push_line(&mut text, &format!("{index};"));
         }
         if let Some(interval) = table.get::<_, Option<&str>>(4) {
             push_line(
                 &mut text,
-                &format!("SELECT create_hypertable('{name}', by_range('time', INTERVAL '{interval}'));"),
+                &format!(
+                    "SELECT public.create_hypertable('internal.{name}', public.by_range('time', INTERVAL '{interval}'));"
+                ),
             );
         }
     }

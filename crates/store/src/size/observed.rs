@@ -32,12 +32,12 @@ pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Erro
     // indexes than of rows.
     let query = "SELECT h.hypertable_name::text, count(*), sum(s.total_bytes)::bigint, \
                      (sum(s.total_bytes) FILTER (WHERE r.rows >= 1000) / sum(r.rows) FILTER (WHERE r.rows >= 1000))::double precision, \
-                     greatest(min(c.range_start), (SELECT min(applied_at) FROM schema_migrations)) \
+                     greatest(min(c.range_start), (SELECT min(applied_at) FROM internal.schema_migrations)) \
                  FROM timescaledb_information.hypertables h \
-                 CROSS JOIN LATERAL chunks_detailed_size(format('%I.%I', h.hypertable_schema, h.hypertable_name)::regclass) s \
+                 CROSS JOIN LATERAL public.chunks_detailed_size(format('%I.%I', h.hypertable_schema, h.hypertable_name)::regclass) s \
                  JOIN timescaledb_information.chunks c ON c.chunk_schema = s.chunk_schema AND c.chunk_name = s.chunk_name \
-                 CROSS JOIN LATERAL approximate_row_count(format('%I.%I', c.chunk_schema, c.chunk_name)::regclass) r (rows) \
-                 WHERE h.hypertable_schema = 'public' GROUP BY 1 ORDER BY 1";
+                 CROSS JOIN LATERAL public.approximate_row_count(format('%I.%I', c.chunk_schema, c.chunk_name)::regclass) r (rows) \
+                 WHERE h.hypertable_schema = 'internal' GROUP BY 1 ORDER BY 1";
     let rows = client.query(query, &[]).await.map_err(Error::sql("measuring the tables"))?;
     let table = |row: &tokio_postgres::Row| ObservedTable {
         table: row.get(0),
@@ -66,13 +66,13 @@ pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Err
 /// # Errors
 /// The database is away or refuses.
 pub async fn observed_site(client: &Client) -> Result<Site, Error> {
-    let query = "SELECT (SELECT count(*) FROM node WHERE valid_to IS NULL), \
-                     (SELECT count(*) FROM job_rank r JOIN run j ON j.id = r.job_id \
+    let query = "SELECT (SELECT count(*) FROM internal.node WHERE valid_to IS NULL), \
+                     (SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id \
                       WHERE r.end_time IS NULL AND j.end_time IS NULL), \
-                     (SELECT count(*) FROM ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
-                     (SELECT count(*) FROM host_port_key), \
-                     (SELECT count(*) FROM gpu WHERE valid_to IS NULL AND parent_gpu_id IS NULL), \
-                     (SELECT coalesce(max(g.links), 0) FROM (SELECT count(*) AS links FROM gpu_link \
+                     (SELECT count(*) FROM internal.ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
+                     (SELECT count(*) FROM internal.host_port_key), \
+                     (SELECT count(*) FROM internal.gpu WHERE valid_to IS NULL AND parent_gpu_id IS NULL), \
+                     (SELECT coalesce(max(g.links), 0) FROM (SELECT count(*) AS links FROM internal.gpu_link \
                       WHERE valid_to IS NULL AND active GROUP BY gpu_id) g)";
     let row = client.query_one(query, &[]).await.map_err(Error::sql("counting what the site has"))?;
     let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);

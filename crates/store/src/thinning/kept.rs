@@ -144,14 +144,14 @@ impl Kept {
             "WITH made AS MATERIALIZED (
                  SELECT max(v.time) AS time, {of_v}, array_agg(v.source ORDER BY v.source, v.name) AS sources,
                         array_agg(v.name ORDER BY v.source, v.name) AS names, array_agg(v.reading ORDER BY v.source, v.name) AS readings
-                 FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
-                       FROM {chunk} m LEFT JOIN self_stat_names n ON n.id = m.names_id
+                 FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, public.last(u.reading, m.time) AS reading
+                       FROM {chunk} m LEFT JOIN internal.self_stat_names n ON n.id = m.names_id
                        CROSS JOIN LATERAL unnest(coalesce(n.sources, m.sources), coalesce(n.names, m.names), m.readings)
                            u (source, name, reading)
                        GROUP BY {key}, {step}, u.source, u.name) v
                  GROUP BY {of_v}, v.step
              ), lists AS (
-                 INSERT INTO self_stat_names AS l (digest, sources, names)
+                 INSERT INTO internal.self_stat_names AS l (digest, sources, names)
                  SELECT DISTINCT ON (digest) digest, sources, names
                  FROM (SELECT {digest} AS digest, sources, names FROM made) m
                  ON CONFLICT (digest) DO UPDATE SET used_at = now()

@@ -107,15 +107,15 @@ impl CellKeys {
 
 const FIND: &str = "SELECT w.position, k.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY \
      AS w(operation, size_class_bytes, region, algorithm, algorithm_source, position) \
-     JOIN mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)";
+     JOIN internal.mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)";
 
-const ADD: &str = "INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) \
+const ADD: &str = "INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) \
      SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) ON CONFLICT DO NOTHING";
 
 /// Rows in one order, so that two writers do not wait for each other.
 const NOTE_USED: &str = "
-UPDATE mpi_cell_key SET used_at = now() WHERE id IN (
+UPDATE internal.mpi_cell_key SET used_at = now() WHERE id IN (
     SELECT k.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])
         AS w(operation, size_class_bytes, region, algorithm, algorithm_source)
-    JOIN mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)
+    JOIN internal.mpi_cell_key k USING (operation, size_class_bytes, region, algorithm, algorithm_source)
     WHERE k.used_at < now() - INTERVAL '12 hours' ORDER BY k.id FOR UPDATE OF k)";

@@ -137,8 +137,7 @@ impl Claims {
             return Ok(());
         }
         let missing: Vec<i64> = missing.into_iter().collect();
-        let find =
-            "SELECT id, uid, coalesce(evidence, '') = $2 FROM run WHERE id = ANY($1) AND uid IS NOT NULL";
+        let find = "SELECT id, uid, coalesce(evidence, '') = $2 FROM internal.run WHERE id = ANY($1) AND uid IS NOT NULL";
         let rows = client.query(find, &[&missing, &BY_KERNEL]).await.map_err(failed("looking up jobs"))?;
         for row in &rows {
             let (job, owner) = (row.get(0), Owner { uid: row.get(1), is_by_kernel: row.get(2) });
@@ -173,7 +172,7 @@ impl Claims {
             return Ok(());
         }
         let (jobs, nodes): (Vec<i64>, Vec<i64>) = missing.into_iter().unzip();
-        let find = "SELECT job_id, node_id FROM run_claim JOIN unnest($1::bigint[], $2::bigint[]) \
+        let find = "SELECT job_id, node_id FROM internal.run_claim JOIN unnest($1::bigint[], $2::bigint[]) \
                     AS w(job_id, node_id) USING (job_id, node_id)";
         let rows = client.query(find, &[&jobs, &nodes]).await.map_err(failed("looking up nodes of jobs"))?;
         self.members.extend(rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1))));
@@ -201,8 +200,8 @@ impl Claims {
         let (jobs, numbers): (Vec<i64>, Vec<i32>) = missing.into_iter().unzip();
         let find = "SELECT r.job_id, r.rank, r.node_id, \
                         bool_or(r.end_time IS NULL AND n.reported_at > now() - make_interval(secs => $3)) \
-                    FROM unnest($1::bigint[], $2::integer[]) AS w(job_id, rank) JOIN job_rank r USING (job_id, rank) \
-                    LEFT JOIN run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id \
+                    FROM unnest($1::bigint[], $2::integer[]) AS w(job_id, rank) JOIN internal.job_rank r USING (job_id, rank) \
+                    LEFT JOIN internal.run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id \
                     WHERE r.node_id IS NOT NULL GROUP BY 1, 2, 3";
         let rows = client
             .query(find, &[&jobs, &numbers, &RANK_TRANSFER_AFTER_SECONDS])
@@ -230,7 +229,7 @@ impl Claims {
         }
         let (names, nodes): (Vec<&str>, Vec<i64>) = wanted.into_iter().unzip();
         let find = "SELECT j.key, w.node_id FROM unnest($1::text[], $2::bigint[]) AS w(key, node_id) \
-                    JOIN run j ON j.key = w.key JOIN run_claim n ON n.job_id = j.id AND n.node_id = w.node_id";
+                    JOIN internal.run j ON j.key = w.key JOIN internal.run_claim n ON n.job_id = j.id AND n.node_id = w.node_id";
         let rows =
             client.query(find, &[&names, &nodes]).await.map_err(failed("looking up jobs of events"))?;
         self.pending.event_jobs = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -414,9 +413,9 @@ impl Claims {
         }
         let what = "ending a claim of a job";
         for sql in [
-            "DELETE FROM job_rank WHERE job_id = ANY($1)",
-            "DELETE FROM run_claim WHERE job_id = ANY($1)",
-            "UPDATE run SET user_name = NULL, command = NULL, name = NULL, account = NULL, reported_by = NULL \
+            "DELETE FROM internal.job_rank WHERE job_id = ANY($1)",
+            "DELETE FROM internal.run_claim WHERE job_id = ANY($1)",
+            "UPDATE internal.run SET user_name = NULL, command = NULL, name = NULL, account = NULL, reported_by = NULL \
              WHERE id = ANY($1)",
         ] {
             transaction.execute(sql, &[&self.pending.taken_over]).await.map_err(failed(what))?;

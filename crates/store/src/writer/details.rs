@@ -89,8 +89,8 @@ impl Details {
         let (requests, nodes): (Vec<i64>, Vec<i64>) = named.into_iter().unzip();
         let query = "SELECT n.request_id, n.node_id, j.key, r.since, r.until, r.records_max, n.attempt, n.records, r.job_id, \
                         r.resolution_seconds = 0, r.ib_port_ids \
-                     FROM detail_request_node n JOIN detail_request r ON r.id = n.request_id \
-                     LEFT JOIN run j ON j.id = r.job_id \
+                     FROM internal.detail_request_node n JOIN internal.detail_request r ON r.id = n.request_id \
+                     LEFT JOIN internal.run j ON j.id = r.job_id \
                      WHERE (n.request_id, n.node_id) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[])) \
                        AND n.state IN ('waiting', 'sent', 'receiving') \
                      ORDER BY n.request_id, n.node_id FOR UPDATE OF n";
@@ -215,7 +215,7 @@ impl Details {
             let recorded = u64::try_from(end.recorded_from).ok().filter(|from| *from > 0);
             let recorded = recorded.map(|from| UNIX_EPOCH + Duration::from_nanos(from));
             let damaged = i64::try_from(end.damaged).unwrap_or(i64::MAX);
-            let update = "UPDATE detail_request_node SET state = $3, attempt = $4, records = $5, recorded_from = $6, \
+            let update = "UPDATE internal.detail_request_node SET state = $3, attempt = $4, records = $5, recorded_from = $6, \
                           damaged = $7, refusal = $8, remark = $9, \
                           done_at = CASE WHEN $3 = 'receiving' THEN NULL ELSE clock_timestamp() END \
                           WHERE request_id = $1 AND node_id = $2";
@@ -238,7 +238,7 @@ impl Details {
                 .map_err(failed("noting what came of a request for detail"))?;
             if let Some(job) = open.job.filter(|_| state != "receiving") {
                 // What came of an attempt that was cut off, and before of this time: all of it came again.
-                let delete = "DELETE FROM detail_mpi_bins WHERE job_id = $1 AND node_id = $2 \
+                let delete = "DELETE FROM internal.detail_mpi_bins WHERE job_id = $1 AND node_id = $2 \
                               AND (request_id, attempt) <> ($3, $4) \
                               AND (request_id = $3 OR ($5 AND since >= to_timestamp($6::bigint / 1e9) \
                                                        AND time < to_timestamp($7::bigint / 1e9)))";

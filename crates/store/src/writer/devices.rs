@@ -86,9 +86,9 @@ impl Devices {
         let names: Vec<String> = wanted.keys().map(Device::name).collect();
         let nodes: Vec<i64> = wanted.values().copied().collect();
         // A switch is nobody's adapter.
-        let claim = "INSERT INTO device_owner AS d (kind, name, node_id) \
+        let claim = "INSERT INTO internal.device_owner AS d (kind, name, node_id) \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(kind, name, node_id) \
-                     WHERE w.kind <> 'hca' OR NOT EXISTS (SELECT FROM ib_node n WHERE n.guid = w.name \
+                     WHERE w.kind <> 'hca' OR NOT EXISTS (SELECT FROM internal.ib_node n WHERE n.guid = w.name \
                          AND n.valid_to IS NULL AND n.type <> 'ca') \
                      ON CONFLICT (kind, name) DO UPDATE SET node_id = excluded.node_id, reported_at = now() \
                      WHERE d.node_id = excluded.node_id OR d.reported_at < now() - make_interval(secs => $4) \

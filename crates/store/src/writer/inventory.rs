@@ -355,19 +355,19 @@ impl Versioned {
         [
             format!(
                 "SELECT s.position FROM ROWS FROM (jsonb_to_recordset($1) AS {columns}) WITH ORDINALITY \
-                 AS s({names}, position) LEFT JOIN {table} t ON {same} AND t.valid_to IS NULL \
+                 AS s({names}, position) LEFT JOIN internal.{table} t ON {same} AND t.valid_to IS NULL \
                  WHERE t.valid_from IS NULL OR (t.valid_from <= s.at AND {differs})"
             ),
             format!(
-                "UPDATE {table} t SET {} FROM {stage} WHERE {changed} AND t.valid_from = s.at",
+                "UPDATE internal.{table} t SET {} FROM {stage} WHERE {changed} AND t.valid_from = s.at",
                 set.join(", ")
             ),
             format!(
-                "UPDATE {table} t SET valid_to = s.at FROM {stage} WHERE {changed} AND t.valid_from < s.at"
+                "UPDATE internal.{table} t SET valid_to = s.at FROM {stage} WHERE {changed} AND t.valid_from < s.at"
             ),
             format!(
-                "INSERT INTO {table} ({}, {}{more}, valid_from) SELECT {}, {theirs}{more_of_stage}, s.at FROM {stage} \
-                 WHERE NOT EXISTS (SELECT FROM {table} t WHERE {same} AND (t.valid_to IS NULL OR t.valid_to > s.at)) \
+                "INSERT INTO internal.{table} ({}, {}{more}, valid_from) SELECT {}, {theirs}{more_of_stage}, s.at FROM {stage} \
+                 WHERE NOT EXISTS (SELECT FROM internal.{table} t WHERE {same} AND (t.valid_to IS NULL OR t.valid_to > s.at)) \
                  ON CONFLICT DO NOTHING",
                 list("", key),
                 list("", attributes),
@@ -443,71 +443,71 @@ pub(super) fn optional_time(nanoseconds: i64) -> Option<String> {
 
 /// What a node had of GPUs that another one has by now.
 const END_MOVED_GPUS: [&str; 2] = [
-    "UPDATE gpu_link l SET valid_to = greatest(s.at, l.valid_from)
-FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz) JOIN gpu g ON g.uuid = s.uuid AND g.gpu_id <> s.gpu_id
+    "UPDATE internal.gpu_link l SET valid_to = greatest(s.at, l.valid_from)
+FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz) JOIN internal.gpu g ON g.uuid = s.uuid AND g.gpu_id <> s.gpu_id
 WHERE g.valid_to IS NULL AND l.gpu_id = g.gpu_id AND l.valid_to IS NULL",
-    "UPDATE gpu g SET valid_to = greatest(s.at, g.valid_from)
+    "UPDATE internal.gpu g SET valid_to = greatest(s.at, g.valid_from)
 FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz)
 WHERE g.uuid = s.uuid AND g.gpu_id <> s.gpu_id AND g.valid_to IS NULL",
 ];
 
 const UPDATE_GENERATIONS: &str = "
-UPDATE ib_node n SET generation = s.generation
+UPDATE internal.ib_node n SET generation = s.generation
 FROM jsonb_to_recordset($1) AS s(ib_node_id bigint, generation bigint)
 WHERE n.ib_node_id = s.ib_node_id AND n.valid_to IS NULL AND n.generation < s.generation";
 
 /// Ends links whose port at one end reports another port at the other end.
 fn close_links(end: &str, other: &str) -> String {
     format!(
-        "UPDATE ib_link l SET valid_to = s.at
+        "UPDATE internal.ib_link l SET valid_to = s.at
 FROM jsonb_to_recordset($1) AS s(port_id bigint, remote_port_id bigint, at timestamptz)
 WHERE l.valid_to IS NULL AND s.port_id = l.{end} AND l.valid_from < s.at AND s.remote_port_id IS DISTINCT FROM l.{other}"
     )
 }
 
 const INSERT_LINKS: &str = "
-INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
+INSERT INTO internal.ib_link (port_a_id, port_b_id, valid_from)
 SELECT DISTINCT ON (1, 2) least(s.port_id, s.remote_port_id), greatest(s.port_id, s.remote_port_id), s.at
 FROM jsonb_to_recordset($1) AS s(port_id bigint, remote_port_id bigint, at timestamptz)
 WHERE s.remote_port_id <> s.port_id AND NOT EXISTS (
-    SELECT FROM ib_link l WHERE l.port_a_id = least(s.port_id, s.remote_port_id)
+    SELECT FROM internal.ib_link l WHERE l.port_a_id = least(s.port_id, s.remote_port_id)
     AND l.port_b_id = greatest(s.port_id, s.remote_port_id) AND (l.valid_to IS NULL OR l.valid_to > s.at))
 ORDER BY 1, 2, s.at
 ON CONFLICT DO NOTHING";
 
 const UPDATE_TABLES: [&str; 3] = [
-    "UPDATE ib_lft t SET linear_forwarding_table = s.bytes
+    "UPDATE internal.ib_lft t SET linear_forwarding_table = s.bytes
 FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
 WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from = s.at::timestamptz
 AND t.linear_forwarding_table <> s.bytes",
-    "UPDATE ib_lft t SET valid_to = s.at::timestamptz
+    "UPDATE internal.ib_lft t SET valid_to = s.at::timestamptz
 FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
 WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from < s.at::timestamptz
 AND t.linear_forwarding_table <> s.bytes",
-    "INSERT INTO ib_lft (ib_node_id, linear_forwarding_table, valid_from)
+    "INSERT INTO internal.ib_lft (ib_node_id, linear_forwarding_table, valid_from)
 SELECT s.id, s.bytes, s.at::timestamptz FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
-WHERE NOT EXISTS (SELECT FROM ib_lft t WHERE t.ib_node_id = s.id
+WHERE NOT EXISTS (SELECT FROM internal.ib_lft t WHERE t.ib_node_id = s.id
     AND (t.valid_to IS NULL OR t.valid_to > s.at::timestamptz))
 ON CONFLICT DO NOTHING",
 ];
 
 /// Ends nodes that a finished discovery ($1 subnet, $2 generation, $3 time) did not find.
 const END_NODES: &str = "
-UPDATE ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
-FROM ib_node_key k
+UPDATE internal.ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
+FROM internal.ib_node_key k
 WHERE k.id = n.ib_node_id AND k.fabric_id = $1 AND n.valid_to IS NULL AND n.generation < $2
 RETURNING n.ib_node_id";
 
 /// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.
 const END_PARTS_OF_NODES: [&str; 5] = [
-    "UPDATE ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
+    "UPDATE internal.ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
-    "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = ANY($1))",
-    "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = ANY($1))",
-    "UPDATE ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
+    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE internal.ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
-    "UPDATE ib_mft SET valid_to = greatest($2::text::timestamptz, valid_from)
+    "UPDATE internal.ib_mft SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
 ];

@@ -56,7 +56,7 @@ fn storable(text: &str) -> String {
 }
 
 pub(super) const UPSERT_COMMS: &str = "
-INSERT INTO job_comm AS c (job_id, rank, epoch, comm, name, size, rank_in_comm, named_at)
+INSERT INTO internal.job_comm AS c (job_id, rank, epoch, comm, name, size, rank_in_comm, named_at)
 SELECT job_id, rank, epoch, comm, name, size, rank_in_comm, named_at
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, epoch timestamptz, comm integer, name text,
     size integer, rank_in_comm integer, named_at timestamptz)
@@ -65,14 +65,14 @@ ON CONFLICT (job_id, rank, epoch, library, comm) DO UPDATE SET name = excluded.n
 WHERE c.named_at < excluded.named_at AND c.name <> excluded.name";
 
 pub(super) const INSERT_SETTINGS: &str = "
-INSERT INTO job_setting (job_id, name, value, rank, told_at)
+INSERT INTO internal.job_setting (job_id, name, value, rank, told_at)
 SELECT job_id, name, value, rank, told_at
 FROM jsonb_to_recordset($1) AS s(job_id bigint, name text, value text, rank integer, told_at timestamptz)
 ORDER BY job_id, name, value
 ON CONFLICT DO NOTHING";
 
 pub(super) const UPSERT_OPEN_CALLS: &str = "
-INSERT INTO mpi_open_call AS c (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
+INSERT INTO internal.mpi_open_call AS c (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
     comm, comm_size, peer, pending_requests, oldest_request)
 SELECT job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
     comm, comm_size, peer, pending_requests, oldest_request

@@ -101,11 +101,11 @@ fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i64>)
 
 /// One transaction at a time changes a job ($1): each reads what ranks other nodes have reported, and of two that commit at once
 /// neither would see that the other's ranks have ended.
-const LOCK_JOBS: &str = "SELECT FROM run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+const LOCK_JOBS: &str = "SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 /// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
 const UPDATE_JOBS: &str = "
-UPDATE run j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
+UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
     account, queue, array_id, evidence, reported_by) =
     (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name,
     n.account, n.queue, n.array_id, n.evidence, n.reported_by)
@@ -114,7 +114,7 @@ FROM (
         coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
         s.uid, coalesce(nullif(s.user_name, ''), j.user_name) AS user_name,
         coalesce(nullif(s.command, ''), j.command) AS command, least(s.start_time, j.start_time) AS start_time,
-        CASE WHEN EXISTS (SELECT FROM job_rank r WHERE r.job_id = j.id) THEN j.end_time
+        CASE WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id) THEN j.end_time
              WHEN s.end_time IS NOT NULL THEN greatest(s.end_time, j.end_time)
              WHEN s.start_time > j.end_time THEN NULL ELSE j.end_time END AS end_time,
         greatest(s.world_size, j.world_size) AS world_size, coalesce(nullif(s.name, ''), j.name) AS name,
@@ -124,7 +124,7 @@ FROM (
     FROM jsonb_to_recordset($1) AS s(id bigint, scheduler text, native_id text, step text, uid bigint,
         user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text,
         account text, queue text, array_id text, evidence text, reported_by text)
-    JOIN run j ON j.id = s.id
+    JOIN internal.run j ON j.id = s.id
 ) n
 WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
     j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence, j.reported_by) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
@@ -133,7 +133,7 @@ WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, 
 
 /// A rank's own end counts more than that of an orphaned job.
 const UPSERT_RANKS: &str = "
-INSERT INTO job_rank AS r
+INSERT INTO internal.job_rank AS r
     (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
     cpus, numa_nodes, hca_numa_nodes)
 SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
@@ -152,7 +152,7 @@ WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
 
 /// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.
 const UPSERT_NODES: &str = "
-INSERT INTO run_claim AS n (job_id, node_id, first_seen, last_seen, scheduler, native_id, step, uid, user_name, command, start_time,
+INSERT INTO internal.run_claim AS n (job_id, node_id, first_seen, last_seen, scheduler, native_id, step, uid, user_name, command, start_time,
     end_time, world_size, name, account, queue, array_id, evidence)
 SELECT job_id, node_id, seen, seen, nullif(scheduler, ''), nullif(native_id, ''), nullif(step, ''), uid, nullif(user_name, ''),
     nullif(command, ''), start_time, end_time, nullif(world_size, 0), nullif(name, ''), nullif(account, ''), nullif(queue, ''),
@@ -169,22 +169,22 @@ ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, exc
 
 /// A node reports again: ranks that were closed as orphans are reopened.
 const REOPEN_RANKS: &str = "
-UPDATE job_rank r SET end_time = NULL, ending = NULL
+UPDATE internal.job_rank r SET end_time = NULL, ending = NULL
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND NOT s.ended AND r.ending = 'silent' AND r.end_time < s.seen";
 
 /// A node that has no rank of a job any more: a rank that is still open there has lost its own record.
 const END_RANKS: &str = "
-UPDATE job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
+UPDATE internal.job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
 /// A job runs while one of its ranks ($1 jobs) does, wherever.
 pub(crate) const SETTLE_JOBS: &str = "
-UPDATE run j SET end_time = n.end_time
+UPDATE internal.run j SET end_time = n.end_time
 FROM (
-    SELECT i.id, CASE WHEN EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
-        ELSE (SELECT max(r.end_time) FROM job_rank r WHERE r.job_id = i.id) END AS end_time
-    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id)
+    SELECT i.id, CASE WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
+        ELSE (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id) END AS end_time
+    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id)
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";

@@ -206,8 +206,8 @@ impl Keys {
         let wanted: Vec<String> = wanted.into_iter().collect();
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::text[]) WITH ORDINALITY AS w(name, position) \
-                   JOIN node_key k USING (name)",
-            add: "INSERT INTO node_key (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
+                   JOIN internal.node_key k USING (name)",
+            add: "INSERT INTO internal.node_key (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
         };
         let ids = sql.resolve(client, wanted.len(), &[&wanted]).await?;
         self.nodes.extend(ids.into_iter().map(|(at, id)| (wanted[at].clone(), id)));
@@ -223,8 +223,8 @@ impl Keys {
         let uuids: Vec<&str> = wanted.iter().map(|(_, uuid)| uuid.as_str()).collect();
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY \
-                   AS w(node_id, uuid, position) JOIN gpu_key k USING (node_id, uuid)",
-            add: "INSERT INTO gpu_key (node_id, uuid) SELECT * FROM unnest($1::bigint[], $2::text[]) ON CONFLICT DO NOTHING",
+                   AS w(node_id, uuid, position) JOIN internal.gpu_key k USING (node_id, uuid)",
+            add: "INSERT INTO internal.gpu_key (node_id, uuid) SELECT * FROM unnest($1::bigint[], $2::text[]) ON CONFLICT DO NOTHING",
         };
         let ids = sql.resolve(client, wanted.len(), &[&nodes, &uuids]).await?;
         self.gpus.extend(ids.into_iter().map(|(at, id)| (wanted[at].clone(), id)));
@@ -238,13 +238,13 @@ impl Keys {
         }
         let wanted: Vec<String> = wanted.into_iter().collect();
         let what = "looking up jobs";
-        let find = "SELECT key, job_id FROM run_alias WHERE key = ANY($1)";
+        let find = "SELECT key, job_id FROM internal.run_alias WHERE key = ANY($1)";
         let mut rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
         if rows.len() < wanted.len() {
-            let runs = "INSERT INTO run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
-                        WHERE NOT EXISTS (SELECT FROM run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
+            let runs = "INSERT INTO internal.run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
+                        WHERE NOT EXISTS (SELECT FROM internal.run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
             client.execute(runs, &[&wanted]).await.map_err(failed(what))?;
-            let aliases = "INSERT INTO run_alias (key, job_id) SELECT key, id FROM run WHERE key = ANY($1) ORDER BY key \
+            let aliases = "INSERT INTO internal.run_alias (key, job_id) SELECT key, id FROM internal.run WHERE key = ANY($1) ORDER BY key \
                            ON CONFLICT DO NOTHING";
             client.execute(aliases, &[&wanted]).await.map_err(failed(what))?;
             rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
@@ -277,8 +277,8 @@ impl Keys {
         }
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY \
-                   AS w(fabric_id, guid, position) JOIN ib_node_key k USING (fabric_id, guid)",
-            add: "INSERT INTO ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::bigint[], $2::text[]) \
+                   AS w(fabric_id, guid, position) JOIN internal.ib_node_key k USING (fabric_id, guid)",
+            add: "INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::bigint[], $2::text[]) \
                   ON CONFLICT DO NOTHING",
         };
         for (at, id) in sql.resolve(client, wanted.len(), &[&subnets, &guids]).await? {
@@ -297,8 +297,8 @@ impl Keys {
         }
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::integer[]) WITH ORDINALITY \
-                   AS w(ib_node_id, port, position) JOIN ib_port_key k USING (ib_node_id, port)",
-            add: "INSERT INTO ib_port_key (ib_node_id, port) SELECT * FROM unnest($1::bigint[], $2::integer[]) \
+                   AS w(ib_node_id, port, position) JOIN internal.ib_port_key k USING (ib_node_id, port)",
+            add: "INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT * FROM unnest($1::bigint[], $2::integer[]) \
                   ON CONFLICT DO NOTHING",
         };
         for (at, id) in sql.resolve(client, wanted.len(), &[&nodes, &ports]).await? {
@@ -322,14 +322,14 @@ impl Keys {
         if wanted.is_empty() {
             return Ok(());
         }
-        let upsert = "INSERT INTO host_port_key (node_id, device, port, guid) \
+        let upsert = "INSERT INTO internal.host_port_key (node_id, device, port, guid) \
                       SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[]) \
                       ON CONFLICT (node_id, device, port) DO UPDATE SET guid = excluded.guid \
                       WHERE excluded.guid IS NOT NULL AND host_port_key.guid IS DISTINCT FROM excluded.guid";
         let what = "noting host ports";
         client.execute(upsert, &[&nodes, &devices, &ports, &guids]).await.map_err(failed(what))?;
         let find = "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[], $3::integer[]) WITH ORDINALITY \
-                    AS w(node_id, device, port, position) JOIN host_port_key k USING (node_id, device, port)";
+                    AS w(node_id, device, port, position) JOIN internal.host_port_key k USING (node_id, device, port)";
         let rows = client.query(find, &[&nodes, &devices, &ports]).await.map_err(failed(what))?;
         let mut ids: HashMap<usize, i64> = rows.iter().map(position_and_id).collect();
         for (at, (key, guid)) in wanted.into_iter().enumerate() {

@@ -43,7 +43,7 @@ pub(super) async fn note(
         return Ok(());
     }
     let what = "noting late arrivals";
-    let all = "SELECT minutes_noticed(), link_shares_noticed(), export_noticed()";
+    let all = "SELECT internal.minutes_noticed(), internal.link_shares_noticed(), internal.export_noticed()";
     let rows = transaction.query_typed(all, &[]).await.map_err(failed(what))?;
     let noticed = |column: usize| rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(column));
     if let Some(noticed) = noticed(2) {
@@ -65,7 +65,7 @@ pub(super) async fn note(
     if notes.is_empty() {
         return Ok(());
     }
-    let insert = "INSERT INTO minute_late (kind, id, since, until) \
+    let insert = "INSERT INTO internal.minute_late (kind, id, since, until) \
                   SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[])";
     let kinds: Vec<&str> = notes.iter().map(|note| note.kind.table()).collect();
     let ids: Vec<i64> = notes.iter().map(|note| note.id).collect();
@@ -116,7 +116,7 @@ async fn note_windows(transaction: &Transaction<'_>, ends: &BTreeSet<i64>) -> Re
         return Ok(());
     }
     let ends: Vec<SystemTime> = ends.iter().map(|end| time(*end)).collect();
-    let insert = "INSERT INTO link_share_late (time) SELECT unnest($1::timestamptz[])";
+    let insert = "INSERT INTO internal.link_share_late (time) SELECT unnest($1::timestamptz[])";
     let noted = transaction.query_typed(insert, &[(&ends, Type::TIMESTAMPTZ_ARRAY)]).await;
     noted.map(drop).map_err(failed("noting late arrivals for shares of links"))
 }

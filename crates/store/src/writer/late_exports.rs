@@ -43,11 +43,11 @@ pub(super) async fn note(
         return Ok(());
     }
     // Another receiver may not be as far: what is still to come there is in its window.
-    let insert = "INSERT INTO export_late (target_id, part, thing, since, until) \
+    let insert = "INSERT INTO internal.export_late (target_id, part, thing, since, until) \
                   SELECT t.id, n.part, n.thing, n.since, least(n.until, t.noticed_until + INTERVAL '999 microseconds') \
                   FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[]) \
                     AS n (part, thing, since, until) \
-                  JOIN export_target t ON n.since < t.noticed_until + INTERVAL '1 millisecond'";
+                  JOIN internal.export_target t ON n.since < t.noticed_until + INTERVAL '1 millisecond'";
     let parts: Vec<&str> = notes.keys().map(|(part, _)| *part).collect();
     let things: Vec<&str> = notes.keys().map(|(_, thing)| thing.as_str()).collect();
     let since: Vec<_> = notes.values().map(|(since, _)| time(*since)).collect();

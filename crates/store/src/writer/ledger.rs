@@ -53,11 +53,11 @@ impl Ledger {
             .collect();
         let what = "locking the batch ledger";
         // In one order, so that two writers with the same spools cannot wait for each other.
-        let lock = "SELECT spool_id, sequence, owner FROM batch_ledger WHERE spool_id = ANY($1) ORDER BY spool_id \
+        let lock = "SELECT spool_id, sequence, owner FROM internal.batch_ledger WHERE spool_id = ANY($1) ORDER BY spool_id \
                     FOR UPDATE";
         let mut rows = transaction.query(lock, &[&spools]).await.map_err(failed(what))?;
         if rows.len() < spools.len() {
-            let insert = "INSERT INTO batch_ledger (spool_id, sequence) SELECT s, -1 FROM unnest($1::uuid[]) s \
+            let insert = "INSERT INTO internal.batch_ledger (spool_id, sequence) SELECT s, -1 FROM unnest($1::uuid[]) s \
                           ORDER BY s ON CONFLICT DO NOTHING";
             transaction.execute(insert, &[&spools]).await.map_err(failed(what))?;
             rows = transaction.query(lock, &[&spools]).await.map_err(failed(what))?;
@@ -98,7 +98,7 @@ impl Ledger {
         let spools: Vec<&Uuid> = changed.iter().map(|(id, _)| *id).collect();
         let sequences: Vec<i64> = changed.iter().map(|(_, spool)| spool.sequence).collect();
         let owners: Vec<Option<&str>> = changed.iter().map(|(_, spool)| spool.owner.as_deref()).collect();
-        let update = "UPDATE batch_ledger l SET sequence = n.sequence, owner = n.owner, changed_at = now() \
+        let update = "UPDATE internal.batch_ledger l SET sequence = n.sequence, owner = n.owner, changed_at = now() \
                       FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS n(spool_id, sequence, owner) \
                       WHERE l.spool_id = n.spool_id";
         transaction

@@ -30,16 +30,16 @@ const GROUP: Versioned = Versioned {
 };
 
 const UPDATE_GENERATIONS: &str = "
-UPDATE ib_multicast_group g SET generation = s.generation
+UPDATE internal.ib_multicast_group g SET generation = s.generation
 FROM jsonb_to_recordset($1) AS s(fabric_id bigint, mgid text, generation bigint)
 WHERE g.fabric_id = s.fabric_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
 
 /// Ends groups that a complete reading ($1 subnet, $2 generation, $3 time, $4 how many groups it has) did not find. Where
 /// fewer of it have arrived, a batch was lost, and it is not known what is gone.
 const END_GROUPS: &str = "
-UPDATE ib_multicast_group SET valid_to = greatest($3::text::timestamptz, valid_from)
+UPDATE internal.ib_multicast_group SET valid_to = greatest($3::text::timestamptz, valid_from)
 WHERE fabric_id = $1 AND valid_to IS NULL AND generation < $2
-AND (SELECT count(*) FROM ib_multicast_group WHERE fabric_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
+AND (SELECT count(*) FROM internal.ib_multicast_group WHERE fabric_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
 
 /// A complete reading of one subnet.
 struct Mark {

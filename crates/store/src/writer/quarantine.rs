@@ -30,7 +30,7 @@ pub(super) async fn batch(transaction: &Transaction<'_>, entry: &Entry, reason: 
         Content::Batch(batch) => batch.encode_to_vec(),
         Content::Undecodable { bytes, .. } => bytes.clone(),
     };
-    let insert = "INSERT INTO batch_quarantine (spool_id, sequence, reason, batch) VALUES ($1, $2, $3, $4) \
+    let insert = "INSERT INTO internal.batch_quarantine (spool_id, sequence, reason, batch) VALUES ($1, $2, $3, $4) \
                   ON CONFLICT DO NOTHING";
     // The number is a key for people here; its bits are stored even when they are no positive number.
     let sequence = entry.sequence.cast_signed();
@@ -39,11 +39,11 @@ pub(super) async fn batch(transaction: &Transaction<'_>, entry: &Entry, reason: 
         .execute(insert, &[&entry.spool_id, &sequence, &reason, &bytes])
         .await
         .map_err(failed("setting a batch aside"))?;
-    let bound = "DELETE FROM batch_quarantine WHERE (spool_id, sequence) IN (SELECT spool_id, sequence FROM \
+    let bound = "DELETE FROM internal.batch_quarantine WHERE (spool_id, sequence) IN (SELECT spool_id, sequence FROM \
                  (SELECT spool_id, sequence, row_number() OVER newest AS number, \
                          sum(octet_length(batch)) OVER newest AS bytes, \
                          row_number() OVER (PARTITION BY spool_id ORDER BY quarantined_at DESC, sequence DESC) AS own \
-                  FROM batch_quarantine WINDOW newest AS (ORDER BY quarantined_at DESC, spool_id, sequence DESC)) q \
+                  FROM internal.batch_quarantine WINDOW newest AS (ORDER BY quarantined_at DESC, spool_id, sequence DESC)) q \
                  WHERE number > $1 OR bytes > $2 OR own > $3)";
     transaction
         .execute(bound, &[&QUARANTINED_BATCHES, &QUARANTINED_BYTES, &QUARANTINED_OF_SPOOL])
@@ -91,14 +91,14 @@ impl RejectedRows {
             records.push(count);
             examples.push(example);
         }
-        let insert = "INSERT INTO record_quarantine AS q (sender, reason, kind, records, example) \
+        let insert = "INSERT INTO internal.record_quarantine AS q (sender, reason, kind, records, example) \
              SELECT n.sender, n.reason, n.kind, sum(n.records)::bigint, (array_agg(n.example))[1] FROM ( \
-                 SELECT CASE WHEN full_up.it AND NOT EXISTS (SELECT FROM record_quarantine k WHERE k.day = current_date \
+                 SELECT CASE WHEN full_up.it AND NOT EXISTS (SELECT FROM internal.record_quarantine k WHERE k.day = current_date \
                      AND k.sender = s.sender AND k.reason = s.reason AND k.kind = s.kind) THEN 'other' \
                      ELSE s.sender END AS sender, s.reason, s.kind, s.records, s.example \
                  FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[]) \
                      AS s(sender, reason, kind, records, example), \
-                     (SELECT count(*) >= $6 AS it FROM record_quarantine) full_up) n \
+                     (SELECT count(*) >= $6 AS it FROM internal.record_quarantine) full_up) n \
              GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 \
              ON CONFLICT (day, sender, reason, kind) DO UPDATE SET records = q.records + excluded.records, \
                  last_at = now()";
@@ -106,7 +106,7 @@ impl RejectedRows {
             .execute(insert, &[&senders, &reasons, &kinds, &records, &examples, &REJECTED_ROWS_MAX])
             .await
             .map_err(failed(what))?;
-        let old = "DELETE FROM record_quarantine WHERE day < current_date - $1::integer";
+        let old = "DELETE FROM internal.record_quarantine WHERE day < current_date - $1::integer";
         transaction.execute(old, &[&REJECTED_DAYS]).await.map_err(failed(what))?;
         Ok(())
     }

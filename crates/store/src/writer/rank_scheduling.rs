@@ -38,7 +38,7 @@ impl SchedulingReadings {
 }
 
 const UPSERT_READINGS: &str = "
-INSERT INTO mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, first_cpu_nanoseconds,
+INSERT INTO internal.mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, first_cpu_nanoseconds,
     first_runqueue_wait_nanoseconds, first_involuntary_switches, time, cpu_nanoseconds, runqueue_wait_nanoseconds,
     involuntary_switches, before_time, before_cpu_nanoseconds, cpu_hertz_sum, cpu_hertz_readings)
 SELECT job_id, rank, epoch, times[1], cpus[1], waits[1], switches[1], times[n], cpus[n], waits[n], switches[n],

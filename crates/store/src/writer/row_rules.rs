@@ -95,15 +95,15 @@ impl NewRules {
 
 /// Ends rows whose rules are others now.
 const END: &str = "
-UPDATE row_rules r SET valid_to = n.at
+UPDATE internal.row_rules r SET valid_to = n.at
 FROM jsonb_to_recordset($1) AS n (instance text, source text, at timestamptz, heartbeat float8, gap float8, quiet bigint)
 WHERE r.instance = n.instance AND r.source = n.source AND r.valid_to IS NULL AND r.valid_from < n.at
   AND (r.heartbeat_seconds, r.largest_gap_seconds, r.quiet_bytes) <> (n.heartbeat, n.gap, n.quiet)";
 
 /// Begins rows where none is current. Another writer may have been first.
 const BEGIN: &str = "
-INSERT INTO row_rules (instance, source, valid_from, heartbeat_seconds, largest_gap_seconds, quiet_bytes)
+INSERT INTO internal.row_rules (instance, source, valid_from, heartbeat_seconds, largest_gap_seconds, quiet_bytes)
 SELECT n.instance, n.source, n.at, n.heartbeat, n.gap, n.quiet
 FROM jsonb_to_recordset($1) AS n (instance text, source text, at timestamptz, heartbeat float8, gap float8, quiet bigint)
-WHERE NOT EXISTS (SELECT FROM row_rules r WHERE r.instance = n.instance AND r.source = n.source AND r.valid_to IS NULL)
+WHERE NOT EXISTS (SELECT FROM internal.row_rules r WHERE r.instance = n.instance AND r.source = n.source AND r.valid_to IS NULL)
 ON CONFLICT DO NOTHING";

@@ -65,7 +65,7 @@ impl NewSeries {
         if self.0.is_empty() {
             return Ok(());
         }
-        let insert = "INSERT INTO self_stat_series (instance, source, name) \
+        let insert = "INSERT INTO internal.self_stat_series (instance, source, name) \
                       SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING";
         let instances: Vec<&str> = self.0.iter().map(|series| series.0.as_str()).collect();
         let sources: Vec<&str> = self.0.iter().map(|series| series.1.as_str()).collect();

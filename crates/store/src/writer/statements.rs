@@ -29,8 +29,11 @@ impl Statements {
         let statement = match self.copies.get(table.name) {
             Some(statement) => statement.clone(),
             None => {
-                let text =
-                    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, table.copied().join(", "));
+                let text = format!(
+                    "COPY internal.{} ({}) FROM STDIN (FORMAT binary)",
+                    table.name,
+                    table.copied().join(", ")
+                );
                 let statement = transaction.prepare(&text).await.map_err(failed(&what))?;
                 self.copies.insert(table.name, statement.clone());
                 statement
@@ -48,14 +51,15 @@ impl Statements {
     ) -> Result<u64, Failed> {
         let what = format!("staging rows for {}", table.name);
         let (name, columns) = (table.name, table.copied().join(", "));
-        let create =
-            format!("CREATE TEMP TABLE staged_{name} (LIKE {name} INCLUDING DEFAULTS) ON COMMIT DROP");
+        let create = format!(
+            "CREATE TEMP TABLE staged_{name} (LIKE internal.{name} INCLUDING DEFAULTS) ON COMMIT DROP"
+        );
         transaction.batch_execute(&create).await.map_err(failed(&what))?;
         let text = format!("COPY staged_{name} ({columns}) FROM STDIN (FORMAT binary)");
         let statement = transaction.prepare(&text).await.map_err(failed(&what))?;
         send(transaction, &statement, rows, &what).await?;
         let insert = format!(
-            "INSERT INTO {name} ({columns}) SELECT {columns} FROM staged_{name} ON CONFLICT DO NOTHING"
+            "INSERT INTO internal.{name} ({columns}) SELECT {columns} FROM staged_{name} ON CONFLICT DO NOTHING"
         );
         let rows = transaction.execute(&insert, &[]).await.map_err(failed(&what))?;
         // Records of one entry may come in parts within one transaction.

@@ -14,7 +14,7 @@ const KINDS: [&str; 2] = ["static", "adaptive"];
 const COLUMN: &str = "routing";
 
 const REPORTED: &str = "
-SELECT ib_node_id, routing FROM ib_node WHERE valid_to IS NULL AND routing IS NOT NULL AND ib_node_id = ANY($1)";
+SELECT ib_node_id, routing FROM internal.ib_node WHERE valid_to IS NULL AND routing IS NOT NULL AND ib_node_id = ANY($1)";
 
 /// Puts what a record reports into its row, or what an earlier record of the same node in these batches did.
 pub(super) fn put(row: &mut Value, reported: Option<&str>, earlier: Option<&Value>) {

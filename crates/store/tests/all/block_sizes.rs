@@ -13,12 +13,12 @@ const THINGS: u64 = 24;
 /// Keys of things, and counters as of a function `busy(thing, second, part)`: bytes in that second at so many bytes a second.
 fn keys() -> String {
     format!(
-        "INSERT INTO node_key (name) SELECT 'n' || i FROM generate_series(1, {THINGS}) i;
-         INSERT INTO host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM node_key;
-         INSERT INTO gpu_key (node_id, uuid) SELECT id, 'GPU-' || id FROM node_key;
-         INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-         INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
-         INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key;
+        "INSERT INTO internal.node_key (name) SELECT 'n' || i FROM generate_series(1, {THINGS}) i;
+         INSERT INTO internal.host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM internal.node_key;
+         INSERT INTO internal.gpu_key (node_id, uuid) SELECT id, 'GPU-' || id FROM internal.node_key;
+         INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+         INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
+         INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key;
          CREATE TEMPORARY TABLE seconds AS
          SELECT i, t, time, is_on, CASE WHEN is_on THEN level * 25e9 ELSE 0 END AS rate
          FROM (SELECT i, t, begin + t * INTERVAL '1 second' + 0.004 * random() * INTERVAL '1 second' AS time,
@@ -26,7 +26,7 @@ fn keys() -> String {
                       (20 + abs(hashint4(i * 7919 + t / 23)) % 75) / 100.0 AS level
                FROM generate_series(1, {THINGS}) i, generate_series(0, 3599) t,
                     (SELECT date_trunc('hour', now()) - INTERVAL '3 hours' AS begin) b) s;
-         CREATE FUNCTION busy(rate double precision) RETURNS bigint LANGUAGE sql VOLATILE
+         CREATE FUNCTION public.busy(rate double precision) RETURNS bigint LANGUAGE sql VOLATILE
          RETURN CASE WHEN rate > 0 THEN rate * (0.92 + 0.16 * random()) ELSE 2000 * random() END::bigint;"
     )
 }
@@ -53,13 +53,13 @@ async fn ports(client: &Client) {
         let errors: String = client.query_one(names, &[&table]).await.unwrap().get(0);
         let zeros = vec!["0"; errors.split(", ").count()].join(", ");
         let fill = format!(
-            "INSERT INTO {table} (time, epoch, {columns}, {errors})
+            "INSERT INTO internal.{table} (time, epoch, {columns}, {errors})
              SELECT time, date_trunc('day', now()), i, 'mad', sum(sent) {SUM}, sum(got) {SUM}, sum(sent_packets) {SUM},
                     sum(got_packets) {SUM}, sum(sent_packets) {SUM}, sum(got_packets) {SUM}, sum(wait) {SUM}, 8, 25000000000, {zeros}
              FROM (SELECT *, (sent / 2048 * (0.98 + 0.04 * random()))::bigint + 1 AS sent_packets,
                           (got / 2048 * (0.98 + 0.04 * random()))::bigint + 1 AS got_packets,
                           CASE WHEN is_on THEN (sent * random() / 80)::bigint ELSE 0 END AS wait
-                   FROM (SELECT *, busy(rate) AS sent, busy(rate * 0.8) AS got FROM seconds OFFSET 0) s OFFSET 0) s"
+                   FROM (SELECT *, public.busy(rate) AS sent, public.busy(rate * 0.8) AS got FROM seconds OFFSET 0) s OFFSET 0) s"
         );
         client.batch_execute(&fill).await.unwrap();
     }
@@ -68,14 +68,14 @@ async fn ports(client: &Client) {
 /// Of each link two counters that are busy; a link's health in each tenth row, of which corrected blocks grow.
 async fn gpus(client: &Client, links: usize) {
     let fill = format!(
-        "INSERT INTO nvlink_counters (time, epoch, gpu_id, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,
+        "INSERT INTO internal.nvlink_counters (time, epoch, gpu_id, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,
              crc_errors, speed_bytes_per_second, up, receive_errors, remote_errors, effective_errors, symbol_errors,
              effective_ber_per_1e18, symbol_ber_per_1e18, fec_corrected_blocks, fec_most_symbols)
          SELECT min(time), date_trunc('day', now()), i, 'nvml', array_agg(sent ORDER BY link), array_agg(got ORDER BY link),
                 zeros, zeros, zeros, array_fill(26562500000, ARRAY[{links}]), array_fill(1::bigint, ARRAY[{links}]), health, health,
                 health, health, health, health, CASE WHEN t % 10 = 0 THEN array_agg(blocks ORDER BY link) END,
                 CASE WHEN t % 10 = 0 THEN array_fill(3::bigint, ARRAY[{links}]) END
-         FROM (SELECT *, sum(busy(rate)) OVER l AS sent, sum(busy(rate * 0.8)) OVER l AS got,
+         FROM (SELECT *, sum(public.busy(rate)) OVER l AS sent, sum(public.busy(rate * 0.8)) OVER l AS got,
                       sum((random() * 40)::bigint) OVER l AS blocks
                FROM seconds, generate_series(1, {links}) link WINDOW l AS (PARTITION BY i, link ORDER BY t)) s,
               (SELECT array_fill(0::bigint, ARRAY[{links}]) AS zeros) z,
@@ -87,8 +87,8 @@ async fn gpus(client: &Client, links: usize) {
 
 async fn pcie(client: &Client) {
     let fill = format!(
-        "INSERT INTO gpu_pcie_counters (time, epoch, gpu_id, source, transmit_bytes, receive_bytes)
-         SELECT time, date_trunc('day', now()), i, 'nvml', sum(busy(rate)) {SUM}, sum(busy(rate * 0.8)) {SUM} FROM seconds"
+        "INSERT INTO internal.gpu_pcie_counters (time, epoch, gpu_id, source, transmit_bytes, receive_bytes)
+         SELECT time, date_trunc('day', now()), i, 'nvml', sum(public.busy(rate)) {SUM}, sum(public.busy(rate * 0.8)) {SUM} FROM seconds"
     );
     client.batch_execute(&fill).await.unwrap();
 }
@@ -106,7 +106,7 @@ async fn packed_hours_are_as_large_as_predicted() {
         pcie(&client).await;
         client
             .batch_execute(
-                "UPDATE minute_state SET blocks_until = s.begin, made_until = s.begin + INTERVAL '1 hour'
+                "UPDATE internal.minute_state SET blocks_until = s.begin, made_until = s.begin + INTERVAL '1 hour'
                  FROM (SELECT date_trunc('hour', min(time)) AS begin FROM seconds) s",
             )
             .await
@@ -133,17 +133,17 @@ const READ: [(&str, &str); 4] = [
     (
         "a link",
         "round(sum(transmit_utilisation * interval_seconds)::numeric, 9), round(avg(transmit_wait_ratio)::numeric, 9) \
-         FROM ib_port_rates(b, b + h) WHERE port_id IN (1, 2)",
+         FROM public.ib_port_rates(b, b + h) WHERE port_id IN (1, 2)",
     ),
     (
         "a host's port",
-        "sum(transmit_bytes_per_second * interval_seconds) FROM host_port_rates(b, b + h) WHERE host_port_id = 1",
+        "sum(transmit_bytes_per_second * interval_seconds) FROM public.host_port_rates(b, b + h) WHERE host_port_id = 1",
     ),
     (
         "a GPU's links",
-        "sum(transmit_bytes_per_second * interval_seconds) FROM nvlink_rates(b, b + h) WHERE gpu_id = 1",
+        "sum(transmit_bytes_per_second * interval_seconds) FROM public.nvlink_rates(b, b + h) WHERE gpu_id = 1",
     ),
-    ("all of a port", "max(r::text) FROM ib_port_readings(b, b + h) r WHERE port_id = 1"),
+    ("all of a port", "max(r::text) FROM public.ib_port_readings(b, b + h) r WHERE port_id = 1"),
 ];
 
 #[tokio::test]
@@ -180,8 +180,8 @@ async fn what_panels_take_of_an_hour_of_rows_and_of_a_packed_one() {
         }
         answers.push(read);
         let retention = Retention::default();
-        let wanted = format!("UPDATE minute_state SET blocks_until = to_timestamp({begin});
-            UPDATE packed_state SET packed_from = to_timestamp({begin}), packed_until = to_timestamp({begin})");
+        let wanted = format!("UPDATE internal.minute_state SET blocks_until = to_timestamp({begin});
+            UPDATE internal.packed_state SET packed_from = to_timestamp({begin}), packed_until = to_timestamp({begin})");
         make_rollups(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
         if form == "rows" {
             client.batch_execute(&wanted).await.unwrap();
@@ -189,6 +189,7 @@ async fn what_panels_take_of_an_hour_of_rows_and_of_a_packed_one() {
         encode_chunks(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
         println!("{} hours moved", move_hours(&mut client, &retention).await.unwrap());
     }
-    let rows: i64 = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap().get(0);
+    let rows: i64 =
+        client.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap().get(0);
     assert_eq!((rows, &answers[0]), (0, &answers[1]), "the same from both");
 }

@@ -52,7 +52,7 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
     assert_eq!(started, Started::Now);
     Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
     let reader = PrivateCluster::database_in(&state.0).connect_reader().await.unwrap();
-    let rows = reader.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap();
+    let rows = reader.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap();
     assert_eq!(rows.get::<_, i64>(0), 3);
     let jit = reader.query_one("SHOW jit", &[]).await.unwrap();
     assert_eq!(jit.get::<_, &str>(0), "off");
@@ -76,8 +76,12 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
     assert_eq!(cluster.status(), ClusterStatus::Stopped);
     let (database, started) = cluster.run(Lifetime::WithCaller).await.unwrap();
     assert_eq!(started, Started::Now);
-    let rows =
-        database.connect().await.unwrap().query_one("SELECT count(*) FROM ib_port_counters", &[]).await;
+    let rows = database
+        .connect()
+        .await
+        .unwrap()
+        .query_one("SELECT count(*) FROM internal.ib_port_counters", &[])
+        .await;
     assert_eq!(rows.unwrap().get::<_, i64>(0), 3, "data survives");
 }
 
@@ -135,7 +139,7 @@ async fn without_a_server_the_message_says_what_to_do() {
 async fn numbers_of_cells_go_when_no_row_may_have_them() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let insert = "INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source, used_at)
+    let insert = "INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source, used_at)
                   SELECT 'send', days, '', '', '', now() - days * INTERVAL '1 day' FROM unnest(ARRAY[1, 9, 11]) days";
     client.execute(insert, &[]).await.unwrap();
     let mut retention = Retention::for_all(Duration::from_secs(3600 * 24 * 365));
@@ -143,7 +147,8 @@ async fn numbers_of_cells_go_when_no_row_may_have_them() {
         retention.set(table, Duration::from_secs(7 * 24 * 3600)).unwrap();
     }
     apply_retention(&client, &retention, None).await.unwrap();
-    let left = client.query("SELECT size_class_bytes FROM mpi_cell_key ORDER BY 1", &[]).await.unwrap();
+    let left =
+        client.query("SELECT size_class_bytes FROM internal.mpi_cell_key ORDER BY 1", &[]).await.unwrap();
     assert_eq!(left.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [1, 9]);
 }
 
@@ -152,7 +157,7 @@ async fn old_chunks_go_whatever_the_edition() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
     // Rows of a day ago and of now.
-    let insert = "INSERT INTO ib_port_counters (time, port_id, epoch, source) \
+    let insert = "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source) \
                   SELECT now() - make_interval(hours => h), 1, now(), 'mad' FROM generate_series(0, 24, 4) h";
     client.execute(insert, &[]).await.unwrap();
     let mut retention = Retention::for_all(Duration::from_secs(3600 * 24 * 365));
@@ -167,7 +172,7 @@ async fn old_chunks_go_whatever_the_edition() {
         }
     }
     if outcome.way == RetentionWay::DropChunks {
-        let rows = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap();
+        let rows = client.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap();
         assert_eq!(rows.get::<_, i64>(0), 3);
     }
     let again = apply_retention(&client, &retention, Some(outcome.way)).await.unwrap();

@@ -14,9 +14,12 @@ async fn columns_of_new_metrics_are_added_at_start() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
     let column = "SELECT format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum) FROM pg_attribute a \
-                  WHERE a.attrelid = $1::text::regclass AND a.attname = $2 AND NOT a.attisdropped";
+                  WHERE a.attrelid = ('internal.' || $1::text)::regclass AND a.attname = $2 AND NOT a.attisdropped";
     for (table, name) in NEW {
-        client.batch_execute(&format!("ALTER TABLE {table} DROP COLUMN {name}")).await.unwrap();
+        client
+            .batch_execute(&format!("ALTER TABLE internal.{table} DROP COLUMN {name} CASCADE"))
+            .await
+            .unwrap();
         assert!(client.query_opt(column, &[&table, &name]).await.unwrap().is_none());
     }
     migrate(&database).await.unwrap();

@@ -41,7 +41,7 @@ pub async fn to_columns(client: &Client) -> bool {
         return false;
     }
     for table in with_columns() {
-        let compress = "SELECT compress_chunk(c) FROM show_chunks($1::text::regclass) c";
+        let compress = "SELECT public.compress_chunk(c) FROM public.show_chunks($1::text::regclass) c";
         client.query(compress, &[&table]).await.unwrap();
     }
     true
@@ -59,8 +59,8 @@ async fn contents(client: &Client) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     for table in with_columns() {
         let query = format!(
-            "SELECT jsonb_agg(to_jsonb(r) ORDER BY to_jsonb(r)::text)::text FROM {table} r
-             WHERE EXISTS (SELECT FROM pg_index WHERE indrelid = '{table}'::regclass AND indisprimary)"
+            "SELECT jsonb_agg(to_jsonb(r) ORDER BY to_jsonb(r)::text)::text FROM internal.{table} r
+             WHERE EXISTS (SELECT FROM pg_index WHERE indrelid = 'internal.{table}'::regclass AND indisprimary)"
         );
         let rows: Option<String> = client.query_one(&query, &[]).await.unwrap().get(0);
         all.extend(rows.map(|rows| (table, rows)));
@@ -100,7 +100,7 @@ async fn policies_follow_the_configuration() {
     assert_eq!(changed.changed_policies, tables + 1);
     assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "02:00:00 26:00:00".to_owned()));
     // Another order than the program sets.
-    let other = "ALTER TABLE mpi_rank_rows SET (timescaledb.compress, timescaledb.compress_segmentby = 'rank', \
+    let other = "ALTER TABLE internal.mpi_rank_rows SET (timescaledb.compress, timescaledb.compress_segmentby = 'rank', \
                  timescaledb.compress_orderby = 'time')";
     client.batch_execute(other).await.unwrap();
     assert_eq!(apply_retention(&client, &shorter, Some(outcome.way)).await.unwrap().changed_policies, 1);
@@ -138,7 +138,7 @@ async fn columns_are_read_and_written_as_rows_are() {
     assert_eq!(contents(&client).await, before);
 
     // A row that comes late, and what is before and behind it.
-    let calls = "SELECT sum(calls)::text FROM mpi_op_totals WHERE operation = 'allreduce'";
+    let calls = "SELECT sum(calls)::text FROM public.mpi_op_totals WHERE operation = 'allreduce'";
     for seconds in [2, 1] {
         let mut late =
             Batch { jobs: batch_of_everything().jobs, node: "node1".to_owned(), ..Batch::default() };
@@ -147,7 +147,7 @@ async fn columns_are_read_and_written_as_rows_are() {
         late.mpi_rank_rows[0].cells[0].calls += seconds.unsigned_abs() * 100;
         write(late).await;
     }
-    let rows = "SELECT count(*)::text FROM mpi_rank_rows";
+    let rows = "SELECT count(*)::text FROM internal.mpi_rank_rows";
     assert_eq!(text(&client, rows).await, "3");
     // Those of the newest row.
     assert_eq!(text(&client, calls).await, "211");
@@ -170,7 +170,7 @@ async fn tables_with_columns_take_new_columns_and_lose_old_chunks() {
         "DROP COLUMN later",
         "RENAME COLUMN counted TO counted_again",
     ] {
-        client.batch_execute(&format!("ALTER TABLE mpi_rank_rows {change}")).await.expect(change);
+        client.batch_execute(&format!("ALTER TABLE internal.mpi_rank_rows {change}")).await.expect(change);
     }
     for change in [
         "ADD COLUMN wrong integer NOT NULL",
@@ -179,11 +179,12 @@ async fn tables_with_columns_take_new_columns_and_lose_old_chunks() {
         "ADD CHECK (rank >= 0)",
         "ALTER COLUMN rank TYPE bigint",
     ] {
-        let refused = client.batch_execute(&format!("ALTER TABLE mpi_rank_rows {change}")).await.unwrap_err();
+        let refused =
+            client.batch_execute(&format!("ALTER TABLE internal.mpi_rank_rows {change}")).await.unwrap_err();
         assert_eq!(refused.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED), "{change}: {refused}");
     }
-    client.batch_execute("CREATE INDEX added ON mpi_rank_rows (rank, time)").await.unwrap();
-    let sum = "SELECT sum(counted_again)::text FROM mpi_rank_rows";
+    client.batch_execute("CREATE INDEX added ON internal.mpi_rank_rows (rank, time)").await.unwrap();
+    let sum = "SELECT sum(counted_again)::text FROM internal.mpi_rank_rows";
     assert_eq!(text(&client, sum).await, "1");
 
     let day = Retention::for_all(Duration::from_secs(24 * 3600)).with_rows(ROWS);

@@ -58,7 +58,7 @@ impl Setup {
     }
 
     async fn request(&mut self, from: i64, to: i64) -> u64 {
-        let job = self.client.query_one("SELECT id FROM run", &[]).await.unwrap().get(0);
+        let job = self.client.query_one("SELECT id FROM internal.run", &[]).await.unwrap().get(0);
         let (from, to) = ((self.begin + from * SECOND) / 1_000_000, (self.begin + to * SECOND) / 1_000_000);
         let new = NewDetail {
             requested_by: "local:7".into(),
@@ -99,7 +99,7 @@ impl Setup {
     /// Cells of detail, different ones, and the sum of their calls; rows.
     async fn stored(&self) -> (i64, i64, i64, i64) {
         let sql = "SELECT count(*), count(DISTINCT (time, rank, operation)), sum(calls)::bigint,
-                          (SELECT count(*) FROM detail_mpi_bins) FROM mpi_op_rows";
+                          (SELECT count(*) FROM internal.detail_mpi_bins) FROM internal.mpi_op_rows";
         let row = self.client.query_one(sql, &[]).await.unwrap();
         (row.get(0), row.get(1), row.get::<_, Option<i64>>(2).unwrap_or(0), row.get(3))
     }
@@ -128,7 +128,7 @@ async fn seconds_of_a_rank_are_a_row_and_are_read_bin_by_bin() {
     assert_eq!((cells, different, sum), (800, 800, calls));
     assert!((2..=4).contains(&rows), "{rows}");
     let sql = "SELECT (extract(epoch FROM time) * 1e6)::bigint, bytes, elapsed_seconds, received_bytes, wait_seconds, stored_time >= time
-               FROM mpi_op_rows WHERE rank = 1 AND operation = 'recv' AND calls = 300";
+               FROM internal.mpi_op_rows WHERE rank = 1 AND operation = 'recv' AND calls = 300";
     let row = setup.client.query_one(sql, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), setup.begin / 1000 + 15_000_000);
     assert_eq!((row.get::<_, i64>(1), row.get::<_, f64>(2)), (19_200, 0.0003));
@@ -154,7 +154,7 @@ async fn what_came_before_gives_way_to_an_answer_that_has_all_of_it() {
     setup.answer(third, 4, 5, 15, true).await;
     let (_, different, ..) = setup.stored().await;
     assert_eq!(different, 1600);
-    let state = "SELECT state, records FROM detail_request_node ORDER BY request_id";
+    let state = "SELECT state, records FROM internal.detail_request_node ORDER BY request_id";
     let states = setup.client.query(state, &[]).await.unwrap();
     let states: Vec<(String, i64)> = states.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(states, [("done".to_owned(), 600), ("done".to_owned(), 800), ("done".to_owned(), 200)]);
@@ -166,10 +166,10 @@ async fn detail_goes_by_a_time_of_its_own() {
     let request = setup.request(0, 100).await;
     setup.answer(request, 1, 0, 10, true).await;
     // The same as if of five hours ago, and a reading of that age.
-    let old = "INSERT INTO detail_mpi_bins SELECT (jsonb_populate_record(b, jsonb_build_object('time', time - interval '5 hours'))).*
-               FROM detail_mpi_bins b";
+    let old = "INSERT INTO internal.detail_mpi_bins SELECT (jsonb_populate_record(b, jsonb_build_object('time', time - interval '5 hours'))).*
+               FROM internal.detail_mpi_bins b";
     let count = setup.client.execute(old, &[]).await.unwrap();
-    let port = "INSERT INTO ib_port_counters (time, port_id, epoch, source) VALUES (now() - interval '5 hours', 1, now(), 'mad')";
+    let port = "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source) VALUES (now() - interval '5 hours', 1, now(), 'mad')";
     setup.client.execute(port, &[]).await.unwrap();
     let retention = Retention::for_all(Duration::from_secs(86_400)).with_detail(Duration::from_secs(7200));
     assert_eq!(retention.of("detail_mpi_bins"), Duration::from_secs(7200));
@@ -178,9 +178,11 @@ async fn detail_goes_by_a_time_of_its_own() {
     let outcome = apply_retention(&client, &retention, None).await.unwrap();
     if outcome.way == RetentionWay::DropChunks {
         assert!(outcome.dropped_chunks >= 1, "{outcome:?}");
-        let left: i64 = client.query_one("SELECT count(*) FROM detail_mpi_bins", &[]).await.unwrap().get(0);
+        let left: i64 =
+            client.query_one("SELECT count(*) FROM internal.detail_mpi_bins", &[]).await.unwrap().get(0);
         assert_eq!(left.unsigned_abs(), count, "the new ones");
-        let ports: i64 = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap().get(0);
+        let ports: i64 =
+            client.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap().get(0);
         assert_eq!(ports, 1, "readings are kept for longer");
     }
 }

@@ -23,7 +23,7 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
 async fn an_operation_of_mpi_has_two_forms_beside_what_is_requested() {
     let client = testing::database().await.connect().await.unwrap();
     let query = "SELECT table_name::text FROM information_schema.columns
-                 WHERE table_schema = 'public' AND column_name IN ('cells', 'calls') AND table_name IN (
+                 WHERE table_schema = 'internal' AND column_name IN ('cells', 'calls') AND table_name IN (
                      SELECT relname FROM pg_class WHERE relkind = 'r') ORDER BY 1";
     let tables: Vec<String> = client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(tables, ["detail_mpi_bins", "detail_mpi_bins", "mpi_node_rows", "mpi_rank_rows"]);
@@ -33,8 +33,9 @@ async fn an_operation_of_mpi_has_two_forms_beside_what_is_requested() {
 async fn bits_are_read_by_the_functions_of_one_file_and_written_by_one_crate() {
     let client = testing::database().await.connect().await.unwrap();
     let packed = include_str!("../../schema/functions/packed.sql");
-    let readers = "SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-                   AND prosrc ~ 'get_bit|get_byte|::bit|substring\\(' AND proname NOT LIKE '%_noticed' ORDER BY 1";
+    let readers = "SELECT proname::text FROM pg_proc WHERE pronamespace IN ('public'::regnamespace, 'internal'::regnamespace) AND prokind = 'f'
+                   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = pg_proc.oid AND d.deptype = 'e')
+                   AND pg_get_functiondef(oid) ~* 'get_bit|get_byte|::bit|substring' AND proname NOT LIKE '%_noticed' ORDER BY 1";
     let readers: Vec<String> =
         client.query(readers, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert!(
@@ -43,7 +44,7 @@ async fn bits_are_read_by_the_functions_of_one_file_and_written_by_one_crate() {
     );
     let others: Vec<&String> = readers
         .iter()
-        .filter(|name| !packed.contains(&format!("CREATE OR REPLACE FUNCTION {name}(")))
+        .filter(|name| !packed.contains(&format!("CREATE OR REPLACE FUNCTION internal.{name}(")))
         .collect();
     assert!(others.is_empty(), "{others:?}");
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -16,10 +16,10 @@ const PAIRS_OF_A_QUERY: usize = 50_000;
 
 /// Two GPUs of one node.
 const GPUS: &str = "
-INSERT INTO node_key (name) VALUES ('n1');
-INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
-INSERT INTO gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
-SELECT id, uuid, 1, id - 1, 'H200', '', 2, 'nvml', '2026-11-20' FROM gpu_key;
+INSERT INTO internal.node_key (name) VALUES ('n1');
+INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
+INSERT INTO internal.gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
+SELECT id, uuid, 1, id - 1, 'H200', '', 2, 'nvml', '2026-11-20' FROM internal.gpu_key;
 ";
 
 /// xorshift64*: good enough to choose, and the same in each run.
@@ -63,7 +63,7 @@ async fn a_counter_grows_by_the_same_in_the_database_and_here() {
         let column =
             |of: fn(&(u64, u64)) -> u64| pairs.iter().map(|pair| stored(of(pair))).collect::<Vec<i64>>();
         let (before, after) = (column(|pair| pair.0), column(|pair| pair.1));
-        let query = "SELECT array_agg(counter_increase(b, a) ORDER BY n), array_agg(counter_rate(b, a, 2) ORDER BY n) \
+        let query = "SELECT array_agg(public.counter_increase(b, a) ORDER BY n), array_agg(public.counter_rate(b, a, 2) ORDER BY n) \
                      FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS p (b, a, n)";
         let row = client.query_one(query, &[&before, &after]).await.unwrap();
         let (grown, rates): (Vec<i64>, Vec<f64>) = (row.get(0), row.get(1));
@@ -83,7 +83,7 @@ async fn a_counter_grows_by_the_same_in_the_database_and_here() {
 async fn sources_have_one_order() {
     let client = testing::database().await.connect_reader().await.unwrap();
     for source in GPU_SOURCES.into_iter().chain(["another"]) {
-        let row = client.query_one("SELECT gpu_source_rank($1)", &[&source]).await.unwrap();
+        let row = client.query_one("SELECT internal.gpu_source_rank($1)", &[&source]).await.unwrap();
         // Arrays of the database begin with 1.
         assert_eq!(usize::try_from(row.get::<_, i32>(0)).unwrap(), gpu_source_rank(source) + 1, "{source}");
     }
@@ -100,7 +100,7 @@ struct Readings {
 async fn insert(client: &Client, readings: &Readings) {
     for (second, (epoch, sent)) in (0_i64..).zip(&readings.rows) {
         let sent: Vec<Option<i64>> = sent.iter().map(|value| value.map(stored)).collect();
-        let query = "INSERT INTO nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes, up, \
+        let query = "INSERT INTO internal.nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes, up, \
                      speed_bytes_per_second) VALUES ('2026-11-20 12:00:00+00'::timestamptz + $1 * INTERVAL '1 s', $2, \
                      '2026-11-20 00:00:00+00'::timestamptz + $3 * INTERVAL '1 s', $4, $5, $5, '{1,1}', '{1000,1000}')";
         let (second, epoch) = (second as f64, *epoch as f64);
@@ -110,7 +110,7 @@ async fn insert(client: &Client, readings: &Readings) {
 
 /// Rates by (GPU, link): source and bytes per second, in the order of time.
 async fn rates(client: &Client) -> BTreeMap<(i64, i32), Vec<(String, Option<f64>)>> {
-    let query = "SELECT gpu_id, link, source, transmit_bytes_per_second FROM nvlink_rates('2026-11-20', '2026-11-21') \
+    let query = "SELECT gpu_id, link, source, transmit_bytes_per_second FROM public.nvlink_rates('2026-11-20', '2026-11-21') \
                  ORDER BY time";
     let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in client.query(query, &[]).await.unwrap() {
@@ -181,9 +181,10 @@ async fn of_several_sources_the_first_that_counts_a_links_bytes_has_all_of_them(
     // A link that nobody counts is there, without a rate.
     assert_eq!(found[&(2, 1)], all("dcgm", None));
     // What is made of these rates does not add sources up either.
-    let sum = "SELECT sum(transmit_bytes_per_second) FROM nvlink_rates('2026-11-20', '2026-11-21') WHERE gpu_id = 1 AND link = 0";
+    let sum = "SELECT sum(transmit_bytes_per_second) FROM public.nvlink_rates('2026-11-20', '2026-11-21') WHERE gpu_id = 1 AND link = 0";
     assert_eq!(client.query_one(sum, &[]).await.unwrap().get::<_, f64>(0), 900.0);
-    let inam = "SELECT count(*), max(data_sent_rate) FROM nvlink_metrics WHERE source_id = 0 AND link_id = 0";
+    let inam =
+        "SELECT count(*), max(data_sent_rate) FROM public.nvlink_metrics WHERE source_id = 0 AND link_id = 0";
     let row = client.query_one(inam, &[]).await.unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, f64>(1)), (10, 100.0));
 }
@@ -194,18 +195,18 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
     let client = database.connect().await.unwrap();
     client.batch_execute(GPUS).await.unwrap();
     let readings = "
-        INSERT INTO gpu_pcie_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes)
+        INSERT INTO internal.gpu_pcie_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes)
         SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '2 s', g, '2026-11-20', s, n * 10 * length(s), NULL
         FROM generate_series(0, 4) n, unnest(ARRAY['nvml_gpm', 'dcgm']) s, generate_series(1, 2) g
         WHERE s = 'dcgm' OR g = 1;
-        INSERT INTO gpu_pm_counters (time, gpu_id, epoch, source, nvlink_transmit_bytes, pcie_read_bytes,
+        INSERT INTO internal.gpu_pm_counters (time, gpu_id, epoch, source, nvlink_transmit_bytes, pcie_read_bytes,
                                      nvlink_transmit_peak_bytes_per_second, samples, void_samples, buffer_overflows)
         SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '2 s', 1, '2026-11-20', 'cupti',
                (9223372036854775808 - 1000 + n * 1000) % 9223372036854775808, n * 4000, 700 + n, n * 200, 1, floor(n / 4)
         FROM generate_series(0::numeric, 4) n";
     client.batch_execute(readings).await.unwrap();
     let query = "SELECT gpu_id, source, transmit_bytes_per_second, receive_bytes_per_second, node_name, gpu_index \
-                 FROM gpu_pcie_rates('2026-11-20', '2026-11-21') ORDER BY gpu_id, time";
+                 FROM public.gpu_pcie_rates('2026-11-20', '2026-11-21') ORDER BY gpu_id, time";
     let rows = client.query(query, &[]).await.unwrap();
     let found: Vec<(i64, &str, f64, Option<f64>)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
@@ -213,7 +214,7 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
     assert_eq!((rows[0].get::<_, &str>(4), rows[0].get::<_, i32>(5)), ("n1", 0));
     let query = "SELECT nvlink_transmit_bytes_per_second, nvlink_receive_bytes_per_second, pcie_read_bytes_per_second, \
                  nvlink_transmit_peak_bytes_per_second, samples, void_samples, buffer_overflows \
-                 FROM gpu_pm_rates('2026-11-20', '2026-11-21') ORDER BY time";
+                 FROM public.gpu_pm_rates('2026-11-20', '2026-11-21') ORDER BY time";
     let rows = client.query(query, &[]).await.unwrap();
     assert_eq!(rows.len(), 4);
     for (row, n) in rows.iter().zip(1_i64..) {

@@ -86,13 +86,13 @@ async fn a_discovery_that_finds_the_same_adds_nothing() {
         bench.send(fabric(generation, 2)).await;
     }
     for (table, rows) in [("ib_node", 3), ("ib_port", 6), ("ib_link", 2), ("ib_lft", 1)] {
-        assert_eq!(bench.number(&format!("SELECT count(*) FROM {table}")).await, rows, "{table}");
+        assert_eq!(bench.number(&format!("SELECT count(*) FROM internal.{table}")).await, rows, "{table}");
         assert_eq!(
-            bench.number(&format!("SELECT count(*) FROM {table} WHERE valid_to IS NOT NULL")).await,
+            bench.number(&format!("SELECT count(*) FROM internal.{table} WHERE valid_to IS NOT NULL")).await,
             0
         );
     }
-    let names = bench.texts("SELECT link_name FROM ib_port_named ORDER BY guid, port").await;
+    let names = bench.texts("SELECT link_name FROM public.ib_port_named ORDER BY guid, port").await;
     let expected = [
         "host1[1] > leaf1[1]",
         "host2[1] > leaf1[2]",
@@ -102,7 +102,7 @@ async fn a_discovery_that_finds_the_same_adds_nothing() {
         "leaf1[4]",
     ];
     assert_eq!(names, expected);
-    assert_eq!(bench.texts("SELECT name FROM ib_link_named ORDER BY 1").await.len(), 2);
+    assert_eq!(bench.texts("SELECT name FROM public.ib_link_named ORDER BY 1").await.len(), 2);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
     let mut bench = Bench::new().await;
     bench.send(fabric(0, 3)).await;
     bench.send(fabric(60, 2)).await; // host3 is gone
-    let current = |table: &str| format!("SELECT count(*) FROM {table} WHERE valid_to IS NULL");
+    let current = |table: &str| format!("SELECT count(*) FROM internal.{table} WHERE valid_to IS NULL");
     for (table, rows) in [("ib_node", 3), ("ib_port", 6), ("ib_link", 2), ("ib_lft", 1)] {
         assert_eq!(bench.number(&current(table)).await, rows, "{table}");
     }
@@ -119,7 +119,7 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
         .texts(
             "SELECT state || ' ' || extract(epoch FROM p.valid_from - min(p.valid_from) OVER ())::integer || ' ' || \
              coalesce(extract(epoch FROM p.valid_to - p.valid_from)::integer::text, 'now') \
-             FROM ib_port p JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.type = 'switch' \
+             FROM internal.ib_port p JOIN internal.ib_node n ON n.ib_node_id = p.ib_node_id AND n.type = 'switch' \
              WHERE p.port = 3 ORDER BY p.valid_from",
         )
         .await;
@@ -127,8 +127,8 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
     // It comes back, and the same port keeps its identifier.
     bench.send(fabric(120, 3)).await;
     assert_eq!(bench.number(&current("ib_link")).await, 3);
-    assert_eq!(bench.number("SELECT count(*) FROM ib_port_key").await, 7);
-    assert_eq!(bench.number("SELECT count(*) FROM ib_lft").await, 3);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_port_key").await, 7);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_lft").await, 3);
 }
 
 #[tokio::test]
@@ -155,16 +155,17 @@ async fn how_a_switch_routes_has_a_history_and_stays_where_a_record_does_not_say
             "SELECT coalesce(routing, 'not reported') || ' ' || \
              extract(epoch FROM valid_from - min(valid_from) OVER ())::integer || ' ' || \
              coalesce(extract(epoch FROM valid_to - valid_from)::integer::text, 'now') \
-             FROM ib_node WHERE type = 'switch' ORDER BY valid_from",
+             FROM internal.ib_node WHERE type = 'switch' ORDER BY valid_from",
         )
         .await;
     assert_eq!(ranges, ["not reported 0 60", "adaptive 60 120", "static 180 180", "adaptive 360 now"]);
     assert_eq!(
-        bench.number("SELECT count(*) FROM ib_node WHERE type = 'ca' AND routing IS NOT NULL").await,
+        bench.number("SELECT count(*) FROM internal.ib_node WHERE type = 'ca' AND routing IS NOT NULL").await,
         0
     );
     // End ports say how many LIDs they have; ports of switches have none of their own.
-    let lmc = "SELECT count(*) FROM ib_port p JOIN ib_node n USING (ib_node_id) WHERE n.type = ";
+    let lmc =
+        "SELECT count(*) FROM internal.ib_port p JOIN internal.ib_node n USING (ib_node_id) WHERE n.type = ";
     assert_eq!(bench.number(&format!("{lmc}'ca' AND n.valid_to IS NULL AND p.lmc = 0")).await, 1);
     assert_eq!(bench.number(&format!("{lmc}'switch' AND p.lmc IS NOT NULL")).await, 0);
 }
@@ -174,9 +175,9 @@ async fn a_late_message_does_not_undo_the_present() {
     let mut bench = Bench::new().await;
     bench.send(fabric(60, 2)).await;
     bench.send(fabric(0, 3)).await;
-    let down = "SELECT count(*) FROM ib_port WHERE valid_to IS NULL AND state = 'Down'";
+    let down = "SELECT count(*) FROM internal.ib_port WHERE valid_to IS NULL AND state = 'Down'";
     assert_eq!(bench.number(down).await, 2);
-    let names = "SELECT description FROM ib_node WHERE valid_to IS NULL AND type = 'switch'";
+    let names = "SELECT description FROM internal.ib_node WHERE valid_to IS NULL AND type = 'switch'";
     assert_eq!(bench.texts(names).await, ["leaf1"]);
 }
 
@@ -190,10 +191,11 @@ async fn a_cable_put_elsewhere_ends_the_old_link() {
     moved.ib_nodes[1].ports[0].remote_port = Some(2);
     moved.ib_nodes[2].ports[0].remote_port = Some(1);
     bench.send(moved).await;
-    let names = bench.texts("SELECT link_name FROM ib_port_named WHERE node_type = 'ca' ORDER BY 1").await;
+    let names =
+        bench.texts("SELECT link_name FROM public.ib_port_named WHERE node_type = 'ca' ORDER BY 1").await;
     assert_eq!(names, ["host1[1] > leaf1[2]", "host2[1] > leaf1[1]"]);
-    assert_eq!(bench.number("SELECT count(*) FROM ib_link").await, 4);
-    assert_eq!(bench.number("SELECT count(*) FROM ib_link WHERE valid_to IS NULL").await, 2);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_link").await, 4);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL").await, 2);
 }
 
 #[tokio::test]
@@ -208,7 +210,7 @@ async fn a_job_and_its_ranks_end() {
     end.job_ranks = vec![all.job_ranks[0].clone(), rank];
     bench.send(end).await;
     let texts = bench
-        .texts("SELECT j.user_name || ' ' || (j.end_time - j.start_time) || ' ' || r.ending FROM run j JOIN job_rank r ON r.job_id = j.id")
+        .texts("SELECT j.user_name || ' ' || (j.end_time - j.start_time) || ' ' || r.ending FROM internal.run j JOIN internal.job_rank r ON r.job_id = j.id")
         .await;
     assert_eq!(texts, ["ada 00:00:08 clean"]);
     // A late word of the beginning does not make it run again.
@@ -216,8 +218,8 @@ async fn a_job_and_its_ranks_end() {
     bench
         .send(Batch { jobs: start.jobs, job_ranks: start.job_ranks, node: start.node, ..Batch::default() })
         .await;
-    assert_eq!(bench.number("SELECT count(*) FROM run WHERE end_time IS NOT NULL").await, 1);
-    assert_eq!(bench.number("SELECT count(*) FROM job_rank WHERE ending = 'clean'").await, 1);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.run WHERE end_time IS NOT NULL").await, 1);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.job_rank WHERE ending = 'clean'").await, 1);
 }
 
 #[tokio::test]
@@ -235,7 +237,7 @@ async fn rates_stay_within_an_epoch_and_unfold_the_wrap() {
         .client
         .query(
             "SELECT link_name, interval_seconds, transmit_bytes_per_second, transmit_utilisation, \
-             receive_bytes_per_second FROM ib_port_rates('2026-01-01', '2027-01-01') ORDER BY time",
+             receive_bytes_per_second FROM public.ib_port_rates('2026-01-01', '2027-01-01') ORDER BY time",
             &[],
         )
         .await
@@ -264,7 +266,7 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
     bench.send(Batch { node: later.node, gpu_links: later.gpu_links, mpi_peers, ..Batch::default() }).await;
     let topology = bench
         .client
-        .query_one("SELECT node_name, physical_link_count, link_capacity, source, destination_id FROM intra_node_topo", &[])
+        .query_one("SELECT node_name, physical_link_count, link_capacity, source, destination_id FROM public.intra_node_topo", &[])
         .await
         .unwrap();
     assert_eq!(topology.get::<_, &str>(0), "node1");
@@ -274,7 +276,7 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
     assert_eq!(topology.get::<_, i32>(4), 1);
     let link = bench
         .client
-        .query_one("SELECT source_name, dest_name, dest_port, data_sent, data_sent_rate, data_recv_rate FROM nvlink_metrics \
+        .query_one("SELECT source_name, dest_name, dest_port, data_sent, data_sent_rate, data_recv_rate FROM public.nvlink_metrics \
                     WHERE link_id = 0 AND data_sent_rate IS NOT NULL", &[])
         .await
         .unwrap();
@@ -286,7 +288,7 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
     let pvar = bench
         .client
         .query_one("SELECT source_global_rank, dest_global_rank, data_sent, data_sent_rate, data_recv, source_rank, node_name \
-                    FROM pvar_table WHERE source_global_rank = 2 AND data_sent_rate IS NOT NULL", &[])
+                    FROM public.pvar_table WHERE source_global_rank = 2 AND data_sent_rate IS NOT NULL", &[])
         .await
         .unwrap();
     assert_eq!((pvar.get::<_, i32>(0), pvar.get::<_, i32>(1)), (2, 3));
@@ -301,7 +303,7 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
 async fn pvar_rows(client: &tokio_postgres::Client, rank: i32) -> Vec<PvarRow> {
     let sql = "SELECT extract(epoch FROM added_on - min(added_on) OVER ())::integer, data_sent, data_recv, \
                       data_recv_rate, algorithm, algorithm_source \
-               FROM pvar_table WHERE source_global_rank = $1 ORDER BY added_on";
+               FROM public.pvar_table WHERE source_global_rank = $1 ORDER BY added_on";
     let rows = client.query(sql, &[&rank]).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5))).collect()
 }
@@ -390,12 +392,13 @@ async fn totals_are_the_last_cumulative_values_summed_over_epochs() {
     bench.send(Batch { node: again.node, mpi_ops, ..Batch::default() }).await;
     let totals = bench
         .texts(
-            "SELECT job_key || ' ' || rank || ' ' || operation || ' ' || calls FROM mpi_op_totals ORDER BY 1",
+            "SELECT job_key || ' ' || rank || ' ' || operation || ' ' || calls FROM public.mpi_op_totals ORDER BY 1",
         )
         .await;
     assert_eq!(totals, ["slurm:42.0 2 allreduce 16", "slurm:42.0 2 barrier 6", "slurm:42.0 2 scan 2"]);
-    let peers =
-        bench.texts("SELECT rank || '>' || peer || ' ' || kind || ' ' || bytes FROM mpi_peer_totals").await;
+    let peers = bench
+        .texts("SELECT rank || '>' || peer || ' ' || kind || ' ' || bytes FROM public.mpi_peer_totals")
+        .await;
     assert_eq!(peers, ["2>3 logical 81920"]);
 }
 
@@ -422,5 +425,5 @@ async fn a_whole_fabric_of_inams_size_is_stored() {
     // The second time nothing is new.
     bench.send(batch.clone()).await;
     bench.send(batch).await;
-    assert_eq!(bench.number("SELECT count(*) FROM ib_link WHERE valid_to IS NULL").await, 1542 * 4);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL").await, 1542 * 4);
 }

@@ -203,7 +203,7 @@ async fn seeded_as(form: Form) -> Client {
 }
 
 async fn id(client: &Client, key: &str) -> i64 {
-    client.query_one("SELECT id FROM run WHERE key = $1", &[&key]).await.unwrap().get(0)
+    client.query_one("SELECT id FROM internal.run WHERE key = $1", &[&key]).await.unwrap().get(0)
 }
 
 /// How often a rank of job A counted: the last bins of its lives.
@@ -222,7 +222,7 @@ async fn check_totals(form: Form) {
     let rows = client
         .query(
             "SELECT rank, operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, \
-             elapsed_seconds, longest_seconds, wait_seconds, received_bytes FROM mpi_op_cell_totals \
+             elapsed_seconds, longest_seconds, wait_seconds, received_bytes FROM internal.mpi_op_cell_totals \
              WHERE job_id = $1 ORDER BY rank, operation, size_class_bytes, algorithm",
             &[&a],
         )
@@ -252,7 +252,7 @@ async fn check_totals(form: Form) {
         assert_eq!(row.get::<_, Option<i64>>("received_bytes"), received);
     }
     // Each report is there once in whatever form.
-    let rows = "SELECT count(*), sum(calls)::bigint, count(wait_seconds), count(received_bytes) FROM mpi_op_rows WHERE job_id = $1";
+    let rows = "SELECT count(*), sum(calls)::bigint, count(wait_seconds), count(received_bytes) FROM internal.mpi_op_rows WHERE job_id = $1";
     let row = client.query_one(rows, &[&a]).await.unwrap();
     let reports = [72_i64, 72, 7, 50, 30];
     let summed: i64 = reports.iter().map(|bins| 14 * bins * (bins + 1) / 2).sum();
@@ -261,7 +261,7 @@ async fn check_totals(form: Form) {
     assert_eq!((row.get::<_, i64>(2), row.get::<_, i64>(3)), (count, count), "absent is not zero");
     let b: i64 = client
         .query_one(
-            "SELECT sum(calls)::bigint FROM mpi_op_totals WHERE job_key = 'slurm:1.1' AND operation = 'allreduce'",
+            "SELECT sum(calls)::bigint FROM public.mpi_op_totals WHERE job_key = 'slurm:1.1' AND operation = 'allreduce'",
             &[],
         )
         .await
@@ -284,7 +284,7 @@ async fn check_totals_at(form: Form) {
         let until = throughline_sample::to_rfc3339(START + seconds * SECOND);
         let client = &client;
         async move {
-            let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM mpi_op_cells($1, $2::text::timestamptz) \
+            let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM internal.mpi_op_cells($1, $2::text::timestamptz) \
                        WHERE operation = 'isend'";
             client.query_one(sql, &[&a, &until]).await.unwrap().get::<_, i64>(0)
         }
@@ -303,7 +303,7 @@ async fn check_pairs(client: &Client, form: Form) {
     let fifth = [70_i64, 70, 5 + 50, 30];
     // Job A has many rows for each pair, job B few: they are found in different ways.
     for (key, counted) in [("slurm:1.0", &COUNTED[..]), ("slurm:1.1", &[3, 4])] {
-        let sql = "SELECT rank, peer, kind, bytes, messages FROM mpi_peer_totals WHERE job_key = $1 ORDER BY 1, 2, 3";
+        let sql = "SELECT rank, peer, kind, bytes, messages FROM public.mpi_peer_totals WHERE job_key = $1 ORDER BY 1, 2, 3";
         let rows = client.query(sql, &[&key]).await.unwrap();
         assert_eq!(rows.len(), counted.len() * if key == "slurm:1.0" { 4 } else { 2 }, "{key} {form:?}");
         for row in rows {
@@ -323,12 +323,12 @@ async fn check_pairs(client: &Client, form: Form) {
     for (seconds, next, other) in [(550, 5, 5), (2150, 21, 20), (2250, 22, 20)] {
         let until = throughline_sample::to_rfc3339(START + seconds * SECOND);
         let sql = "SELECT sum(messages) FILTER (WHERE peer = 1)::bigint, sum(messages) FILTER (WHERE peer = 2)::bigint
-                   FROM mpi_peer_cells($1, $2::text::timestamptz) WHERE rank = 0 AND kind = 'wire'";
+                   FROM internal.mpi_peer_cells($1, $2::text::timestamptz) WHERE rank = 0 AND kind = 'wire'";
         let row = client.query_one(sql, &[&a, &until]).await.unwrap();
         assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (4 * next, other), "{form:?} at {seconds}");
     }
     // Each report of a rank's next is there once in whatever form.
-    let rows = "SELECT count(*), sum(bytes)::bigint FROM mpi_peer_rows
+    let rows = "SELECT count(*), sum(bytes)::bigint FROM internal.mpi_peer_rows
                 WHERE job_id = $1 AND kind = 'logical' AND peer = (rank + 1) % 4";
     let row = client.query_one(rows, &[&a]).await.unwrap();
     let reports = [72_i64, 72, 7, 50, 30];
@@ -344,14 +344,14 @@ async fn pairs_regions_and_ranks() {
     let client = seeded().await;
     let a = id(&client, "slurm:1.0").await;
     let visits: i64 = client
-        .query_one("SELECT sum(visits)::bigint FROM mpi_region_totals WHERE job_id = $1", &[&a])
+        .query_one("SELECT sum(visits)::bigint FROM internal.mpi_region_totals WHERE job_id = $1", &[&a])
         .await
         .unwrap()
         .get(0);
     assert_eq!(visits, COUNTED.iter().sum::<i64>());
     let ranks = client
         .query(
-            "SELECT rank, calls, observed_seconds, wait_seconds, received_bytes FROM mpi_rank_totals \
+            "SELECT rank, calls, observed_seconds, wait_seconds, received_bytes FROM public.mpi_rank_totals \
              WHERE job_id = $1 ORDER BY rank",
             &[&a],
         )
@@ -364,7 +364,7 @@ async fn pairs_regions_and_ranks() {
     // A rank that runs was observed up to its newest row.
     let running: f64 = client
         .query_one(
-            "SELECT observed_seconds FROM mpi_rank_totals WHERE job_key = 'slurm:1.1' AND rank = 0",
+            "SELECT observed_seconds FROM public.mpi_rank_totals WHERE job_key = 'slurm:1.1' AND rank = 0",
             &[],
         )
         .await
@@ -378,7 +378,7 @@ async fn sums_beyond_a_bigint_stand_at_its_end() {
     let client = seeded().await;
     let row = client
         .query_one(
-            "SELECT stored_total(9223372036854775807::numeric * 3), stored_total(NULL), stored_total(7)",
+            "SELECT internal.stored_total(9223372036854775807::numeric * 3), internal.stored_total(NULL), internal.stored_total(7)",
             &[],
         )
         .await
@@ -393,7 +393,7 @@ async fn a_job_runs_as_long_as_one_rank_of_it_does() {
     let rows = client
         .query(
             "SELECT job_key, ranks, nodes, ranks_running, ranks_lost, rank_starts, world_size, \
-             extract(epoch FROM end_time)::bigint FROM job_summary ORDER BY job_key",
+             extract(epoch FROM end_time)::bigint FROM public.job_summary ORDER BY job_key",
             &[],
         )
         .await

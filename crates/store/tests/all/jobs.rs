@@ -33,14 +33,14 @@ impl Bench {
     async fn ranks(&self) -> Vec<String> {
         self.texts(
             "SELECT rank || '@' || host || ' ' || seconds(start_time) || ' ' || coalesce(seconds(end_time), '-') \
-             || ' ' || coalesce(ending, '-') FROM job_rank ORDER BY rank, start_time",
+             || ' ' || coalesce(ending, '-') FROM internal.job_rank ORDER BY rank, start_time",
         )
         .await
     }
 
     /// When the job ended, seconds after the start, or `-`.
     async fn job_end(&self) -> String {
-        self.texts("SELECT coalesce(seconds(end_time), '-') FROM run").await.remove(0)
+        self.texts("SELECT coalesce(seconds(end_time), '-') FROM internal.run").await.remove(0)
     }
 
     async fn texts(&self, query: &str) -> Vec<String> {
@@ -55,8 +55,9 @@ impl Bench {
 
     /// Makes it so that all nodes have last spoken `seconds` earlier.
     async fn age(&self, seconds: u32) {
-        let sql =
-            format!("UPDATE run_claim SET reported_at = reported_at - make_interval(secs => {seconds})");
+        let sql = format!(
+            "UPDATE internal.run_claim SET reported_at = reported_at - make_interval(secs => {seconds})"
+        );
         self.client.batch_execute(&sql).await.unwrap();
     }
 
@@ -101,10 +102,10 @@ async fn a_job_ends_whose_last_ranks_are_reported_by_two_writers_at_once() {
     let mut bench = Bench::new().await;
     bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 0, None) }).await;
     bench.send(Batch { job_ranks: vec![rank(1, "n2", 0, None)], ..job("n2", 0, None) }).await;
-    let slow_commit = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+    let slow_commit = "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON job_rank DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW EXECUTE FUNCTION wait()";
+        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON internal.job_rank DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION public.wait()";
     bench.client.batch_execute(slow_commit).await.unwrap();
     let end = |number, node: &str, at| {
         let over = rank(number, node, 0, Some((at, "clean")));
@@ -154,7 +155,7 @@ async fn a_rank_that_connects_anew_is_no_second_one() {
     bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 2, None) }).await;
     let places = bench
         .texts(
-            "SELECT gpu_uuids::text || cpus || numa_nodes::text || (hca_ports IS NULL)::text FROM job_rank",
+            "SELECT gpu_uuids::text || cpus || numa_nodes::text || (hca_ports IS NULL)::text FROM internal.job_rank",
         )
         .await;
     assert_eq!(places, ["{GPU-1}0-1{}true"]);
@@ -240,7 +241,7 @@ async fn the_way_from_a_rank_to_its_links() {
         .texts(
             "SELECT rank || ' ' || coalesce(device || '/' || port, '-') || ' ' || coalesce(port_guid, '-') || ' ' || \
              coalesce(remote_description || ' ' || remote_port, '-') || ' ' || is_exact \
-             FROM job_rank_ports WHERE rank < 4 ORDER BY rank, device",
+             FROM internal.job_rank_ports WHERE rank < 4 ORDER BY rank, device",
         )
         .await;
     assert_eq!(
@@ -266,7 +267,7 @@ async fn the_way_from_a_rank_to_its_links() {
         .texts(
             "SELECT rank || ' ' || coalesce(device, '-') || ' ' || coalesce(port::text, '-') || ' ' || \
              coalesce(remote_description || ' ' || remote_port, '-') || ' ' || is_exact \
-             FROM job_rank_ports WHERE rank >= 4 ORDER BY rank",
+             FROM internal.job_rank_ports WHERE rank >= 4 ORDER BY rank",
         )
         .await;
     assert_eq!(ways, ["4 - 1 leaf 3 5 false", "5 - 1 leaf 3 5 false", "6 - - - true"]);
@@ -276,7 +277,8 @@ async fn the_way_from_a_rank_to_its_links() {
 async fn a_run_has_several_names_and_what_each_node_says_of_it() {
     let mut bench = Bench::new().await;
     bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 0, None) }).await;
-    let alias = "INSERT INTO run_alias (key, job_id) SELECT 'slurm:s1BETTER@1000', id FROM run";
+    let alias =
+        "INSERT INTO internal.run_alias (key, job_id) SELECT 'slurm:s1BETTER@1000', id FROM internal.run";
     bench.client.batch_execute(alias).await.unwrap();
     // Another writer, as after a start, and another node, which knows the other name alone.
     bench.writer = Writer::new(bench.database.clone());
@@ -287,12 +289,12 @@ async fn a_run_has_several_names_and_what_each_node_says_of_it() {
     named.job_ranks = vec![JobRank { job_key: key, ..rank(1, "n2", 0, None) }];
     bench.send(named).await;
     assert_eq!(
-        bench.texts("SELECT key || ' ' || command || ' ' || world_size FROM run").await,
+        bench.texts("SELECT key || ' ' || command || ' ' || world_size FROM internal.run").await,
         ["slurm:42.0@1000 ./solve 8"]
     );
     assert_eq!(bench.ranks().await, ["0@n1 0 - -", "1@n2 0 - -"]);
     let claims = "SELECT n.name || ' ' || coalesce(c.command, '-') || ' ' || c.world_size || ' ' || c.uid
-                  FROM run_claim c JOIN node_key n ON n.id = c.node_id ORDER BY 1";
+                  FROM internal.run_claim c JOIN internal.node_key n ON n.id = c.node_id ORDER BY 1";
     assert_eq!(
         bench.texts(claims).await,
         ["n1 - 4 1000", "n2 ./solve 8 1000"],

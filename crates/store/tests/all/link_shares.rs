@@ -320,7 +320,7 @@ impl Site {
     async fn begin_with(&self, seconds: f64) {
         self.client
             .execute(
-                "UPDATE link_share_state SET computed_until = $1",
+                "UPDATE internal.link_share_state SET computed_until = $1",
                 &[&(UNIX_EPOCH + Duration::from_nanos(self.at(seconds) as u64))],
             )
             .await
@@ -331,8 +331,8 @@ impl Site {
     async fn rows(&self, guid: u64, port: i32, end: f64) -> BTreeMap<String, (i64, String, Option<i64>)> {
         let sql = "SELECT contributor || coalesce(' ' || j.user_name || ' ' || operation, '') || coalesce(' ' || s.name, ''),
                           bytes, kind, counted_bytes, low_bytes, high_bytes
-                   FROM link_shares s LEFT JOIN run j ON j.id = s.job_id
-                   JOIN ib_port_key p ON p.id = s.port_id JOIN ib_node_key k ON k.id = p.ib_node_id
+                   FROM internal.link_shares s LEFT JOIN internal.run j ON j.id = s.job_id
+                   JOIN internal.ib_port_key p ON p.id = s.port_id JOIN internal.ib_node_key k ON k.id = p.ib_node_id
                    WHERE k.guid = $1 AND p.port = $2 AND s.time = $3";
         let time = UNIX_EPOCH + Duration::from_nanos(self.at(end) as u64);
         let guid = format!("0x{guid:016x}");
@@ -351,7 +351,7 @@ impl Site {
         let sql =
             "SELECT sum(bytes)::bigint, max(counted_bytes), count(*) FILTER (WHERE contributor = 'rest'),
                           count(DISTINCT counted_bytes)
-                   FROM link_shares WHERE counted_bytes IS NOT NULL GROUP BY port_id, time";
+                   FROM internal.link_shares WHERE counted_bytes IS NOT NULL GROUP BY port_id, time";
         let rows = self.client.query(sql, &[]).await.unwrap();
         for row in &rows {
             let (sum, counted): (i64, i64) = (row.get(0), row.get(1));
@@ -374,9 +374,9 @@ enum Form {
 async fn everything(site: &Site) -> Vec<String> {
     let sql = "SELECT s::text FROM (
                    SELECT rank() OVER (ORDER BY time) AS window, port_id, contributor, job_id, operation, name, bytes, low_bytes,
-                          high_bytes, kind, counted_bytes FROM link_shares) s
+                          high_bytes, kind, counted_bytes FROM internal.link_shares) s
                UNION ALL
-               SELECT concat_ws(' ', job_id, node_name, operation, kind, direction, peer, bytes, messages) FROM mpi_traffic_totals
+               SELECT concat_ws(' ', job_id, node_name, operation, kind, direction, peer, bytes, messages) FROM internal.mpi_traffic_totals
                ORDER BY 1";
     site.client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
@@ -461,7 +461,7 @@ async fn the_largest_contributors_have_names_and_what_they_are_of() {
     assert_eq!(largest_contributions(&site.client, until, until, 8).await.unwrap(), []);
     // The view writes names as alerts do.
     let labels =
-        "SELECT DISTINCT label FROM link_contributors WHERE contributor IN ('job', 'host') ORDER BY 1";
+        "SELECT DISTINCT label FROM public.link_contributors WHERE contributor IN ('job', 'host') ORDER BY 1";
     let labels: Vec<String> =
         site.client.query(labels, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert!(labels.contains(&"unmonitored host x7".to_owned()), "{labels:?}");
@@ -490,7 +490,7 @@ async fn check_late(mut site: Site) {
         let batch = site.traffic(1, f64::from(second), messages);
         site.write(11, batch).await;
     }
-    let waiting = "UPDATE link_share_late SET noted_at = noted_at - INTERVAL '1 minute'";
+    let waiting = "UPDATE internal.link_share_late SET noted_at = noted_at - INTERVAL '1 minute'";
     assert!(site.client.execute(waiting, &[]).await.unwrap() > 0);
     let made = site.make().await;
     assert!(made.late >= 3, "{made:?}");
@@ -516,10 +516,10 @@ async fn check_another(mut site: Site) {
     assert!(first.windows >= 2, "{first:?}");
     // A new one has cached nothing; time has passed and more is there.
     site.cache = LinkShareCache::default();
-    let back = "UPDATE link_share_state SET computed_until = $1";
+    let back = "UPDATE internal.link_share_state SET computed_until = $1";
     let time = UNIX_EPOCH + Duration::from_nanos(site.at(10.0) as u64);
     site.client.execute(back, &[&time]).await.unwrap();
-    site.client.execute("DELETE FROM link_shares WHERE time > $1", &[&time]).await.unwrap();
+    site.client.execute("DELETE FROM internal.link_shares WHERE time > $1", &[&time]).await.unwrap();
     let second = site.make().await;
     assert_eq!(second.windows, first.windows - 1);
     let rows = site.rows(LEAF[0], 4, 20.0).await;

@@ -21,6 +21,7 @@ mod open_calls;
 mod row_rules;
 mod schema;
 mod schema_changes;
+mod schema_names;
 mod sizes;
 mod tables;
 mod terms;

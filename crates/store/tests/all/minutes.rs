@@ -192,11 +192,11 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
     let client = database.connect().await.unwrap();
     client
         .batch_execute(
-            "INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-             INSERT INTO ib_node_key (fabric_id, guid) VALUES (1, '0x1');
-             INSERT INTO ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 3) n;
-             INSERT INTO node_key (name) VALUES ('n1');
-             INSERT INTO host_port_key (node_id, device, port) SELECT 1, 'mlx5_' || n, 1 FROM generate_series(1, 3) n",
+            "INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+             INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x1');
+             INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 3) n;
+             INSERT INTO internal.node_key (name) VALUES ('n1');
+             INSERT INTO internal.host_port_key (node_id, device, port) SELECT 1, 'mlx5_' || n, 1 FROM generate_series(1, 3) n",
         )
         .await
         .unwrap();
@@ -215,7 +215,7 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
                 ),
             ] {
                 let insert = format!(
-                    "INSERT INTO {table} (time, {id}, epoch, source, {columns}, rate_bytes_per_second)
+                    "INSERT INTO internal.{table} (time, {id}, epoch, source, {columns}, rate_bytes_per_second)
                      VALUES ({TIME}, $2, {}, 's', $4, $5, $6)",
                     TIME.replace("$1", "$3")
                 );
@@ -243,19 +243,21 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
             let query = format!(
                 "SELECT time, epoch, seconds, transmit_bytes_per_second, transmit_peak_bytes_per_second,
                         transmit_busy_ratio, receive_bytes_per_second, receive_peak_bytes_per_second,
-                        receive_busy_ratio, last_time, {columns} FROM {table} WHERE {id} = {port}"
+                        receive_busy_ratio, last_time, {columns} FROM internal.{table} WHERE {id} = {port}"
             );
             assert_same(&reported(&client, &query).await, &expected, &format!("{table} {port}"));
         }
     }
     // Readings that were left out of the minutes' making by a crash are made up for: as after one between both steps.
     client
-        .batch_execute("DELETE FROM ib_port_minutes; UPDATE minute_state SET made_until = NULL")
+        .batch_execute(
+            "DELETE FROM internal.ib_port_minutes; UPDATE internal.minute_state SET made_until = NULL",
+        )
         .await
         .unwrap();
     assert!(all_made(&database).await.rows > 60);
-    let named = "SELECT count(*), (SELECT count(*) FROM ib_port_minutes), max(transmit_busy_ratio), \
-                 max(transmit_peak_utilisation) FROM ib_port_minutes_named";
+    let named = "SELECT count(*), (SELECT count(*) FROM internal.ib_port_minutes), max(transmit_busy_ratio), \
+                 max(transmit_peak_utilisation) FROM internal.ib_port_minutes_named";
     let row = client.query_one(named, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), row.get::<_, i64>(1));
     assert!(row.get::<_, f32>(2) > 0.0 && row.get::<_, f64>(3) > 0.9, "{row:?}");
@@ -265,8 +267,7 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
 async fn minutes_of_links_keep_their_place_and_their_source() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let gpu =
-        "INSERT INTO node_key (name) VALUES ('n1'); INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1')";
+    let gpu = "INSERT INTO internal.node_key (name) VALUES ('n1'); INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1')";
     client.batch_execute(gpu).await.unwrap();
     let mut random = Random(11);
     let at = |time: i64| BEGIN * 1000 + time;
@@ -286,7 +287,7 @@ async fn minutes_of_links_keep_their_place_and_their_source() {
             let sent = array(other.and_then(|other| other.sent), reading.sent);
             let received = array(other.and_then(|other| other.received), reading.received);
             let insert = format!(
-                "INSERT INTO nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes,
+                "INSERT INTO internal.nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes,
                  speed_bytes_per_second) VALUES ({TIME}, 1, {}, $5, $3, $4, ARRAY[$6, NULL, $6]::bigint[])",
                 TIME.replace("$1", "$2")
             );
@@ -304,7 +305,7 @@ async fn minutes_of_links_keep_their_place_and_their_source() {
                     transmit_busy_ratio[{e}], receive_bytes_per_second[{e}], receive_peak_bytes_per_second[{e}],
                     receive_busy_ratio[{e}], CASE WHEN num_nonnulls(transmit_bytes[{e}], receive_bytes[{e}]) > 0
                     THEN TIMESTAMPTZ 'epoch' + INTERVAL '{BEGIN} seconds' END, transmit_bytes[{e}], receive_bytes[{e}]
-             FROM nvlink_minutes m WHERE source = '{source}'
+             FROM internal.nvlink_minutes m WHERE source = '{source}'
                AND (m.seconds[{e}] > 0 OR num_nonnulls(transmit_bytes[{e}], receive_bytes[{e}]) > 0)",
             e = link + 1
         );
@@ -316,7 +317,7 @@ async fn minutes_of_links_keep_their_place_and_their_source() {
         assert_same(&reported(&client, &query).await, &expected, &format!("{source} link {link}"));
     }
     let views = "SELECT count(*) FILTER (WHERE link = 1), count(*) FILTER (WHERE link = 2), max(transmit_utilisation) \
-                 FROM nvlink_link_minutes";
+                 FROM internal.nvlink_link_minutes";
     let row = client.query_one(views, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 0);
     assert!(row.get::<_, i64>(1) > 10 && row.get::<_, f64>(2) > 0.5);
@@ -334,14 +335,14 @@ fn batch(port: u32, seconds: impl Iterator<Item = i64>) -> Batch {
 
 /// Known seconds of each minute of a port of the switch.
 async fn seconds(client: &Client, port: i32) -> Vec<f32> {
-    let query = "SELECT m.seconds FROM ib_port_minutes m JOIN ib_port_named n ON n.port_id = m.port_id \
+    let query = "SELECT m.seconds FROM internal.ib_port_minutes m JOIN public.ib_port_named n ON n.port_id = m.port_id \
                  WHERE n.port = $1 AND n.guid = $2 AND m.seconds > 0 ORDER BY m.time";
     let guid = throughline_sample::Guid(SWITCH).to_string();
     client.query(query, &[&port, &guid]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 async fn notes(client: &Client) -> i64 {
-    client.query_one("SELECT count(*) FROM minute_late", &[]).await.unwrap().get(0)
+    client.query_one("SELECT count(*) FROM internal.minute_late", &[]).await.unwrap().get(0)
 }
 
 #[tokio::test]
@@ -362,7 +363,7 @@ async fn what_comes_late_is_made_again_and_only_that() {
     all_made(&database).await;
     assert_eq!(seconds(&client, 1).await, [60.0; 10]);
     assert_eq!(seconds(&client, 2).await, [60.0; 7]);
-    client.batch_execute("UPDATE ib_port_minutes SET errors = 77 WHERE seconds > 0").await.unwrap();
+    client.batch_execute("UPDATE internal.ib_port_minutes SET errors = 77 WHERE seconds > 0").await.unwrap();
 
     to_columns(&client).await;
     write(batch(2, (185..360).step_by(5))).await;
@@ -371,7 +372,7 @@ async fn what_comes_late_is_made_again_and_only_that() {
     assert_eq!((made.late, made.minutes), (1, 0));
     assert_eq!(seconds(&client, 2).await, [60.0; 10]);
     assert_eq!(notes(&client).await, 0);
-    let kept = "SELECT count(*) FROM ib_port_minutes m JOIN ib_port_named n USING (port_id) WHERE errors = 77 AND n.port = $1";
+    let kept = "SELECT count(*) FROM internal.ib_port_minutes m JOIN public.ib_port_named n USING (port_id) WHERE errors = 77 AND n.port = $1";
     let kept = async |port: i32| client.query_one(kept, &[&port]).await.unwrap().get::<_, i64>(0);
     assert_eq!(kept(1).await, 10, "of the other port nothing was made again");
     assert_eq!(kept(2).await, 3, "nor what the late readings have nothing to do with");
@@ -401,8 +402,7 @@ async fn what_is_read_once_a_minute_goes_from_one_reading_to_the_next() {
     }
     writer.write(&[entry(spool, 1, all)]).await.unwrap();
     all_made(&database).await;
-    let query =
-        "SELECT transmit_wait_bytes_per_second, errors FROM ib_port_minutes WHERE seconds > 0 ORDER BY time";
+    let query = "SELECT transmit_wait_bytes_per_second, errors FROM internal.ib_port_minutes WHERE seconds > 0 ORDER BY time";
     let rows = client.query(query, &[]).await.unwrap();
     let reported: Vec<(Option<f32>, Option<i64>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let of = |errors| (Some(80.0), errors);
@@ -418,10 +418,10 @@ async fn who_writes_while_minutes_are_made_is_waited_for_or_noted() {
     // A writer that is about to commit: it has read what is made.
     let mut slow = database.connect().await.unwrap();
     let transaction = slow.transaction().await.unwrap();
-    let noticed = transaction.query_one("SELECT minutes_noticed()", &[]).await.unwrap();
+    let noticed = transaction.query_one("SELECT internal.minutes_noticed()", &[]).await.unwrap();
     assert_eq!(noticed.get::<_, Option<SystemTime>>(0), None);
     let insert = format!(
-        "INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
+        "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
          SELECT to_timestamp({BEGIN} + s), 1, to_timestamp({BEGIN}), 'mad', s * 100 FROM generate_series(301, 600) s"
     );
     transaction.batch_execute(&insert).await.unwrap();

@@ -65,7 +65,7 @@ type Totals = Vec<(String, i64, i64, f64, Option<f64>, Option<i64>)>;
 async fn totals(client: &Client, key: &str, from: &str) -> Totals {
     let sql = format!(
         "SELECT operation, calls, bytes, elapsed_seconds, wait_seconds, received_bytes
-         FROM run j CROSS JOIN LATERAL {from} c WHERE j.key = $1 ORDER BY operation"
+         FROM internal.run j CROSS JOIN LATERAL {from} c WHERE j.key = $1 ORDER BY operation"
     );
     let rows = client.query(&sql, &[&key]).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5))).collect()
@@ -81,9 +81,9 @@ async fn rows_of_all_cells_and_rows_of_those_that_grew_have_the_same_totals_and_
     }
     for number in 0..RECORDS.len() {
         let until = format!("to_timestamp({}::float8)", time_of(number) / SECOND);
-        let function = format!("mpi_node_op_cells(j.id, {until})");
+        let function = format!("internal.mpi_node_op_cells(j.id, {until})");
         let series = format!(
-            "(SELECT DISTINCT ON (operation) * FROM mpi_op_series s WHERE s.job_id = j.id AND s.time <= {until}
+            "(SELECT DISTINCT ON (operation) * FROM public.mpi_op_series s WHERE s.job_id = j.id AND s.time <= {until}
               ORDER BY operation, time DESC)"
         );
         let expected = totals(&client, "changes", &function).await;
@@ -93,7 +93,7 @@ async fn rows_of_all_cells_and_rows_of_those_that_grew_have_the_same_totals_and_
         }
     }
     let newest = "SELECT extract(epoch FROM last_time - since)::float8, operation
-                  FROM run j CROSS JOIN LATERAL mpi_node_op_cells(j.id) WHERE j.key = $1 ORDER BY operation";
+                  FROM internal.run j CROSS JOIN LATERAL internal.mpi_node_op_cells(j.id) WHERE j.key = $1 ORDER BY operation";
     let rows = client.query(newest, &[&"wholes"]).await.unwrap();
     let intervals: Vec<Option<f64>> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(
@@ -104,9 +104,9 @@ async fn rows_of_all_cells_and_rows_of_those_that_grew_have_the_same_totals_and_
     // The ranks with the least and the most time of each cell that grew.
     let extremes = "
         SELECT r.ranks, r.least_rank, r.least_rank_nanoseconds, r.most_rank, r.most_rank_nanoseconds, count(*)::integer
-        FROM mpi_node_rows m CROSS JOIN LATERAL mpi_packed_cells(m.cells) p
-        CROSS JOIN LATERAL mpi_packed_round(m.rounds, p.number) r
-        WHERE m.job_id = (SELECT id FROM run WHERE key = 'wholes') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1";
+        FROM internal.mpi_node_rows m CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+        CROSS JOIN LATERAL internal.mpi_packed_round(m.rounds, p.number) r
+        WHERE m.job_id = (SELECT id FROM internal.run WHERE key = 'wholes') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1";
     let rows = client.query(extremes, &[]).await.unwrap();
     let ranks: Vec<[Option<i32>; 4]> =
         rows.iter().map(|row| [0, 1, 3, 5].map(|column| row.get(column))).collect();

@@ -98,23 +98,28 @@ async fn time_in_a_call_that_goes_on_is_time_in_mpi() {
     writer.write(&[entry(spool, 2, late)]).await.unwrap();
 
     let client = database.connect_reader().await.unwrap();
-    let open = read(&client, "SELECT rank, seconds FROM mpi_open_calls ORDER BY rank").await;
+    let open = read(&client, "SELECT rank, seconds FROM internal.mpi_open_calls ORDER BY rank").await;
     assert_eq!(open, [(0, 138.0), (1, 88.0), (2, 138.0)]);
-    let row = client.query_one("SELECT comm, peer FROM mpi_open_calls WHERE rank = 2", &[]).await.unwrap();
+    let row =
+        client.query_one("SELECT comm, peer FROM internal.mpi_open_calls WHERE rank = 2", &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1)), ("rows", 3));
-    let row = client.query_one("SELECT comm, peer FROM mpi_open_calls WHERE rank = 0", &[]).await.unwrap();
+    let row =
+        client.query_one("SELECT comm, peer FROM internal.mpi_open_calls WHERE rank = 0", &[]).await.unwrap();
     assert_eq!((row.get(0), row.get::<_, Option<i32>>(1)), ("MPI_COMM_WORLD", None));
-    let totals = "SELECT rank, elapsed_seconds FROM mpi_rank_totals ORDER BY rank";
+    let totals = "SELECT rank, elapsed_seconds FROM public.mpi_rank_totals ORDER BY rank";
     // Rank 2 has returned from no call yet.
     assert_eq!(read(&client, totals).await, [(0, 140.0), (1, 90.0), (2, 138.0)]);
-    let observed = "SELECT rank, observed_seconds FROM mpi_rank_totals ORDER BY rank";
+    let observed = "SELECT rank, observed_seconds FROM public.mpi_rank_totals ORDER BY rank";
     assert_eq!(read(&client, observed).await, [(0, 200.0), (1, 151.0), (2, 200.0)]);
-    let row = client.query_one("SELECT sum(calls)::bigint FROM mpi_rank_totals", &[]).await.unwrap();
+    let row = client.query_one("SELECT sum(calls)::bigint FROM public.mpi_rank_totals", &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 10);
 
     let returned = MpiOpenCall { has_returned: true, ..named };
     let last = Batch { node: "n1".into(), mpi_open_calls: vec![returned], ..Batch::default() };
     writer.write(&[entry(spool, 3, last)]).await.unwrap();
     assert_eq!(read(&client, totals).await, [(0, 140.0), (1, 90.0)]);
-    assert_eq!(read(&client, "SELECT count(*)::integer, 0.0::float8 FROM mpi_open_call").await, [(4, 0.0)]);
+    assert_eq!(
+        read(&client, "SELECT count(*)::integer, 0.0::float8 FROM internal.mpi_open_call").await,
+        [(4, 0.0)]
+    );
 }

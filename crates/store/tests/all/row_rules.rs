@@ -48,7 +48,7 @@ async fn stored(database: &Database) -> Vec<(i64, Option<i64>, f64)> {
     let client = database.connect().await.unwrap();
     let begin = (BEGIN / SECOND) as f64;
     let query = "SELECT (extract(epoch FROM valid_from) - $1)::bigint, (extract(epoch FROM valid_to) - $1)::bigint, \
-                 largest_gap_seconds FROM row_rules WHERE source = 'mad' ORDER BY valid_from";
+                 largest_gap_seconds FROM internal.row_rules WHERE source = 'mad' ORDER BY valid_from";
     let query = query.replace("$1", &begin.to_string());
     client.query(&query, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
@@ -88,7 +88,7 @@ async fn a_gap_is_known_time_as_far_as_its_sender_says() {
         let until = BEGIN / SECOND + 3600;
         let query = format!(
             "SELECT count(*), min(transmit_bytes_per_second), max(transmit_bytes_per_second) \
-             FROM ib_port_rates(to_timestamp({}), to_timestamp({until}))",
+             FROM public.ib_port_rates(to_timestamp({}), to_timestamp({until}))",
             BEGIN / SECOND - 1
         );
         let row = client.query_one(&query, &[]).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_gap_is_known_time_as_far_as_its_sender_says() {
         assert_eq!((row.get(0), row.get(1), row.get(2)), (rates, rate, rate), "{reported:?}");
         let retention = Retention::for_all(ALWAYS);
         while make_rollups(&mut client, &retention, Duration::from_secs(5)).await.unwrap().is_behind {}
-        let query = "SELECT count(*), min(transmit_bytes_per_second), min(seconds) FROM ib_port_minutes WHERE seconds > 0";
+        let query = "SELECT count(*), min(transmit_bytes_per_second), min(seconds) FROM internal.ib_port_minutes WHERE seconds > 0";
         let row = client.query_one(query, &[]).await.unwrap();
         let (rate, seconds) = (rate.map(|rate| rate as f32), (minutes > 0).then_some(60_f32));
         assert_eq!((row.get(0), row.get(1), row.get(2)), (minutes, rate, seconds), "{reported:?}");
@@ -110,14 +110,16 @@ async fn each_thing_has_the_rules_of_its_sender_or_the_usual_ones() {
     client.batch_execute(crate::job_links::SEED).await.unwrap();
     client
         .batch_execute(
-            "INSERT INTO row_rules VALUES ('0xfe80000000000000', 'mad', '2026-11-20', '2026-11-21', 60, 90, 7), \
+            "INSERT INTO internal.row_rules VALUES ('0xfe80000000000000', 'mad', '2026-11-20', '2026-11-21', 60, 90, 7), \
              ('0xfe80000000000000', 'mad', '2026-11-21', NULL, 60, 120, 0), \
              ('n1', 'sysfs', '2026-11-20', NULL, 20, 60, 0), ('n2', 'nvml', '2026-11-20', NULL, 2, 10, 0)",
         )
         .await
         .unwrap();
     let rules = async |kind: &str, day: &str| -> Vec<(i64, f64, f64, i64)> {
-        let query = format!("SELECT * FROM row_rules_of('{kind}', '{day} 12:00', '{day} 13:00') ORDER BY id");
+        let query = format!(
+            "SELECT * FROM internal.row_rules_of('{kind}', '{day} 12:00', '{day} 13:00') ORDER BY id"
+        );
         let rows = client.query(&query, &[]).await.unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()
     };
@@ -153,11 +155,11 @@ async fn what_is_counted_above_a_links_speed_is_marked() {
         let query = |range: &str| {
             format!(
                 "SELECT max({rate}), max(transmit_utilisation), bool_and(is_above_speed), bool_or(is_above_speed) \
-                 FROM {function}({range}) WHERE transmit_utilisation IS NOT NULL"
+                 FROM public.{function}({range}) WHERE transmit_utilisation IS NOT NULL"
             )
         };
         // The fabric's ports of this seed have no speed until one is known.
-        let speed = "UPDATE ib_port_counters SET rate_bytes_per_second = 1000";
+        let speed = "UPDATE internal.ib_port_counters SET rate_bytes_per_second = 1000";
         client.batch_execute(speed).await.unwrap();
         let row = client.query_one(&query(before), &[]).await.unwrap();
         let found: (f64, f64, bool, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));

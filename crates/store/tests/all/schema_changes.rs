@@ -12,36 +12,36 @@ use tokio_postgres::Client;
 use crate::job_links::SEED;
 
 /// Rows of kinds that [`SEED`] does not have.
-const MORE: &str = "
-INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+pub const MORE: &str = "
+INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
 VALUES ('allreduce', 8192, 'solve', 'ring', 'observed');
-INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+INSERT INTO internal.mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
 SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1, '2026-11-20 12:00:00+00', 'mpi', n % 3 > 0,
        pg_temp.packed_cells(ARRAY[1], ARRAY[10 * n], ARRAY[81920 * n], ARRAY[500000000 * n])
 FROM generate_series(1::bigint, 10) n, generate_series(0, 1) r;
-INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+INSERT INTO internal.mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
 SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1, 'logical', '2026-11-20 12:00:00+00', 'mpi', n = 1,
        ARRAY[1 - r], ARRAY[8192 * n], ARRAY[n] FROM generate_series(1, 10) n, generate_series(0, 1) r;
-INSERT INTO mpi_regions (time, job_id, rank, node_id, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
+INSERT INTO internal.mpi_regions (time, job_id, rank, node_id, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
 VALUES ('2026-11-20 12:01:00+00', 1, 0, 1, 'solve', '2026-11-20 12:00:00+00', 'mpi', 3, 4, 5, 6, 7);
-INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
-SELECT id, guid, 'ca', 'n' || id || ' HCA-1', id, 1, 2, guid, 1, '2026-11-20' FROM ib_node_key;
-INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,
+INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+SELECT id, guid, 'ca', 'n' || id || ' HCA-1', id, 1, 2, guid, 1, '2026-11-20' FROM internal.ib_node_key;
+INSERT INTO internal.ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,
                      remote_port_id, valid_from)
-SELECT id, ib_node_id, 1, 'x', id, 'active', 'link_up', '4x', 'hdr', 1000, 3 - id, '2026-11-20' FROM ib_port_key;
-INSERT INTO ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, '2026-11-20');
-INSERT INTO ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_second, transmit_wait_bytes_per_second,
+SELECT id, ib_node_id, 1, 'x', id, 'active', 'link_up', '4x', 'hdr', 1000, 3 - id, '2026-11-20' FROM internal.ib_port_key;
+INSERT INTO internal.ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, '2026-11-20');
+INSERT INTO internal.ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_second, transmit_wait_bytes_per_second,
                              rate_bytes_per_second, errors)
 VALUES ('2026-11-20 12:00:00+00', 1, '2026-11-20', 60, 500, 10, 1000, 2);
-INSERT INTO events (time, instance, source, kind, severity, text)
+INSERT INTO internal.events (time, instance, source, kind, severity, text)
 VALUES ('2026-11-20 12:00:00+00', 'n1', 'gpu', 'source.down', 'error', 'GPU 1''s driver');
-INSERT INTO self_stat_rows (time, instance, sources, names, readings)
+INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings)
 SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', '{spool,spool}', '{records,spool_bytes}', ARRAY[n, n]
 FROM generate_series(1, 3) n;
-INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
 VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);
-INSERT INTO batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');
-UPDATE minute_state SET made_until = '2026-11-20 12:01:00+00', noticed_until = '2026-11-20 12:03:00+00';
+INSERT INTO internal.batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');
+UPDATE internal.minute_state SET made_until = '2026-11-20 12:01:00+00', noticed_until = '2026-11-20 12:03:00+00';
 ";
 
 fn folder(name: &str) -> PathBuf {
@@ -56,19 +56,19 @@ async fn whole_schema(database: &Database) -> Vec<String> {
         SELECT format('%s.%s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
                       col_description(c.oid, a.attnum))
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace) AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL
         SELECT format('%s %s %s', c.relname, obj_description(c.oid, 'pg_class'), c.relacl) FROM pg_class c
-        WHERE c.relnamespace = 'public'::regnamespace
+        WHERE c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace)
         UNION ALL
         SELECT c.relname || pg_get_viewdef(c.oid) FROM pg_class c
-        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'v'
+        WHERE c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace) AND c.relkind = 'v'
         UNION ALL
         SELECT pg_get_functiondef(f.oid) || coalesce(obj_description(f.oid, 'pg_proc'), '') FROM pg_proc f
-        WHERE f.pronamespace = 'public'::regnamespace AND f.prokind = 'f'
+        WHERE f.pronamespace IN ('public'::regnamespace, 'internal'::regnamespace) AND f.prokind = 'f'
           AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e')
         UNION ALL
-        SELECT name || checksum FROM schema_objects
+        SELECT name || checksum FROM internal.schema_objects
         ORDER BY 1";
     let rows = client.query(query, &[]).await.unwrap();
     let lines: Vec<Option<String>> = rows.iter().map(|row| row.get(0)).collect();
@@ -80,10 +80,10 @@ async fn contents(
     client: &Client,
     columns: Option<&BTreeMap<String, String>>,
 ) -> (BTreeMap<String, String>, BTreeMap<String, (i64, String)>) {
-    let all = "SELECT c.relname::text, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) \
+    let all = "SELECT c.relnamespace::regnamespace::text || '.' || c.relname, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) \
                FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
-               WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') AND a.attnum > 0 \
-                 AND NOT a.attisdropped AND c.relname <> 'schema_migrations' GROUP BY c.relname";
+               WHERE c.relnamespace IN ('public'::regnamespace, 'internal'::regnamespace) AND c.relkind IN ('r', 'v') AND a.attnum > 0 \
+                 AND NOT a.attisdropped AND c.relname <> 'schema_migrations' GROUP BY c.relnamespace, c.relname";
     let columns: BTreeMap<String, String> = match columns {
         Some(columns) => columns.clone(),
         None => client.query(all, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect(),
@@ -119,8 +119,8 @@ async fn a_later_step_keeps_the_data_and_what_others_built() {
     let seeded = before.values().filter(|(rows, _)| *rows > 0).count();
     assert!(seeded > 30, "{before:#?}");
     let step =
-        "CREATE TABLE later (id integer PRIMARY KEY); ALTER TABLE run ADD COLUMN later integer DEFAULT 7;
-        ALTER TABLE ib_port_counters ADD COLUMN later text; UPDATE run SET later = 8";
+        "CREATE TABLE internal.later (id integer PRIMARY KEY); ALTER TABLE internal.run ADD COLUMN later integer DEFAULT 7;
+        ALTER TABLE internal.ib_port_counters ADD COLUMN later text; UPDATE internal.run SET later = 8";
     let migrated = testing::migrate_with_step(&database, step).await.unwrap();
     assert_eq!((migrated.applied, migrated.version), (1, schema_version() + 1));
     let again = testing::migrate_with_step(&database, step).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_later_step_keeps_the_data_and_what_others_built() {
 async fn a_step_that_fails_changes_nothing() {
     let database = testing::database().await;
     let before = whole_schema(&database).await;
-    let step = "ALTER TABLE run ADD COLUMN later integer; SELECT 1 / 0";
+    let step = "ALTER TABLE internal.run ADD COLUMN later integer; SELECT 1 / 0";
     let error = testing::migrate_with_step(&database, step).await.unwrap_err().to_string();
     assert!(error.contains("division by zero"), "{error}");
     assert_eq!(whole_schema(&database).await, before);
@@ -153,7 +153,10 @@ async fn a_step_that_fails_changes_nothing() {
 /// Makes the next start apply these objects again.
 async fn make_due(client: &Client, names: &[&str]) {
     let changed = client
-        .execute("UPDATE schema_objects SET checksum = '' WHERE name = ANY ($1) OR $1 = '{}'", &[&names])
+        .execute(
+            "UPDATE internal.schema_objects SET checksum = '' WHERE name = ANY ($1) OR $1 = '{}'",
+            &[&names],
+        )
         .await
         .unwrap();
     assert!(changed > 0, "{names:?}");
@@ -168,38 +171,40 @@ async fn functions_and_views_follow_their_files() {
     for (change, objects) in [
         // Replaced in place: other text, and one more column than there was.
         (
-            "DROP VIEW rejected_records; CREATE VIEW rejected_records AS SELECT ''::text AS sender, ''::text AS reason",
+            "DROP VIEW internal.rejected_records; CREATE VIEW internal.rejected_records AS SELECT ''::text AS sender, ''::text AS reason",
             1,
         ),
         (
-            "CREATE OR REPLACE FUNCTION at_most_one(ratio double precision) RETURNS double precision \
+            "CREATE OR REPLACE FUNCTION internal.at_most_one(ratio double precision) RETURNS double precision \
           LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN 7",
             1,
         ),
         // Other results: the function that no view uses is made again alone.
         (
-            "DROP FUNCTION job_links; CREATE FUNCTION job_links(job bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+            "DROP FUNCTION public.job_links; CREATE FUNCTION public.job_links(job bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
             1,
         ),
         // Other arguments: the old one goes, also where it is called in the same way.
         (
-            "DROP FUNCTION host_port_rates; CREATE FUNCTION host_port_rates(since timestamptz) RETURNS integer \
+            "DROP FUNCTION public.host_port_rates; CREATE FUNCTION public.host_port_rates(since timestamptz) RETURNS integer \
           LANGUAGE sql AS 'SELECT 1'",
             1,
         ),
         // A column of another type, beneath two others.
         (
-            "DROP VIEW mpi_op_cell_totals CASCADE; CREATE VIEW mpi_op_cell_totals AS SELECT 1 AS job_key, 2 AS job_id; \
-          CREATE VIEW mpi_op_totals AS SELECT job_key FROM mpi_op_cell_totals",
+            "DROP VIEW internal.mpi_op_cell_totals CASCADE; CREATE VIEW internal.mpi_op_cell_totals AS SELECT 1 AS job_key, 2 AS job_id; \
+          CREATE VIEW public.mpi_op_totals AS SELECT job_key FROM internal.mpi_op_cell_totals",
             3,
         ),
         // Lost.
-        ("DROP VIEW pvar_table", 1),
-        ("DROP FUNCTION at_most_one CASCADE", 2),
+        ("DROP VIEW public.pvar_table", 1),
+        ("DROP FUNCTION internal.at_most_one CASCADE", 2),
         // Not of this program, but installed by one: a view, and a function beneath it.
         (
-            "CREATE FUNCTION old_f() RETURNS integer LANGUAGE sql RETURN 1; CREATE VIEW old_v AS SELECT old_f() AS one; \
-          INSERT INTO schema_objects (name, kind, checksum) VALUES ('old_v', 'view', ''), ('old_f', 'function', '')",
+            "CREATE FUNCTION internal.old_f() RETURNS integer LANGUAGE sql RETURN 1; \
+          CREATE VIEW public.old_v AS SELECT internal.old_f() AS one; \
+          INSERT INTO internal.schema_objects (name, kind, schema, checksum) \
+          VALUES ('old_v', 'view', 'public', ''), ('old_f', 'function', 'internal', '')",
             2,
         ),
     ] {
@@ -207,7 +212,7 @@ async fn functions_and_views_follow_their_files() {
         let names: Vec<&str> =
             ["rejected_records", "at_most_one", "job_links", "host_port_rates", "mpi_op_cell_totals"]
                 .into_iter()
-                .filter(|name| change.contains(&format!(" {name}")))
+                .filter(|name| change.contains(&format!(".{name}")))
                 .collect();
         if !names.is_empty() {
             make_due(&client, &names).await;
@@ -224,23 +229,23 @@ async fn rights_survive_a_view_that_has_to_be_made_again() {
     let client = database.connect().await.unwrap();
     client
         .batch_execute(
-            "DROP VIEW mpi_messages; CREATE VIEW mpi_messages AS SELECT 'x'::text AS job_id; \
-             GRANT SELECT, INSERT ON mpi_messages TO PUBLIC; REVOKE ALL ON FUNCTION job_span FROM PUBLIC; \
-             GRANT EXECUTE ON FUNCTION job_span TO throughline_read WITH GRANT OPTION; \
-             CREATE OR REPLACE FUNCTION public.job_span(job bigint, extra integer) RETURNS integer LANGUAGE sql RETURN 1; \
-             DROP FUNCTION job_span(bigint)",
+            "DROP VIEW internal.mpi_messages; CREATE VIEW internal.mpi_messages AS SELECT 'x'::text AS job_id; \
+             GRANT SELECT, INSERT ON internal.mpi_messages TO PUBLIC; REVOKE ALL ON FUNCTION internal.job_span FROM PUBLIC; \
+             GRANT EXECUTE ON FUNCTION internal.job_span TO throughline_read WITH GRANT OPTION; \
+             CREATE OR REPLACE FUNCTION internal.job_span(job bigint, extra integer) RETURNS integer LANGUAGE sql RETURN 1; \
+             DROP FUNCTION internal.job_span(bigint)",
         )
         .await
         .unwrap();
     client
-        .batch_execute("REVOKE ALL ON FUNCTION job_span FROM PUBLIC; GRANT EXECUTE ON FUNCTION job_span TO throughline_read")
+        .batch_execute("REVOKE ALL ON FUNCTION internal.job_span FROM PUBLIC; GRANT EXECUTE ON FUNCTION internal.job_span TO throughline_read")
         .await
         .unwrap();
     make_due(&client, &["mpi_messages", "job_span"]).await;
     migrate(&database).await.unwrap();
-    let query = "SELECT has_table_privilege('throughline_read', 'mpi_messages', 'SELECT'), \
+    let query = "SELECT has_table_privilege('throughline_read', 'internal.mpi_messages', 'SELECT'), \
                         (SELECT relacl::text LIKE '%=ar/%' FROM pg_class WHERE relname = 'mpi_messages'), \
-                        has_function_privilege('throughline_read', 'job_span(bigint)', 'EXECUTE'), \
+                        has_function_privilege('throughline_read', 'internal.job_span(bigint)', 'EXECUTE'), \
                         (SELECT proacl::text NOT LIKE '%{=X%' AND proacl::text NOT LIKE '%,=X%' \
                          FROM pg_proc WHERE proname = 'job_span')";
     let row = client.query_one(query, &[]).await.unwrap();
@@ -254,15 +259,15 @@ async fn a_view_of_somebody_elses_stops_what_would_break_it_and_nothing_is_chang
     let client = database.connect().await.unwrap();
     client
         .batch_execute(
-            "DROP VIEW mpi_messages; CREATE VIEW mpi_messages AS SELECT 'x'::text AS job_id; CREATE SCHEMA theirs; \
-             CREATE VIEW theirs.messages AS SELECT job_id FROM public.mpi_messages",
+            "DROP VIEW internal.mpi_messages; CREATE VIEW internal.mpi_messages AS SELECT 'x'::text AS job_id; CREATE SCHEMA theirs; \
+             CREATE VIEW theirs.messages AS SELECT job_id FROM internal.mpi_messages",
         )
         .await
         .unwrap();
     make_due(&client, &["mpi_messages", "at_most_one"]).await;
     let before = whole_schema(&database).await;
     let error = migrate(&database).await.unwrap_err().to_string();
-    assert!(error.contains("theirs.messages") && error.contains("view mpi_messages"), "{error}");
+    assert!(error.contains("theirs.messages") && error.contains("view internal.mpi_messages"), "{error}");
     assert!(error.contains("drop it"), "the remedy: {error}");
     assert_eq!(whole_schema(&database).await, before);
     client.batch_execute("DROP VIEW theirs.messages").await.unwrap();
@@ -276,10 +281,10 @@ async fn readers_go_on_while_several_servers_change_functions_and_views() {
     client.batch_execute(SEED).await.unwrap();
     let is_done = Arc::new(AtomicBool::new(false));
     let queries = [
-        "SELECT count(*) FROM ib_link_named l JOIN ib_port_named p ON p.port_id = l.port_a_id",
-        "SELECT count(*) FROM ib_port_named p LEFT JOIN ib_link_named l ON p.port_id = l.port_a_id",
-        "SELECT count(*) FROM ib_port_rates('2026-11-20 12:00:00+00', '2026-11-20 12:01:00+00')",
-        "SELECT count(*) FROM mpi_rank_totals t JOIN job_summary s ON s.id = t.job_id",
+        "SELECT count(*) FROM public.ib_link_named l JOIN public.ib_port_named p ON p.port_id = l.port_a_id",
+        "SELECT count(*) FROM public.ib_port_named p LEFT JOIN public.ib_link_named l ON p.port_id = l.port_a_id",
+        "SELECT count(*) FROM public.ib_port_rates('2026-11-20 12:00:00+00', '2026-11-20 12:01:00+00')",
+        "SELECT count(*) FROM public.mpi_rank_totals t JOIN public.job_summary s ON s.id = t.job_id",
     ];
     let readers = queries.map(|query| {
         let (database, is_done) = (database.clone(), is_done.clone());
@@ -317,7 +322,7 @@ async fn a_reader_in_a_transaction_is_waited_for() {
     let client = database.connect().await.unwrap();
     let mut reader = database.connect_reader().await.unwrap();
     let transaction = reader.transaction().await.unwrap();
-    transaction.query("SELECT * FROM ib_link_named", &[]).await.unwrap();
+    transaction.query("SELECT * FROM public.ib_link_named", &[]).await.unwrap();
     make_due(&client, &[]).await;
     let starting = tokio::spawn({
         let database = database.clone();
@@ -329,9 +334,9 @@ async fn a_reader_in_a_transaction_is_waited_for() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let other = database.connect_reader().await.unwrap();
-    other.query("SELECT * FROM ib_link_named", &[]).await.unwrap();
+    other.query("SELECT * FROM public.ib_link_named", &[]).await.unwrap();
     assert!(!starting.is_finished());
-    transaction.query("SELECT * FROM ib_port_named", &[]).await.unwrap();
+    transaction.query("SELECT * FROM public.ib_port_named", &[]).await.unwrap();
     transaction.commit().await.unwrap();
     assert!(starting.await.unwrap().unwrap().objects > 30);
 }

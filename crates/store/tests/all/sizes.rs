@@ -21,11 +21,11 @@ async fn tables_are_measured_and_an_empty_site_is_predicted_empty() {
     assert_eq!(predict_size(&site, &retention, way).bytes_per_day().to_bits(), 0.0_f64.to_bits());
 
     Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
-    let insert = "INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
+    let insert = "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
                   SELECT now() - s * INTERVAL '1 millisecond', 1 + s % 10, now(), 'mad', s FROM generate_series(1, 5000) s \
                   ON CONFLICT DO NOTHING";
     client.execute(insert, &[]).await.unwrap();
-    client.batch_execute("ANALYZE ib_port_counters").await.unwrap();
+    client.batch_execute("ANALYZE internal.ib_port_counters").await.unwrap();
     let tables = observed_tables(&client).await.unwrap();
     let ports = tables.iter().find(|table| table.table == "ib_port_counters").unwrap();
     assert!(ports.bytes > 100_000 && ports.chunks >= 1, "{ports:?}");
@@ -38,17 +38,17 @@ async fn tables_are_measured_and_an_empty_site_is_predicted_empty() {
 async fn the_site_is_what_the_inventory_has() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
-    let fill = "INSERT INTO node_key (name) SELECT 'n' || i FROM generate_series(1, 2) i;
-        INSERT INTO node (node_id, name, valid_from) SELECT id, name, now() FROM node_key;
-        INSERT INTO host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM node_key;
-        INSERT INTO gpu_key (node_id, uuid) VALUES (1, 'GPU-1');
-        INSERT INTO gpu (gpu_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
-            SELECT id, uuid, 0, 'H100', '0', 18, 'nvml', now() FROM gpu_key;
-        INSERT INTO gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)
-            SELECT id, l, l < 6, 'switch', '', now() FROM gpu_key, generate_series(0, 17) l;
-        INSERT INTO run (key, scheduler, native_id, step, uid, start_time) VALUES ('slurm:1.0@1', 'slurm', '1', '0', 1, now());
-        INSERT INTO job_rank (job_id, rank, host, pid, world_size, mpi_library, start_time)
-            SELECT id, r, 'n1', 1, 5, '', now() FROM run, generate_series(0, 4) r";
+    let fill = "INSERT INTO internal.node_key (name) SELECT 'n' || i FROM generate_series(1, 2) i;
+        INSERT INTO internal.node (node_id, name, valid_from) SELECT id, name, now() FROM internal.node_key;
+        INSERT INTO internal.host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM internal.node_key;
+        INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1');
+        INSERT INTO internal.gpu (gpu_id, uuid, index, name, pci_bus_id, link_count, source, valid_from)
+            SELECT id, uuid, 0, 'H100', '0', 18, 'nvml', now() FROM internal.gpu_key;
+        INSERT INTO internal.gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, valid_from)
+            SELECT id, l, l < 6, 'switch', '', now() FROM internal.gpu_key, generate_series(0, 17) l;
+        INSERT INTO internal.run (key, scheduler, native_id, step, uid, start_time) VALUES ('slurm:1.0@1', 'slurm', '1', '0', 1, now());
+        INSERT INTO internal.job_rank (job_id, rank, host, pid, world_size, mpi_library, start_time)
+            SELECT id, r, 'n1', 1, 5, '', now() FROM internal.run, generate_series(0, 4) r";
     client.batch_execute(fill).await.unwrap();
     let site = observed_site(&client).await.unwrap();
     assert_eq!((site.nodes, site.ranks_per_node, site.host_ports), (2, 3, 2));

@@ -11,8 +11,8 @@ async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks()
                      JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
                      WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
                      (SELECT extract(epoch FROM d.time_interval)::bigint FROM timescaledb_information.dimensions d
-                      WHERE d.hypertable_schema = 'public' AND d.hypertable_name = c.relname)
-                 FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'";
+                      WHERE d.hypertable_schema = 'internal' AND d.hypertable_name = c.relname)
+                 FROM pg_class c WHERE c.relnamespace = 'internal'::regnamespace AND c.relkind = 'r'";
     let rows = client.query(query, &[]).await.unwrap();
     let mut schema: BTreeMap<String, (BTreeSet<String>, Option<i64>)> = rows
         .iter()
@@ -30,7 +30,7 @@ async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks()
         assert_eq!(chunk_seconds, hours, "{}", table.name);
         // Its key has columns of it.
         let columns = table.key.join(", ");
-        client.query(&format!("SELECT {columns} FROM {} LIMIT 0", table.name), &[]).await.unwrap();
+        client.query(&format!("SELECT {columns} FROM internal.{} LIMIT 0", table.name), &[]).await.unwrap();
     }
     assert!(schema.is_empty(), "no entry of {:?}", schema.keys());
 }

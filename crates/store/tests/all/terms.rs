@@ -21,13 +21,14 @@ fn request(crawler: Uuid, name: &str, since: i64) -> TermRequest {
 
 /// As if the present term had not been extended for long.
 async fn let_expire(client: &Client) {
-    let expire = "UPDATE crawler_term SET expires_at = now() - interval '1 second' WHERE ended_at IS NULL";
+    let expire =
+        "UPDATE internal.crawler_term SET expires_at = now() - interval '1 second' WHERE ended_at IS NULL";
     client.execute(expire, &[]).await.unwrap();
 }
 
 /// Seconds after [`START`] of which there are rows.
 async fn written(client: &Client) -> Vec<i64> {
-    let query = "SELECT DISTINCT extract(epoch FROM time)::bigint FROM ib_port_counters ORDER BY 1";
+    let query = "SELECT DISTINCT extract(epoch FROM time)::bigint FROM internal.ib_port_counters ORDER BY 1";
     let rows = client.query(query, &[]).await.unwrap();
     rows.iter().map(|row| row.get::<_, i64>(0) - START / SECOND).collect()
 }
@@ -170,9 +171,10 @@ async fn two_that_fight_never_write_the_same_second() {
     assert!(rows > 0);
     // The key of the table has no crawler: a second written twice would have broken it, or been left out as a
     // repetition and not counted.
-    let stored: i64 = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap().get(0);
+    let stored: i64 =
+        client.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap().get(0);
     assert_eq!(u64::try_from(stored).unwrap(), rows);
-    let overlaps = "SELECT count(*) FROM crawler_term x JOIN crawler_term y ON x.id < y.id \
+    let overlaps = "SELECT count(*) FROM internal.crawler_term x JOIN internal.crawler_term y ON x.id < y.id \
                     AND x.fabric_id = y.fabric_id AND x.began_at < coalesce(y.ended_at, 'infinity') \
                     AND y.began_at < coalesce(x.ended_at, 'infinity')";
     let overlaps: i64 = client.query_one(overlaps, &[]).await.unwrap().get(0);

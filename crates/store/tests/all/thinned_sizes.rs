@@ -14,7 +14,7 @@ fn functions() -> &'static str {
 }
 
 /// Cells, rounds and calls to choose from: to make one takes some milliseconds.
-const POOL: &str = "CREATE TABLE pool AS
+const POOL: &str = "CREATE TABLE public.pool AS
     SELECT n, sampled(n * 37, n) AS calls, cells(43200 + n * 10, n, 32) AS of_node, rounds(n, n) AS rounds, cells(43200 + n * 300, n, 1) AS of_rank
     FROM generate_series(0::bigint, 199) n";
 
@@ -34,11 +34,11 @@ async fn fill(
     }
     let (ago, steps) = (hours.0, hours.1 * 3600 / seconds);
     let sql = format!(
-        "INSERT INTO {table} (time, {columns}) SELECT t, {values}
+        "INSERT INTO internal.{table} (time, {columns}) SELECT t, {values}
          FROM (SELECT date_trunc('day', now(), 'UTC') - INTERVAL '{ago} hours' + step * INTERVAL '{seconds} seconds' AS t,
                       step, i, now() - INTERVAL '3 days' AS e
                FROM generate_series(1, {steps}) step, generate_series(1, {things}) i) s
-         JOIN pool ON n = i % 200 ORDER BY step, i"
+         JOIN public.pool ON n = i % 200 ORDER BY step, i"
     );
     client.batch_execute(&sql).await.unwrap();
 }
@@ -116,7 +116,7 @@ async fn rows_of_thinned_chunks_are_as_large_as_predicted() {
     thin(&mut client).await;
     client
         .batch_execute(
-            "UPDATE self_stat_names SET listed_at = listed_at - INTERVAL '2 hours'; TRUNCATE self_stat_rows",
+            "UPDATE internal.self_stat_names SET listed_at = listed_at - INTERVAL '2 hours'; TRUNCATE internal.self_stat_rows",
         )
         .await
         .unwrap();
@@ -128,7 +128,7 @@ async fn rows_of_thinned_chunks_are_as_large_as_predicted() {
     let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
     let sizes = "SELECT hypertable, sum(rows_before)::bigint, sum(rows_after)::bigint, sum(pg_total_relation_size(chunk::regclass))::bigint,
                         sum(pg_relation_size(chunk::regclass))::bigint, sum(pg_indexes_size(chunk::regclass))::bigint
-                 FROM thinned_chunk WHERE rows_after > 500 GROUP BY hypertable ORDER BY 1";
+                 FROM internal.thinned_chunk WHERE rows_after > 500 GROUP BY hypertable ORDER BY 1";
     let mut wrong = Vec::new();
     for row in client.query(sizes, &[]).await.unwrap() {
         let table: &str = row.get(0);

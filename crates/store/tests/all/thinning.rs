@@ -160,17 +160,17 @@ async fn number(client: &Client, query: &str) -> i64 {
 }
 
 /// What is known of all jobs: so far, and as of each step of a table.
-const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, peer, bytes::text, messages::text FROM mpi_traffic_totals
-    UNION ALL SELECT job_key, rank, kind, 'rank', '', peer, bytes::text, messages::text FROM mpi_peer_totals
-    UNION ALL SELECT job_key, rank, operation, 'rank', '', calls, bytes::text, elapsed_seconds::text FROM mpi_op_totals
-    UNION ALL SELECT job_key, rank, 'all', 'rank', '', calls, bytes::text, observed_seconds::text FROM mpi_rank_totals";
+const TOTALS: &str = "SELECT job_key, 0 AS rank, operation, kind, direction, peer, bytes::text, messages::text FROM internal.mpi_traffic_totals
+    UNION ALL SELECT job_key, rank, kind, 'rank', '', peer, bytes::text, messages::text FROM public.mpi_peer_totals
+    UNION ALL SELECT job_key, rank, operation, 'rank', '', calls, bytes::text, elapsed_seconds::text FROM public.mpi_op_totals
+    UNION ALL SELECT job_key, rank, 'all', 'rank', '', calls, bytes::text, observed_seconds::text FROM public.mpi_rank_totals";
 
 fn traffic_as_of_each(seconds: i64) -> String {
     format!(
         "SELECT j.id, s.until, c.operation, c.peer, c.bytes, c.messages
-         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM run) f, run j,
+         FROM (SELECT date_trunc('hour', min(start_time)) AS begin FROM internal.run) f, internal.run j,
               generate_series(f.begin, f.begin + INTERVAL '9 hours', INTERVAL '{seconds} seconds') s (until)
-         CROSS JOIN LATERAL mpi_traffic_cells(j.id, s.until) c"
+         CROSS JOIN LATERAL internal.mpi_traffic_cells(j.id, s.until) c"
     )
 }
 
@@ -196,7 +196,7 @@ async fn thinned_chunks_have_the_same_totals() {
                  FROM timescaledb_information.chunks WHERE hypertable_name = 'mpi_node_traffic'
                    AND range_end < now() - INTERVAL '2 hours'";
     let bytes = number(&client, sizes).await;
-    let recent = "SELECT time, job_id, operation, peers, bytes FROM mpi_node_traffic WHERE time > now() - INTERVAL '2 hours'";
+    let recent = "SELECT time, job_id, operation, peers, bytes FROM internal.mpi_node_traffic WHERE time > now() - INTERVAL '2 hours'";
     let not_old = lines(&client, recent).await;
     let done = thin(&mut client).await;
     assert!(done.chunks >= 6 && done.rows_after * 5 < done.rows_before && !done.is_behind, "{done:?}");
@@ -206,13 +206,13 @@ async fn thinned_chunks_have_the_same_totals() {
     assert!(after < bytes, "{after} of {bytes} bytes");
     assert_eq!(lines(&client, recent).await, not_old);
     // A row for each operation of a job and step, and one for each hour that begins.
-    let most = "SELECT max(n) FROM (SELECT count(*) AS n FROM mpi_node_traffic WHERE time < now() - INTERVAL '3 hours'
+    let most = "SELECT max(n) FROM (SELECT count(*) AS n FROM internal.mpi_node_traffic WHERE time < now() - INTERVAL '3 hours'
                 GROUP BY job_id, operation, date_trunc('hour', time)) c";
     assert_eq!(number(&client, most).await, 13);
     let gaps = "SELECT count(*) FROM (SELECT time, since, lag(time) OVER (PARTITION BY job_id, operation ORDER BY time) AS before
-                FROM mpi_node_traffic WHERE operation = 'alltoall') t WHERE since <> before";
+                FROM internal.mpi_node_traffic WHERE operation = 'alltoall') t WHERE since <> before";
     assert_eq!(number(&client, gaps).await, 0, "what a row grew by is from the row before it on");
-    let ends = "SELECT count(*) FROM mpi_rank_rows m JOIN run j ON j.id = m.job_id
+    let ends = "SELECT count(*) FROM internal.mpi_rank_rows m JOIN internal.run j ON j.id = m.job_id
                 WHERE j.key = 'a' AND m.time = j.start_time + INTERVAL '4000 seconds'";
     assert_eq!(number(&client, ends).await, 2, "the last rows of ranks");
     assert_eq!(thin(&mut client).await, ChunksThinned::default(), "nothing is left to do");
@@ -221,7 +221,7 @@ async fn thinned_chunks_have_the_same_totals() {
 #[tokio::test]
 async fn rows_that_stay_are_left_alone() {
     let (_, mut client) = seeded().await;
-    let all = "SELECT * FROM mpi_node_traffic";
+    let all = "SELECT * FROM internal.mpi_node_traffic";
     let before = lines(&client, all).await;
     let never = Retention::for_all(WEEK);
     let done = thin_chunks(&mut client, &never, PATIENCE).await.unwrap();
@@ -271,16 +271,16 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
     let mut older = database.connect().await.unwrap();
     let older = older.build_transaction();
     let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
-    older.query_one("SELECT count(*) FROM run", &[]).await.unwrap();
+    older.query_one("SELECT count(*) FROM internal.run", &[]).await.unwrap();
     let mut writing = database.connect().await.unwrap();
     let insert = writing.transaction().await.unwrap();
-    let again = "INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
+    let again = "INSERT INTO internal.mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
                      messages)
                  SELECT time + INTERVAL '1 second', job_id, node_id, operation, kind, direction, epoch,
                      since, source, is_whole, peers, ARRAY(SELECT b + 1 FROM unnest(bytes) b), messages
-                 FROM mpi_node_traffic WHERE time < now() - INTERVAL '3 hours' AND is_whole";
+                 FROM internal.mpi_node_traffic WHERE time < now() - INTERVAL '3 hours' AND is_whole";
     assert!(insert.execute(again, &[]).await.unwrap() > 100);
-    let traffic = "SELECT count(*) FROM thinned_chunk WHERE hypertable = 'mpi_node_traffic'";
+    let traffic = "SELECT count(*) FROM internal.thinned_chunk WHERE hypertable = 'mpi_node_traffic'";
     thin(&mut client).await;
     assert_eq!(number(&client, traffic).await, 0, "somebody writes into its chunks");
     assert_eq!(lines(&older, TOTALS).await, totals, "ranks as they are kept, traffic as it was");
@@ -291,7 +291,7 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
     let mut older = database.connect().await.unwrap();
     let older = older.build_transaction();
     let older = older.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead).start().await.unwrap();
-    older.query_one("SELECT count(*) FROM run", &[]).await.unwrap();
+    older.query_one("SELECT count(*) FROM internal.run", &[]).await.unwrap();
     let done = thin(&mut client).await;
     assert_eq!(number(&client, traffic).await, 3, "{done:?}");
     assert_eq!(lines(&client, TOTALS).await, more);
@@ -301,18 +301,20 @@ async fn readers_and_writers_meanwhile_lose_nothing() {
 #[tokio::test]
 async fn a_chunk_that_could_not_be_thinned_has_all_its_rows() {
     let (_, mut client) = seeded().await;
-    let all = "SELECT * FROM mpi_node_traffic";
+    let all = "SELECT * FROM internal.mpi_node_traffic";
     let before = lines(&client, all).await;
     // The last thing before the commit fails.
     client
-        .batch_execute("ALTER TABLE thinned_chunk ADD CONSTRAINT never CHECK (rows_after < 0) NOT VALID")
+        .batch_execute(
+            "ALTER TABLE internal.thinned_chunk ADD CONSTRAINT never CHECK (rows_after < 0) NOT VALID",
+        )
         .await
         .unwrap();
     let retention = Retention::for_all(WEEK).with_rows(Duration::from_secs(2 * 3600));
     let failed = thin_chunks(&mut client, &retention, PATIENCE).await.unwrap_err();
     assert!(failed.to_string().contains("thinning"), "{failed}");
     assert_eq!(lines(&client, all).await, before);
-    client.batch_execute("ALTER TABLE thinned_chunk DROP CONSTRAINT never").await.unwrap();
+    client.batch_execute("ALTER TABLE internal.thinned_chunk DROP CONSTRAINT never").await.unwrap();
     assert!(thin(&mut client).await.chunks > 0);
 }
 
@@ -413,12 +415,12 @@ async fn sampled_calls_are_those_of_the_same_ticks_of_all_nodes() {
     // Two minutes and a half, and a job that ended within a minute.
     write(&database, sampled_job("long", begin + 60 * SECOND, 15)).await;
     write(&database, sampled_job("short", begin + 300 * SECOND, 4)).await;
-    let whole = lines(&client, "SELECT * FROM mpi_sampled_calls").await;
+    let whole = lines(&client, "SELECT * FROM internal.mpi_sampled_calls").await;
     assert!(thin(&mut client).await.chunks > 0);
-    let left = lines(&client, "SELECT * FROM mpi_sampled_calls").await;
+    let left = lines(&client, "SELECT * FROM internal.mpi_sampled_calls").await;
     assert!(left.iter().all(|row| whole.contains(row)), "none is changed");
     let ticks = "SELECT j.key, extract(epoch FROM m.time - j.start_time)::integer, count(DISTINCT m.node_id)
-                 FROM mpi_sampled_calls m JOIN run j ON j.id = m.job_id GROUP BY 1, 2";
+                 FROM internal.mpi_sampled_calls m JOIN internal.run j ON j.id = m.job_id GROUP BY 1, 2";
     assert_eq!(lines(&client, ticks).await, ["(long,120,2)", "(long,150,2)", "(long,60,2)", "(short,40,2)"]);
 }
 
@@ -428,12 +430,12 @@ async fn self_metrics_have_their_last_values() {
     let mut client = database.connect().await.unwrap();
     let begin = hours_ago(&client, 6).await;
     write(&database, sampled_job("a", begin, 100)).await;
-    let newest = "SELECT s.* , extract(epoch FROM n.time)::bigint, n.value FROM self_stat_series s
-                  CROSS JOIN LATERAL self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n WHERE s.name = 'records'";
+    let newest = "SELECT s.* , extract(epoch FROM n.time)::bigint, n.value FROM internal.self_stat_series s
+                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n WHERE s.name = 'records'";
     let before = lines(&client, newest).await;
     assert!(thin(&mut client).await.chunks > 0);
     assert_eq!(lines(&client, newest).await, before);
-    let rows = "SELECT extract(epoch FROM time)::bigint % 3600, names, readings FROM self_stat_rows WHERE instance = 'n0'";
+    let rows = "SELECT extract(epoch FROM time)::bigint % 3600, names, readings FROM internal.self_stat_rows WHERE instance = 'n0'";
     // As of each four minutes, and what was reported after the last of them.
     let mut expected = [240, 480, 720, 960]
         .map(|second| format!("({second},\"{{records,source_up}}\",\"{{{},1}}\")", second / 10))
@@ -449,16 +451,16 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
     let mut client = database.connect().await.unwrap();
     let begin = hours_ago(&client, 6).await;
     write(&database, sampled_job("a", begin, 100)).await;
-    let totals = "SELECT c.* FROM run j CROSS JOIN LATERAL mpi_node_op_cells(j.id) c";
+    let totals = "SELECT c.* FROM internal.run j CROSS JOIN LATERAL internal.mpi_node_op_cells(j.id) c";
     let known = "node_id, operation, calls, bytes, elapsed_seconds, wait_seconds";
     let totals = totals.replace(
         "c.*",
         &known.split(", ").map(|column| format!("c.{column}")).collect::<Vec<_>>().join(", "),
     );
     let as_of = format!(
-        "SELECT s.until, c.node_id, c.operation, c.calls FROM run j,
+        "SELECT s.until, c.node_id, c.operation, c.calls FROM internal.run j,
              generate_series(0, 30) m, to_timestamp({} + m * 60) s (until)
-         CROSS JOIN LATERAL mpi_node_op_cells(j.id, s.until) c",
+         CROSS JOIN LATERAL internal.mpi_node_op_cells(j.id, s.until) c",
         begin / SECOND
     );
     let (before, before_as_of) = (lines(&client, &totals).await, lines(&client, &as_of).await);
@@ -467,11 +469,11 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
     assert_eq!(lines(&client, &totals).await, before);
     assert_eq!(lines(&client, &as_of).await, before_as_of);
     let rows = "SELECT count(*), min(time - since) = INTERVAL '40 seconds', max(time - since) = INTERVAL '1 minute', bool_and(is_whole)
-                FROM mpi_node_rows";
+                FROM internal.mpi_node_rows";
     assert_eq!(lines(&client, rows).await, ["(34,t,t,t)"]);
-    let extremes = "SELECT DISTINCT k.operation, r.ranks, r.most_rank_nanoseconds FROM mpi_node_rows m
-                    CROSS JOIN LATERAL mpi_packed_cells(m.cells) p CROSS JOIN LATERAL mpi_packed_round(m.rounds, p.number) r
-                    JOIN mpi_cell_key k ON k.id = p.cell_id WHERE m.time <= date_trunc('hour', m.time) + INTERVAL '1 minute'";
+    let extremes = "SELECT DISTINCT k.operation, r.ranks, r.most_rank_nanoseconds FROM internal.mpi_node_rows m
+                    CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p CROSS JOIN LATERAL internal.mpi_packed_round(m.rounds, p.number) r
+                    JOIN internal.mpi_cell_key k ON k.id = p.cell_id WHERE m.time <= date_trunc('hour', m.time) + INTERVAL '1 minute'";
     let expected = ["(barrier,1,22)", "(recv,2,700)", "(send,2,700)"];
     assert_eq!(lines(&client, extremes).await, expected, "of the ten seconds in which ranks differed most");
 }
@@ -484,8 +486,7 @@ async fn traffic_waits_for_link_shares_and_not_for_longer_than_they_are_made_aga
         let begin = hours_ago(&client, ago).await;
         write(&database, job(key, begin + 60 * SECOND, 1000, Some(7))).await;
     }
-    let thinned =
-        "SELECT j.key FROM run j WHERE (SELECT count(*) FROM mpi_node_traffic m WHERE m.job_id = j.id) < 30";
+    let thinned = "SELECT j.key FROM internal.run j WHERE (SELECT count(*) FROM internal.mpi_node_traffic m WHERE m.job_id = j.id) < 30";
     for (made, expected) in [
         // Windows of six hours ago are to be made, which read an hour before them.
         ("5 hours", &["(a)"][..]),
@@ -493,8 +494,10 @@ async fn traffic_waits_for_link_shares_and_not_for_longer_than_they_are_made_aga
         ("100 hours", &["(a)"]),
         ("1 minute", &["(a)", "(b)"]),
     ] {
-        let state = "INSERT INTO link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING";
-        let made = format!("{state}; UPDATE link_share_state SET computed_until = now() - INTERVAL '{made}'");
+        let state = "INSERT INTO internal.link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING";
+        let made = format!(
+            "{state}; UPDATE internal.link_share_state SET computed_until = now() - INTERVAL '{made}'"
+        );
         client.batch_execute(&made).await.unwrap();
         thin(&mut client).await;
         assert_eq!(lines(&client, thinned).await, expected, "{made}");

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 async fn count(client: &Client, table: &str) -> i64 {
-    client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
+    client.query_one(&format!("SELECT count(*) FROM internal.{table}"), &[]).await.unwrap().get(0)
 }
 
 async fn fresh() -> (Database, Client, Writer) {
@@ -29,20 +29,24 @@ async fn peers_of_one_record_become_one_row() {
     batch.mpi_traffic[0].is_whole = false;
     batch.mpi_node_cells[0].is_whole = true;
     writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
-    let row =
-        client.query_one("SELECT is_whole, peers, bytes, messages FROM mpi_rank_peers", &[]).await.unwrap();
+    let row = client
+        .query_one("SELECT is_whole, peers, bytes, messages FROM internal.mpi_rank_peers", &[])
+        .await
+        .unwrap();
     assert!(row.get::<_, bool>(0));
     assert_eq!(row.get::<_, Vec<i32>>(1), [3, 9]);
     assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, Vec<i64>>(3)), (vec![81920, i64::MAX], vec![10, 0]));
-    let row =
-        client.query_one("SELECT is_whole, peers, bytes, kind FROM mpi_node_traffic", &[]).await.unwrap();
+    let row = client
+        .query_one("SELECT is_whole, peers, bytes, kind FROM internal.mpi_node_traffic", &[])
+        .await
+        .unwrap();
     assert_eq!((row.get::<_, bool>(0), row.get::<_, Vec<i32>>(1)), (false, vec![3]));
     assert_eq!((row.get::<_, Vec<i64>>(2), row.get::<_, &str>(3)), (vec![81920], "modelled"));
     let row =
         client.query_one("
             SELECT is_whole, k.operation, r.ranks, r.most_rank_nanoseconds
-            FROM mpi_node_rows m CROSS JOIN LATERAL mpi_packed_cells(m.cells) p JOIN mpi_cell_key k ON k.id = p.cell_id
-            CROSS JOIN LATERAL mpi_packed_round(m.rounds, p.number) r", &[]);
+            FROM internal.mpi_node_rows m CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p JOIN internal.mpi_cell_key k ON k.id = p.cell_id
+            CROSS JOIN LATERAL internal.mpi_packed_round(m.rounds, p.number) r", &[]);
     let row = row.await.unwrap();
     assert_eq!((row.get::<_, bool>(0), row.get::<_, &str>(1)), (true, "allreduce"));
     assert_eq!((row.get::<_, i32>(2), row.get::<_, i64>(3)), (3, 750_000_000));
@@ -57,13 +61,16 @@ async fn a_cell_that_is_used_again_is_noted_so_and_keeps_its_number() {
         ..Batch::default()
     };
     writer.write(&[entry(Uuid::new_v4(), 1, rank_row())]).await.unwrap();
-    let count = "SELECT count(*) FILTER (WHERE used_at > now() - INTERVAL '1 hour'), count(*), max(id) FROM mpi_cell_key";
+    let count = "SELECT count(*) FILTER (WHERE used_at > now() - INTERVAL '1 hour'), count(*), max(id) FROM internal.mpi_cell_key";
     let numbers = |row: tokio_postgres::Row| [0, 1].map(|column| row.get::<_, i64>(column));
     let before = client.query_one(count, &[]).await.unwrap();
     let last: i64 = before.get(2);
     let [used, all] = numbers(before);
     assert!(all > 0 && used == all);
-    client.execute("UPDATE mpi_cell_key SET used_at = now() - INTERVAL '5 days'", &[]).await.unwrap();
+    client
+        .execute("UPDATE internal.mpi_cell_key SET used_at = now() - INTERVAL '5 days'", &[])
+        .await
+        .unwrap();
     // Another writer, as after a start.
     Writer::new(database).write(&[entry(Uuid::new_v4(), 1, rank_row())]).await.unwrap();
     let after = client.query_one(count, &[]).await.unwrap();
@@ -100,7 +107,7 @@ async fn every_kind_of_record_becomes_a_row() {
         ("job_setting", 1),
         ("events", 1),
         ("coverage", 1),
-        ("self_stats", 2),
+        ("self_stat_rows", 1),
         ("node", 1),
         ("gpu", 2),
         ("gpu_link", 1),
@@ -114,7 +121,7 @@ async fn every_kind_of_record_becomes_a_row() {
         .query_one(
             "SELECT n.guid, k.port, c.time = 'epoch'::timestamptz + $1 * interval '1 microsecond', \
              c.transmit_data_bytes, c.transmit_wait, c.symbol_error, c.saturated, c.source \
-             FROM ib_port_counters c JOIN ib_port_key k ON k.id = c.port_id JOIN ib_node_key n ON n.id = k.ib_node_id",
+             FROM internal.ib_port_counters c JOIN internal.ib_port_key k ON k.id = c.port_id JOIN internal.ib_node_key n ON n.id = k.ib_node_id",
             &[&((START / 1000) as f64)],
         )
         .await
@@ -129,7 +136,7 @@ async fn every_kind_of_record_becomes_a_row() {
     assert_eq!(port.get::<_, &str>(7), "mad");
     let links = client
         .query(
-            "SELECT link, transmit_bytes, receive_bytes, crc_errors FROM nvlink_link_counters ORDER BY link",
+            "SELECT link, transmit_bytes, receive_bytes, crc_errors FROM internal.nvlink_link_counters ORDER BY link",
             &[],
         )
         .await
@@ -141,10 +148,10 @@ async fn every_kind_of_record_becomes_a_row() {
         [(0, [Some(100), Some(200), None]), (3, [Some(5), None, Some(1)])],
         "links 1 and 2 were not read"
     );
-    let stat = "SELECT value FROM self_stats WHERE name = $1 AND instance = 'node1'";
+    let stat = "SELECT value FROM public.self_stats WHERE name = $1 AND instance = 'node1'";
     let value = client.query_one(stat, &[&catalogue::CLOCK_ERROR_SECONDS.name]).await.unwrap();
     assert_eq!(value.get::<_, f64>(0), 0.0025);
-    let reasons = client.query_one("SELECT reasons->>'timeout' FROM coverage", &[]).await.unwrap();
+    let reasons = client.query_one("SELECT reasons->>'timeout' FROM internal.coverage", &[]).await.unwrap();
     assert_eq!(reasons.get::<_, &str>(0), "3");
 }
 
@@ -165,22 +172,25 @@ async fn what_an_operation_is_told_apart_by_is_kept() {
     writer.write(&[entry(spool, 2, repeated)]).await.unwrap();
     let query = "SELECT region || ' ' || algorithm || ' ' || algorithm_source || ' ' || \
                  coalesce(wait_seconds::text, '-') || ' ' || coalesce(received_bytes::text, '-') \
-                 FROM mpi_op_cell_totals WHERE operation = 'allreduce' ORDER BY 1";
+                 FROM internal.mpi_op_cell_totals WHERE operation = 'allreduce' ORDER BY 1";
     let cells: Vec<String> = client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(cells, ["init ring observed 0.5 7", "solve linear observed - -", "solve ring observed 0.5 -"]);
-    let query = "SELECT calls, wait_seconds, received_bytes FROM mpi_op_totals WHERE operation = 'allreduce'";
+    let query =
+        "SELECT calls, wait_seconds, received_bytes FROM public.mpi_op_totals WHERE operation = 'allreduce'";
     let total = client.query_one(query, &[]).await.unwrap();
     assert_eq!((total.get(0), total.get(1), total.get(2)), (31_i64, Some(1.0), Some(7_i64)));
-    let region = client.query_one("SELECT region, visits, own_seconds FROM mpi_region_totals", &[]).await;
+    let region =
+        client.query_one("SELECT region, visits, own_seconds FROM internal.mpi_region_totals", &[]).await;
     let region = region.unwrap();
     assert_eq!((region.get(0), region.get(1), region.get(2)), ("solve", 3_i64, 1.0));
-    let path =
-        client.query_one("SELECT path, visits, elapsed_seconds, mpi_seconds FROM mpi_path_totals", &[]).await;
+    let path = client
+        .query_one("SELECT path, visits, elapsed_seconds, mpi_seconds FROM internal.mpi_path_totals", &[])
+        .await;
     let path = path.unwrap();
     assert_eq!((path.get(0), path.get(1), path.get(2), path.get(3)), ("main/solve", 2_i64, 1.5, 0.25));
-    let comm = client.query_one("SELECT name, size, rank_in_comm FROM job_comm", &[]).await.unwrap();
+    let comm = client.query_one("SELECT name, size, rank_in_comm FROM internal.job_comm", &[]).await.unwrap();
     assert_eq!((comm.get(0), comm.get(1), comm.get(2)), ("columns", 2, Some(1)));
-    let setting = client.query_one("SELECT name, value, rank FROM job_setting", &[]).await.unwrap();
+    let setting = client.query_one("SELECT name, value, rank FROM internal.job_setting", &[]).await.unwrap();
     assert_eq!((setting.get(0), setting.get(1), setting.get(2)), ("coll_tuned_allreduce_algorithm", "4", 2));
 }
 
@@ -193,8 +203,10 @@ async fn a_replay_adds_nothing_also_through_another_writer() {
     let again = Writer::new(database).write(&entries).await.unwrap();
     assert_eq!(again, WriteOutcome { rows: 20, duplicates: 3, ..WriteOutcome::default() });
     assert_eq!(count(&client, "ib_port_counters").await, 50);
-    let ledger =
-        client.query_one("SELECT sequence FROM batch_ledger WHERE spool_id = $1", &[&spool]).await.unwrap();
+    let ledger = client
+        .query_one("SELECT sequence FROM internal.batch_ledger WHERE spool_id = $1", &[&spool])
+        .await
+        .unwrap();
     assert_eq!(ledger.get::<_, i64>(0), 5);
 }
 
@@ -257,8 +269,10 @@ async fn what_cannot_be_stored_is_set_aside_with_its_reason() {
     ];
     let outcome = writer.write(&entries).await.unwrap();
     assert_eq!(outcome, WriteOutcome { rows: 3, quarantined: 6, ..WriteOutcome::default() });
-    let rows =
-        client.query("SELECT sequence, reason, batch FROM batch_quarantine ORDER BY 1", &[]).await.unwrap();
+    let rows = client
+        .query("SELECT sequence, reason, batch FROM internal.batch_quarantine ORDER BY 1", &[])
+        .await
+        .unwrap();
     let reasons: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
     for (reason, expected) in reasons.iter().zip(["node", "ahead", "link", "0x00", "index", "decode"]) {
         assert!(reason.contains(expected), "{reasons:?}");
@@ -296,7 +310,7 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     for (table, rows) in [("run", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
     }
-    let listed = "SELECT sender, reason, records FROM rejected_records ORDER BY records DESC";
+    let listed = "SELECT sender, reason, records FROM internal.rejected_records ORDER BY records DESC";
     let rows = database.connect_reader().await.unwrap().query(listed, &[]).await.unwrap();
     let listed: Vec<(&str, &str, i64)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
@@ -320,7 +334,10 @@ async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
     // While the first node reports, nobody else has its rank.
     let refused = [of_node(second, 1, part("b", START + SECOND)), of_node(second, 2, bins("b", START))];
     assert_eq!(writer.write(&refused).await.unwrap().rejected, [(Rejection::Job, 2)].into());
-    client.execute("UPDATE run_claim SET reported_at = now() - interval '3 minutes'", &[]).await.unwrap();
+    client
+        .execute("UPDATE internal.run_claim SET reported_at = now() - interval '3 minutes'", &[])
+        .await
+        .unwrap();
     let outcome = writer.write(&[of_node(second, 3, bins("b", START + SECOND))]).await.unwrap();
     assert_eq!((outcome.rows, outcome.rejected.len()), (1, 0));
     let outcome = writer.write(&[of_node(second, 4, part("b", START + 2 * SECOND))]).await.unwrap();
@@ -333,19 +350,19 @@ async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
 async fn a_catalogue_row_that_another_session_changed_is_no_refusal() {
     let (_, client, mut writer) = fresh().await;
     // A sequence keeps its value when the transaction is rolled back.
-    let once = "CREATE SEQUENCE attempts;
-        CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('attempts') = 1 THEN
+    let once = "CREATE SEQUENCE public.attempts;
+        CREATE FUNCTION public.fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('public.attempts') = 1 THEN
                 RAISE EXCEPTION 'tuple concurrently updated' USING ERRCODE = 'XX000';
             END IF;
             RETURN NEW;
         END $$;
-        CREATE TRIGGER fail_once BEFORE INSERT ON ib_port_counters FOR EACH ROW EXECUTE FUNCTION fail_once()";
+        CREATE TRIGGER fail_once BEFORE INSERT ON internal.ib_port_counters FOR EACH ROW EXECUTE FUNCTION public.fail_once()";
     client.batch_execute(once).await.unwrap();
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, port_batch(1, 1))]).await.unwrap();
     assert_eq!(outcome.rows, 1);
     assert_eq!(count(&client, "ib_port_counters").await, 1);
-    let attempts: i64 = client.query_one("SELECT last_value FROM attempts", &[]).await.unwrap().get(0);
+    let attempts: i64 = client.query_one("SELECT last_value FROM public.attempts", &[]).await.unwrap().get(0);
     assert_eq!(attempts, 2);
 }
 
@@ -363,7 +380,7 @@ async fn a_missing_schema_is_the_databases_fault_and_no_batch_is_set_aside() {
 #[tokio::test]
 async fn the_quarantine_is_bounded() {
     let (_, client, mut writer) = fresh().await;
-    let fill = "INSERT INTO batch_quarantine (spool_id, sequence, quarantined_at, reason, batch) \
+    let fill = "INSERT INTO internal.batch_quarantine (spool_id, sequence, quarantined_at, reason, batch) \
                 SELECT gen_random_uuid(), n, now() - make_interval(secs => n), 'old', '' FROM generate_series(1, 1500) n";
     client.execute(fill, &[]).await.unwrap();
     let outcome = writer.write(&[Entry::decode(Uuid::new_v4(), 1, b"\xff")]).await.unwrap();
@@ -405,7 +422,8 @@ async fn values_that_need_63_bits_and_wrong_tables_are_harmless() {
     batch.ib_ports[0].values = Some(values);
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
     assert_eq!((outcome.rows, outcome.unknown_values), (1, 1));
-    let stored = client.query_one("SELECT transmit_data_bytes FROM ib_port_counters", &[]).await.unwrap();
+    let stored =
+        client.query_one("SELECT transmit_data_bytes FROM internal.ib_port_counters", &[]).await.unwrap();
     assert_eq!(stored.get::<_, i64>(0), i64::MAX);
 }
 

@@ -20,7 +20,8 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
         Ok(site.runtime.block_on(client.query_one(query, &[]))?.get(0))
     };
     let mut events: BTreeMap<String, BTreeMap<u64, i64>> = BTreeMap::new();
-    let query = "SELECT source, text::bigint, count(*) FROM events WHERE kind = 'test' GROUP BY 1, 2";
+    let query =
+        "SELECT source, text::bigint, count(*) FROM internal.events WHERE kind = 'test' GROUP BY 1, 2";
     for row in site.runtime.block_on(client.query(query, &[]))? {
         let number: i64 = row.get(1);
         events.entry(row.get(0)).or_default().insert(number.cast_unsigned(), row.get(2));
@@ -28,7 +29,7 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     let mut pushes: BTreeMap<i32, BTreeMap<u64, i64>> = BTreeMap::new();
     let mut bytes: BTreeMap<i32, i64> = BTreeMap::new();
     let query = format!(
-        "SELECT o.rank, o.calls, count(*), max(o.bytes) FROM mpi_op_rows o JOIN run j ON j.id = o.job_id
+        "SELECT o.rank, o.calls, count(*), max(o.bytes) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id
          WHERE j.key LIKE 'slurm:{JOB}%' AND o.operation = 'allreduce' GROUP BY 1, 2"
     );
     for row in site.runtime.block_on(client.query(&query, &[]))? {
@@ -37,7 +38,7 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
         let most = bytes.entry(row.get(0)).or_insert(0);
         *most = row.get::<_, i64>(3).max(*most);
     }
-    ensure!(number("SELECT count(*) FROM batch_quarantine")? == 0, "batches were quarantined");
+    ensure!(number("SELECT count(*) FROM internal.batch_quarantine")? == 0, "batches were quarantined");
     for index in 0..site.writers.len() {
         compare_writer(site, index, &events)?;
     }
@@ -48,11 +49,11 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     }
     let backwards = format!(
         "SELECT count(*) FROM (SELECT o.calls - lag(o.calls) OVER (PARTITION BY o.job_id, o.rank ORDER BY o.time) d
-         FROM mpi_op_rows o JOIN run j ON j.id = o.job_id WHERE j.key LIKE 'slurm:{JOB}%') s WHERE d < 0"
+         FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key LIKE 'slurm:{JOB}%') s WHERE d < 0"
     );
     ensure!(number(&backwards)? == 0, "sums of a rank go backwards");
     let ranks = format!(
-        "SELECT count(*) FROM job_rank r JOIN run j ON j.id = r.job_id WHERE j.key LIKE 'slurm:{JOB}%'"
+        "SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE j.key LIKE 'slurm:{JOB}%'"
     );
     ensure!(
         number(&ranks)? == i64::try_from(site.ranks.len())?,
@@ -144,19 +145,20 @@ fn compare_rank(site: &Site, rank: usize, found: &BTreeMap<u64, i64>, bytes: i64
 
 fn compare_fabric(site: &Site, number: &impl Fn(&str) -> anyhow::Result<i64>) -> anyhow::Result<()> {
     let overlaps = number(
-        "SELECT count(*) FROM crawler_term a JOIN crawler_term b ON a.fabric_id = b.fabric_id AND a.id < b.id
+        "SELECT count(*) FROM internal.crawler_term a JOIN internal.crawler_term b ON a.fabric_id = b.fabric_id AND a.id < b.id
          WHERE a.ended_at IS NULL OR a.ended_at > b.began_at OR a.covered_to > b.began_at",
     )?;
     ensure!(overlaps == 0, "{overlaps} pairs of terms of two crawlers overlap");
-    let terms = number("SELECT count(*) FROM crawler_term")?;
-    let rows = number("SELECT count(*) FROM ib_port_counters")?;
+    let terms = number("SELECT count(*) FROM internal.crawler_term")?;
+    let rows = number("SELECT count(*) FROM internal.ib_port_counters")?;
     let twice = number(
-        "SELECT count(*) FROM (SELECT 1 FROM ib_port_counters GROUP BY port_id, time HAVING count(*) > 1) d",
+        "SELECT count(*) FROM (SELECT 1 FROM internal.ib_port_counters GROUP BY port_id, time HAVING count(*) > 1) d",
     )?;
     ensure!(twice == 0, "{twice} readings of ports are stored twice");
     // The standby takes over after the lease, and a crawler with a new device walks the fabric first.
     let end = Instant::now() + Duration::from_secs(90);
-    while number("SELECT count(*) FROM ib_port_counters WHERE time > now() - interval '10 s'")? == 0 {
+    while number("SELECT count(*) FROM internal.ib_port_counters WHERE time > now() - interval '10 s'")? == 0
+    {
         ensure!(Instant::now() < end, "stuck: no crawler stores readings {:?} after the last fault", end);
         std::thread::sleep(Duration::from_secs(1));
     }

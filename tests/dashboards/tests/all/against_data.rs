@@ -98,7 +98,8 @@ async fn a_renamed_column_is_found() {
         ("self_stats", "value", "throughline-health.json, panel 'Rows written'"),
         ("events", "text", "throughline.json, annotation 'Warnings and errors'"),
     ] {
-        let rename = |from: &str, to: &str| format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}");
+        let rename =
+            |from: &str, to: &str| format!("ALTER TABLE internal.{table} RENAME COLUMN {from} TO {to}");
         owner.batch_execute(&rename(column, "renamed")).await.unwrap();
         let report = check(&files(), &sources, seed.window()).await.unwrap();
         let found = |finding: &throughline_dashboard_check::Finding| {
@@ -275,7 +276,7 @@ async fn damaged_queries_are_found() {
     let server = server::with_history(&seed.open_metrics()).await;
     let sources = Sources { sql: Some(reader(&database).await), prometheus: Some(server.api.clone()) };
     for (from, to, problem) in [
-        ("FROM mpi_op_totals", "FROM mpi_op_totalz", "mpi_op_totalz"),
+        ("FROM public.mpi_op_totals", "FROM mpi_op_totalz", "mpi_op_totalz"),
         ("sum(calls)::bigint AS", "NULL::bigint AS", "NULL in every row"),
         ("10 seconds'))\\nORDER BY 1, 2", "10 seconds'))\\nORDER BY 2, 1", "order of 'time'"),
         ("AS \\\"Share of MPI time\\\"", "AS \\\"Share\\\"", "names column 'Share of MPI time'"),

@@ -31,7 +31,12 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
         ("", "]:percentencode}", "]}", "needs a format"),
         ("", "\"format\": \"time_series\"", "\"format\": \"graph\"", "rawSql, rawQuery and format"),
         ("", " AND $__timeFilter(time)", "", "'ib_port_minutes_named' is read without a bound"),
-        ("", "ib_port_rates($__timeFrom()", "ib_port_rates('2020-01-01'", "does not begin at a time"),
+        (
+            "",
+            "public.ib_port_rates($__timeFrom()",
+            "public.ib_port_rates('2020-01-01'",
+            "does not begin at a time",
+        ),
         ("-jobs", "&from=${__data.fields[\\\"from\\\"]:percentencode}", "", "not lead to the job's own time"),
         ("-link", "AS \\\"Known\\\"", "AS \\\"Sort\\\"", "without how they are known"),
         ("-link", " [' || c.known || ']'", "'", "without how they are known"),

@@ -115,13 +115,14 @@ async fn promql_over_the_database_is_promql_over_prometheus_own_storage() {
 /// Packs the hours of the readings as if they had passed, and takes the readings away.
 async fn pack(database: &Database) {
     let mut client = database.connect().await.unwrap();
-    let passed = "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'";
+    let passed =
+        "UPDATE internal.minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'";
     client.batch_execute(passed).await.unwrap();
     let made = encode_chunks(&mut client, &Retention::default(), Duration::from_secs(600)).await.unwrap();
     assert!(made.samples > 10_000, "{made:?}");
     // Nobody made its minutes.
-    let gone = "UPDATE minute_state SET made_until = NULL; \
-                DELETE FROM ib_port_counters; DELETE FROM host_port_counters; DELETE FROM nvlink_counters";
+    let gone = "UPDATE internal.minute_state SET made_until = NULL; \
+                DELETE FROM internal.ib_port_counters; DELETE FROM internal.host_port_counters; DELETE FROM internal.nvlink_counters";
     client.batch_execute(gone).await.unwrap();
 }
 

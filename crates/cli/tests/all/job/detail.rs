@@ -46,7 +46,7 @@ impl Stack {
         tokio::spawn(connection);
         let query = "SELECT coalesce(sum(cardinality(calls)), 0)::bigint, coalesce(sum((SELECT sum(c) FROM unnest(calls) c)), 0)::bigint, \
                      coalesce(sum((SELECT sum(b) FROM unnest(bytes) b)), 0)::bigint \
-                     FROM detail_mpi_bins WHERE time < $1::text::timestamptz";
+                     FROM internal.detail_mpi_bins WHERE time < $1::text::timestamptz";
         let row = client.query_one(query, &[&to]).await.unwrap();
         (row.get(0), row.get(1), row.get(2))
     }
@@ -55,7 +55,7 @@ impl Stack {
     async fn short_rows(&self) -> i64 {
         let (client, connection) = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        let query = "SELECT count(*) FROM mpi_node_rows WHERE time - since <= INTERVAL '2 seconds'";
+        let query = "SELECT count(*) FROM internal.mpi_node_rows WHERE time - since <= INTERVAL '2 seconds'";
         client.query_one(query, &[]).await.unwrap().get(0)
     }
 

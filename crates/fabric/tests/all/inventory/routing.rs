@@ -3,11 +3,11 @@
 use super::*;
 use throughline_store::{Groups, LinkShareCache, Retention, make_link_shares};
 
-const KNOWN: &str = "SELECT count(*) FROM ib_node WHERE valid_to IS NULL AND routing = $1";
+const KNOWN: &str = "SELECT count(*) FROM internal.ib_node WHERE valid_to IS NULL AND routing = $1";
 
 /// How a switch routes, with its history: kinds in order of time.
 async fn routing(store: &Store, guid: &str) -> Vec<Option<String>> {
-    let query = "SELECT routing FROM ib_node WHERE guid = $1 ORDER BY valid_from";
+    let query = "SELECT routing FROM internal.ib_node WHERE guid = $1 ORDER BY valid_from";
     store.client.query(query, &[&guid]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
@@ -39,12 +39,12 @@ async fn how_switches_route_is_stored_as_they_report_it() {
 
 /// Shares of unmonitored hosts of ports from a leaf to the spines, in the last window: names, and whether they are bounds.
 async fn upward(store: &Store, leaf: &str) -> Vec<(String, bool)> {
-    let query = "SELECT DISTINCT s.name, s.is_bound FROM link_shares s
-        JOIN ib_port p ON p.port_id = s.port_id AND p.valid_to IS NULL
-        JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL
-        JOIN ib_port_key q ON q.id = p.remote_port_id
-        JOIN ib_node r ON r.ib_node_id = q.ib_node_id AND r.valid_to IS NULL AND r.type = 'switch'
-        WHERE s.contributor = 'host' AND n.description = $1 AND s.time = (SELECT max(time) FROM link_shares)";
+    let query = "SELECT DISTINCT s.name, s.is_bound FROM internal.link_shares s
+        JOIN internal.ib_port p ON p.port_id = s.port_id AND p.valid_to IS NULL
+        JOIN internal.ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL
+        JOIN internal.ib_port_key q ON q.id = p.remote_port_id
+        JOIN internal.ib_node r ON r.ib_node_id = q.ib_node_id AND r.valid_to IS NULL AND r.type = 'switch'
+        WHERE s.contributor = 'host' AND n.description = $1 AND s.time = (SELECT max(time) FROM internal.link_shares)";
     let rows = store.client.query(query, &[&leaf]).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
@@ -63,7 +63,8 @@ async fn shares_are_bounds_behind_a_switch_that_reports_adaptive_routing() {
     store.until("the others are static", KNOWN, &[&"static"], (SMALL.switches() - 1) as i64).await;
     store.until("one adaptive switch", KNOWN, &[&"adaptive"], 1).await;
     // Windows from now on: the first one is made when it is over.
-    let begin = "UPDATE link_share_state SET computed_until = date_bin('10 seconds', now(), 'epoch')";
+    let begin =
+        "UPDATE internal.link_share_state SET computed_until = date_bin('10 seconds', now(), 'epoch')";
     store.client.execute(begin, &[]).await.unwrap();
     let mut writer = store.database.connect().await.unwrap();
     let (mut cache, groups, retention) = (LinkShareCache::default(), Groups::default(), Retention::default());

@@ -35,8 +35,8 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     // The last window as of a minute ago.
     let columns = "port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes";
     let insert = format!(
-        "INSERT INTO link_shares (time, {columns}) SELECT now() - interval '1 minute', {columns} FROM link_shares
-         WHERE time = (SELECT max(time) FROM link_shares)"
+        "INSERT INTO internal.link_shares (time, {columns}) SELECT now() - interval '1 minute', {columns} FROM internal.link_shares
+         WHERE time = (SELECT max(time) FROM internal.link_shares)"
     );
     client.execute(&insert, &[]).await.unwrap();
     let job = alert("firing", &json!({"alertname": "Slow", "job_key": seed::key(1)}));
@@ -58,8 +58,8 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
         (&json!(1), &json!(1), &json!([]))
     );
     let rows = client.query(
-        "SELECT r.reason || ' ' || r.requested_by || ' ' || coalesce(j.key, k.name) FROM detail_request r
-         JOIN detail_request_node n ON n.request_id = r.id JOIN node_key k ON k.id = n.node_id LEFT JOIN run j ON j.id = r.job_id
+        "SELECT r.reason || ' ' || r.requested_by || ' ' || coalesce(j.key, k.name) FROM internal.detail_request r
+         JOIN internal.detail_request_node n ON n.request_id = r.id JOIN internal.node_key k ON k.id = n.node_id LEFT JOIN internal.run j ON j.id = r.job_id
          GROUP BY r.id, j.key, k.name ORDER BY r.id, k.name",
         &[],
     );
@@ -73,8 +73,8 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     let listed = get(&router, "/alerts").await;
     assert_eq!(listed["requests"].as_array().unwrap().len(), 4);
     // The crawler of the link's subnet, and the ports at both ends.
-    let of_link = "SELECT n.node_id, cardinality(r.ib_port_ids), r.job_id FROM detail_request r
-                   JOIN detail_request_node n ON n.request_id = r.id WHERE r.ib_port_ids IS NOT NULL";
+    let of_link = "SELECT n.node_id, cardinality(r.ib_port_ids), r.job_id FROM internal.detail_request r
+                   JOIN internal.detail_request_node n ON n.request_id = r.id WHERE r.ib_port_ids IS NOT NULL";
     let row = client.query_one(of_link, &[]).await.unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1), row.get::<_, Option<i64>>(2)), (0, 2, None));
     // By either end of it, with what became of it.

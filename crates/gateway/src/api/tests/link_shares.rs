@@ -21,7 +21,7 @@ pub async fn seeded() -> (Database, Router) {
     let row = |seconds: i64, who: &str, bytes: i64, kind: &str, is_bound: bool| {
         let time = format!("TIMESTAMPTZ 'epoch' + INTERVAL '{} milliseconds'", START_MS + seconds * 1000);
         let port = format!(
-            "(SELECT p.id FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = '{}' AND p.port = 3)",
+            "(SELECT p.id FROM internal.ib_port_key p JOIN internal.ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = '{}' AND p.port = 3)",
             seed::guid(LEAF_1)
         );
         format!(
@@ -31,7 +31,7 @@ pub async fn seeded() -> (Database, Router) {
         )
     };
     let job = |number: u64| {
-        format!("'job', (SELECT id FROM run WHERE key LIKE 'slurm:{number}.0@%'), 'alltoall', NULL")
+        format!("'job', (SELECT id FROM internal.run WHERE key LIKE 'slurm:{number}.0@%'), 'alltoall', NULL")
     };
     let part = |percent: i64| half / 1000 * percent;
     let rows = [
@@ -45,13 +45,13 @@ pub async fn seeded() -> (Database, Router) {
         row(20, "'rest', NULL, NULL, NULL", part(15), "unreported", false),
     ];
     let insert = format!(
-        "INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, \
+        "INSERT INTO internal.link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, \
          is_bound, counted_bytes) VALUES {}",
         rows.join(", ")
     );
     client.execute(&insert, &[]).await.unwrap();
     let state = format!(
-        "UPDATE link_share_state SET computed_until = TIMESTAMPTZ 'epoch' + INTERVAL '{} milliseconds'",
+        "UPDATE internal.link_share_state SET computed_until = TIMESTAMPTZ 'epoch' + INTERVAL '{} milliseconds'",
         START_MS + 20_000
     );
     client.execute(&state, &[]).await.unwrap();
@@ -151,7 +151,10 @@ async fn how_switches_route_is_shown_beside_their_links() {
         ("type = 'switch'", "static", json!("static")),
         (leaf.as_str(), "adaptive", json!("adaptive")),
     ] {
-        client.execute(&format!("UPDATE ib_node SET routing = $1 WHERE {who}"), &[&routing]).await.unwrap();
+        client
+            .execute(&format!("UPDATE internal.ib_node SET routing = $1 WHERE {who}"), &[&routing])
+            .await
+            .unwrap();
         // Another one has nothing cached of the same version.
         let router = api_on(database.clone());
         let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
@@ -172,18 +175,18 @@ async fn how_switches_route_is_shown_beside_their_links() {
 /// The minute of the windows that there are, as upkeep makes it, and a window of the next one.
 async fn make_minute(client: &Client) {
     let sql = "
-        INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
+        INSERT INTO internal.link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
                                         is_bound, counted_bytes, peak_counted_bytes, windows)
         SELECT date_trunc('minute', min(time)), port_id, contributor, job_id, operation, name, sum(bytes), sum(low_bytes),
                sum(high_bytes), max(kind), bool_or(is_bound),
-               (SELECT sum(r.counted_bytes) FROM link_shares r WHERE r.port_id = s.port_id AND r.contributor = 'rest'),
+               (SELECT sum(r.counted_bytes) FROM internal.link_shares r WHERE r.port_id = s.port_id AND r.contributor = 'rest'),
                max(counted_bytes), 2
-        FROM link_shares s GROUP BY port_id, contributor, job_id, operation, name;
-        UPDATE link_share_state SET minutes_since = date_trunc('minute', computed_until),
+        FROM internal.link_shares s GROUP BY port_id, contributor, job_id, operation, name;
+        UPDATE internal.link_share_state SET minutes_since = date_trunc('minute', computed_until),
                                     minutes_until = date_trunc('minute', computed_until) + INTERVAL '1 minute';
-        INSERT INTO link_shares SELECT time + INTERVAL '1 minute', port_id, contributor, job_id, operation, name, bytes, low_bytes,
+        INSERT INTO internal.link_shares SELECT time + INTERVAL '1 minute', port_id, contributor, job_id, operation, name, bytes, low_bytes,
                                        high_bytes, kind, is_bound, counted_bytes
-        FROM link_shares WHERE time = (SELECT max(time) FROM link_shares);";
+        FROM internal.link_shares WHERE time = (SELECT max(time) FROM internal.link_shares);";
     client.batch_execute(sql).await.unwrap();
 }
 
@@ -207,7 +210,10 @@ async fn minutes_answer_when_windows_are_gone() {
         (&all["links"][0]["windows"], &all["links"][0]["own"]["bytes"]),
         (&json!(3), &json!(FULL / 200))
     );
-    client.batch_execute("SELECT drop_chunks('link_shares', older_than => now())").await.unwrap();
+    client
+        .batch_execute("SELECT public.drop_chunks('internal.link_shares', older_than => now())")
+        .await
+        .unwrap();
     let after = get(&router, &shares).await;
     assert_eq!((&after["step_seconds"], &after["times_ms"]), (&json!(60.0), &json!([START_MS + 60_000])));
     for column in ["windows", "counted_bytes", "utilisation", "peak_utilisation", "is_above_speed"] {

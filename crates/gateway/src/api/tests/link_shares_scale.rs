@@ -40,41 +40,41 @@ fn table(node: i32) -> Vec<u8> {
 
 async fn fabric(client: &Client) {
     let sql = format!(
-        "INSERT INTO fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
-         INSERT INTO ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
+        "INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+         INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
              FROM generate_series(1, {all}) n ORDER BY n;
-         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+         INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
              SELECT id, guid, CASE WHEN id <= {switches} THEN 'switch' ELSE 'ca' END,
                     CASE WHEN id <= {switches} THEN 'switch' || id ELSE 'n' || id - {switches} || ' mlx5_0' END, id, 1, 1, guid, 1,
-                    now() - interval '1 day' FROM ib_node_key;
-         INSERT INTO ib_port_key (ib_node_id, port)
+                    now() - interval '1 day' FROM internal.ib_node_key;
+         INSERT INTO internal.ib_port_key (ib_node_id, port)
              SELECT {switches} + h, 1 FROM generate_series(1, {HOSTS}) h;
-         INSERT INTO ib_port_key (ib_node_id, port)
+         INSERT INTO internal.ib_port_key (ib_node_id, port)
              SELECT l, p FROM generate_series(1, {LEAVES}) l, generate_series(1, {ports}) p;
-         INSERT INTO ib_port_key (ib_node_id, port)
+         INSERT INTO internal.ib_port_key (ib_node_id, port)
              SELECT {LEAVES} + s, p FROM generate_series(1, {SPINES}) s, generate_series(1, {LEAVES}) p;
          CREATE TEMPORARY TABLE cable AS
              SELECT a.id AS a, b.id AS b FROM generate_series(0, {HOSTS} - 1) h
-             JOIN ib_port_key a ON a.ib_node_id = {switches} + h + 1 AND a.port = 1
-             JOIN ib_port_key b ON b.ib_node_id = h / {BELOW} + 1 AND b.port = h % {BELOW} + 1
+             JOIN internal.ib_port_key a ON a.ib_node_id = {switches} + h + 1 AND a.port = 1
+             JOIN internal.ib_port_key b ON b.ib_node_id = h / {BELOW} + 1 AND b.port = h % {BELOW} + 1
              UNION ALL
              SELECT a.id, b.id FROM generate_series(1, {LEAVES}) l, generate_series(1, {SPINES}) s
-             JOIN ib_port_key a ON true JOIN ib_port_key b ON true
+             JOIN internal.ib_port_key a ON true JOIN internal.ib_port_key b ON true
              WHERE a.ib_node_id = l AND a.port = {BELOW} + s AND b.ib_node_id = {LEAVES} + s AND b.port = l;
-         INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
+         INSERT INTO internal.ib_link (port_a_id, port_b_id, valid_from)
              SELECT least(a, b), greatest(a, b), now() - interval '1 day' FROM cable;
-         INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
+         INSERT INTO internal.ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
                               rate_bytes_per_second, remote_port_id, valid_from)
              SELECT p.id, p.ib_node_id, p.port, '0x' || lpad(to_hex(p.ib_node_id), 16, '0'), p.ib_node_id, 'Active', 'LinkUp', '4x',
                     '50.0 Gbps', 25000000000, coalesce(c.b, d.a), now() - interval '1 day'
-             FROM ib_port_key p LEFT JOIN cable c ON c.a = p.id LEFT JOIN cable d ON d.b = p.id;",
+             FROM internal.ib_port_key p LEFT JOIN cable c ON c.a = p.id LEFT JOIN cable d ON d.b = p.id;",
         all = HOSTS + LEAVES + SPINES,
         switches = LEAVES + SPINES,
         ports = BELOW + SPINES,
     );
     client.batch_execute(&sql).await.unwrap();
     for node in 1..=LEAVES + SPINES {
-        let insert = "INSERT INTO ib_lft (ib_node_id, linear_forwarding_table, valid_from) \
+        let insert = "INSERT INTO internal.ib_lft (ib_node_id, linear_forwarding_table, valid_from) \
                       VALUES ($1, $2, now() - interval '1 day')";
         client.execute(insert, &[&node, &table(node)]).await.unwrap();
     }
@@ -84,21 +84,21 @@ async fn fabric(client: &Client) {
 /// counters are read each 5 s.
 async fn traffic(client: &Client) {
     let sql = format!(
-        "INSERT INTO node_key (name) SELECT 'n' || h FROM generate_series(1, {HOSTS}) h ORDER BY h;
-         INSERT INTO node (node_id, name, hca_guids, valid_from)
-             SELECT id, name, ARRAY['0x' || lpad(to_hex({switches} + id), 16, '0')], now() - interval '1 day' FROM node_key;
-         INSERT INTO host_port_key (node_id, device, port, guid)
-             SELECT id, 'mlx5_0', 1, '0x' || lpad(to_hex({switches} + id), 16, '0') FROM node_key;
-         INSERT INTO run (key, user_name, start_time)
+        "INSERT INTO internal.node_key (name) SELECT 'n' || h FROM generate_series(1, {HOSTS}) h ORDER BY h;
+         INSERT INTO internal.node (node_id, name, hca_guids, valid_from)
+             SELECT id, name, ARRAY['0x' || lpad(to_hex({switches} + id), 16, '0')], now() - interval '1 day' FROM internal.node_key;
+         INSERT INTO internal.host_port_key (node_id, device, port, guid)
+             SELECT id, 'mlx5_0', 1, '0x' || lpad(to_hex({switches} + id), 16, '0') FROM internal.node_key;
+         INSERT INTO internal.run (key, user_name, start_time)
              SELECT 'slurm:' || j || '@1', 'user' || j % 20, now() - interval '1 hour' FROM generate_series(1, {JOBS}) j;
-         INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, hca_ports)
+         INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, hca_ports)
              SELECT j, n * {RANKS} + r, 1, {world}, 'n', (j - 1) + n * {JOBS} + 1, '', now() - interval '1 hour',
                     ARRAY['mlx5_0/1']
              FROM generate_series(1, {JOBS}) j, generate_series(0, {NODES} - 1) n, generate_series(0, {RANKS} - 1) r;
          CREATE TEMPORARY TABLE tick AS
              SELECT to_timestamp(floor(extract(epoch FROM now()) / 10) * 10) - interval '120 seconds'
                     + t * interval '5 seconds' AS time, t FROM generate_series(0, 24) t;
-         INSERT INTO mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
+         INSERT INTO internal.mpi_node_traffic (time, job_id, node_id, operation, kind, direction, epoch, since, source, is_whole, peers, bytes,
                                        messages)
              SELECT t.time + interval '0.7 seconds', j, (j - 1) + n * {JOBS} + 1, o.operation, o.kind, 'transmit',
                     date_trunc('hour', now()) - interval '2 hours', t.time - interval '4.3 seconds', 'pmpi', true,
@@ -108,12 +108,12 @@ async fn traffic(client: &Client) {
                       AS o (operation, kind, bytes, each)
              WHERE p / {RANKS} <> n AND p % o.each = 0
              GROUP BY t.time, j, n, o.operation, o.kind;
-         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes)
+         INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes)
              SELECT t.time + interval '0.3 seconds', p.id, date_trunc('hour', now()) - interval '2 hours', 'mad',
-                    (2000000000 + p.id * 1000)::bigint * 5 * t.t, 2000000000::bigint * 5 * t.t FROM ib_port_key p, tick t;
-         INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+                    (2000000000 + p.id * 1000)::bigint * 5 * t.t, 2000000000::bigint * 5 * t.t FROM internal.ib_port_key p, tick t;
+         INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
              SELECT t.time + interval '0.4 seconds', '0xfe80000000000000', 'mad', 1, 1, 0, 0.1 FROM tick t;
-         UPDATE link_share_state SET computed_until = (SELECT min(time) + interval '40 seconds' FROM tick);
+         UPDATE internal.link_share_state SET computed_until = (SELECT min(time) + interval '40 seconds' FROM tick);
          ANALYZE;",
         switches = LEAVES + SPINES,
         world = NODES * RANKS,
@@ -125,20 +125,20 @@ async fn traffic(client: &Client) {
 async fn operations(client: &Client) {
     let sql = format!(
         "{packed_cells}
-         INSERT INTO mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
+         INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source)
              VALUES ('allreduce', 8, '', '', ''), ('alltoall', 1048576, '', '', ''), ('isend', 65536, '', '', '');
-         INSERT INTO mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
+         INSERT INTO internal.mpi_rank_rows (time, job_id, rank, node_id, epoch, source, is_folded, cells)
              SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, 1, j.start_time, 'pmpi', true, p.cells
-             FROM run j, generate_series(0, {world} - 1) r, (
+             FROM internal.run j, generate_series(0, {world} - 1) r, (
                  SELECT t, pg_temp.packed_cells(array_agg(c.id), array_agg(t * 1000::bigint), array_agg(t * 1000 * c.size_class_bytes),
                                                 array_agg(t * 2000000000::bigint)) AS cells
-                 FROM generate_series(1, 30) t, mpi_cell_key c GROUP BY t) p;
-         INSERT INTO mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
+                 FROM generate_series(1, 30) t, internal.mpi_cell_key c GROUP BY t) p;
+         INSERT INTO internal.mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
              SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, 1, 'logical', j.start_time, 'pmpi', true,
                     array_agg((r + d) % {world}), array_agg(t * 6553600::bigint), array_agg(t * 100::bigint)
-             FROM run j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d
+             FROM internal.run j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d
              GROUP BY t, j.id, r, j.start_time;
-         ANALYZE mpi_rank_rows, mpi_rank_peers;",
+         ANALYZE internal.mpi_rank_rows, internal.mpi_rank_peers;",
         world = NODES * RANKS,
         packed_cells = testing::PACKED_CELLS,
     );
@@ -201,23 +201,23 @@ async fn windows(client: &mut Client) -> usize {
 async fn history(client: &Client) {
     let again = |steps: u32, ports: &str| {
         format!(
-            "INSERT INTO link_shares SELECT s.time - n * make_interval(secs => 10 * w.windows), port_id, contributor, job_id,
+            "INSERT INTO internal.link_shares SELECT s.time - n * make_interval(secs => 10 * w.windows), port_id, contributor, job_id,
                     operation, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes
-             FROM (SELECT count(DISTINCT time) AS windows, max(time) AS until FROM link_shares) w, link_shares s,
+             FROM (SELECT count(DISTINCT time) AS windows, max(time) AS until FROM internal.link_shares) w, internal.link_shares s,
                   generate_series(1, {steps}) n WHERE s.time > w.until - INTERVAL '1 day' {ports};"
         )
     };
-    let of_switch = "AND port_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = 1)";
+    let of_switch = "AND port_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = 1)";
     client.batch_execute(&again(10, "")).await.unwrap();
     client.batch_execute(&again(11, of_switch)).await.unwrap();
     let minutes = "
-        INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound,
+        INSERT INTO internal.link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound,
                                         counted_bytes, peak_counted_bytes, windows)
             SELECT date_trunc('minute', time - INTERVAL '1 second'), port_id, contributor, job_id, operation, name, sum(bytes),
                    sum(low_bytes), sum(high_bytes), min(kind), bool_or(is_bound), sum(counted_bytes), max(counted_bytes), count(*)
-            FROM link_shares WHERE time <= date_trunc('minute', now()) GROUP BY 1, 2, 3, 4, 5, 6;
-        UPDATE link_share_state SET minutes_since = date_trunc('minute', now()) - INTERVAL '1 day', minutes_until = date_trunc('minute', now());
-        ANALYZE link_shares, link_share_minutes";
+            FROM internal.link_shares WHERE time <= date_trunc('minute', now()) GROUP BY 1, 2, 3, 4, 5, 6;
+        UPDATE internal.link_share_state SET minutes_since = date_trunc('minute', now()) - INTERVAL '1 day', minutes_until = date_trunc('minute', now());
+        ANALYZE internal.link_shares, internal.link_share_minutes";
     client.batch_execute(minutes).await.unwrap();
 }
 
@@ -255,15 +255,16 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     let mut client = database.connect().await.unwrap();
     fabric(&client).await;
     traffic(&client).await;
-    let rows: i64 = client.query_one("SELECT count(*) FROM mpi_traffic_rows", &[]).await.unwrap().get(0);
+    let rows: i64 =
+        client.query_one("SELECT count(*) FROM internal.mpi_traffic_rows", &[]).await.unwrap().get(0);
     println!("{HOSTS} hosts, {JOBS} jobs, {rows} cells of traffic; memory before: {}", memory());
     assert!(windows(&mut client).await >= 3);
     let wrong =
-        "SELECT count(*) FROM (SELECT sum(bytes) AS sum, max(counted_bytes) AS counted FROM link_shares
+        "SELECT count(*) FROM (SELECT sum(bytes) AS sum, max(counted_bytes) AS counted FROM internal.link_shares
                  GROUP BY port_id, time) s WHERE sum <> counted";
     assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
     history(&client).await;
-    let count = "SELECT count(*), count(DISTINCT time), pg_size_pretty(hypertable_size('link_shares')) FROM link_shares";
+    let count = "SELECT count(*), count(DISTINCT time), pg_size_pretty(public.hypertable_size('internal.link_shares')) FROM internal.link_shares";
     let row = client.query_one(count, &[]).await.unwrap();
     let (rows, times, size): (i64, i64, String) = (row.get(0), row.get(1), row.get(2));
     println!("link_shares: {rows} rows of {times} windows, {size}");
@@ -282,7 +283,7 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     let mut known = crate::upkeep::Known::default();
     for round in ["first", "second", "third"] {
         client
-            .batch_execute("UPDATE job_judgement SET judged_at = judged_at - INTERVAL '1 minute'")
+            .batch_execute("UPDATE internal.job_judgement SET judged_at = judged_at - INTERVAL '1 minute'")
             .await
             .unwrap();
         let (begun, before) = (Instant::now(), processor(backend));
@@ -299,9 +300,9 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
             "verdicts on {JOBS} jobs, {round} time: {seconds:.2} s, {used:.2} s of processors (goal: 5)"
         );
     }
-    let judged = "SELECT count(*) FROM job_judgement";
+    let judged = "SELECT count(*) FROM internal.job_judgement";
     assert_eq!(client.query_one(judged, &[]).await.unwrap().get::<_, i64>(0), i64::from(JOBS));
-    let said = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind) FROM (SELECT kind, count(*) AS n FROM job_verdict GROUP BY 1) v";
+    let said = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind) FROM (SELECT kind, count(*) AS n FROM internal.job_verdict GROUP BY 1) v";
     println!("said: {}", client.query_one(said, &[]).await.unwrap().get::<_, String>(0));
     for part in ["", "/ranks", "/traffic", "/verdicts", "/report"] {
         let jobs = (1..=20).map(|job| format!("/jobs/slurm%3A{job}%401{part}"));

@@ -238,7 +238,10 @@ async fn where_readings_are_gone_minutes_answer() {
     throughline_store::make_rollups(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     let made = get(&router, &format!("{link}&points=2")).await;
     assert_eq!((steps(&made), &made["errors"]), (steps(&before), &before["errors"]));
-    upkeep.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
+    upkeep
+        .batch_execute("SELECT public.drop_chunks('internal.ib_port_counters', older_than => now())")
+        .await
+        .unwrap();
     let gone = get(&router, &format!("{link}&points=2")).await;
     assert_eq!(steps(&gone), json!([0.1, 0.5]));
     assert_eq!(gone["series"]["ab"]["peak"], before["series"]["ab"]["peak"]);

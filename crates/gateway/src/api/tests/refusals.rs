@@ -52,7 +52,7 @@ async fn a_database_that_is_away_busy_or_slow() {
     // Somebody holds the table: the statement waits for longer than it may.
     let mut holder = database.connect().await.unwrap();
     let transaction = holder.transaction().await.unwrap();
-    transaction.batch_execute("LOCK TABLE fabric IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    transaction.batch_execute("LOCK TABLE internal.fabric IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let body = refused(&router, "/subnets").await;
     assert!(body.starts_with("504 too_slow") && body.contains("query.max_seconds"), "{body}");
     transaction.rollback().await.unwrap();
@@ -63,7 +63,8 @@ async fn a_database_that_is_away_busy_or_slow() {
 async fn the_connections_only_read() {
     let api = Api::new(testing::database().await, Limits::default());
     let write = api.query(async |client| {
-        let done = client.execute("INSERT INTO fabric (name, prefix) VALUES ('0x1', '0x1')", &[]).await;
+        let done =
+            client.execute("INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1')", &[]).await;
         assert_eq!(done.unwrap_err().code().unwrap().code(), "25006");
         Ok(())
     });

@@ -48,11 +48,11 @@ async fn ended(jobs: u32, posts_reports: bool) -> Database {
 /// Lets everything be due.
 async fn later(database: &Database, set: &str) {
     let client = database.connect().await.unwrap();
-    client.execute(&format!("UPDATE report_post SET {set}"), &[]).await.unwrap();
+    client.execute(&format!("UPDATE internal.report_post SET {set}"), &[]).await.unwrap();
 }
 
 async fn rows(database: &Database) -> Vec<String> {
-    let sql = "SELECT state || ' ' || tries || ' ' || coalesce(error, '-') FROM report_post ORDER BY job_id";
+    let sql = "SELECT state || ' ' || tries || ' ' || coalesce(error, '-') FROM internal.report_post ORDER BY job_id";
     let client = database.connect().await.unwrap();
     client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }

@@ -43,8 +43,8 @@ async fn every_surface_shows_the_same_state() {
     seed::write(&database, 3, batches).await;
     let client = database.connect().await.unwrap();
     for (number, .., minutes, _) in CASES {
-        let age = "UPDATE run_claim n SET reported_at = now() - make_interval(mins => $1::integer)
-                   FROM run j WHERE j.id = n.job_id AND j.key = $2";
+        let age = "UPDATE internal.run_claim n SET reported_at = now() - make_interval(mins => $1::integer)
+                   FROM internal.run j WHERE j.id = n.job_id AND j.key = $2";
         assert_eq!(client.execute(age, &[&(minutes as i32), &seed::key(number)]).await.unwrap(), 1);
     }
     let expected: BTreeMap<String, String> = CASES
@@ -56,9 +56,10 @@ async fn every_surface_shows_the_same_state() {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     };
     let reader = database.connect_reader().await.unwrap();
-    let view = reader.query("SELECT job_key, state FROM job_summary", &[]).await.unwrap();
+    let view = reader.query("SELECT job_key, state FROM public.job_summary", &[]).await.unwrap();
     assert_eq!(shown(view), expected);
-    let running = "SELECT j.key, 'running' FROM jobs_running(now()) r (id) JOIN run j USING (id)";
+    let running =
+        "SELECT j.key, 'running' FROM public.jobs_running(now()) r (id) JOIN internal.run j USING (id)";
     let mut only_running = expected.clone();
     only_running.retain(|_, state| state == "running");
     assert_eq!(shown(reader.query(running, &[]).await.unwrap()), only_running);
@@ -88,7 +89,7 @@ async fn jobs_running_knows_the_past() {
     for (seconds, expected) in [(-1, vec![]), (10, vec![1]), (60, vec![1, 2]), (150, vec![2]), (200, vec![])]
     {
         let sql =
-            "SELECT j.native_id::integer FROM jobs_running(to_timestamp($1)) r (id) JOIN run j USING (id)
+            "SELECT j.native_id::integer FROM public.jobs_running(to_timestamp($1)) r (id) JOIN internal.run j USING (id)
                    ORDER BY 1";
         #[allow(clippy::cast_precision_loss)] // seconds
         let at = (START_MS / 1000 + seconds) as f64;

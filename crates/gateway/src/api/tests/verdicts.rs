@@ -87,13 +87,13 @@ async fn ranks_that_wait_for_one_that_died_are_hung_and_the_end_has_a_report() {
 async fn share(database: &Database, guid: u64, port: i32, counted: i64, parts: &[(u32, i64)]) {
     let client = database.connect().await.unwrap();
     let sql = "
-        INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound,
+        INSERT INTO internal.link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound,
                                  counted_bytes)
         SELECT w.time, p.id, CASE WHEN $3 = '' THEN 'rest' ELSE 'job' END, j.id, CASE WHEN $3 <> '' THEN 'alltoall' END, NULL,
                $4, $4, $4, 'measured', false, $5
         FROM generate_series(date_bin('10 s', now(), 'epoch') - INTERVAL '5 minutes', now() - INTERVAL '10 s', '10 s') w (time)
-        CROSS JOIN (SELECT p.id FROM ib_port_key p JOIN ib_node_key n ON n.id = p.ib_node_id WHERE n.guid = $1 AND p.port = $2) p
-        LEFT JOIN run j ON j.key = $3";
+        CROSS JOIN (SELECT p.id FROM internal.ib_port_key p JOIN internal.ib_node_key n ON n.id = p.ib_node_id WHERE n.guid = $1 AND p.port = $2) p
+        LEFT JOIN internal.run j ON j.key = $3";
     let rest = counted - parts.iter().map(|part| part.1).sum::<i64>();
     let all = parts.iter().map(|(number, bytes)| (seed::key(*number), *bytes)).chain([(String::new(), rest)]);
     for (key, bytes) in all {

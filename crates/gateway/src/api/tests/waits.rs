@@ -93,7 +93,7 @@ async fn of_thinned_hours_there_is_the_same_answer() {
     let years = Duration::from_secs(100 * 365 * 86_400);
     let retention = Retention::for_all(years).with_rows(Duration::from_secs(7200));
     thin_chunks(&mut client, &retention, Duration::from_secs(600)).await.unwrap();
-    let rows = "SELECT count(*), count(DISTINCT time) FROM mpi_sampled_calls";
+    let rows = "SELECT count(*), count(DISTINCT time) FROM internal.mpi_sampled_calls";
     let row = client.query_one(rows, &[]).await.unwrap();
     assert_eq!(
         (row.get::<_, i64>(0), row.get::<_, i64>(1)),

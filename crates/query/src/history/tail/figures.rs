@@ -49,7 +49,7 @@ impl Figures {
     ) -> Result<Round, HistoryError> {
         let (from, to) = (seconds(window.from + 1), seconds(window.to + 1));
         // In the order of bytes, whatever the database's is.
-        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM self_stat_rows \
+        let select = "SELECT DISTINCT instance COLLATE \"C\" FROM internal.self_stat_rows \
                       WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance COLLATE \"C\" > $3 \
                       ORDER BY 1 LIMIT $4";
         let most = things_of(INSTANCES, INSTANCES_OF_HOUR, window.to - window.from) as i64;
@@ -110,7 +110,7 @@ impl Figures {
 async fn readings(client: &Client, range: Range, instances: &[String]) -> Result<Readings, HistoryError> {
     let select = "SELECT instance, source, name, \
                     (extract(epoch FROM time - TIMESTAMPTZ '2000-01-01 00:00:00+00') * 1000000)::bigint, value \
-                  FROM self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance = ANY ($3)";
+                  FROM public.self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance = ANY ($3)";
     let (from, to) = (seconds(range.from), seconds(range.to + 1));
     let given: [(&(dyn ToSql + Sync), Type); 3] =
         [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&instances, Type::TEXT_ARRAY)];

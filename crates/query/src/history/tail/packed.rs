@@ -23,7 +23,7 @@ impl PackedHours {
     pub async fn read(client: &Client) -> Result<PackedHours, Error> {
         let select = "SELECT readings, (extract(epoch FROM greatest(packed_from, 'epoch')) * 1000)::bigint, \
                         (extract(epoch FROM packed_until) * 1000)::bigint \
-                      FROM packed_state WHERE isfinite(packed_until) AND packed_from < packed_until";
+                      FROM internal.packed_state WHERE isfinite(packed_until) AND packed_from < packed_until";
         let rows = client.query(select, &[]).await.map_err(Error::sql("reading which hours are packed"))?;
         let mut hours = PackedHours::default();
         for kind in Kind::ALL {
@@ -44,12 +44,12 @@ impl PackedHours {
         match Kind::of(table).filter(|_| is_packed) {
             // Not until the next millisecond: the hour that may begin there is not unpacked.
             Some(kind) => format!(
-                "{}(to_timestamp({}), to_timestamp({}))",
+                "public.{}(to_timestamp({}), to_timestamp({}))",
                 kind.readings_between(),
                 seconds(range.from),
                 (range.to as f64 + 0.999) / 1e3
             ),
-            None => table.name().to_owned(),
+            None => format!("internal.{}", table.name()),
         }
     }
 
@@ -92,10 +92,10 @@ mod tests {
         assert_eq!(hours.hour_end(Some(Table::HostPortCounters), 2 * HOUR), Some(3 * HOUR - 1));
 
         let source = |table, from, to| hours.source(table, Range { from, to });
-        assert_eq!(source(Table::IbPortCounters, 0, 9 * HOUR), "ib_port_counters");
-        assert_eq!(source(Table::HostPortCounters, 4 * HOUR, 5 * HOUR), "host_port_counters");
-        assert_eq!(source(Table::HostPortCounters, HOUR, 2 * HOUR - 1), "host_port_counters");
-        let unpacked = "host_port_readings(to_timestamp(7200), to_timestamp(10799.999999))";
+        assert_eq!(source(Table::IbPortCounters, 0, 9 * HOUR), "internal.ib_port_counters");
+        assert_eq!(source(Table::HostPortCounters, 4 * HOUR, 5 * HOUR), "internal.host_port_counters");
+        assert_eq!(source(Table::HostPortCounters, HOUR, 2 * HOUR - 1), "internal.host_port_counters");
+        let unpacked = "public.host_port_readings(to_timestamp(7200), to_timestamp(10799.999999))";
         assert_eq!(source(Table::HostPortCounters, 2 * HOUR, 3 * HOUR - 1), unpacked);
 
         assert_eq!(

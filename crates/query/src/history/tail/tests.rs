@@ -221,7 +221,7 @@ async fn what_arrives_while_its_window_is_sent_is_either_read_or_noted() {
     let mut other = target.clone();
     target.end_window(&client).await.unwrap();
     assert!(other.end_window(&client).await.is_err());
-    let left = "SELECT extract(epoch FROM since)::bigint FROM export_late WHERE part = $1";
+    let left = "SELECT extract(epoch FROM since)::bigint FROM internal.export_late WHERE part = $1";
     let left = client.query(left, &[&part]).await.unwrap();
     assert_eq!(left.iter().map(|row| row.get::<_, i64>(0) - START).collect::<Vec<_>>(), [7]);
     let again = ExportTarget::open(&client, "one", 0).await.unwrap();

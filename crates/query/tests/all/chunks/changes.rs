@@ -30,8 +30,8 @@ impl Site {
         site.write(batch(&[1, 2], whole)).await;
         let client = site.database.connect().await.unwrap();
         let node = format!(
-            "INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
-             SELECT id, guid, 'switch', 's', 1, 1, 1, guid, 1, to_timestamp({BEGIN}) FROM ib_node_key"
+            "INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+             SELECT id, guid, 'switch', 's', 1, 1, 1, guid, 1, to_timestamp({BEGIN}) FROM internal.ib_node_key"
         );
         client.batch_execute(&node).await.unwrap();
         site
@@ -68,10 +68,13 @@ async fn what_comes_late_is_seen_at_once_and_packed_again() {
 
     // At each step the answer has all of it: noted, then without a block, then packed.
     site.write(batch(&[2], (4000..4600).step_by(5))).await;
-    assert_eq!(count(&client, "minute_late").await, 1);
+    assert_eq!(count(&client, "internal.minute_late").await, 1);
     assert_eq!(site.answer().await, [1320, 1440]);
     minutes_made(&site.database).await;
-    assert_eq!((count(&client, "minute_late").await, count(&client, "block_wanted").await), (0, 1));
+    assert_eq!(
+        (count(&client, "internal.minute_late").await, count(&client, "internal.block_wanted").await),
+        (0, 1)
+    );
     assert_eq!(site.answer().await, [1320, 1440]);
     let again = blocks_made(&site.database).await.unwrap();
     assert_eq!(
@@ -81,7 +84,7 @@ async fn what_comes_late_is_seen_at_once_and_packed_again() {
     );
     assert_eq!(site.answer().await, [1320, 1440]);
     // It is the blocks that answer.
-    client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
+    client.batch_execute("DELETE FROM internal.ib_port_counters").await.unwrap();
     assert_eq!(site.answer().await, [1320, 1440]);
 }
 
@@ -117,9 +120,9 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     blocks_made(&site.database).await.unwrap();
     assert_eq!(site.answer().await, [1320, 1320]);
     // Nothing is left to be read, in rows that the same transaction made.
-    let gone = "DELETE FROM ib_port_counters;
-                ALTER TABLE ib_port_blocks DROP COLUMN samples, DROP COLUMN metrics, DROP COLUMN offsets;
-                ALTER TABLE ib_port_blocks ADD COLUMN samples bytea, ADD COLUMN metrics integer[], ADD COLUMN offsets integer[]";
+    let gone = "DELETE FROM internal.ib_port_counters;
+                ALTER TABLE internal.ib_port_blocks DROP COLUMN samples, DROP COLUMN metrics, DROP COLUMN offsets;
+                ALTER TABLE internal.ib_port_blocks ADD COLUMN samples bytea, ADD COLUMN metrics integer[], ADD COLUMN offsets integer[]";
     client.batch_execute(gone).await.unwrap();
     assert_eq!(site.answer_again().await, [1320, 1320]);
     assert!(
@@ -127,11 +130,12 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
         "who has none in memory finds nothing"
     );
     // One is made anew, of readings that are gone: all of its port is read again, and nothing of the other one.
-    let want = format!("INSERT INTO block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)");
+    let want =
+        format!("INSERT INTO internal.block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)");
     client.batch_execute(&want).await.unwrap();
     blocks_made(&site.database).await.unwrap();
     assert_eq!(site.answer_again().await, [1320]);
-    client.batch_execute("DELETE FROM ib_port_blocks WHERE port_id = 2").await.unwrap();
+    client.batch_execute("DELETE FROM internal.ib_port_blocks WHERE port_id = 2").await.unwrap();
     assert!(site.answer_again().await.is_empty());
 }
 
@@ -144,7 +148,8 @@ async fn readings_of_a_whole_day_that_come_late_touch_each_of_its_hours() {
     blocks_made(&site.database).await.unwrap();
     site.write(batch(&[2], (2 * HOUR - 30..9 * HOUR).step_by(30))).await;
     minutes_made(&site.database).await;
-    let touched = "SELECT array_agg(extract(epoch FROM time)::bigint ORDER BY time) FROM block_wanted";
+    let touched =
+        "SELECT array_agg(extract(epoch FROM time)::bigint ORDER BY time) FROM internal.block_wanted";
     let touched: Vec<i64> = client.query_one(touched, &[]).await.unwrap().get(0);
     assert_eq!(touched, (1..9).map(|hour| BEGIN + hour * HOUR).collect::<Vec<_>>());
     let before = answer(&site.database, BYTES, hours(0, 24)).await;
@@ -160,10 +165,10 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     /// Ends whoever waits for this lock.
     async fn killed(client: &mut Client, table: &str, work: impl Future<Output = bool> + Send + 'static) {
         let transaction = client.transaction().await.unwrap();
-        transaction.batch_execute(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE")).await.unwrap();
+        transaction.batch_execute(&format!("LOCK TABLE internal.{table} IN EXCLUSIVE MODE")).await.unwrap();
         let work = tokio::spawn(work);
         let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks \
-                    WHERE NOT granted AND relation = $1::text::regclass";
+                    WHERE NOT granted AND relation = ('internal.' || $1::text)::regclass";
         while transaction.query_one(kill, &[&table]).await.unwrap().get::<_, i64>(0) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -173,8 +178,8 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     let mut holder = site.database.connect().await.unwrap();
     let database = site.database.clone();
     killed(&mut holder, "ib_port_blocks", async move { blocks_made(&database).await.is_err() }).await;
-    assert_eq!(count(&client, "ib_port_blocks").await, 0);
-    assert_eq!(count(&client, "block_wanted").await, 4);
+    assert_eq!(count(&client, "internal.ib_port_blocks").await, 0);
+    assert_eq!(count(&client, "internal.block_wanted").await, 4);
     assert_eq!(site.answer().await, [1320, 1320]);
     assert_eq!(blocks_made(&site.database).await.unwrap().blocks, 4);
 
@@ -186,11 +191,11 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
         make_rollups(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.is_err()
     })
     .await;
-    assert_eq!(count(&client, "minute_late").await, 2, "the notes are there still");
+    assert_eq!(count(&client, "internal.minute_late").await, 2, "the notes are there still");
     assert_eq!(site.answer().await, [1440, 1440]);
     minutes_made(&site.database).await;
     assert_eq!(blocks_made(&site.database).await.unwrap().blocks, 2);
-    client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
+    client.batch_execute("DELETE FROM internal.ib_port_counters").await.unwrap();
     assert_eq!(site.answer().await, [1440, 1440]);
 }
 
@@ -201,28 +206,30 @@ async fn blocks_go_with_their_readings_and_answer_no_longer_than_they() {
     minutes_made(&site.database).await;
     blocks_made(&site.database).await.unwrap();
     // Readings went by a policy, blocks are to follow.
-    let drop = format!("SELECT drop_chunks('ib_port_counters', older_than => to_timestamp({BEGIN} + 3600))");
+    let drop = format!(
+        "SELECT public.drop_chunks('internal.ib_port_counters', older_than => to_timestamp({BEGIN} + 3600))"
+    );
     client.query(&drop, &[]).await.unwrap();
     let mixed = site.answer().await;
     assert!(mixed[0] < 700, "an hour of minutes and one of readings: {mixed:?}");
-    client.batch_execute("DELETE FROM ib_port_blocks").await.unwrap();
+    client.batch_execute("DELETE FROM internal.ib_port_blocks").await.unwrap();
     assert_eq!(site.answer().await, mixed);
     // What is older than retention keeps readings is neither made again nor retained.
     let want = format!(
-        "INSERT INTO block_wanted SELECT 'ib_port_blocks', to_timestamp({BEGIN}), id FROM ib_port_key"
+        "INSERT INTO internal.block_wanted SELECT 'ib_port_blocks', to_timestamp({BEGIN}), id FROM internal.ib_port_key"
     );
     client.batch_execute(&want).await.unwrap();
     let short = Retention::for_all(Duration::from_secs(3600));
     let made = encode_chunks(&mut site.database.connect().await.unwrap(), &short, PATIENCE).await.unwrap();
-    assert_eq!((made.blocks, count(&client, "ib_port_blocks").await), (0, 0));
+    assert_eq!((made.blocks, count(&client, "internal.ib_port_blocks").await), (0, 0));
     client.batch_execute(&want).await.unwrap();
     blocks_made(&site.database).await.unwrap();
-    assert!(count(&client, "ib_port_blocks").await > 0);
+    assert!(count(&client, "internal.ib_port_blocks").await > 0);
     apply_retention(&client, &short, None).await.unwrap();
     let mut policies =
         count(&client, "timescaledb_information.jobs WHERE hypertable_name = 'ib_port_blocks'").await;
     if policies == 0 {
-        policies = i64::from(count(&client, "ib_port_blocks").await == 0);
+        policies = i64::from(count(&client, "internal.ib_port_blocks").await == 0);
     }
     assert_eq!(policies, 1, "dropped, or to be dropped by the database");
 }
@@ -237,7 +244,7 @@ async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
     let changed = format!("set_byte(samples, {place}, 1 + get_byte(samples, {place}) % 255)");
     for damage in [changed.as_str(), "substr(samples, 1, 20)", "''", "NULL"] {
         let damaged = format!(
-            "UPDATE ib_port_blocks SET samples = {damage} WHERE port_id = 1 AND time = to_timestamp({BEGIN})"
+            "UPDATE internal.ib_port_blocks SET samples = {damage} WHERE port_id = 1 AND time = to_timestamp({BEGIN})"
         );
         client.batch_execute(&damaged).await.unwrap();
         let error = request((&site.database, &no_cache()), BYTES, hours(0, 2), Thinning::None, true)
@@ -247,14 +254,14 @@ async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
         let remedy = error.split_once("damaged; ").unwrap().1.split_once(" has its").unwrap().0;
         assert!(
             error.contains("ib_port_blocks")
-                && remedy.starts_with("DELETE FROM ib_port_blocks WHERE port_id = 1"),
+                && remedy.starts_with("DELETE FROM internal.ib_port_blocks WHERE port_id = 1"),
             "{error}"
         );
         client.batch_execute(remedy).await.unwrap();
         assert_eq!(site.answer().await, [1320, 1320]);
         client
             .batch_execute(&format!(
-                "INSERT INTO block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)"
+                "INSERT INTO internal.block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)"
             ))
             .await
             .unwrap();

@@ -73,7 +73,7 @@ async fn packed_hours_are_exported_as_their_rows_are() {
     for name in [BYTES, LINKS, "saturated", "pcie"] {
         assert!(expected.keys().any(|series| series.contains(name)), "{name}");
     }
-    client.batch_execute("DELETE FROM minute_late").await.unwrap();
+    client.batch_execute("DELETE FROM internal.minute_late").await.unwrap();
     assert_eq!(hours_moved(&database).await, 16);
     client.batch_execute(super::moved::ARRIVE).await.unwrap();
     let (packed, windows) = exported(&database, None).await;
@@ -111,7 +111,7 @@ async fn an_hour_that_is_packed_while_it_is_read_is_read_again() {
     assert!(!expected.is_empty() && tail.is_as_read(&client, part).await.unwrap());
 
     ExportTarget::begin_reading(&client).await.unwrap();
-    client.batch_execute("SELECT 1 FROM packed_state").await.unwrap();
+    client.batch_execute("SELECT 1 FROM internal.packed_state").await.unwrap();
     assert_eq!(hours_moved(&database).await, 16);
     let mut tail = Tail::default();
     tail.read(&client, part, window, "").await.unwrap();

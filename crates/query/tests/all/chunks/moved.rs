@@ -30,7 +30,7 @@ async fn in_sql(client: &Client) -> Vec<String> {
         (arrays, format!("nvlink_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
         ("r", format!("nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
         ("r", format!("nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
-        ("r", "nvlink_metrics r".to_owned(), "id"),
+        ("r", "public.nvlink_metrics r".to_owned(), "id"),
         ("r", format!("gpu_pcie_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
         ("r", format!("gpu_pcie_rates{}", between(BEGIN + 200)), "gpu_id, time"),
     ] {
@@ -107,17 +107,17 @@ pub async fn seeded() -> Database {
     seed(&database).await;
     let client = database.connect().await.unwrap();
     let more = format!(
-        "UPDATE ib_port_counters SET epoch = to_timestamp({BEGIN} + 3000) WHERE time > to_timestamp({BEGIN} + 3000);
-         UPDATE ib_port_counters SET symbol_error = NULL, saturated = '{{symbol_error,link_downed}}', source = 'mad2'
+        "UPDATE internal.ib_port_counters SET epoch = to_timestamp({BEGIN} + 3000) WHERE time > to_timestamp({BEGIN} + 3000);
+         UPDATE internal.ib_port_counters SET symbol_error = NULL, saturated = '{{symbol_error,link_downed}}', source = 'mad2'
          WHERE port_id % 5 = 0 AND time > to_timestamp({BEGIN} + 4000);
-         INSERT INTO host_port_counters (time, epoch, host_port_id, source, symbol_error)
+         INSERT INTO internal.host_port_counters (time, epoch, host_port_id, source, symbol_error)
          SELECT to_timestamp({BEGIN} + 3600), 'epoch', 1, 'sysfs', 5 ON CONFLICT DO NOTHING;
-         UPDATE ib_port_counters SET multicast_transmit_packets = transmit_packets / 9, multicast_receive_packets = port_id;
-         UPDATE host_port_counters SET pcie_bytes_per_second = 63015384615;
-         UPDATE nvlink_counters SET epoch = to_timestamp({BEGIN} + 2000) WHERE gpu_id = 2 AND time > to_timestamp({BEGIN} + 2000);
-         UPDATE nvlink_counters SET replay_errors = '{{1,NULL,2}}' WHERE extract(second FROM time)::integer % 10 = 3;
-         UPDATE nvlink_counters SET transmit_bytes = NULL WHERE extract(second FROM time)::integer % 7 = 2;
-         UPDATE nvlink_counters SET up = NULL WHERE gpu_id = 2 AND extract(second FROM time)::integer % 4 = 2"
+         UPDATE internal.ib_port_counters SET multicast_transmit_packets = transmit_packets / 9, multicast_receive_packets = port_id;
+         UPDATE internal.host_port_counters SET pcie_bytes_per_second = 63015384615;
+         UPDATE internal.nvlink_counters SET epoch = to_timestamp({BEGIN} + 2000) WHERE gpu_id = 2 AND time > to_timestamp({BEGIN} + 2000);
+         UPDATE internal.nvlink_counters SET replay_errors = '{{1,NULL,2}}' WHERE extract(second FROM time)::integer % 10 = 3;
+         UPDATE internal.nvlink_counters SET transmit_bytes = NULL WHERE extract(second FROM time)::integer % 7 = 2;
+         UPDATE internal.nvlink_counters SET up = NULL WHERE gpu_id = 2 AND extract(second FROM time)::integer % 4 = 2"
     );
     client.batch_execute(&more).await.unwrap();
     database
@@ -143,18 +143,19 @@ async fn hours_without_rows_have_the_answers_of_rows() {
 }
 
 async fn rows_of_all(client: &Client) -> i64 {
-    let ports = count(client, "ib_port_counters").await + count(client, "host_port_counters").await;
-    ports + count(client, "nvlink_counters").await
+    let ports =
+        count(client, "internal.ib_port_counters").await + count(client, "internal.host_port_counters").await;
+    ports + count(client, "internal.nvlink_counters").await
 }
 
 /// Rows of ten minutes of some ports and of a GPU are set aside, and come when all else is packed.
 pub async fn with_late_rows(database: &Database) {
     let late = format!("time > to_timestamp({BEGIN} + 5000) AND time < to_timestamp({BEGIN} + 5600)");
     let set_aside = format!(
-        "CREATE TABLE late AS SELECT * FROM ib_port_counters WHERE port_id <= 20 AND {late};
-         DELETE FROM ib_port_counters WHERE port_id <= 20 AND {late};
-         CREATE TABLE late_links AS SELECT * FROM nvlink_counters WHERE gpu_id = 1 AND {late};
-         DELETE FROM nvlink_counters WHERE gpu_id = 1 AND {late}"
+        "CREATE TABLE public.late AS SELECT * FROM internal.ib_port_counters WHERE port_id <= 20 AND {late};
+         DELETE FROM internal.ib_port_counters WHERE port_id <= 20 AND {late};
+         CREATE TABLE public.late_links AS SELECT * FROM internal.nvlink_counters WHERE gpu_id = 1 AND {late};
+         DELETE FROM internal.nvlink_counters WHERE gpu_id = 1 AND {late}"
     );
     database.connect().await.unwrap().batch_execute(&set_aside).await.unwrap();
     minutes_made(database).await;
@@ -162,16 +163,16 @@ pub async fn with_late_rows(database: &Database) {
 }
 
 /// They come as the writer stores them: with notes.
-pub const ARRIVE: &str = "INSERT INTO ib_port_counters SELECT * FROM late;
-    INSERT INTO minute_late (kind, id, since, until)
-    SELECT 'ib_port_minutes', port_id, min(time), max(time) FROM late GROUP BY port_id;
-    INSERT INTO nvlink_counters SELECT * FROM late_links;
-    INSERT INTO minute_late (kind, id, since, until)
-    SELECT 'nvlink_minutes', gpu_id, min(time), max(time) FROM late_links GROUP BY gpu_id";
+pub const ARRIVE: &str = "INSERT INTO internal.ib_port_counters SELECT * FROM public.late;
+    INSERT INTO internal.minute_late (kind, id, since, until)
+    SELECT 'ib_port_minutes', port_id, min(time), max(time) FROM public.late GROUP BY port_id;
+    INSERT INTO internal.nvlink_counters SELECT * FROM public.late_links;
+    INSERT INTO internal.minute_late (kind, id, since, until)
+    SELECT 'nvlink_minutes', gpu_id, min(time), max(time) FROM public.late_links GROUP BY gpu_id";
 
 async fn minutes_of_all(client: &Client) -> String {
-    let minutes = "SELECT (SELECT string_agg(m::text, E'\n' ORDER BY time, port_id, epoch) FROM ib_port_minutes m) || E'\n'
-        || (SELECT string_agg(m::text, E'\n' ORDER BY time, gpu_id, source, epoch) FROM nvlink_minutes m)";
+    let minutes = "SELECT (SELECT string_agg(m::text, E'\n' ORDER BY time, port_id, epoch) FROM internal.ib_port_minutes m) || E'\n'
+        || (SELECT string_agg(m::text, E'\n' ORDER BY time, gpu_id, source, epoch) FROM internal.nvlink_minutes m)";
     client.query_one(minutes, &[]).await.unwrap().get(0)
 }
 
@@ -183,11 +184,14 @@ async fn what_comes_late_is_read_at_once_and_packed_with_the_rest() {
     with_late_rows(&database).await;
     assert_eq!(hours_moved(&database).await, 16);
     client.batch_execute(ARRIVE).await.unwrap();
-    assert!(count(&client, "ib_port_counters").await > 100 && count(&client, "nvlink_counters").await > 0);
+    assert!(
+        count(&client, "internal.ib_port_counters").await > 100
+            && count(&client, "internal.nvlink_counters").await > 0
+    );
     assert_same(&answers(&database).await, &expected.0);
     assert!(in_sql(&client).await == expected.1, "with notes");
     minutes_made(&database).await;
-    assert_eq!(count(&client, "minute_late").await, 0);
+    assert_eq!(count(&client, "internal.minute_late").await, 0);
     assert_same(&answers(&database).await, &expected.0);
     blocks_made(&database).await.unwrap();
     assert_eq!(rows_of_all(&client).await, 0, "they are packed");

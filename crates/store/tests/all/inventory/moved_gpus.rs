@@ -15,23 +15,23 @@ async fn what_a_node_reported_of_a_gpu_stays_that_nodes() {
     bench.send(gpus("node1")).await;
     bench
         .client
-        .execute("UPDATE device_owner SET reported_at = now() - INTERVAL '1 day'", &[])
+        .execute("UPDATE internal.device_owner SET reported_at = now() - INTERVAL '1 day'", &[])
         .await
         .unwrap();
     let mut moved = gpus("node2");
     moved.gpu_links[0].time += 30 * SECOND;
     bench.send(moved).await;
-    let keys = "SELECT n.name || ' ' || k.uuid FROM gpu_key k JOIN node_key n ON n.id = k.node_id ORDER BY 1";
+    let keys = "SELECT n.name || ' ' || k.uuid FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id ORDER BY 1";
     assert_eq!(bench.texts(keys).await, ["node1 GPU-1", "node1 GPU-2", "node2 GPU-1", "node2 GPU-2"]);
     for table in ["gpu", "gpu_link"] {
         let rows = format!(
-            "SELECT n.name || ' ' || (t.valid_to IS NULL) FROM {table} t JOIN gpu_key k ON k.id = t.gpu_id \
-             JOIN node_key n ON n.id = k.node_id WHERE k.uuid = 'GPU-1' ORDER BY 1"
+            "SELECT n.name || ' ' || (t.valid_to IS NULL) FROM internal.{table} t JOIN internal.gpu_key k ON k.id = t.gpu_id \
+             JOIN internal.node_key n ON n.id = k.node_id WHERE k.uuid = 'GPU-1' ORDER BY 1"
         );
         assert_eq!(bench.texts(&rows).await, ["node1 false", "node2 true"], "{table}");
     }
     let readings = "SELECT DISTINCT n.name || ' ' || c.gpu || ' ' || extract(second FROM c.time - min(c.time) OVER ())::integer \
-                    FROM nvlink_link_counters c JOIN gpu_key k ON k.id = c.gpu_id JOIN node_key n ON n.id = k.node_id ORDER BY 1";
+                    FROM internal.nvlink_link_counters c JOIN internal.gpu_key k ON k.id = c.gpu_id JOIN internal.node_key n ON n.id = k.node_id ORDER BY 1";
     assert_eq!(bench.texts(readings).await, ["node1 GPU-1 0", "node2 GPU-1 30"]);
-    assert_eq!(bench.texts("SELECT node_name FROM intra_node_topo").await, ["node2"]);
+    assert_eq!(bench.texts("SELECT node_name FROM public.intra_node_topo").await, ["node2"]);
 }

@@ -20,7 +20,7 @@ async fn a_multicast_table_is_kept_as_long_as_it_is_the_same() {
     for (generation, ports) in [(1, &[1, 2][..]), (60, &[1, 2]), (120, &[1, 2, 3]), (180, &[])] {
         bench.send(multicast(generation, ports)).await;
     }
-    let tables = "SELECT multicast_forwarding_table::text || ' ' || (valid_to IS NULL) FROM ib_mft ORDER BY valid_from";
+    let tables = "SELECT multicast_forwarding_table::text || ' ' || (valid_to IS NULL) FROM internal.ib_mft ORDER BY valid_from";
     assert_eq!(
         bench.texts(tables).await,
         ["{\"49152\": [1, 2]} false", "{\"49152\": [1, 2, 3]} false", "{} true"]
@@ -29,7 +29,7 @@ async fn a_multicast_table_is_kept_as_long_as_it_is_the_same() {
     let mut gone = fabric(240, 2);
     gone.ib_nodes.remove(0);
     bench.send(gone).await;
-    assert_eq!(bench.number("SELECT count(*) FROM ib_mft WHERE valid_to IS NULL").await, 0);
+    assert_eq!(bench.number("SELECT count(*) FROM internal.ib_mft WHERE valid_to IS NULL").await, 0);
 }
 
 /// Groups of a reading at `generation` seconds: the last 32 bits of each MGID with its members' GUIDs, `None` where they
@@ -65,17 +65,24 @@ async fn a_multicast_group_ends_with_its_members_or_with_itself() {
     let mut bench = Bench::new().await;
     bench.send(groups(0, &[(1, Some(&[5, 6])), (2, None)], Some(2))).await;
     bench.send(groups(60, &[(1, Some(&[5, 6])), (2, None)], Some(2))).await;
-    assert_eq!(bench.number("SELECT count(*) FROM ib_multicast_group").await, 2, "the same adds nothing");
+    assert_eq!(
+        bench.number("SELECT count(*) FROM internal.ib_multicast_group").await,
+        2,
+        "the same adds nothing"
+    );
     // A member leaves; the other group is gone, which only a reading that arrived as a whole can say.
     bench.send(groups(120, &[(1, Some(&[6]))], Some(2))).await;
-    assert_eq!(bench.number("SELECT count(*) FROM ib_multicast_group WHERE valid_to IS NULL").await, 2);
+    assert_eq!(
+        bench.number("SELECT count(*) FROM internal.ib_multicast_group WHERE valid_to IS NULL").await,
+        2
+    );
     bench.send(groups(180, &[(1, Some(&[6]))], Some(1))).await;
     let rows = bench
         .texts(
             "SELECT mgid || ' ' || coalesce(name, '-') || ' ' || coalesce(members::text, '-') || ' ' || \
              extract(epoch FROM valid_from - min(valid_from) OVER ())::integer || ' ' || \
              coalesce(extract(epoch FROM valid_to - min(valid_from) OVER ())::integer::text, 'now') \
-             FROM ib_multicast_group ORDER BY mgid, valid_from",
+             FROM internal.ib_multicast_group ORDER BY mgid, valid_from",
         )
         .await;
     assert_eq!(
@@ -90,13 +97,12 @@ async fn a_multicast_group_ends_with_its_members_or_with_itself() {
     let other = Batch { subnet_prefix: PREFIX + 1, ..groups(200, &[(1, None)], Some(1)) };
     bench.send(other).await;
     bench.send(groups(240, &[], Some(0))).await;
-    let left = "SELECT s.prefix FROM ib_multicast_group g JOIN fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
+    let left = "SELECT s.prefix FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
     assert_eq!(bench.texts(left).await, [Guid(PREFIX + 1).to_string()]);
     // Members that are counted and not listed: too many to be recorded.
     let mut many = groups(300, &[(3, Some(&[]))], Some(1));
     many.ib_multicast_groups[0].member_count = Some(70_000);
     bench.send(many).await;
-    let counted =
-        "SELECT member_count || ' ' || (members IS NULL) FROM ib_multicast_group WHERE mgid LIKE '%::3'";
+    let counted = "SELECT member_count || ' ' || (members IS NULL) FROM internal.ib_multicast_group WHERE mgid LIKE '%::3'";
     assert_eq!(bench.texts(counted).await, ["70000 true"]);
 }

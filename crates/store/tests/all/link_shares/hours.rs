@@ -6,7 +6,7 @@ use throughline_store::{RetentionWay, apply_retention};
 
 /// All minutes as readers get them, times moved to those of the minutes that windows are of.
 async fn read(client: &Client, of_job: Option<i64>, days_before: f64) -> BTreeMap<Key, Minute> {
-    let from = "link_minute_shares('-infinity', 'infinity', $1)";
+    let from = "public.link_minute_shares('-infinity', 'infinity', $1)";
     let before = "time < now() - INTERVAL '1 day'";
     let condition = if days_before > 0.0 { before.to_owned() } else { format!("NOT {before}") };
     let mut all = super::minutes::rows_of(client, &format!("{from} WHERE {condition}"), &[&of_job]).await;
@@ -53,26 +53,28 @@ async fn minutes_put_into_hours_are_the_same() {
     // The same minutes two days ago in chunks of an hour, and five days ago in one of a day: chunks may have any length.
     let copy = |days: f64| {
         format!(
-            "INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
+            "INSERT INTO internal.link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
                                              kind, is_bound, counted_bytes, peak_counted_bytes, windows)
              SELECT time - INTERVAL '{days} days', port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes,
                     kind, is_bound, counted_bytes, peak_counted_bytes, windows
-             FROM link_share_minutes WHERE time > now() - INTERVAL '1 day'"
+             FROM internal.link_share_minutes WHERE time > now() - INTERVAL '1 day'"
         )
     };
-    let missing = "UPDATE link_share_minutes SET counted_bytes = NULL WHERE port_id = (SELECT min(port_id) FROM link_share_minutes);
-        UPDATE link_share_minutes SET contributor = 'group', name = 'g', job_id = NULL, operation = NULL
+    let missing = "UPDATE internal.link_share_minutes SET counted_bytes = NULL WHERE port_id = (SELECT min(port_id) FROM internal.link_share_minutes);
+        UPDATE internal.link_share_minutes SET contributor = 'group', name = 'g', job_id = NULL, operation = NULL
         WHERE contributor = 'job' AND extract(minute FROM time)::integer % 2 = 0
-            AND port_id = (SELECT max(port_id) FROM link_share_minutes WHERE contributor = 'job')";
+            AND port_id = (SELECT max(port_id) FROM internal.link_share_minutes WHERE contributor = 'job')";
     site.client.batch_execute(missing).await.unwrap();
     let changed = read(&site.client, None, 0.0).await;
     assert_ne!(fresh, changed);
     for (chunk, days) in [("1 day", 5.0), ("1 hour", 2.0)] {
-        let chunks = format!("SELECT set_chunk_time_interval('link_share_minutes', INTERVAL '{chunk}')");
+        let chunks = format!(
+            "SELECT public.set_chunk_time_interval('internal.link_share_minutes', INTERVAL '{chunk}')"
+        );
         site.client.batch_execute(&chunks).await.unwrap();
         site.client.batch_execute(&copy(days)).await.unwrap();
     }
-    let jobs = site.client.query("SELECT id FROM run", &[]).await.unwrap();
+    let jobs = site.client.query("SELECT id FROM internal.run", &[]).await.unwrap();
     let jobs: Vec<i64> = jobs.iter().map(|row| row.get(0)).collect();
     assert_eq!(jobs.len(), 2);
     let before = read(&site.client, None, 2.0).await;
@@ -85,9 +87,9 @@ async fn minutes_put_into_hours_are_the_same() {
     {
         assert_eq!(read(&site.client, None, 2.0).await.len(), before.len());
     }
-    let packed = count(&site.client, "link_share_hours").await;
+    let packed = count(&site.client, "internal.link_share_hours").await;
     assert!(packed > 0);
-    let old = "link_share_minutes WHERE time < now() - INTERVAL '1 day'";
+    let old = "internal.link_share_minutes WHERE time < now() - INTERVAL '1 day'";
     assert_eq!(count(&site.client, old).await, 0, "their chunks are gone");
     assert_same(&read(&site.client, None, 2.0).await, &before);
     assert_eq!(read(&site.client, None, 0.0).await, changed, "minutes that may change are rows");
@@ -102,14 +104,17 @@ async fn minutes_put_into_hours_are_the_same() {
     let ((first, ..), _) = before.first_key_value().unwrap();
     let minute = first - 2 * 86_400 * 1_000_000;
     let at = format!("TIMESTAMPTZ 'epoch' + INTERVAL '{minute} microseconds'");
-    let one = super::minutes::rows_of(&site.client, &format!("link_minute_shares({at}, {at})"), &[]).await;
+    let one =
+        super::minutes::rows_of(&site.client, &format!("public.link_minute_shares({at}, {at})"), &[]).await;
     assert!(!one.is_empty() && one.keys().all(|(time, ..)| *time == minute), "{one:?}");
     // A note of a window whose minute is in hours changes nothing.
-    let note = format!("INSERT INTO link_share_late (time, noted_at) SELECT {at}, now() - INTERVAL '1 hour'");
+    let note = format!(
+        "INSERT INTO internal.link_share_late (time, noted_at) SELECT {at}, now() - INTERVAL '1 hour'"
+    );
     site.client.batch_execute(&note).await.unwrap();
     assert_eq!(site.make().await.late, 0);
-    assert_eq!(count(&site.client, "link_share_late").await, 0);
-    assert_eq!(count(&site.client, "link_share_hours").await, packed);
+    assert_eq!(count(&site.client, "internal.link_share_late").await, 0);
+    assert_eq!(count(&site.client, "internal.link_share_hours").await, packed);
 }
 
 #[tokio::test]
@@ -117,20 +122,20 @@ async fn old_windows_wait_for_their_minutes() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
     // Made after an outage of five hours: older than windows are kept.
-    let windows = "INSERT INTO link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING;
-        INSERT INTO link_shares (time, port_id, contributor, bytes, low_bytes, high_bytes, kind, is_bound)
+    let windows = "INSERT INTO internal.link_share_state DEFAULT VALUES ON CONFLICT DO NOTHING;
+        INSERT INTO internal.link_shares (time, port_id, contributor, bytes, low_bytes, high_bytes, kind, is_bound)
         SELECT now() - INTERVAL '5 hours', 1, 'rest', 1, 1, 1, 'measured', false";
     client.batch_execute(windows).await.unwrap();
     let left = |until: &'static str| {
         let client = &client;
         async move {
             client
-                .batch_execute(&format!("UPDATE link_share_state SET minutes_until = {until}"))
+                .batch_execute(&format!("UPDATE internal.link_share_state SET minutes_until = {until}"))
                 .await
                 .unwrap();
             let way = Some(RetentionWay::DropChunks);
             apply_retention(client, &Retention::default(), way).await.unwrap();
-            count(client, "link_shares").await
+            count(client, "internal.link_shares").await
         }
     };
     assert_eq!(left("now() - INTERVAL '7 hours'").await, 1);

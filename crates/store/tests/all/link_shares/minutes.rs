@@ -22,7 +22,7 @@ fn kind(name: &str) -> usize {
 async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minute> {
     let sql = format!(
         "SELECT (extract(epoch FROM time) * 1000000)::bigint, port_id, {WHO}, bytes, low_bytes, high_bytes, kind, is_bound,
-                counted_bytes FROM link_shares"
+                counted_bytes FROM internal.link_shares"
     );
     let mut parts: BTreeMap<(i64, i64), BTreeMap<String, Minute>> = BTreeMap::new();
     // What was counted adds up to the bytes of all, or there is no such sum.
@@ -83,7 +83,7 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
 }
 
 async fn made(client: &Client) -> BTreeMap<Key, Minute> {
-    rows_of(client, "link_share_minutes", &[]).await
+    rows_of(client, "internal.link_share_minutes", &[]).await
 }
 
 /// What a table or function has of minutes.
@@ -118,7 +118,7 @@ pub(super) async fn rows_of(
 /// From when until when minutes are made, microseconds since 1970.
 async fn span(client: &Client) -> (i64, i64) {
     let sql = "SELECT (extract(epoch FROM minutes_since) * 1000000)::bigint,
-                      (extract(epoch FROM minutes_until) * 1000000)::bigint FROM link_share_state";
+                      (extract(epoch FROM minutes_until) * 1000000)::bigint FROM internal.link_share_state";
     let row = client.query_one(sql, &[]).await.unwrap();
     (row.get(0), row.get(1))
 }
@@ -150,7 +150,7 @@ fn bytes(minutes: &BTreeMap<Key, Minute>, name: &str) -> i64 {
 async fn minutes_are_sums_of_windows_and_late_ones_are_made_again() {
     let mut site = Site::new(170).await;
     // Minutes of a chunk that has ended may be put into hours.
-    let chunks = "SELECT set_chunk_time_interval('link_share_minutes', INTERVAL '1000 days')";
+    let chunks = "SELECT public.set_chunk_time_interval('internal.link_share_minutes', INTERVAL '1000 days')";
     site.client.batch_execute(chunks).await.unwrap();
     // Nothing of bob is there.
     site.run(140, Some(1)).await;
@@ -167,16 +167,16 @@ async fn minutes_are_sums_of_windows_and_late_ones_are_made_again() {
         let batch = site.traffic(1, f64::from(second), messages);
         site.write(11, batch).await;
     }
-    let waiting = "UPDATE link_share_late SET noted_at = noted_at - INTERVAL '1 minute'";
+    let waiting = "UPDATE internal.link_share_late SET noted_at = noted_at - INTERVAL '1 minute'";
     site.client.execute(waiting, &[]).await.unwrap();
     // Windows whose neighbours may be gone stay as they are.
-    let notes = "CREATE TEMPORARY TABLE notes AS SELECT * FROM link_share_late";
+    let notes = "CREATE TEMPORARY TABLE notes AS SELECT * FROM internal.link_share_late";
     site.client.batch_execute(notes).await.unwrap();
     site.retention.set("link_shares", Duration::from_secs(1)).unwrap();
     assert_eq!(site.make().await.late, 0);
     assert_eq!(made(&site.client).await, before);
     site.retention = Retention::default();
-    site.client.batch_execute("INSERT INTO link_share_late SELECT * FROM notes").await.unwrap();
+    site.client.batch_execute("INSERT INTO internal.link_share_late SELECT * FROM notes").await.unwrap();
     assert!(site.make().await.late > 6);
     let after = check(&site.client).await;
     assert!(bytes(&after, " isend") > 0, "{after:#?}");
@@ -188,17 +188,17 @@ async fn a_minute_has_the_largest_contributors_and_is_the_same_when_it_is_made_t
     let mut site = Site::new(170).await;
     // A port without a cable, in each window with other hosts: twelve large ones, some small, and windows that nobody counted.
     let seed = format!(
-        "INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 99 FROM ib_node_key WHERE guid = '0x{SPINE:016x}';
+        "INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 99 FROM internal.ib_node_key WHERE guid = '0x{SPINE:016x}';
          CREATE TEMPORARY TABLE shares AS
          SELECT date_bin('1 minute', now() - INTERVAL '130 seconds', 'epoch') + w * INTERVAL '10 seconds' AS time, w,
-                (SELECT id FROM ib_port_key WHERE port = 99) AS port_id, n,
+                (SELECT id FROM internal.ib_port_key WHERE port = 99) AS port_id, n,
                 CASE WHEN n < 20 THEN (n * 7919 + w * 104729) % 1000000 + n ELSE 20 END AS bytes
          FROM generate_series(1, 6) w, generate_series(0, 25) n WHERE (n + w) % 3 > 0;
-         INSERT INTO link_shares (time, port_id, contributor, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes)
+         INSERT INTO internal.link_shares (time, port_id, contributor, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes)
          SELECT time, port_id, 'host', 'h' || n, bytes, bytes / 2, bytes * 2,
                 (ARRAY['measured', 'modelled', 'logical', 'unreported'])[1 + (n + w) % 4], (n + w) % 5 = 0,
                 CASE WHEN w <> 4 THEN sum(bytes) OVER (PARTITION BY time) END FROM shares;
-         INSERT INTO link_shares (time, port_id, contributor, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes)
+         INSERT INTO internal.link_shares (time, port_id, contributor, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes)
          SELECT time, port_id, contributor, 0, 0, 0, 'unreported', false, CASE WHEN w <> 4 THEN sum(bytes) END
          FROM shares, (VALUES ('rest'), ('other')) c (contributor) GROUP BY time, w, port_id, contributor;"
     );
@@ -212,18 +212,17 @@ async fn a_minute_has_the_largest_contributors_and_is_the_same_when_it_is_made_t
     // Another server makes windows again from a time before: what is there is replaced.
     site.cache = LinkShareCache::default();
     let (since, _) = span(&site.client).await;
-    let back =
-        "UPDATE link_share_state SET computed_until = TIMESTAMPTZ 'epoch' + $1 * INTERVAL '1 microsecond'";
+    let back = "UPDATE internal.link_share_state SET computed_until = TIMESTAMPTZ 'epoch' + $1 * INTERVAL '1 microsecond'";
     #[allow(clippy::cast_precision_loss)] // below 2^53
     let time = since as f64;
     site.client.execute(back, &[&time]).await.unwrap();
     let again = format!(
-        "DELETE FROM link_shares WHERE time > TIMESTAMPTZ 'epoch' + INTERVAL '{since} microseconds' AND port_id <> (SELECT id FROM ib_port_key WHERE port = 99)"
+        "DELETE FROM internal.link_shares WHERE time > TIMESTAMPTZ 'epoch' + INTERVAL '{since} microseconds' AND port_id <> (SELECT id FROM internal.ib_port_key WHERE port = 99)"
     );
     site.client.batch_execute(&again).await.unwrap();
     site.client
         .batch_execute(
-            "DELETE FROM link_share_minutes WHERE port_id = (SELECT id FROM ib_port_key WHERE port = 99)",
+            "DELETE FROM internal.link_share_minutes WHERE port_id = (SELECT id FROM internal.ib_port_key WHERE port = 99)",
         )
         .await
         .unwrap();

@@ -7,7 +7,7 @@ async fn a_rank_that_starts_later_has_its_part_from_then_on() {
     let mut site = Site::new(90).await;
     site.run(60, None).await;
     let start = UNIX_EPOCH + Duration::from_nanos(site.at(15.0) as u64);
-    let later = "UPDATE job_rank SET start_time = $1 WHERE rank = 1";
+    let later = "UPDATE internal.job_rank SET start_time = $1 WHERE rank = 1";
     assert_eq!(site.client.execute(later, &[&start]).await.unwrap(), 2);
     site.begin_with(0.0).await;
     site.make().await;
@@ -27,8 +27,8 @@ async fn of_named_adapters(ports: &str) -> BTreeMap<String, (i64, String, Option
     let mut site = Site::new(90).await;
     site.run(60, None).await;
     let named = format!(
-        "UPDATE node n SET hca_guids = (SELECT array_agg(guid) FROM host_port_key h WHERE h.node_id = n.node_id);
-         DELETE FROM host_port_counters; DELETE FROM host_port_key; UPDATE job_rank SET hca_ports = {ports}"
+        "UPDATE internal.node n SET hca_guids = (SELECT array_agg(guid) FROM internal.host_port_key h WHERE h.node_id = n.node_id);
+         DELETE FROM internal.host_port_counters; DELETE FROM internal.host_port_key; UPDATE internal.job_rank SET hca_ports = {ports}"
     );
     site.client.batch_execute(&named).await.unwrap();
     site.begin_with(0.0).await;

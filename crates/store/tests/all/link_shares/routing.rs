@@ -53,9 +53,9 @@ fn discovery(site: &Site, at: f64, change: impl Fn(&mut IbNodeInfo)) -> Batch {
 /// Which jobs' shares of the first leaf's port 4 are bounds, by the window's end.
 async fn bounds(site: &Site, end: f64) -> BTreeMap<String, bool> {
     let sql =
-        "SELECT j.user_name, s.is_bound, s.low_bytes < s.bytes OR s.bytes < s.high_bytes FROM link_shares s
-               JOIN run j ON j.id = s.job_id JOIN ib_port_key p ON p.id = s.port_id
-               JOIN ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = $1 AND p.port = 4 AND s.time = $2";
+        "SELECT j.user_name, s.is_bound, s.low_bytes < s.bytes OR s.bytes < s.high_bytes FROM internal.link_shares s
+               JOIN internal.run j ON j.id = s.job_id JOIN internal.ib_port_key p ON p.id = s.port_id
+               JOIN internal.ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = $1 AND p.port = 4 AND s.time = $2";
     let time = UNIX_EPOCH + Duration::from_nanos(site.at(end).cast_unsigned());
     let rows = site.client.query(sql, &[&format!("0x{:016x}", LEAF[0]), &time]).await.unwrap();
     let bound = |row: &tokio_postgres::Row| -> (String, bool) {

@@ -24,12 +24,13 @@ async fn rows_that_are_not_folded_stay() {
         batch.mpi_ops.push(bin);
     }
     write(&database, batches).await;
-    let calls = "SELECT sum(calls)::bigint FROM mpi_op_cell_totals WHERE region <> ''";
+    let calls = "SELECT sum(calls)::bigint FROM internal.mpi_op_cell_totals WHERE region <> ''";
     assert_eq!(number(&client, calls).await, expected.iter().sum::<u64>().cast_signed());
-    let course = "SELECT time, rank, operation, region, calls FROM mpi_op_series WHERE node_id IS NULL";
+    let course =
+        "SELECT time, rank, operation, region, calls FROM public.mpi_op_series WHERE node_id IS NULL";
     let (totals, before) = (lines(&client, TOTALS).await, lines(&client, course).await);
     assert_eq!(before.len(), 300);
-    let folded = "SELECT count(*) FROM mpi_rank_rows WHERE is_folded";
+    let folded = "SELECT count(*) FROM internal.mpi_rank_rows WHERE is_folded";
     let rows = number(&client, folded).await;
     assert!(thin(&mut client).await.chunks > 0);
     assert!(number(&client, folded).await < rows);

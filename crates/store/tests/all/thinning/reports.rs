@@ -68,7 +68,7 @@ async fn rounds_of_old_chunks_are_merged_and_each_is_still_known() {
     let between = |from: &str, to: &str| {
         format!(
             "SELECT time, source, expected, read, failed, reasons, elapsed_seconds
-             FROM coverage_rounds(to_timestamp({}) + INTERVAL '{from}', to_timestamp({}) + INTERVAL '{to}')",
+             FROM internal.coverage_rounds(to_timestamp({}) + INTERVAL '{from}', to_timestamp({}) + INTERVAL '{to}')",
             begin / SECOND,
             begin / SECOND
         )
@@ -79,16 +79,16 @@ async fn rounds_of_old_chunks_are_merged_and_each_is_still_known() {
         between("97 seconds", "201.5 seconds"),
         between("420 seconds", "499 seconds"),
         "SELECT source, sum(read * rounds)::float8 / sum(expected * rounds), max(elapsed_seconds), sum(rounds), max(time)
-         FROM coverage GROUP BY source"
+         FROM internal.coverage GROUP BY source"
             .to_owned(),
-        "SELECT * FROM source_coverage".to_owned(),
+        "SELECT * FROM internal.source_coverage".to_owned(),
     ];
     let mut before = Vec::new();
     for select in &selects {
         before.push(lines(&client, select).await);
     }
     assert_eq!(before[0].len(), 592 * 2 + 60);
-    let rows = format!("SELECT source, count(*) FROM coverage WHERE time < {OLD} GROUP BY source");
+    let rows = format!("SELECT source, count(*) FROM internal.coverage WHERE time < {OLD} GROUP BY source");
     assert_eq!(lines(&client, &rows).await, ["(cupti,60)", "(mad,592)", "(sysfs,22)"]);
 
     assert!(thin(&mut client).await.chunks > 0);
@@ -97,7 +97,7 @@ async fn rounds_of_old_chunks_are_merged_and_each_is_still_known() {
     }
     // Two steps of five minutes; what was missed and what read less ends a row, and what comes after it begins one.
     assert_eq!(lines(&client, &rows).await, ["(cupti,2)", "(mad,6)", "(sysfs,6)"]);
-    let spans = "SELECT max(time - first_time) < INTERVAL '6 minutes' FROM coverage";
+    let spans = "SELECT max(time - first_time) < INTERVAL '6 minutes' FROM internal.coverage";
     assert_eq!(lines(&client, spans).await, ["(t)"], "as far as coverage_rounds looks");
     assert_eq!(thin(&mut client).await.chunks, 0);
 }
@@ -140,30 +140,30 @@ async fn names_of_self_metrics_are_listed_once() {
     write(&database, stats(begin)).await;
     assert!(thin(&mut client).await.chunks > 0);
     // A list that is new may not be there for every statement that finds the rows.
-    let own = "SELECT count(*), count(names_id), bool_or(names = '{}') FROM self_stat_rows";
+    let own = "SELECT count(*), count(names_id), bool_or(names = '{}') FROM internal.self_stat_rows";
     assert_eq!(lines(&client, own).await, ["(8,0,f)"]);
-    assert_eq!(number(&client, "SELECT count(*) FROM self_stat_names").await, 1, "of both daemons");
+    assert_eq!(number(&client, "SELECT count(*) FROM internal.self_stat_names").await, 1, "of both daemons");
 
     client
-        .batch_execute("UPDATE self_stat_names SET listed_at = listed_at - INTERVAL '61 minutes'")
+        .batch_execute("UPDATE internal.self_stat_names SET listed_at = listed_at - INTERVAL '61 minutes'")
         .await
         .unwrap();
     write(&database, stats(begin + HOUR)).await;
-    let of_last = "SELECT time, instance, source, name, value FROM self_stats
+    let of_last = "SELECT time, instance, source, name, value FROM public.self_stats
                    WHERE extract(epoch FROM time)::integer % 240 = 0 AND time < now() - INTERVAL '2 hours'";
-    let newest = "SELECT s.instance, s.source, s.name, n.time, n.value FROM self_stat_series s
-                  CROSS JOIN LATERAL self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n";
+    let newest = "SELECT s.instance, s.source, s.name, n.time, n.value FROM internal.self_stat_series s
+                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n";
     let before = (lines(&client, of_last).await, lines(&client, newest).await);
     assert_eq!((before.0.len(), before.1.len()), (2 * 2 * 4 * 3, 6));
     assert!(thin(&mut client).await.chunks > 0);
     assert_eq!(lines(&client, own).await, ["(16,8,t)"]);
     assert_eq!((lines(&client, of_last).await, lines(&client, newest).await), before);
-    let all = "SELECT count(*) FROM self_stats";
+    let all = "SELECT count(*) FROM public.self_stats";
     assert_eq!(number(&client, all).await, 2 * 2 * 4 * 3);
 
     // Late rows beside rows without names of their own: the chunk is thinned again.
-    let late = "INSERT INTO self_stat_rows (time, instance, sources, names, readings)
-                SELECT time + INTERVAL '1 second' * i, 'n' || i, ARRAY['sysfs'], ARRAY['late'], ARRAY[i] FROM self_stat_rows, generate_series(2, 400) i
+    let late = "INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings)
+                SELECT time + INTERVAL '1 second' * i, 'n' || i, ARRAY['sysfs'], ARRAY['late'], ARRAY[i] FROM internal.self_stat_rows, generate_series(2, 400) i
                 WHERE names_id IS NOT NULL AND instance = 'n0'";
     client.batch_execute(late).await.unwrap();
     assert!(thin(&mut client).await.chunks > 0);
@@ -172,10 +172,13 @@ async fn names_of_self_metrics_are_listed_once() {
 
     // Lists go once no row can have their number.
     let retention = Retention::for_all(Duration::from_secs(7 * 86_400));
-    let lists = "SELECT count(*) FROM self_stat_names";
+    let lists = "SELECT count(*) FROM internal.self_stat_names";
     apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
     assert!(number(&client, lists).await >= 2);
-    client.batch_execute("UPDATE self_stat_names SET used_at = now() - INTERVAL '11 days'").await.unwrap();
+    client
+        .batch_execute("UPDATE internal.self_stat_names SET used_at = now() - INTERVAL '11 days'")
+        .await
+        .unwrap();
     apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
     assert_eq!(number(&client, lists).await, 0);
 }

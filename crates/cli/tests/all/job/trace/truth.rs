@@ -75,7 +75,8 @@ impl Errors {
     pub async fn of(stack: &Stack, file: &Path, clocks: &Clocks) -> Self {
         let (client, connection) = tokio_postgres::connect(&stack.url, tokio_postgres::NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
-        let records = "SELECT rank, start_ns FROM mpi_trace WHERE kind IN ('call', 'send', 'receive')
+        let records =
+            "SELECT rank, start_ns FROM internal.mpi_trace WHERE kind IN ('call', 'send', 'receive')
                        ORDER BY rank, number";
         let mut shown: [Vec<i64>; 4] = Default::default();
         for row in client.query(records, &[]).await.unwrap() {
