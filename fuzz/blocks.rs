@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use throughline_packed::series::{Series, unpack};
-use throughline_store::layout::series_chunks;
+use throughline_packed::series_chunks;
 
 /// Bytes before the streams: version and checksum.
 const HEAD: usize = 5;

@@ -3,7 +3,7 @@
 use throughline_api::lanes::{LaneClock, LaneSource};
 use throughline_sample::catalogue::CLOCK_ERROR_SECONDS;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// How much of the end of a range is looked at, milliseconds: a source's rounds are seconds apart, and its rules rarely change.

@@ -4,7 +4,7 @@ use crate::time::milliseconds;
 use std::time::SystemTime;
 use throughline_api::detail::{DetailNode, DetailRequest};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// Of what requests are listed.

@@ -3,7 +3,7 @@
 use crate::time::milliseconds;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 

@@ -4,7 +4,7 @@ use crate::time::{At, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A subnet.

@@ -19,15 +19,18 @@ mod cache;
 mod copy;
 mod family;
 mod infos;
+mod round;
+mod row_stream;
 mod samples;
 mod series;
+mod series_lookup;
 pub mod tail;
 
 pub use cache::BlockCache;
 pub use family::{Family, families};
 pub use samples::{Samples, Thinning};
-pub(crate) use series::of_ids;
 pub use series::{Equal, Series};
+pub(crate) use series_lookup::of_ids;
 pub use throughline_packed::prometheus::Chunk;
 
 use crate::Horizons;
@@ -136,7 +139,7 @@ impl HistoryQuery<'_> {
             return Ok(known);
         }
         let now = Instant::now();
-        let found = self.in_time(series::find(client, self.family, self.range, equal)).await?.into();
+        let found = self.in_time(series_lookup::find(client, self.family, self.range, equal)).await?.into();
         if let Some(keys) = keys.filter(|_| equal.is_empty()) {
             self.cache.insert_series(keys, now, &found);
         }

@@ -1,7 +1,8 @@
 //! Which time is in which tables: readings, rollups and chunks each reach back and on differently.
 
 use throughline_store::Error;
-use throughline_store::layout::{Kind, moment};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 const KINDS: usize = Kind::ALL.len();

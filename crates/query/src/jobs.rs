@@ -4,7 +4,7 @@ use crate::time::milliseconds;
 use std::time::SystemTime;
 use throughline_api::JobState;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 

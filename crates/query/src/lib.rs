@@ -19,8 +19,8 @@
 //! * [`status`]: what arrives, for operators.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
 //!
-//! It depends on `throughline_store` for the connection ([`throughline_store::Database`]), its error, and
-//! [`throughline_store::layout`]: how rows are encoded is decided by the writer and can't be stated twice.
+//! It depends on `throughline_store` for the connection ([`throughline_store::Database`]), its error, and how rows are stored
+//! ([`throughline_store::chunks`], [`throughline_store::rollup_kind`]): that is decided by the writer and can't be stated twice.
 //! It must not know HTTP, nor decide how results are shown.
 
 pub mod broadcast;

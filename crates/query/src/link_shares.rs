@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 use throughline_api::link_shares::{LinkContributor, ShareFigures};
 use throughline_store::Error;
-use throughline_store::layout::SHARE_WINDOW;
+use throughline_store::SHARE_WINDOW;
 use tokio_postgres::{Client, Row};
 
 /// A contributor with a smaller part of what was counted is no cause: it is summed with others.

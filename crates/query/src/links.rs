@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
 use throughline_store::Error;
-use throughline_store::layout::Kind;
-use throughline_store::layout::errors_of;
-use throughline_store::layout::moment;
+use throughline_store::counter_sql::errors_of;
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A port as it is said to be.

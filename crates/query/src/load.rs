@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::row_rules::DEFAULT;
 use throughline_sample::wire::RowRules;
 use throughline_store::Error;
-use throughline_store::layout::Kind;
-use throughline_store::layout::{errors_of, moment};
+use throughline_store::counter_sql::errors_of;
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A row is of the last round if it is no older than so many of its port's intervals.

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use throughline_sample::catalogue::{HCA_PORT_PREFIX, Metric, SWITCH_PORT_PREFIX, Table};
 use throughline_sample::to_rfc3339;
 use throughline_store::Error;
-use throughline_store::layout::{ERRORS, Kind};
+use throughline_store::counter_sql::ERRORS;
+use throughline_store::rollup_kind::Kind;
 use tokio_postgres::Client;
 
 /// Values of a label in one expression: VictoriaMetrics takes 16 KiB by default.

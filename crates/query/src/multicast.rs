@@ -7,7 +7,8 @@ use crate::time::{At, CLOCK_AHEAD_MS};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
-use throughline_store::layout::{Kind, moment};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A reading has the time at which its answer came, and a counter was read up to one attempt at a request before. What

@@ -6,7 +6,8 @@ use crate::time::{At, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
-use throughline_store::layout::{Kind, moment};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A host in a list.

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 use throughline_sample::catalogue::{Kind, Metric, Table, gpu_source_rank};
 use throughline_store::Error;
-use throughline_store::layout::{self, moment};
+use throughline_store::rollup_kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 /// Readings of a GPU that say who reads it.
@@ -55,7 +56,8 @@ pub async fn values(
     gpus: &[i64],
     grid: &Grid,
 ) -> Result<HashMap<(i64, usize), Values>, Error> {
-    let gap = rules(client, layout::Kind::Nvlinks, gpus, grid.from, grid.to()).await?.largest_gap_seconds;
+    let gap =
+        rules(client, rollup_kind::Kind::Nvlinks, gpus, grid.from, grid.to()).await?.largest_gap_seconds;
     let begin = grid.from - milliseconds(gap);
     let mut packed = packed::readings(client, metric, gpus, grid, begin).await?;
     let oldest = moment(begin);

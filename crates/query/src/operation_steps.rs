@@ -4,7 +4,7 @@
 use crate::time::Grid;
 use throughline_api::operation_steps::{OperationStepColumns, OperationSteps};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// Where there is detail, so much of it before a grid has each cell that was called: rows that are made anyway come once a minute.

@@ -5,7 +5,7 @@
 use crate::time::Grid;
 use std::collections::BTreeMap;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// How far before the range a value is looked for that still holds, milliseconds. A bound of what that costs, and no judgement: a value

@@ -9,8 +9,8 @@ use crate::time::{Grid, seconds_between, steps_of_minutes};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
-use throughline_store::layout::Kind;
-use throughline_store::layout::moment;
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// What is counted.

@@ -6,7 +6,8 @@ use throughline_sample::catalogue::Table;
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use throughline_sample::wire::RowRules;
 use throughline_store::Error;
-use throughline_store::layout::{Kind, moment};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 /// So far back the newest row of a thing is looked for that may be silent, to report its age. A bound of what that costs, and

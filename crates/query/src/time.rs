@@ -3,7 +3,8 @@
 use crate::Horizons;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
-use throughline_store::layout::{Kind, moment};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 /// The moment for which something is requested.

@@ -3,7 +3,7 @@
 use crate::time::{At, Grid};
 use throughline_api::jobs::PairColumns;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 

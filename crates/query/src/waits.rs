@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use throughline_api::waits as api;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use throughline_store::{Error, PackedRows, SampledCall};
 use throughline_waits::{
     Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,

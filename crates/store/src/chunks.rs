@@ -11,23 +11,19 @@
 //! is made twice is the same.
 
 mod encode;
-mod gaps;
 mod moved;
-mod series;
+pub mod series_numbers;
 
-pub use encode::number;
-pub use gaps::{FILL_EVERY, is_gap, is_long};
 pub use moved::move_hours;
 pub(crate) use moved::packed_range;
-pub use series::{EPOCHS, TIMES, beside, series_chunks};
-pub(crate) use series::{SATURATED, SOURCES};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio_postgres::{Client, Transaction};
 
+use crate::error::Error;
+use crate::retention::Retention;
 use crate::rollup_kind::Kind;
-use crate::{Error, Retention};
 
 /// Time of a block: that of a chunk of readings, so that both go together.
 pub const BLOCK: Duration = Duration::from_secs(3600);

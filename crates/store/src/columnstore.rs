@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row};
 
-use crate::Error;
+use crate::error::Error;
 use crate::retention::{Retention, RetentionWay};
 use crate::tables::{Chunks, Columns, hypertables};
 

@@ -3,7 +3,7 @@
 //! Format: docs "COPY", section Binary Format: a signature, then per row the number of fields and per field
 //! its length (-1 for NULL) and content in network byte order, at the end -1.
 
-use crate::binary::POSTGRES_EPOCH;
+use crate::binary_copy::POSTGRES_EPOCH;
 use bytes::{BufMut, Bytes, BytesMut};
 use throughline_packed::Bits;
 

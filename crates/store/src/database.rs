@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio_postgres::{CancelToken, Client, Config};
 
-use crate::Error;
+use crate::error::Error;
 use login::Login;
 use tls::{DatabaseTls, TlsSettings};
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio_postgres::{Client, Transaction};
 
-use crate::Error;
+use crate::error::Error;
 
 pub use alert::{AlertLabels, AlertSubject, alert_subjects};
 pub use queue::{DetailOrder, DetailPlace, DetailQueue};

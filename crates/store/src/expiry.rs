@@ -5,8 +5,8 @@
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use crate::Error;
 use crate::columnstore;
+use crate::error::Error;
 use crate::retention::{Retention, RetentionWay};
 use crate::tables::hypertables;
 

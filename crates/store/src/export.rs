@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio_postgres::{Client, GenericClient};
 
-use crate::Error;
+use crate::error::Error;
 use crate::session::keep_alive;
 
 const WHAT: &str = "keeping the position of the export";

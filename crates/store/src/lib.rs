@@ -13,24 +13,24 @@
 //! * [`ExportTarget`]: how far samples are sent to a receiver of remote write, and what arrived late for it.
 //! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
 //! * [`thin_chunks`]: chunks older than rows at the full rate have fewer rows.
-//! * [`layout`]: what `throughline_query` has to know of how rows are stored.
+//! * [`rollup_kind`], [`chunks`], [`binary_copy`], [`counter_sql`], [`sql_time`]: how rows are stored, for those who read them.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
 
-mod binary;
-mod chunks;
+pub mod binary_copy;
+pub mod chunks;
 mod cluster;
 mod columns;
 mod columnstore;
 mod copy;
+pub mod counter_sql;
 mod database;
 mod detail;
 mod error;
 mod expiry;
 mod export;
 mod fabrics;
-pub mod layout;
 mod link_shares;
 mod migrate;
 mod orphaned_jobs;
@@ -39,12 +39,12 @@ mod probe;
 mod reading;
 mod report_posts;
 mod retention;
-mod rollup_kind;
+pub mod rollup_kind;
 mod rollups;
 mod schema;
 mod session;
 mod size;
-mod sql_parts;
+pub mod sql_time;
 mod tables;
 mod terms;
 pub mod testing;
@@ -68,8 +68,8 @@ pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
 pub use export::{ExportTarget, LateNote, lock_export};
 pub use link_shares::{
-    Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
-    make_link_shares,
+    Groups, LinkContribution, LinkShareCache, LinkSharesMade, SHARE_WINDOW, largest_contributions,
+    link_shares_made_until, make_link_shares,
 };
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};

@@ -26,7 +26,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_shares::estimate::Kind;
 use tokio_postgres::Client;
 
-use crate::{Error, Retention};
+use crate::error::Error;
+use crate::retention::Retention;
 use fabric::Fabrics;
 pub use groups::Groups;
 pub use largest::{LinkContribution, largest_contributions, link_shares_made_until};
@@ -38,9 +39,12 @@ use window::{Input, shares};
 /// Microseconds since 1970.
 type Micros = i64;
 
-/// Length of a window; windows end at multiples of it.
+/// Length of the windows of `link_shares`; they end at multiples of it.
+pub const SHARE_WINDOW: Duration = Duration::from_secs(10);
+
+/// The same in microseconds.
 #[allow(clippy::cast_possible_truncation)] // seconds
-pub(crate) const WINDOW: Micros = crate::sql_parts::SHARE_WINDOW.as_micros() as Micros;
+pub(crate) const WINDOW: Micros = SHARE_WINDOW.as_micros() as Micros;
 
 /// Rows of traffic until so long after a window belong to it: a node reports each second, at most each ten.
 const AHEAD: Micros = 10_000_000;

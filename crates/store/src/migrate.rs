@@ -10,9 +10,10 @@ use tokio_postgres::{Client, Row, Transaction};
 use throughline_sample::catalogue::{Kind, Table};
 
 use crate::columns;
+use crate::database::Database;
 use crate::database::READ_ROLE;
+use crate::error::Error;
 use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
-use crate::{Database, Error};
 
 /// Number of the advisory lock that one migrating process holds: "tlmigrat" as ASCII.
 const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 use crate::writer::SETTLE_JOBS;
 
 /// What a call of [`close_orphaned_jobs`] did.

@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 
 /// What a database is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

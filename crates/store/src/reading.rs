@@ -5,8 +5,8 @@
 //! be made later than that. On an operated server some of it is the administrator's; what is refused there is logged with
 //! what he would have to run, and stops nothing.
 
-use crate::Error;
 use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::error::Error;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::Error;
+use crate::error::Error;
 
 /// A report that is not taken for so long is not posted again: whoever was to read it has read the job's page.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(86_400);

@@ -15,8 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use tokio_postgres::{Client, Transaction};
 
+use crate::chunks;
+use crate::error::Error;
+use crate::retention::Retention;
 use crate::rollup_kind::Kind;
-use crate::{Error, Retention, chunks};
 
 /// How long after its end a minute is made: the reading after it is there by then, unless it is late.
 const SETTLED: Duration = Duration::from_secs(150);

@@ -2,11 +2,13 @@
 //! shows the whole schema. Tables change by migrations only ([`crate::migrate`]).
 
 mod dependents;
+mod fault;
 mod install;
 mod objects;
 mod readings;
 mod rules;
 mod text;
 
-pub(crate) use install::{Fault, LOCK_LIMIT, install, readers_of_views};
+pub(crate) use fault::Fault;
+pub(crate) use install::{LOCK_LIMIT, install, readers_of_views};
 pub use text::schema_text;

@@ -3,7 +3,8 @@
 
 use tokio_postgres::Client;
 
-use crate::{Database, Error};
+use crate::database::Database;
+use crate::error::Error;
 
 /// What the server does so that the session of a machine that is gone ends, and with it its locks: the kernel's default would
 /// hold them for two hours. 10 s of silence and three probes of 5 s; a long statement looks for its client each 10 s.

@@ -10,8 +10,9 @@ use throughline_sample::Guid;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
+use crate::database::Database;
+use crate::error::Error;
 use crate::fabrics::fabric_of_prefix;
-use crate::{Database, Error};
 
 /// How long a term lasts that a crawler got by writing, until its next batch.
 pub(crate) const LEASE_BY_WRITING: Duration = Duration::from_secs(30);

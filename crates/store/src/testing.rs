@@ -22,9 +22,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use throughline_prefix::Set;
 use tokio::sync::OnceCell;
 
+use crate::cluster::{ClusterOptions, Lifetime, PrivateCluster};
+use crate::database::Database;
 use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::error::Error;
 use crate::migrate::{MIGRATIONS, Migration, migrate_to};
-use crate::{ClusterOptions, Database, Error, Lifetime, Migrated, PrivateCluster, migrate, schema_version};
+use crate::migrate::{Migrated, migrate, schema_version};
 
 /// The migrated database that each test's is copied from.
 const TEMPLATE: &str = "template_throughline";

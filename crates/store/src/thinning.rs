@@ -19,8 +19,9 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
+use crate::error::Error;
 use crate::link_shares::read_until;
-use crate::{Error, Retention};
+use crate::retention::Retention;
 use kept::Kept;
 
 const WHAT: &str = "thinning old rows";

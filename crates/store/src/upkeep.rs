@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 use crate::session::keep_alive;
 
 /// Key of the advisory lock: "thruline" in ASCII, so that a person who finds it in pg_locks can guess.

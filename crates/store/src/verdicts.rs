@@ -6,7 +6,7 @@ use std::time::Duration;
 use throughline_verdicts::{SECONDS_MIN, Verdict};
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 
 /// A job is judged for the last time so long after its end: by then shares of links and the last reports are there.
 const SETTLED: Duration = Duration::from_secs(45);

@@ -21,6 +21,7 @@ mod inventory;
 mod isolate;
 mod job_facts;
 mod jobs;
+mod key_sql;
 mod keys;
 mod late_arrivals;
 mod late_exports;
@@ -28,6 +29,7 @@ mod ledger;
 mod multicast_groups;
 mod quarantine;
 mod rank_scheduling;
+mod record_times;
 mod row_rules;
 mod row_values;
 mod rows;
@@ -37,6 +39,7 @@ mod rows_trace;
 mod stat_series;
 mod statements;
 mod switch_routing;
+mod versioned;
 mod work;
 
 use std::borrow::Cow;
@@ -47,9 +50,10 @@ use throughline_sample::wire::Batch;
 use tokio_postgres::{CancelToken, Client, Transaction};
 use uuid::Uuid;
 
+use crate::database::Database;
 use crate::database::NO_DECOMPRESSION_LIMIT;
+use crate::error::Error;
 use crate::tables::TABLES;
-use crate::{Database, Error};
 
 use claims::Claims;
 use details::Details;

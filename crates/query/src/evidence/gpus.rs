@@ -1,7 +1,7 @@
 //! Links between the GPUs of a job's hosts, with the mean of what they carried.
 
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use throughline_verdicts::evidence::GpuLink;
 use tokio_postgres::Client;
 

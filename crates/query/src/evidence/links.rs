@@ -7,7 +7,8 @@ use crate::link_shares::{self, JobLabel, JobPort, PortPlace, ShareRow, Source, W
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use throughline_store::Error;
-use throughline_store::layout::{SHARE_WINDOW, moment};
+use throughline_store::SHARE_WINDOW;
+use throughline_store::sql_time::moment;
 use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Peers, Rank};
 use tokio_postgres::{Client, Row};
 

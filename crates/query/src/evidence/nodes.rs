@@ -3,7 +3,7 @@
 use super::numbers;
 use std::collections::{BTreeSet, HashMap};
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use throughline_verdicts::evidence::Rank;
 use tokio_postgres::{Client, Row};
 

@@ -6,8 +6,9 @@
 //! request reads only which transactions made them, and once more where one was made anew since.
 
 use super::cache::{Block, Key, Strip};
-use super::copy::{Held, NO_SOURCE, Places, failing, next, rank};
 use super::family::Keys;
+use super::round::{Held, NO_SOURCE, Places, rank};
+use super::row_stream::{failing, next};
 use super::series::{Parameter, seconds};
 use super::{HistoryError, HistoryQuery, Range};
 use std::collections::HashMap;
@@ -16,8 +17,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_packed::series::{Series, unpack};
+use throughline_packed::series_chunks;
 use throughline_sample::catalogue::{self, Metric};
-use throughline_store::layout::{BLOCK, Kind, TIMES, beside, number, series_chunks};
+use throughline_store::chunks::BLOCK;
+use throughline_store::chunks::series_numbers::{TIMES, beside, number};
+use throughline_store::rollup_kind::Kind;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
@@ -281,7 +285,7 @@ fn times_of(samples: &[u8]) -> Option<Vec<i64>> {
     // Each row has one.
     let is_whole =
         times.rows.first() == Some(&0) && times.rows.last() == Some(&(times.rows.len() as i64 - 1));
-    is_whole.then(|| times.values.into_iter().map(throughline_store::layout::milliseconds).collect())
+    is_whole.then(|| times.values.into_iter().map(throughline_store::binary_copy::milliseconds).collect())
 }
 
 fn milliseconds(time: SystemTime) -> i64 {

@@ -13,7 +13,7 @@ use quick_cache::{Weighter, sync::Cache};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_packed::prometheus::Chunk;
-use throughline_store::layout::Kind;
+use throughline_store::rollup_kind::Kind;
 
 /// How long it is believed which series there are: less than from one reading of a fabric to the next.
 const SERIES_AGE: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ pub(super) struct Block {
 pub(super) struct Strip {
     pub element: i32,
     pub source: usize,
-    /// With each the shortest standstill of a counter in it, as [`throughline_store::layout::series_chunks`] has it.
+    /// With each the shortest standstill of a counter in it, as [`throughline_packed::series_chunks`] has it.
     pub chunks: Vec<(Chunk, Option<i64>)>,
 }
 

@@ -1,19 +1,21 @@
 //! Samples out of hypertables, by COPY in its binary form: a row costs a tenth of what a query's row costs.
 
 use super::family::{Keys, Place};
+use super::round::{Held, NO_SOURCE, Places, rank};
+use super::row_stream::{failing, next};
 use super::samples::Form;
 use super::series::{Known, Series, seconds};
 use super::{HistoryError, HistoryQuery, Range, Samples, Thinning, blocks};
 use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
-use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::pin::pin;
-use throughline_sample::catalogue::{self, Metric, Table, gpu_source_rank};
+use throughline_sample::catalogue::{self, Metric, Table};
 use throughline_store::Error;
-use throughline_store::layout::Kind;
-use throughline_store::layout::{begins_row, elements, field, header, int8, milliseconds, shown, time};
+use throughline_store::binary_copy::{begins_row, elements, field, header, int8, milliseconds, time};
+use throughline_store::counter_sql::shown;
+use throughline_store::rollup_kind::Kind;
 use tokio_postgres::Client;
 
 /// Newest rows that are looked at to find whether a series has samples: a metric that is read more rarely than others
@@ -22,9 +24,6 @@ const LOOKED_AT: u32 = 500;
 
 /// Milliseconds of a minute.
 const MINUTE: i64 = 60_000;
-
-/// Places in a round of series, by the first column of a row and the element of its array.
-pub(super) type Places = HashMap<(i64, i32), usize>;
 
 /// What makes a row: which series or array, its time, its value or values.
 struct Query {
@@ -35,37 +34,6 @@ struct Query {
     has_sources: bool,
     /// The column behind all others is when the counter began anew, if it did so before this row and after the last.
     has_beginnings: bool,
-}
-
-/// Samples of a series, and the rank of whom they are from.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    samples: Samples,
-    source: usize,
-}
-
-/// Behind every source of GPUs: no sample yet, or rows that have no source.
-pub(super) const NO_SOURCE: usize = usize::MAX;
-
-impl Default for Held {
-    fn default() -> Held {
-        Held { samples: Samples::default(), source: NO_SOURCE }
-    }
-}
-
-impl Held {
-    /// What is held.
-    pub fn samples(&self) -> &Samples {
-        &self.samples
-    }
-
-    /// Where samples of a source belong, if there are none of a better one; those of worse ones go.
-    pub fn of(&mut self, source: usize) -> Option<&mut Samples> {
-        if source < self.source {
-            *self = Held { samples: Samples::default(), source };
-        }
-        (source == self.source).then_some(&mut self.samples)
-    }
 }
 
 /// Reads a round of series.
@@ -82,7 +50,7 @@ pub(super) async fn samples(
         Place::Column { keys, metric } => {
             let places = places(round);
             let queries = columns(client, (keys, metric), request, (&places, gaps), &mut held).await?;
-            let packed = held.iter().map(|held| held.samples.len()).sum();
+            let packed = held.iter().map(|held| held.samples().len()).sum();
             left = left.checked_sub(packed).ok_or(HistoryError::TooMany(request.limit))?;
             (places, queries)
         }
@@ -100,7 +68,7 @@ pub(super) async fn samples(
         let read = rows(client, request, &query, &places, &mut held, left).await?;
         left -= read.ok_or(HistoryError::TooMany(request.limit))?;
     }
-    Ok(held.into_iter().map(|held| held.samples).collect())
+    Ok(held.into_iter().map(Held::into_samples).collect())
 }
 
 /// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
@@ -159,22 +127,6 @@ async fn each_row(
     Ok(true)
 }
 
-/// The next of the rows that a statement has.
-pub(super) async fn next<T>(
-    request: &HistoryQuery<'_>,
-    rows: &mut (impl Stream<Item = Result<T, tokio_postgres::Error>> + Unpin),
-) -> Result<Option<T>, Error> {
-    // A message is a row: a clock for each of those that are there already would cost more than they do.
-    match rows.try_next().now_or_never() {
-        Some(next) => next.map_err(failing),
-        None => request.in_time(async { rows.try_next().await.map_err(failing) }).await,
-    }
-}
-
-pub(super) fn failing(error: tokio_postgres::Error) -> Error {
-    Error::sql("reading samples")(error)
-}
-
 fn damaged() -> HistoryError {
     HistoryError::Damaged
 }
@@ -213,11 +165,6 @@ fn row(data: &mut Bytes, query: &Query, places: &Places, held: &mut [Held]) -> O
         put(0, value.try_get_i64().ok()? as f64);
     }
     Some(Some(taken))
-}
-
-/// The rank of a source of GPUs by its name.
-pub(super) fn rank(name: &[u8]) -> usize {
-    gpu_source_rank(&String::from_utf8_lossy(name))
 }
 
 /// Times are returned to the millisecond: all that are read as the last one belong to it.

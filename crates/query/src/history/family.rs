@@ -3,7 +3,7 @@
 use super::infos::{self, Info};
 use std::sync::LazyLock;
 use throughline_sample::catalogue::{Kind, Metric, Table};
-use throughline_store::layout::has_saturation;
+use throughline_store::counter_sql::has_saturation;
 
 /// A name of Prometheus and where its samples are.
 #[derive(Debug)]

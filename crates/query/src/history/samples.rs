@@ -1,7 +1,7 @@
 //! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was requested. Pure.
 
+use throughline_packed::gaps::{FILL_EVERY, is_gap, is_long};
 use throughline_packed::prometheus::{Chunk, chunks};
-use throughline_store::layout::{FILL_EVERY, is_gap, is_long};
 
 /// Which samples are handed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ mod packed;
 mod tables;
 
 use super::family::{Family, Place, families};
-use super::{HistoryError, Range, Samples, infos, series};
+use super::{HistoryError, Range, Samples, infos, series_lookup};
 use figures::Figures;
 use packed::PackedHours;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tables::TableTail;
 use throughline_sample::catalogue::Table;
 use throughline_store::Error;
-use throughline_store::layout::Kind;
+use throughline_store::rollup_kind::Kind;
 use tokio_postgres::Client;
 
 /// How long the database may take for one reading.
@@ -225,7 +225,7 @@ async fn read_infos(
     let found = families().iter().enumerate().find(|(_, family)| family.name == part);
     let Some((place, family)) = found.filter(|_| range.from <= range.to) else { return Ok(Round::default()) };
     let mut slices = Vec::new();
-    for one in series::find(client, family, range, &[]).await? {
+    for one in series_lookup::find(client, family, range, &[]).await? {
         let points = infos::of_minutes(&one, range).points().to_vec();
         let thing = one.labels.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("\u{1}");
         if !points.is_empty() && thing.as_str() > after {

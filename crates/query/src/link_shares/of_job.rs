@@ -4,7 +4,7 @@ use super::source::Wanted;
 use super::{LONG_MS, Part, Sent, Source, part, who};
 use std::collections::HashMap;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
 /// A direction of a link on which a job has a share, over the windows in which it has one.

@@ -4,7 +4,7 @@
 use crate::time::{MINUTE_MS, milliseconds};
 use std::time::SystemTime;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 /// Which time is in `link_shares` and which in minutes of it, milliseconds since 1970.

@@ -6,7 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_packed::series::unpack;
 use throughline_sample::catalogue::Metric;
 use throughline_store::Error;
-use throughline_store::layout::{BLOCK, EPOCHS, Kind, POSTGRES_EPOCH, TIMES, moment, number};
+use throughline_store::binary_copy::POSTGRES_EPOCH;
+use throughline_store::chunks::BLOCK;
+use throughline_store::chunks::series_numbers::{EPOCHS, TIMES, number};
+use throughline_store::rollup_kind::Kind;
+use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
 use super::{BySource, NEWEST, OfSource, Reading};

@@ -5,7 +5,7 @@ use crate::trace::ranks;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_api::trace::TracedRank;
 use throughline_store::Error;
-use throughline_store::layout::moment;
+use throughline_store::sql_time::moment;
 use throughline_waits::{Alignment, Point, TracedRecord, WaitStates, calls_and_messages, exact};
 use tokio_postgres::{Client, Row};
 

@@ -1,10 +1,10 @@
 //! Reads the readings of some things in one hour and writes them as blocks.
 
-use super::series::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
+use super::series_numbers::{EPOCHS, SATURATED, SOURCES, TIMES, beside, number};
 use super::{BLOCK, ChunksEncoded, WHAT, seconds};
-use crate::Error;
-use crate::binary::{begins_row, elements, field, header, int8};
+use crate::binary_copy::{begins_row, elements, field, header, int8};
 use crate::copy::RowBuffer;
+use crate::error::Error;
 use crate::rollup_kind::Kind;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, TryStreamExt};
@@ -123,7 +123,7 @@ async fn read(
 ) -> Result<(), Error> {
     let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let columns: Vec<String> =
-        kind.catalogue().metrics().iter().map(|metric| crate::sql_parts::shown(metric)).collect();
+        kind.catalogue().metrics().iter().map(|metric| crate::counter_sql::shown(metric)).collect();
     let query = format!(
         "COPY (SELECT {id}, time, epoch, source, {saturated}, {} FROM {} WHERE {id} = ANY ('{{{}}}'::bigint[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",
@@ -320,12 +320,6 @@ impl Open {
         let place = metrics.iter().position(|metric| number(metric) == wanted)?;
         self.metrics.get(place)?.first()?.as_ref()
     }
-}
-
-/// A metric's number in tables of blocks.
-pub fn number(metric: &Metric) -> i32 {
-    // The catalogue's numbers are of four digits at most.
-    metric.id.cast_signed()
 }
 
 fn milliseconds(time: SystemTime) -> i64 {

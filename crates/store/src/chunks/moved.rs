@@ -10,9 +10,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient};
 
 use super::BLOCK;
+use crate::error::Error;
 use crate::link_shares::read_until;
+use crate::retention::Retention;
 use crate::rollup_kind::Kind;
-use crate::{Error, Retention};
 
 const WHAT: &str = "dropping rows of packed hours";
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Uid, User};
 
 use super::STATE_REMEDY;
-use crate::Error;
+use crate::error::Error;
 
 /// Users that root runs the server as, best first. Never nobody: files that belong to nobody belong to every
 /// program on the machine that was given no user of its own.

@@ -8,7 +8,7 @@ use std::process::Command;
 use throughline_prefix::{Prefix, Set};
 
 use super::folder::ServerUser;
-use crate::Error;
+use crate::error::Error;
 
 /// Environment variable that names the folder of PostgreSQL's programs.
 const PG_BIN_VARIABLE: &str = "THROUGHLINE_PG_BIN";

@@ -22,8 +22,10 @@ pub use installation::Installation;
 pub(crate) use tuning::WAL_MEGABYTES;
 pub use tuning::{SettingRemark, review_settings};
 
+use crate::database::Database;
 use crate::database::{READ_ROLE, WRITE_ROLE};
-use crate::{Database, Error, Migrated, migrate};
+use crate::error::Error;
+use crate::migrate::{Migrated, migrate};
 use folder::ServerUser;
 use tuning::Machine;
 

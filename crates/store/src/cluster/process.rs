@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::folder::{SOCKET_NUMBER, ServerUser, data_folder, socket_folder};
 use super::{Installation, Lifetime, STATE_REMEDY};
-use crate::Error;
+use crate::error::Error;
 use crate::error::NO_SPACE;
 
 /// How long a call waits for the server to come up: after a crash it replays up to `max_wal_size` of log, which may take

@@ -16,7 +16,7 @@ use throughline_prefix::Prefix;
 
 use super::STATE_REMEDY;
 use super::folder::ServerUser;
-use crate::Error;
+use crate::error::Error;
 
 /// What a folder above the cluster's is made with: the server may be another user.
 const PARENT_MODE: u32 = 0o755;

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::ADMIN_ROLE;
 use super::folder::{self, ServerUser, data_folder, socket_folder};
 use super::tuning::{self, Machine, Setting};
-use crate::Error;
 use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::error::Error;
 
 /// Writes `postgresql.conf`, `pg_hba.conf` and `pg_ident.conf`; whether one of them changed.
 pub(super) fn write(

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Shared buffers: a 16th of the machine's memory between these bounds. The compute belongs to others on a
 /// small machine, and the page cache serves the rest on a large one.

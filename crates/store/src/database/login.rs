@@ -7,7 +7,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Check, TlsSettings};
-use crate::Error;
+use crate::error::Error;
 
 /// What a connection string says.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Largest password file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

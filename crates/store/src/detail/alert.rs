@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use tokio_postgres::Client;
 
 use super::DetailSubject;
-use crate::Error;
+use crate::error::Error;
 
 /// Jobs of a link: those with the most bytes on it.
 const JOBS_OF_LINK: i64 = 4;

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use throughline_sample::Guid;
 use tokio_postgres::{Client, Row};
 
-use crate::{Database, Error};
+use crate::database::Database;
+use crate::error::Error;
 
 /// Time for one statement.
 const LIMIT: Duration = Duration::from_secs(5);

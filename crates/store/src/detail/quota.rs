@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Transaction;
 
 use super::NewDetail;
-use crate::Error;
+use crate::error::Error;
 
 /// `[detail]` of server.toml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

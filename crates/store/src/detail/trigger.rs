@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use tokio_postgres::Client;
 
 use super::DetailReason;
-use crate::Error;
+use crate::error::Error;
 
 /// A job whose detail is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

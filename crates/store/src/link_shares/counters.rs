@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::Client;
 
 use super::{Micros, WINDOW, micros, moment};
-use crate::Error;
+use crate::error::Error;
 
 /// Bytes in a window; `None` where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

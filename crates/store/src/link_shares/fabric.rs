@@ -7,7 +7,7 @@ use throughline_shares::forwarding::{End, Forwarding, Host, HostRoutes, Switch};
 use tokio_postgres::Client;
 
 use super::{Micros, moment};
-use crate::Error;
+use crate::error::Error;
 
 const WHAT: &str = "reading a fabric for shares of links";
 

@@ -13,7 +13,8 @@ use tokio_postgres::{Client, Row};
 use super::hour::Hour;
 use super::{Micros, micros, moment};
 use crate::copy::RowBuffer;
-use crate::{Error, Retention};
+use crate::error::Error;
+use crate::retention::Retention;
 
 const WHAT: &str = "putting shares of links by the minute into hours";
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tokio_postgres::{Client, Row};
 
 use super::{micros, moment};
-use crate::Error;
+use crate::error::Error;
 
 /// Windows older than that are not read any more: what made them was away for longer, and counters may have gaps.
 const BACK: Duration = Duration::from_secs(120);

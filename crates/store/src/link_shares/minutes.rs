@@ -5,7 +5,7 @@ use tokio_postgres::Transaction;
 
 use super::window::{LEAST_SHARE, LISTED};
 use super::{Micros, moment, system_time};
-use crate::Error;
+use crate::error::Error;
 
 const WHAT: &str = "making shares of links by the minute";
 

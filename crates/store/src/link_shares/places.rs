@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use super::traffic::{Amount, Key};
 use super::window::Places;
 use super::{Micros, WINDOW, moment};
-use crate::Error;
+use crate::error::Error;
 
 const WHAT: &str = "reading places of ranks for shares of links";
 

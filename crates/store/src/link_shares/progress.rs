@@ -6,7 +6,8 @@ use tokio_postgres::Client;
 
 use super::fabric::subnets;
 use super::{Micros, WINDOW, micros, moment, system_time};
-use crate::{Error, Retention};
+use crate::error::Error;
+use crate::retention::Retention;
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 
 const WHAT: &str = "making shares of links";

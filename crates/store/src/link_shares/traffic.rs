@@ -14,7 +14,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::{Micros, WINDOW, micros, moment};
-use crate::Error;
+use crate::error::Error;
 
 const WHAT: &str = "reading traffic of jobs for shares of links";
 

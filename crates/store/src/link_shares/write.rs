@@ -9,8 +9,8 @@ use super::minutes;
 use super::progress::Due;
 use super::window::{ShareRow, Who};
 use super::{kind_name, system_time};
-use crate::Error;
 use crate::copy::RowBuffer;
+use crate::error::Error;
 
 const WHAT: &str = "writing shares of links";
 

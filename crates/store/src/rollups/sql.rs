@@ -4,7 +4,8 @@
 //! minutes are made, the largest gap in seconds between two of its readings that are one time. The whole time stands in the statement as constants, so that other chunks are no part of its plan.
 
 use super::Kind;
-use crate::sql_parts::{errors_of, moment};
+use crate::counter_sql::errors_of;
+use crate::sql_time::moment;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The share of a link's speed above which it is busy.

@@ -3,9 +3,9 @@
 
 use tokio_postgres::Transaction;
 
-use super::install::Fault;
+use super::fault::Fault;
 use super::objects::{OBJECTS, Object, ObjectKind, position};
-use crate::Error;
+use crate::error::Error;
 
 /// Everything that depends on the objects `$1` of the catalogue `$2`, themselves included: kind, name, schema,
 /// description. Rules stand for their views; types of rows are left out.

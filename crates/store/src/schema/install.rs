@@ -11,8 +11,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::dependents::{Name, Removed, oids, remove};
+use super::fault::Fault;
 use super::objects::{OBJECTS, Object, ObjectKind};
-use crate::Error;
 
 /// How long a statement of such a transaction waits for a lock. Less than PostgreSQL's `deadlock_timeout` of one second: where a reader of
 /// several views and this transaction wait for each other, this one gives up and the reader goes on.
@@ -21,27 +21,6 @@ pub(crate) const LOCK_LIMIT: &str = "300ms";
 /// How long a moment without readers of the views is waited for, and the pause between two looks.
 const FREE_WAIT: Duration = Duration::from_millis(300);
 const FREE_PAUSE: Duration = Duration::from_millis(1);
-
-/// Why a transaction that changes the schema did not succeed.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// Others use what has to be changed: the same succeeds later.
-    Busy(tokio_postgres::Error),
-    Failed(Error),
-}
-
-impl Fault {
-    /// For `map_err` of statements of such a transaction.
-    pub(crate) fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Fault + '_ {
-        move |error| match error.code() {
-            // The last one is "tuple concurrently updated": somebody changed the rights of the same object.
-            Some(
-                &SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED | &SqlState::INTERNAL_ERROR,
-            ) => Fault::Busy(error),
-            _ => Fault::Failed(Error::from_postgres(what, &error)),
-        }
-    }
-}
 
 /// Applies what differs, and removes what this build no longer has. Returns the number of objects changed.
 pub(crate) async fn install(transaction: &Transaction<'_>) -> Result<usize, Fault> {

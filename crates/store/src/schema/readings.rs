@@ -3,9 +3,9 @@
 
 use throughline_sample::catalogue::Metric;
 
-use crate::chunks::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
+use crate::chunks::series_numbers::{EPOCHS, SATURATED, SOURCES, TIMES, beside};
+use crate::counter_sql::has_saturation;
 use crate::rollup_kind::Kind;
-use crate::sql_parts::has_saturation;
 
 /// Of fabric ports.
 pub(crate) fn ib_port_readings() -> String {

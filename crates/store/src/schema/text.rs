@@ -4,7 +4,8 @@
 use std::fmt::Write;
 
 use super::objects::OBJECTS;
-use crate::{Database, Error};
+use crate::database::Database;
+use crate::error::Error;
 
 /// Tables: OID, name, comment, storage options, interval of chunks.
 const TABLES: &str = "

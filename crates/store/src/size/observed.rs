@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::error::Error;
 use crate::retention::RetentionWay;
 use crate::tables::Site;
 

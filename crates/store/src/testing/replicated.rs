@@ -15,8 +15,9 @@ use throughline_prefix::{Prefix, Set};
 
 use super::ensure_programs;
 use crate::cluster::ADMIN_ROLE;
+use crate::cluster::{ClusterOptions, ClusterStatus, Lifetime, PrivateCluster};
+use crate::database::Database;
 use crate::database::{READ_ROLE, WRITE_ROLE};
-use crate::{ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster};
 
 /// The number in the name of PgBouncer's socket.
 const POOLER_PORT: u16 = 6432;

@@ -3,7 +3,7 @@
 use tokio_postgres::Transaction;
 
 use super::{WHAT, merged};
-use crate::Error;
+use crate::error::Error;
 use crate::tables::{Rule, Thinned, hypertables};
 
 /// A table that is thinned.

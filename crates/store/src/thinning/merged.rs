@@ -10,8 +10,8 @@ use throughline_sample::wire::{MpiNodeCell, MpiOpCell};
 use tokio_postgres::{Row, Transaction};
 
 use super::WHAT;
-use crate::Error;
 use crate::copy::RowBuffer;
+use crate::error::Error;
 use crate::packed_rows::{self, PackedRows};
 
 /// Rows that are read at a time: some megabytes.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
 
-use super::keys::KeySql;
-use super::rows::stored;
+use super::key_sql::KeySql;
 use super::{Failed, failed};
+use crate::copy::stored;
 
 /// How long a number is used without looking it up.
 const CACHED: Duration = Duration::from_secs(24 * 3600);

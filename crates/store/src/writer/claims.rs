@@ -14,10 +14,6 @@ use super::devices::Devices;
 use super::keys::{Keys, small};
 use super::{Content, Entry, Failed, Rejected, failed};
 
-/// How long a node must not have reported a GPU or an adapter before another node may have it: hardware moves in the time
-/// of a repair.
-pub(super) const TRANSFER_AFTER_SECONDS: f64 = 3600.0;
-
 /// How long a node must not have reported a job before a rank that ran there may begin elsewhere: a node that is alive
 /// reports its jobs each minute, and a scheduler takes longer to start a job again whose node has failed.
 const RANK_TRANSFER_AFTER_SECONDS: f64 = MINUTELY.largest_gap_seconds;

@@ -7,8 +7,11 @@ use throughline_sample::Guid;
 use throughline_sample::wire::Batch;
 use tokio_postgres::Client;
 
-use super::claims::TRANSFER_AFTER_SECONDS;
 use super::{Failed, failed};
+
+/// How long a node must not have reported a GPU or an adapter before another node may have it: hardware moves in the time
+/// of a repair.
+const TRANSFER_AFTER_SECONDS: f64 = 3600.0;
 
 /// How often an owner's report is noted again: a fraction of [`TRANSFER_AFTER_SECONDS`].
 const NOTED_AGAIN: Duration = Duration::from_secs(600);

@@ -14,7 +14,7 @@ use super::rows::Rows;
 use super::statements::Statements;
 use super::{Content, Entry, Failed, Rejected, Session, TOO_SLOW, Way, WriteOutcome};
 use super::{failed, fence, inventory, late_arrivals, write_rows};
-use crate::Error;
+use crate::error::Error;
 
 /// Halves that are tried for one entry: a dozen records at fault among thousands. What remains together after these is
 /// rejected together.

@@ -10,8 +10,9 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 use tokio_postgres::Transaction;
 
-use super::inventory::{execute, optional_time};
 use super::keys::{Keys, small};
+use super::record_times::optional_time;
+use super::versioned::execute;
 use super::{Failed, failed};
 
 /// The jobs and ranks of some batches, the newest record of each.

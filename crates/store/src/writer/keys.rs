@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_sample::Guid;
 use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
-use tokio_postgres::types::ToSql;
 
 use super::cell_keys::{CellKeys, CellName};
+use super::key_sql::{KeySql, position_and_id};
 use super::{Failed, failed};
 use crate::fabrics::fabric_of_prefix;
 
@@ -339,37 +339,6 @@ impl Keys {
         }
         Ok(())
     }
-}
-
-/// Finding and adding keys of one kind; parameters are arrays in step.
-pub(super) struct KeySql {
-    pub find: &'static str,
-    pub add: &'static str,
-}
-
-impl KeySql {
-    /// Positions (from 0) and identifiers of all `count` keys.
-    pub async fn resolve(
-        &self,
-        client: &Client,
-        count: usize,
-        arrays: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<(usize, i64)>, Failed> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let mut rows = client.query(self.find, arrays).await.map_err(failed("looking up keys"))?;
-        if rows.len() < count {
-            client.execute(self.add, arrays).await.map_err(failed("adding keys"))?;
-            rows = client.query(self.find, arrays).await.map_err(failed("looking up keys"))?;
-        }
-        Ok(rows.iter().map(position_and_id).collect())
-    }
-}
-
-fn position_and_id(row: &tokio_postgres::Row) -> (usize, i64) {
-    // WITH ORDINALITY counts from 1.
-    (usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or_default(), row.get(1))
 }
 
 fn note<T>(cache: &HashMap<String, T>, name: &str, missing: &mut BTreeSet<String>) {

@@ -3,13 +3,14 @@
 //! minutes and windows again.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use throughline_sample::wire::Batch;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::keys::Keys;
+use super::record_times::{nanoseconds, time};
 use super::row_rules::KnownRules;
 use super::{Failed, failed, late_exports};
 use crate::link_shares::WINDOW;
@@ -160,15 +161,6 @@ fn together(mut late: Vec<Note>) -> Vec<Note> {
         is_same
     });
     late
-}
-
-pub(super) fn nanoseconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-pub(super) fn time(nanoseconds: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
 }
 
 #[cfg(test)]

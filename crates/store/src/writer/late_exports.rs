@@ -9,7 +9,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::keys::Keys;
-use super::late_arrivals::time;
+use super::record_times::time;
 use super::rows::instance_of;
 use super::{Failed, failed};
 use crate::export::MILLISECOND;

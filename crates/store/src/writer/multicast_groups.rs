@@ -9,9 +9,10 @@ use throughline_sample::wire::{Batch, IbMulticastGroup};
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
-use super::inventory::{EARLIEST_TIME, Versioned, execute};
 use super::keys::Keys;
+use super::record_times::EARLIEST_TIME;
 use super::rows::{newest_time, now_nanoseconds};
+use super::versioned::{Versioned, execute};
 use super::{Failed, failed};
 
 const GROUP: Versioned = Versioned {

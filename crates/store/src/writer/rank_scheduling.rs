@@ -9,8 +9,8 @@ use throughline_sample::wire::Batch;
 use tokio_postgres::Transaction;
 
 use super::Failed;
-use super::inventory::execute;
 use super::keys::{Keys, small};
+use super::versioned::execute;
 
 /// The readings of some batches, by job, rank, epoch and time.
 #[derive(Default)]

@@ -9,8 +9,7 @@ use throughline_sample::{Guid, Timed, timed_kinds};
 
 use super::keys::Keys;
 use super::row_values::{fill, push_arrays};
-use crate::copy::RowBuffer;
-pub(super) use crate::copy::stored;
+use crate::copy::{RowBuffer, stored};
 use crate::tables::{TABLES, index};
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour

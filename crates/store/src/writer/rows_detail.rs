@@ -6,9 +6,9 @@ use throughline_sample::Message;
 use throughline_sample::wire::{Batch, MpiOpCell, MpiRankBin, MpiRegionCell};
 
 use super::keys::{Keys, small};
-use super::rows::{Rows, stored};
+use super::rows::Rows;
 use super::rows_mpi::{begin, cell_figures, cell_names};
-use crate::copy::RowBuffer;
+use crate::copy::{RowBuffer, stored};
 use crate::tables::index;
 
 impl Rows {

@@ -3,8 +3,8 @@
 use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
-use super::rows::{Rows, stored};
-use crate::copy::RowBuffer;
+use super::rows::Rows;
+use crate::copy::{RowBuffer, stored};
 use crate::packed_rows::{self, SampledCall};
 use crate::tables::index;
 

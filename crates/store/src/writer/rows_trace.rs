@@ -4,8 +4,8 @@ use throughline_sample::Timed;
 use throughline_sample::wire::Batch;
 
 use super::keys::{Keys, small};
-use super::rows::{Rows, stored};
-use crate::copy::RowBuffer;
+use super::rows::Rows;
+use crate::copy::{RowBuffer, stored};
 use crate::tables::index;
 
 impl Rows {

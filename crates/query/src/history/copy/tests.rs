@@ -1,10 +1,10 @@
 //! Tests of the copying of binary rows.
 
 use super::*;
-use throughline_store::layout::POSTGRES_EPOCH;
+use throughline_store::binary_copy::POSTGRES_EPOCH;
 
 fn held() -> Vec<Held> {
-    vec![Held { samples: Samples::default(), source: NO_SOURCE }; 2]
+    vec![Held::default(); 2]
 }
 
 fn query(is_array: bool) -> Query {
@@ -46,8 +46,8 @@ fn rows_and_arrays_are_read_and_null_is_absent() {
     assert_eq!(taken(&mut null, &query(false), &mut held), Some(Some(0)));
     assert_eq!(taken(&mut bytes(&[&[0xff, 0xff]]), &query(false), &mut held), Some(None));
     let time = POSTGRES_EPOCH / 1_000 + 1;
-    assert_eq!(held[0].samples.points(), [(time, 9.0), (time, 5.0)]);
-    assert_eq!(held[1].samples.points(), [(time, 6.0)]);
+    assert_eq!(held[0].samples().points(), [(time, 9.0), (time, 5.0)]);
+    assert_eq!(held[1].samples().points(), [(time, 6.0)]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn of_two_sources_the_first_is_the_series() {
     while !data.is_empty() {
         taken(&mut data, &query, &mut held).unwrap();
     }
-    let values: Vec<f64> = held[0].samples.points().iter().map(|point| point.1).collect();
+    let values: Vec<f64> = held[0].samples().points().iter().map(|point| point.1).collect();
     assert_eq!(values, [9.0, 10.0]);
 }
 

@@ -7,7 +7,7 @@ use super::{Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, fa
 use crate::row_rules::Gaps;
 use std::collections::{BTreeMap, HashMap};
 use throughline_store::Error;
-use throughline_store::layout::milliseconds;
+use throughline_store::binary_copy::milliseconds;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 

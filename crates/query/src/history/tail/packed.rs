@@ -5,7 +5,8 @@ use super::super::Range;
 use super::super::series::seconds;
 use throughline_sample::catalogue::Table;
 use throughline_store::Error;
-use throughline_store::layout::{BLOCK, Kind};
+use throughline_store::chunks::BLOCK;
+use throughline_store::rollup_kind::Kind;
 use tokio_postgres::Client;
 
 /// Milliseconds of a packed hour.

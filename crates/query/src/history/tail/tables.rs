@@ -1,9 +1,9 @@
 //! Samples of one hypertable: all of its metrics by one COPY, for some ids at a time.
 
-use super::super::copy::{Held, NO_SOURCE, rank};
 use super::super::family::Keys;
+use super::super::round::{Held, NO_SOURCE, rank};
 use super::super::series::{Known, seconds};
-use super::super::{HistoryError, Range, Samples, series};
+use super::super::{HistoryError, Range, Samples, series_lookup};
 use super::packed::{PackedHours, part_of, things};
 use super::{Family, Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
 use crate::row_rules::Gaps;
@@ -15,7 +15,8 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use throughline_sample::catalogue::{Metric, Table};
 use throughline_store::Error;
-use throughline_store::layout::{begins_row, elements, field, has_saturation, header, int8, shown, time};
+use throughline_store::binary_copy::{begins_row, elements, field, header, int8, time};
+use throughline_store::counter_sql::{has_saturation, shown};
 use tokio_postgres::Client;
 
 /// Ids of a round: 200 ports of 60 counters read once a second are 120,000 samples in ten seconds, 2 MB. And of an hour: 860,000, 14 MB.
@@ -158,7 +159,7 @@ impl TableTail {
                 continue;
             };
             let range = Range { from: 0, to: 0 };
-            for one in series::find(client, family, range, &[]).await? {
+            for one in series_lookup::find(client, family, range, &[]).await? {
                 if let Known::Rows { id, element } = one.known {
                     labels.insert((id, element), (prefix, one.labels.into()));
                 }

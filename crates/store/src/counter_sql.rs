@@ -1,10 +1,6 @@
-//! Pieces of SQL, and the length of windows, that this crate and `throughline_query` use alike.
+//! SQL for counters of ports as people see them: the largest value of one that stands at its end, and the sum of errors.
 
-use std::time::Duration;
 use throughline_sample::catalogue::{Metric, Table, Width};
-
-/// Length of the windows of `link_shares`, whose ends are multiples of it.
-pub const SHARE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Whether rows name this counter in `saturated` while it stands at its end.
 #[must_use]
@@ -40,9 +36,4 @@ pub fn errors_of(row: &str) -> String {
     let all: Vec<String> = ERRORS.iter().map(|name| format!("{row}.{name}")).collect();
     let sum: Vec<String> = all.iter().map(|name| format!("coalesce({name}, 0)")).collect();
     format!("CASE WHEN num_nonnulls({}) > 0 THEN {} END", all.join(", "), sum.join(" + "))
-}
-
-/// A time as SQL. A constant, not a parameter: chunks outside of a range are then no part of the plan.
-pub fn moment(milliseconds: i64) -> String {
-    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{milliseconds} milliseconds')")
 }

@@ -1,37 +1,8 @@
-//! The series of a packed hour: which there are, which are beside another, and their samples as Prometheus' chunks.
+//! A packed series as Prometheus' chunks.
 
-use super::gaps::standstill;
-use throughline_packed::prometheus::{Chunk, SAMPLES, chunks};
-use throughline_packed::series::Series;
-use throughline_sample::catalogue::{
-    Metric, PORT_PACKETS_RECEIVED, PORT_PACKETS_TRANSMITTED, RECEIVE_PACKETS, TRANSMIT_PACKETS,
-    UNICAST_PACKETS_RECEIVED, UNICAST_PACKETS_TRANSMITTED, UNICAST_RECEIVE_PACKETS, UNICAST_TRANSMIT_PACKETS,
-};
-
-/// In the place of a metric's number: times of rows, microseconds since 2000, as PostgreSQL counts.
-pub const TIMES: i32 = -2;
-
-/// In the place of a metric's number: when counting began, microseconds since 2000.
-pub const EPOCHS: i32 = -3;
-
-/// In the place of a metric's number: who read it, a text. Of NVLinks it is part of the key instead.
-pub const SOURCES: i32 = -4;
-
-/// In the place of a metric's number: names of counters that stand at their end, the text of an array.
-pub const SATURATED: i32 = -5;
-
-/// The number of the metric that another's values are nearly the same as, for both sides of the database.
-#[must_use]
-pub fn beside(metric: i32) -> Option<i32> {
-    let of = |metric: &Metric| metric.id.cast_signed();
-    let pairs = [
-        (&UNICAST_TRANSMIT_PACKETS, &TRANSMIT_PACKETS),
-        (&UNICAST_RECEIVE_PACKETS, &RECEIVE_PACKETS),
-        (&UNICAST_PACKETS_TRANSMITTED, &PORT_PACKETS_TRANSMITTED),
-        (&UNICAST_PACKETS_RECEIVED, &PORT_PACKETS_RECEIVED),
-    ];
-    pairs.into_iter().find(|(other, _)| of(other) == metric).map(|(_, all)| of(all))
-}
+use crate::gaps::standstill;
+use crate::prometheus::{Chunk, SAMPLES, chunks};
+use crate::series::Series;
 
 /// A series in Prometheus' encoding, with each chunk the shortest standstill of a counter in it that may have to be
 /// filled: `times` are those of rows, in milliseconds since 1970. Of one millisecond the last holds. `None` where a row has no time.
@@ -55,7 +26,7 @@ pub fn series_chunks(times: &[i64], series: &Series, is_counter: bool) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_packed::series::{Integers, unpack};
+    use crate::series::{Integers, unpack};
 
     fn packed(points: &[(i64, i64)]) -> Vec<u8> {
         let mut series = Integers::default();

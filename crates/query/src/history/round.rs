@@ -1,0 +1,49 @@
+//! Samples of a round of series while they are read: where those of a row belong, and of which source they are.
+
+use super::Samples;
+use std::collections::HashMap;
+use throughline_sample::catalogue::gpu_source_rank;
+
+/// Places in a round of series, by the first column of a row and the element of its array.
+pub(super) type Places = HashMap<(i64, i32), usize>;
+
+/// Samples of a series, and the rank of whom they are from.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    samples: Samples,
+    source: usize,
+}
+
+/// Behind every source of GPUs: no sample yet, or rows that have no source.
+pub(super) const NO_SOURCE: usize = usize::MAX;
+
+impl Default for Held {
+    fn default() -> Held {
+        Held { samples: Samples::default(), source: NO_SOURCE }
+    }
+}
+
+impl Held {
+    /// What is held.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
+    /// What was held.
+    pub fn into_samples(self) -> Samples {
+        self.samples
+    }
+
+    /// Where samples of a source belong, if there are none of a better one; those of worse ones go.
+    pub fn of(&mut self, source: usize) -> Option<&mut Samples> {
+        if source < self.source {
+            *self = Held { samples: Samples::default(), source };
+        }
+        (source == self.source).then_some(&mut self.samples)
+    }
+}
+
+/// The rank of a source of GPUs by its name.
+pub(super) fn rank(name: &[u8]) -> usize {
+    gpu_source_rank(&String::from_utf8_lossy(name))
+}
