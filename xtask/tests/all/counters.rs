@@ -1,7 +1,7 @@
 //! `docs/ADDING-A-COUNTER.md`: a counter takes the files that the page names, and no other.
 
+use crate::top;
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
 /// Most files that one counter may take.
@@ -12,10 +12,6 @@ const EXAMPLES: [(&str, &[&str]); 2] = [
     ("## A counter of a fabric port", &["inactive_discards", "INACTIVE_DISCARDS", "PortInactiveDiscards"]),
     ("## A counter of an NVLink", &["recovery_failures", "NVLINK_RECOVERY_FAILURES", "RECOVERY_FAILURES"]),
 ];
-
-fn top() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// Files of the tree that have one of the words: without tests and documents, without what is generated, and without
 /// migrations, which made columns before the catalogue did.

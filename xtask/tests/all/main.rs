@@ -3,5 +3,11 @@
 
 mod counters;
 mod cupti;
+mod decisions;
 mod targets;
 mod units;
+
+/// The folder of the workspace.
+fn top() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
