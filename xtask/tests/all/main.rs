@@ -1,8 +1,8 @@
 //! All tests of the tree as a whole, in one test program.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod adding;
 mod architecture;
-mod counters;
 mod cupti;
 mod decisions;
 mod targets;
