@@ -42,7 +42,7 @@ enum Task {
     Crates,
     /// Write crates/store/schema/current.sql, the schema of a new database, after a change of migrations, functions or views.
     Schema,
-    /// Write the list of tables in docs/DATABASE.md from the registry of the store.
+    /// Write docs/TABLES.md from the registry of the store and the comments of its schema.
     Tables,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
