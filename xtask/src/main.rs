@@ -12,6 +12,7 @@ mod sbom;
 mod schema;
 mod tables;
 mod test;
+mod words;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ enum Task {
     Tables,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
+    /// List sentence forms that nobody says aloud, in documents, comments, help and messages.
+    Words(words::Arguments),
     /// Build all tests and run several test programs at once.
     Test(test::Arguments),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Crates => crates::run().map(|()| ExitCode::SUCCESS),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
         Task::Tables => tables::run().map(|()| ExitCode::SUCCESS),
+        Task::Words(arguments) => words::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
