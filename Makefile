@@ -73,14 +73,14 @@ build: deps pages
 	@$(STEP) "programs" $(CARGO) $(AUDITABLE) build --release --bins $(PRODUCTS)
 	@$(MAKE) --no-print-directory glibc BIN=$(RELEASE)
 
-# Builds nothing: whoever installs as root should not compile as root.
+# Builds nothing: root installs, and should not compile.
 PREFIX ?= /usr
 FROM := $(RELEASE)
 install:
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) deploy/install.sh $(FROM)
 
-# The products, and beside them the demo with its test double, which no installation has. By a profile of its own: whoever tries
-# it out waits for the compiler most of all.
+# The products, and beside them the demo with its test double, which no installation has. By a profile of its own: compiling takes
+# most of the time of a first try.
 demo: deps pages
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEMO)/lib/throughline
 	@$(STEP) "programs" $(CARGO) build --profile demo --bins $(PRODUCTS) --package throughline-demo

@@ -113,7 +113,7 @@ no_failed_unit() { ! inside systemctl list-units --failed --plain --no-legend | 
 no_line() { ! grep -q "$2" "$1"; }
 is_gone() { ! kill -0 "$machine" 2>/dev/null; }
 
-# Whether the first text stands in a line of the journal before the second one.
+# Whether the journal has the first text before the second one.
 is_before() {
     awk -v first="$1" -v second="$2" 'index($0, first) { a = NR } index($0, second) { b = NR } END { exit !(a && b && a < b) }' \
         "$folder/journal"

@@ -22,7 +22,7 @@ export THROUGHLINE_NVML_SCENARIO
 target/release/bench-gpu poll || missed $?
 
 if command -v valgrind >/dev/null; then
-    # Self cost by object, of many polls less that of few: start and survey drop out, and the double's share is told apart.
+    # Self cost by object, of many polls less that of few: start and survey drop out, and the double's share is listed by itself.
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     for count in 100 600; do

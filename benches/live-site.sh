@@ -59,7 +59,7 @@ SELECT clock_timestamp(), r.job_id, r.node_id, min(r.start_time), now() - INTERV
     pg_temp.packed_cells(ARRAY[min(c.id)], ARRAY[count(*) * 10], ARRAY[count(*) * 80], ARRAY[count(*) * 100000000]),
     pg_temp.packed_rounds(1, count(*), min(r.rank), 50000000, max(r.rank), 150000000)
 FROM internal.job_rank r, internal.mpi_cell_key c GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
--- Agents speak of each job once a minute.
+-- Agents report each job once a minute.
 UPDATE internal.run_claim SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
 SQL
 ingest() {

@@ -5,7 +5,7 @@
 # mpi4py on MPICH is PyPI's, in a virtual environment in target/mpich-python, made when missing;
 # THROUGHLINE_MPICH_PYTHON=DIR/bin/python3 names another one. Needs an idle machine of at least 2 cores and about 12
 # minutes; on a virtual machine, whose processors others use too, many short runs decide sooner: --seconds 1.5 --minutes 30.
-# Options: --runs, --minutes, --seconds, --scale, --ranks, --only, --mpi, --least; `--help` tells them.
+# Options: --runs, --minutes, --seconds, --scale, --ranks, --only, --mpi, --least; see `--help`.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release -q -p throughline-benches -p throughline-mpit-bridge

@@ -163,7 +163,7 @@ while read -r expression; do
 done <<EOF
 $expressions
 EOF
-# Beyond the limit: refused before anything is sent, and Prometheus tells why among the warnings.
+# Beyond the limit: refused before anything is sent, and Prometheus lists the reason among the warnings.
 THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
     THROUGHLINE__QUERY__MAX_SAMPLES=100000 "$throughline" serve --state-dir "$folder/state" \
     >"$folder/small.out" 2>"$folder/small.log" &

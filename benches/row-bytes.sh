@@ -31,7 +31,7 @@ SQL
 columnstores=''
 case $($psql -qtA -c "SHOW timescaledb.license") in
 timescale)
-    columnstores=$(sed -n 's/^| .\([a-z_]*\). |.*| by \([a-z_]*\); \(.*\) |$/\1|\2|\3/p' docs/DATABASE.md | sed 's/, [0-9]* B$//')
+    columnstores=$(sed -n 's/^| .\([a-z_]*\). |.*| by \([a-z_]*\); \(.*\) |$/\1|\2|\3/p' docs/TABLES.md | sed 's/, [0-9]* B$//')
     ;;
 esac
 

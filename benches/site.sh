@@ -1,7 +1,7 @@
 #!/bin/sh
 # A whole site against `throughline serve` with a private TimescaleDB: rows a second, lag, bytes and disk by table beside the
 # prediction, processor time. CLUSTER is A (the papers': 1,428 nodes of 32 ranks), B (AI: 1,000 nodes of 8 GPUs) or C (8,008
-# hosts); what else it has and what is left out stands in benches/site/main.rs. Ends with status 2 where the lag grows or
+# hosts); benches/site/main.rs lists the rest and what is left out. Ends with status 2 where the lag grows or
 # something is left in a spool.
 #   benches/site.sh A --seconds 1800
 #   benches/site.sh C --scale 8

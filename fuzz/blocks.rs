@@ -1,4 +1,4 @@
-//! Packed hours: bytes as they stand in the database, their checksum made right so that the decoder behind it is
+//! Packed hours: bytes as the database has them, their checksum made right so that the decoder behind it is
 //! reached.
 #![no_main]
 

@@ -49,7 +49,7 @@ check() {
     grep -v '^running \|^test \|^$' "$folder/said" || true
     [ "$status" -eq 0 ] || echo "  FAILED: $1 $2 (status $status)"
 }
-# The same for one that has copies made while it waits: it writes the direction of each, and is told when it is done. One
+# The same for one that has copies made while it waits: it writes the direction of each, and waits for a file. One
 # program makes them all: to begin one would hold up the readings.
 copying() {
     rm -f "$THROUGHLINE_COPY_READY" "$THROUGHLINE_COPY_DONE" "$folder/orders"

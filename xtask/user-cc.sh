@@ -34,7 +34,7 @@ if [ -z "${ZIG:-}" ]; then
             exit 69
         fi
         chmod 755 "$new/wheel"
-        # Whoever was first stays.
+        # The first one stays.
         mv -T "$new/wheel" "$wheel" 2>/dev/null || [ -d "$wheel" ]
         rm -rf "$new"
         trap - EXIT

@@ -1,5 +1,5 @@
-//! How `throughline serve` bears the connections of a large site: agents with certificates of their own, of which a tenth
-//! are silent (half of them say nothing at all, half shake hands and open no stream) and a tenth have a link of two
+//! How `throughline serve` bears the connections of a large site: agents with certificates of their own. A tenth
+//! are silent (half of them send nothing at all, half shake hands and open no stream) and a tenth have a link of two
 //! kilobytes a second; the rest deliver a batch every few seconds. Prints what was delivered of what was due, how long it
 //! took to the acknowledgement of the commit, and memory, descriptors and processor time of the server. Ends with status 2
 //! where a goal is missed.

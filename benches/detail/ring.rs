@@ -13,7 +13,7 @@ use throughline_spool::FileStorage;
 
 /// Bins in a second.
 const BINS: i64 = 10;
-/// Cells of a rank, of which some change in each bin.
+/// Cells of a rank; some of them change in each bin.
 const CELLS: usize = 24;
 const OPERATIONS: [&str; 10] =
     ["allreduce", "isend", "irecv", "waitall", "bcast", "alltoall", "barrier", "reduce", "wait", "test"];

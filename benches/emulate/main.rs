@@ -389,7 +389,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A flow belongs to whoever has its source.
+    /// A flow belongs to the owner of its source.
     fn who_sent(&self, source: Ipv4Addr, _destination: Ipv4Addr) -> Who {
         let hosts = self.plan.hosts();
         let place = hosts.iter().position(|host| fabric_address(self.plan.nodes[*host].lid) == source);

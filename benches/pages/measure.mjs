@@ -111,7 +111,7 @@ async function moving(browser, address, what) {
     }],
   ]) {
     const { used, passed, all } = await framesDuring(browser, act)
-    const more = `median ${median(used).toFixed(1)}, ${used.length} frames drawn of ${all.length}, of which the longest ${Math.max(...all).toFixed(1)}; with what it waited for ${quantile(passed, 0.95).toFixed(1)} and ${median(passed).toFixed(1)}`
+    const more = `median ${median(used).toFixed(1)}, ${used.length} frames drawn of ${all.length}, the longest ${Math.max(...all).toFixed(1)}; with what it waited for ${quantile(passed, 0.95).toFixed(1)} and ${median(passed).toFixed(1)}`
     judge(`${name} ${what}: main thread a frame that is drawn, 95th percentile`, quantile(used, 0.95), 16, 'ms', more)
     await page.waitForTimeout(500)
   }
@@ -159,7 +159,7 @@ async function live(browser, address, watched, sign, goals, what) {
     return { answered: answers.map((entry) => entry.responseEnd - entry.startTime), painted: window.kept.painted }
   }, watched)
   judge(`${what}, request to painted, median`, median(painted), goals[0], 'ms', spread(painted))
-  judge(`${what}, of which the API, median`, median(answered), goals[1], 'ms', spread(answered))
+  judge(`${what}, the API's part, median`, median(answered), goals[1], 'ms', spread(answered))
   await context.close()
 }
 

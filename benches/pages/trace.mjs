@@ -35,8 +35,8 @@ export function frames(events) {
   const draws = times(animations)
   const ends = times(events.filter((e) => e.name === 'AnimationFrame' && e.ph === 'e'))
   const tasks = events.filter((e) => isOfThread(e) && e.ph === 'X' && e.name === 'ThreadControllerImpl::RunTask').sort((a, b) => a.ts - b.ts)
-  if (draws.length === 0 || ends.length === 0) throw new Error('this Chromium tells of no frames')
-  if (tasks.filter((task) => task.tdur === undefined).length * 100 > tasks.length) throw new Error('this Chromium does not tell the processor time of tasks')
+  if (draws.length === 0 || ends.length === 0) throw new Error('this Chromium reports no frames')
+  if (tasks.filter((task) => task.tdur === undefined).length * 100 > tasks.length) throw new Error('this Chromium does not report the processor time of tasks')
   const result = { used: [], passed: [], all: [] }
   let sums = { used: 0, passed: 0, isDrawn: false }
   let last = Number.NEGATIVE_INFINITY

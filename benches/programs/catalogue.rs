@@ -134,7 +134,7 @@ fn ring(mpi: Mpi, bytes: u32, rounds: u32) -> Program {
     made
 }
 
-/// Starts MPI, says a word and ends: what that costs, no ratio to itself tells.
+/// Starts MPI, prints a line and ends: its cost is measured in seconds, as a ratio to itself shows nothing.
 fn hello(mpi: Mpi) -> Program {
     let mut made = mpi4py(mpi, "helloworld", &["helloworld"]);
     made.is_only_reported = true;
@@ -175,7 +175,7 @@ fn hpcc(scale: u32) -> Program {
     // Which tests there were and whether each of them was right; figures are rates.
     let mut made = program("hpcc", Mpi::Openmpi, &["hpcc"], remedy, |line| {
         let verdict = ["PASSED", "FAILED", "Success=", "CommWorldProcs=", "HPL_N=", "errors", "End of"];
-        // PTRANS tells the same by CPU time, but only where that clock has advanced meanwhile.
+        // PTRANS prints the same by CPU time, but only where that clock has advanced meanwhile.
         if line.starts_with("CPU") {
             return None;
         }

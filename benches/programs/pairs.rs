@@ -7,7 +7,7 @@
 const CONFIDENCE: f64 = 0.95;
 /// Fewest pairs with which the sign test has an interval of that confidence: 1 - 2/2^6 = 0.969.
 pub const FEWEST: usize = 6;
-/// An interval wider than this tells nothing of 1 %: the machine was busy.
+/// An interval wider than this decides nothing about 1 %: the machine was busy.
 pub const WIDEST: f64 = 0.04;
 
 /// Seconds with the shim and without it, of runs beside each other in time.

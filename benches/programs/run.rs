@@ -52,7 +52,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The end of all that the program said, for whoever looks for a cause.
+    /// The last lines of the program's output, where a cause may be found.
     pub fn last_words(&self) -> impl Iterator<Item = &String> {
         self.last.iter()
     }

@@ -171,7 +171,7 @@ struct Faults {
     leave: u64,
     come_back: u64,
     crash: u64,
-    /// Receivers of which something is dead, and since when.
+    /// Since when a part of a receiver is dead.
     crashed: Option<Instant>,
     is_away: bool,
 }

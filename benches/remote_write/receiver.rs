@@ -32,7 +32,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// vminsert, two vmstorage of which each has all samples, and vmselect.
+    /// vminsert, two vmstorage that both have all samples, and vmselect.
     pub fn cluster(programs: &Path, folder: &Path) -> anyhow::Result<Self> {
         let folder = folder.join("cluster");
         std::fs::create_dir_all(&folder)?;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for the agent: takes what ranks send, so that the shim does its work as usual.
+"""Takes the place of the agent: reads what ranks send, so that the shim does its work as usual.
 
     agent.py SOCKET
 

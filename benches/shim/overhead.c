@@ -4,7 +4,7 @@
  * of neighbouring blocks of the difference in a call's nanoseconds; on standard error also the medians both ways.
  *
  *   overhead CALLS      2 ranks: 8-byte round trips (halved: one send and one receive), 8-byte allreduces, and tests of
- *                       16 requests of which none is complete, then in turn with a test of one
+ *                       16 requests, none of them complete, then in turn with a test of one
  */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>

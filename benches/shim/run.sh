@@ -5,7 +5,7 @@
 # work changes (two of them read the clock and take most of the time). About two minutes:
 #   benches/shim/run.sh [CALLS]
 # On against off (blocks of calls past the shim alternate with blocks through it) in one run each, medians over the
-# blocks. A reader stands in for the agent, so that the flush thread does its work as usual. Exits 2 if a goal is missed.
+# blocks. A reader takes the place of the agent, so that the flush thread does its work as usual. Exits 2 if a goal is missed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bridge=$here/../../crates/mpit-bridge

@@ -53,7 +53,7 @@ static unsigned next(unsigned *random) {
     return *random = *random * 1664525u + 1013904223u;
 }
 
-/* One function for each way and kind, never inlined: callgrind tells the instructions of each by its name. */
+/* One function for each way and kind, never inlined: callgrind counts the instructions of each by its name. */
 #define TL_BLOCK(way, kind, each, after) \
     __attribute__((noinline)) static void way##_##kind(int first, unsigned random) { \
         double out = 0, in = 0; \

@@ -30,7 +30,7 @@ trap cleanup EXIT
 make -s -C "$here/../../crates/mpit-bridge/shim" OUT="$folder"
 mpicc.openmpi -O2 -Wall -Wextra -o "$folder/wire" "$here/wire.c"
 
-# Two bridges in the host's namespace would mix with its own links: they stand in the first node's.
+# Two bridges in the host's namespace would mix with its own links: they are in the first node's.
 add_node() {
     space=$name-$1
     ip netns add "$space"

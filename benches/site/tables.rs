@@ -52,7 +52,7 @@ impl Prediction {
     }
 }
 
-/// Prints a line for each table of which there are rows or should be, for the whole site: measured rows are `scale` times those
+/// Prints a line for each table that has rows or should have some, for the whole site: measured rows are `scale` times those
 /// of this run. What has no rows yet, because upkeep makes them of whole hours, is as predicted.
 pub fn print(rates: &BTreeMap<String, f64>, bytes: &BTreeMap<String, f64>, all: &Prediction, scale: u64) {
     let scale = scale as f64;

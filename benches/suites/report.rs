@@ -66,7 +66,7 @@ impl Report {
         let bare_limit = self.programs.iter().filter(|entry| entry.is_over_limit).count();
         let failing = self.programs.iter().filter(|entry| entry.code != 0 && !entry.is_over_limit).count();
         println!(
-            "\n{}: {} programs, of which {failing} fail and {bare_limit} meet their time limit without the shim; {} \
+            "\n{}: {} programs; without the shim {failing} fail and {bare_limit} meet their time limit; {} \
              not run, as the time was over",
             self.library,
             self.programs.len(),

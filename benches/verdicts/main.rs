@@ -20,7 +20,7 @@ use throughline_demo::layout::Layout;
 
 const SOURCE: &str = include_str!("scenarios.c");
 
-/// How long a judgement may take after what it is about.
+/// How long after a fault its judgement may come.
 const JUDGED_LIMIT: Duration = Duration::from_secs(200);
 /// A hang is said from 30 s on, and jobs are judged each minute.
 const HANG_LIMIT: Duration = Duration::from_secs(150);
@@ -122,7 +122,7 @@ async fn measure(
     Ok(are_right)
 }
 
-/// Runs a program of which it is known what is wrong.
+/// Runs a program with a known fault.
 async fn one(
     emulation: &mut Emulation,
     found: &Found,

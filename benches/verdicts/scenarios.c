@@ -1,5 +1,5 @@
 /*
- * scenarios: programs of which it is known what is wrong with them, for the verdicts' bench. Plain MPI-2.
+ * scenarios: programs with a known fault each, for the verdicts' bench. Plain MPI-2.
  *
  *   scenarios NAME SECONDS
  *

@@ -23,7 +23,7 @@ const LIBCLANG_VARIABLE: &str = "LIBCLANG_PATH";
 const BINDINGS: Release = Release { cupti: ("nvidia-cuda-cupti-cu12", "12.9.79"), cuda: CUDA_12 };
 const CUDA_12: (&str, &str) = ("nvidia-cuda-runtime-cu12", "12.9.79");
 const CUDA_13: (&str, &str) = ("nvidia-cuda-runtime", "13.0.96");
-/// The releases whose sizes of parameter structures are told apart, oldest first.
+/// The releases with different sizes of parameter structures, oldest first.
 const RELEASES: [Release; 5] = [
     Release { cupti: ("nvidia-cuda-cupti-cu12", "12.6.80"), cuda: CUDA_12 },
     Release { cupti: ("nvidia-cuda-cupti-cu12", "12.8.90"), cuda: CUDA_12 },

@@ -12,6 +12,7 @@ mod sbom;
 mod schema;
 mod tables;
 mod test;
+mod words;
 
 use std::process::ExitCode;
 
@@ -42,10 +43,12 @@ enum Task {
     Crates,
     /// Write crates/store/schema/current.sql, the schema of a new database, after a change of migrations, functions or views.
     Schema,
-    /// Write the list of tables in docs/DATABASE.md from the registry of the store.
+    /// Write docs/TABLES.md from the registry of the store and the comments of its schema.
     Tables,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
+    /// List sentence forms that nobody says aloud, in documents, comments, help and messages.
+    Words(words::Arguments),
     /// Build all tests and run several test programs at once.
     Test(test::Arguments),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Crates => crates::run().map(|()| ExitCode::SUCCESS),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
         Task::Tables => tables::run().map(|()| ExitCode::SUCCESS),
+        Task::Words(arguments) => words::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };

@@ -49,7 +49,7 @@ const SHORT: f64 = 10.0;
 /// The most lines of a failed program's output that are printed when it fails.
 const LINES_PRINTED: usize = 200;
 
-/// The same at the end, where whoever keeps only the last lines finds them.
+/// The same at the end, for readers of the last lines only.
 const LINES_REPEATED: usize = 60;
 
 /// The most tests of a program that run once more: where more fail, it isn't the company of others.

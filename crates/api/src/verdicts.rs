@@ -18,8 +18,7 @@ pub struct JobVerdicts {
 /// One thing that is said of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobVerdict {
-    /// hung, link_bound, victim, aggressor, oversubscribed, slow_rank, slow_link, imbalanced_work, latency_bound, placement,
-    /// affinity_changed, one_directional_ring or nothing_found.
+    /// As `VerdictKind` of openapi.yaml lists them: hung, link_bound and so on.
     pub kind: String,
     /// The rank, host, link, operation or region; `job` where it is about all of it.
     pub subject: String,

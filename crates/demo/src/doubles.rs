@@ -30,7 +30,7 @@ const GPU_SHARES: [f64; 4] = [0.4, 0.3, 0.2, 0.1];
 /// Name of the adapter; what `throughline_infiniband`'s fat tree calls it too.
 const DEVICE: &str = "mlx5_0";
 
-/// Files that change with traffic, and what stands in them.
+/// Files that change with traffic, and their contents.
 type Counter = (&'static str, fn(&PortCounters) -> u64);
 const DATA_COUNTERS: [Counter; 2] =
     [("port_xmit_data", |values| values.transmit_words), ("port_rcv_data", |values| values.receive_words)];

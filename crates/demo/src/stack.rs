@@ -113,7 +113,7 @@ fn keep_simulator_logs(layout: &Layout) {
 }
 
 /// Whether a process runs: it exists and is no zombie. Its state is the first field behind the name, which
-/// stands in parentheses and may hold any character.
+/// is in parentheses and may have any character.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

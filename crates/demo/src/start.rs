@@ -109,7 +109,7 @@ pub fn progress(what: &str) {
     print_line(&format!("  {what}"));
 }
 
-/// Prints a line. Whoever closed our output has read enough; that must not keep anything from being stopped.
+/// Prints a line. A reader that closed our output has read enough; that must not prevent the stop of the rest.
 pub fn print_line(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }

@@ -240,7 +240,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
             values.put(&catalogue::NVLINK_SPEED_BYTES_PER_SECOND, speed.saturating_mul(1_000_000));
         }
     }
-    // A GPU of which nothing could be read has no sample: the coverage record says why.
+    // A GPU without anything that could be read has no sample: the coverage record says why.
     if by_link.is_empty() {
         return read;
     }
@@ -257,8 +257,8 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
     read
 }
 
-/// Converts what is not a counter as it stands: bit error ratios, and the history of forward error correction, of which
-/// two numbers are stored. Gives the number of values read.
+/// Converts what is not a counter as it stands: bit error ratios, and two numbers of
+/// the history of forward error correction. Gives the number of values read.
 fn health(raw: &GpuPoll, by_link: &mut BTreeMap<u32, wire::Values>, into: &mut Converted) -> u64 {
     let mut read = 0;
     // Per link: blocks with a mended symbol, most symbols mended in one; `None` once a part is missing.

@@ -80,7 +80,7 @@ impl Value {
     }
 
     fn text(&self) -> Option<String> {
-        // Texts that are no value stand in angle brackets.
+        // Texts that are no value are in angle brackets.
         (self.status == 0)
             .then(|| text(&self.bytes))
             .filter(|text| !text.is_empty() && !text.starts_with('<'))

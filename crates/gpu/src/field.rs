@@ -115,7 +115,7 @@ pub struct LinkCounter {
     pub metric: &'static Metric,
     /// From NVML's unit to the metric's.
     pub factor: u64,
-    /// What it is read with.
+    /// The fields that are read in the same call.
     pub family: Family,
 }
 

@@ -130,7 +130,7 @@ pub struct PartSurvey {
     /// `MIG-` and a UUID.
     #[prost(string, tag = "2")]
     pub uuid: String,
-    /// What it is called, empty if unknown.
+    /// Its name, empty if unknown.
     #[prost(string, tag = "3")]
     pub name: String,
     /// Its GPU instance.

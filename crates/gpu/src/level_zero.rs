@@ -26,7 +26,7 @@ const PORT_STATE: u32 = 0x19;
 const STATUS_UP: [u32; 2] = [1, 2];
 /// More drivers, devices and ports of one than there are; ports beyond would get the numbers of C2C links.
 const HANDLES: usize = 36;
-/// Larger than `zes_device_properties_t` and `zes_pci_properties_t`, of which only the beginning is read.
+/// Larger than `zes_device_properties_t` and `zes_pci_properties_t`, whose beginning is all that is read.
 const PROPERTIES_BYTES: usize = 4096;
 /// Offsets in `zes_device_properties_t`: UUID (16 bytes) and name (256) of the device within.
 const UUID_AT: usize = 112;

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::field;
 use crate::frame::{GpuPoll, Poll};
 
-/// Stands in for the code of a field that a library left alone; no code of NVML.
+/// The code of a field that a library did not set; no code of NVML.
 pub const NOT_ANSWERED: u32 = u32::MAX;
 
 /// Whether a GPU answered at all. One that has nothing to count answers, too: a GPU without links whose PCIe counters are too narrow

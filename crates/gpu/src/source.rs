@@ -188,7 +188,7 @@ impl Kind for Readings {
 }
 
 impl Readings {
-    /// Stores the answer for whoever requested it.
+    /// Stores the answer for those who requested it.
     fn list(&mut self, processes: &Processes) {
         let mut listed: Result<BTreeMap<u32, Vec<String>>, &'static str> = Ok(BTreeMap::new());
         for gpu in &processes.gpus {

@@ -155,7 +155,7 @@ impl From<ProblemKind> for End {
 /// A snapshot of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceStatus {
-    /// What it is doing.
+    /// Its state.
     pub state: State,
     /// What the last problem was or why it gives way, for people, with the remedy.
     pub detail: Option<String>,

@@ -369,7 +369,7 @@ static unsigned numbered(const struct gpu *gpu, struct field_value *value)
 	return NOT_SUPPORTED;
 }
 
-/* The value that the scenario gives a field, or what it is otherwise. */
+/* The value that the scenario gives a field, or its own one. */
 static uint64_t reported(int index, const struct field_value *value, uint64_t otherwise)
 {
 	const struct scenario *now = scenario_now();

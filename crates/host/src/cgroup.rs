@@ -97,7 +97,7 @@ fn delegated_to(path: &str, uid: u32) -> bool {
     path.split('/').any(|part| manager(part) == Some(uid))
 }
 
-/// What one path says, whoever made it.
+/// The job that one path names, of any scheduler.
 pub(crate) fn of_path(path: &str) -> Placement {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let scheduled = slurm(&parts).or_else(|| pbs(&parts)).or_else(|| lsf(&parts)).or_else(|| flux(&parts));

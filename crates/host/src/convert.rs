@@ -111,7 +111,7 @@ impl Converter {
             }
         }
         let read = values.metric.len() as u64;
-        // A port of which nothing could be read has no sample: the coverage record says why.
+        // A port without anything that could be read has no sample: the coverage record says why.
         if read == 0 {
             return 0;
         }

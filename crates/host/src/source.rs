@@ -77,7 +77,7 @@ impl State {
 /// A snapshot of the source. Counts are since its start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SysfsStatus {
-    /// What it is doing.
+    /// Its state.
     pub state: State,
     /// Why it does not deliver, for people, with the remedy.
     pub detail: Option<String>,

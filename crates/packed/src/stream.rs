@@ -1,5 +1,5 @@
-//! Integers as bit-packed differences: what most of a counter's second is, is the noise of how much it counted, and no form
-//! can leave that out. Differences stand in runs of one width, so that an idle time between bursts costs next to nothing.
+//! Integers as bit-packed differences. Most of what a counter adds in a second is noise, and no form can leave that
+//! out. Differences are in runs of one width, so that an idle time between bursts costs next to nothing.
 //! Both ways. Pure.
 //!
 //! A stream, numbers in network byte order: the number of integers (4 bytes); if there are any, a byte (its lowest bit:

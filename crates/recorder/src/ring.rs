@@ -14,7 +14,7 @@ use std::time::Duration;
 use throughline_spool::{Storage, StorageFile};
 use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation, OutBuffer};
 
-/// zstd's level; see docs/BENCHMARKS.md for what the next ones gain and cost.
+/// zstd's level (docs/decisions/2026-11-26-full-resolution-stays-on-the-node.md).
 const LEVEL: i32 = 1;
 /// Bytes (as a power of two) in which earlier readings of the same things are looked for. A second of 32 busy ranks takes
 /// some 200 KB.

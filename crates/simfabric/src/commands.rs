@@ -1,4 +1,4 @@
-//! What can be reported to a running fabric, one command a line. The same words stand in scenarios.
+//! Commands to a running fabric, one a line. Scenarios have the same words.
 
 mod counters;
 mod help;

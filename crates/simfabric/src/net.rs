@@ -93,7 +93,7 @@ impl Reader {
         let id = quoted.next().ok_or("expected the node's id in quotes")?.to_owned();
         let description = quoted.next().unwrap_or(&id).to_owned();
         let own = || id.split_once('-').and_then(|(_, digits)| hex(digits));
-        let guid = self.guid.take().or_else(own).ok_or_else(|| format!("`{id}` tells no GUID"))?;
+        let guid = self.guid.take().or_else(own).ok_or_else(|| format!("`{id}` has no GUID"))?;
         let first = if kind == Kind::Switch { guid } else { 0 };
         let port_guid = |number: usize| match (kind, number) {
             (_, 0) => first,

@@ -1,6 +1,6 @@
 //! The registry of tables: one entry each, [`TABLES`]. Whatever is done with all tables, or with those of some kind, iterates over it: the
 //! writer's COPY, columns of metrics, retention, thinning, the columnstore, the prediction of sizes, the budget of late arrivals, and
-//! the list in docs/DATABASE.md (`cargo xtask tables`). Tests compare it with the schema of a database and with the records of a batch.
+//! the list in docs/TABLES.md (`cargo xtask tables`). Tests compare it with the schema of a database and with the records of a batch.
 
 mod entry;
 mod list;

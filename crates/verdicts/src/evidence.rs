@@ -11,7 +11,7 @@ pub struct Evidence {
     pub is_running: bool,
     /// How long it has run, seconds.
     pub seconds: f64,
-    /// Ranks by its own account; those of which nothing was seen included.
+    /// Ranks by its own account, those without any report included.
     pub world_size: u32,
     /// In the order of their numbers.
     pub ranks: Vec<Rank>,
@@ -73,7 +73,7 @@ pub struct Rank {
     /// Ranks, of other jobs too, that are bound to each of its CPUs, in the mean; one that may run on several CPUs counts as a
     /// part of one on each.
     pub ranks_a_cpu: Option<f64>,
-    /// Other jobs of which ranks are bound to its CPUs; some of them where they are many.
+    /// Other jobs with ranks that are bound to its CPUs; some of them where they are many.
     pub cpus_shared_with: Vec<String>,
 }
 

@@ -130,7 +130,7 @@ impl Confidence {
 /// A figure that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What it is.
+    /// Its name, for people.
     pub name: String,
     /// The value.
     pub value: f64,

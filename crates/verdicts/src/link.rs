@@ -125,7 +125,7 @@ fn largest_other(full: &[&LinkWindow], counted: f64) -> Option<(String, Option<S
     Some((name.to_owned(), job.map(str::to_owned), share, low))
 }
 
-/// Full links of which one is this much fuller than the others can be distinguished from them.
+/// A full link can be distinguished from other full ones where it is this much fuller.
 const DISTINCT: f64 = 0.03;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {

@@ -1,7 +1,7 @@
 //! *One-directional ring*: GPUs pass data on in a circle, so that one direction of each of their links is idle.
 //!
-//! Needs what each link between two GPUs carried in both directions. It is said of a host where at least three GPUs have links of
-//! which one direction carries [`BUSY`] of its speed and the other one a tenth of that or less, and no GPU there has
+//! Needs what each link between two GPUs carried in both directions. It is said of a host where at least three GPUs have links with
+//! a direction that carries [`BUSY`] of its speed and the other one a tenth of that or less, and no GPU there has
 //! another kind of busy link. Links to a switch do not show who the data is for, and are not judged.
 
 use crate::evidence::{Evidence, GpuLink};

@@ -1,7 +1,7 @@
 //! *Slow link*: a link on the job's way carries less than its peers, or damages what it carries.
 //!
 //! Needs the speeds of links between the same kinds of nodes and the error counters. It is said of links that the job uses
-//! ([`USED_MIN`] of the speed): below [`SLOWER`] of the middle speed of their peers, of which at most [`AS_SLOW_MOST`] is as slow, or with
+//! ([`USED_MIN`] of the speed): below [`SLOWER`] of the middle speed of their peers, where at most [`AS_SLOW_MOST`] is as slow, or with
 //! [`ERRORS_MIN`] errors that are more than one in [`PACKETS_AN_ERROR`] packets. Where more are as slow the switch is built of
 //! different speeds; a single older node at it looks the same as a fault.
 

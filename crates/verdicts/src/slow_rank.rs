@@ -75,7 +75,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     vec![verdict(evidence, worst, &late, is_host, middle, cost, &causes)]
 }
 
-/// What differs at a rank: what it is, and what to do.
+/// What differs at a rank, and what to do.
 type Cause = (String, &'static str);
 
 fn verdict(
@@ -130,7 +130,7 @@ fn last_share(evidence: &Evidence, late: &[&Rank]) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>().min(1.0))
 }
 
-/// What is worse at a rank than at each of the others of which it is known.
+/// What is worse at a rank than at each other one where it is known.
 fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
     let mut causes = of_cores(rank, others);
     causes.extend(of_ports(rank, others));

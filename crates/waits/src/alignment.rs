@@ -166,7 +166,7 @@ struct Drift {
 }
 
 impl Default for Drift {
-    /// Of a clock of which nothing is known.
+    /// Of an unknown clock.
     fn default() -> Self {
         Self { usual: 0.0, tolerance: DRIFT_MAX }
     }

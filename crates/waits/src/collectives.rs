@@ -37,7 +37,7 @@ pub struct NodeSample {
     pub weight: f64,
 }
 
-/// What the nodes sampled of the same calls; calls of which a member is missing are left out.
+/// Samples of all nodes of the same calls; calls with a missing member are left out.
 #[must_use]
 pub fn merge(nodes: Vec<NodeSample>) -> Vec<NodeSample> {
     let mut calls: HashMap<(i64, String, u64, i64, u64), NodeSample> = HashMap::new();

@@ -70,7 +70,7 @@ impl Wait {
         self.high = self.high.max(seconds + error);
     }
 
-    /// Within a call of which `taken` seconds are accounted for.
+    /// Within a call with `taken` seconds that are accounted for.
     fn within(self, elapsed: f64, taken: f64) -> Bounded {
         let most = (elapsed - taken).max(0.0);
         let [seconds, low, high] = [self.seconds, self.low, self.high].map(|one| one.clamp(0.0, most));
@@ -78,8 +78,8 @@ impl Wait {
     }
 }
 
-/// Wait states of all calls. Messages of which a side is missing, and collectives of which a member is, are left out: what
-/// they waited counts as transfer. `members`: size of each communicator, where it is known.
+/// Wait states of all calls. Messages with a missing side and collectives with a missing member are left out: their
+/// waiting counts as transfer. `members`: size of each communicator, where it is known.
 #[must_use]
 pub fn exact(calls: &[TracedCall], messages: &[TracedMessage], members: &HashMap<u64, u32>) -> WaitStates {
     let mut waits = vec![Waits::default(); calls.len()];

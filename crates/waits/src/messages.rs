@@ -40,12 +40,12 @@ pub(crate) fn side_of(operation: &str) -> Option<Side> {
 /// Times of one side in one size class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Calls of which both sides block.
+    /// Calls whose sides both block.
     calls: f64,
     seconds: f64,
     /// Each call as long as the shortest one of its bin.
     shortest_sum: f64,
-    /// Calls of which that is known.
+    /// Calls where that is known.
     with_shortest: f64,
     /// Nonblocking: calls, and time in Wait and Test.
     begun: f64,

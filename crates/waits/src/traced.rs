@@ -58,7 +58,7 @@ fn is_collective(operation: &str) -> bool {
 /// What a message is known by: source, destination, communicator, tag and count.
 type Identity = (u32, u32, Option<u64>, Option<i32>, Option<u64>);
 
-/// Calls in the order of their records, and messages of which both sides are there.
+/// Calls in the order of their records, and messages with both sides.
 #[must_use]
 pub fn calls_and_messages(records: &[TracedRecord]) -> (Vec<TracedCall>, Vec<TracedMessage>) {
     let mut calls = Vec::new();

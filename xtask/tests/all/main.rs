@@ -1,7 +1,14 @@
 //! All tests of the tree as a whole, in one test program.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod counters;
+mod adding;
+mod architecture;
 mod cupti;
+mod decisions;
 mod targets;
 mod units;
+
+/// The folder of the workspace.
+fn top() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

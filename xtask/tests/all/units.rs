@@ -44,7 +44,7 @@ fn each_unit_is_hardened_bounded_and_in_order() {
         "{report}"
     );
 
-    // The check finds what it is for: without the hardening a unit does not pass.
+    // The check finds a lack: without the hardening a unit does not pass.
     let (status, report) = changed("throughline-serve.service", |text| {
         let soft: Vec<&str> = text.lines().filter(|line| !line.starts_with("Protect")).collect();
         soft.join("\n").replace("CapabilityBoundingSet=\n", "CapabilityBoundingSet=~CAP_SYS_TIME\n")

@@ -1,35 +1,15 @@
 // State lives in the URL, so that a view can be sent to a colleague: reading, writing, and the paths of the pages.
 import { useEffect, useState } from 'preact/hooks'
 
-/** A page and what is in its path. */
-export type Place =
-  | { page: 'fabric' }
-  | { page: 'jobs' }
-  | { page: 'job'; id: string }
-  | { page: 'nodes' }
-  | { page: 'node'; name: string }
-  | { page: 'groups' }
-  | { page: 'group'; mlid: string }
-  | { page: 'missing'; path: string }
-
-/** Which page a path is. */
-export function place(path: string): Place {
-  const parts = path.split('/').filter((part) => part !== '')
-  let second = ''
+/** A path of at most two parts: the page, and the thing that it is about. The first page has the path `/`, too. */
+export function place(path: string): { page: string; thing: string | undefined } | undefined {
+  const [page = 'fabric', thing, ...more] = path.split('/').filter((part) => part !== '')
+  if (more.length > 0) return undefined
   try {
-    second = decodeURIComponent(parts[1] ?? '')
+    return { page, thing: thing === undefined ? undefined : decodeURIComponent(thing) }
   } catch {
-    return { page: 'missing', path }
+    return undefined
   }
-  if (parts.length === 0) return { page: 'fabric' }
-  if (parts.length === 1 && parts[0] === 'fabric') return { page: 'fabric' }
-  if (parts.length === 1 && parts[0] === 'jobs') return { page: 'jobs' }
-  if (parts.length === 1 && parts[0] === 'nodes') return { page: 'nodes' }
-  if (parts.length === 1 && parts[0] === 'multicast') return { page: 'groups' }
-  if (parts.length === 2 && parts[0] === 'multicast') return { page: 'group', mlid: second }
-  if (parts.length === 2 && parts[0] === 'jobs') return { page: 'job', id: second }
-  if (parts.length === 2 && parts[0] === 'nodes') return { page: 'node', name: second }
-  return { page: 'missing', path }
 }
 
 export const jobPath = (id: string | number) => `/jobs/${encodeURIComponent(String(id))}`
@@ -113,12 +93,12 @@ export function useUrl(): { path: string; query: URLSearchParams } {
     : { path: url.slice(0, at), query: new URLSearchParams(url.slice(at)) }
 }
 
-/** Follows links within the pages by `go`, unless the reader wants a new tab. */
-export function followLinks(event: MouseEvent): void {
+/** Follows links to pages by `go`, unless the reader wants a new tab. */
+export function followLinks(event: MouseEvent, isPage: (path: string) => boolean): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
   const link = (event.target as Element | null)?.closest?.('a[href]')
   if (!(link instanceof HTMLAnchorElement) || link.target !== '' || link.origin !== location.origin) return
-  if (link.hasAttribute('download') || place(link.pathname).page === 'missing') return
+  if (link.hasAttribute('download') || !isPage(link.pathname)) return
   event.preventDefault()
   go(link.pathname + link.search)
 }

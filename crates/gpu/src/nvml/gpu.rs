@@ -1,4 +1,4 @@
-//! The calls about one GPU: what it is, its links and where they lead, fields, processes, partitions.
+//! The calls about one GPU: its identity, its links and where they lead, fields, processes, partitions.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
 use std::ffi::{c_char, c_int, c_uint};

@@ -127,7 +127,7 @@ fn busy() {
     first.pause(Duration::from_secs(600));
     let gone = until(&first, |status| status.state == State::Paused);
     println!(
-        "  the first gave way in {:.3} s, of which {:?} s in CUPTI",
+        "  the first gave way in {:.3} s, {:?} s of them in CUPTI",
         begin.elapsed().as_secs_f64(),
         gone.end_seconds
     );

@@ -170,6 +170,8 @@ async fn written(batches: Vec<Batch>) -> (Client, Status) {
 #[tokio::test]
 async fn the_queries_of_the_handbook_run() {
     let (client, _) = written(vec![node(now())]).await;
+    // As psql has it.
+    client.batch_execute("SET search_path = public").await.unwrap();
     let handbook = include_str!("../../../../docs/DATABASE.md");
     let queries = handbook.split("```sql").skip(1).filter_map(|rest| rest.split_once("```"));
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! The registry as the list in docs/DATABASE.md.
+//! The registry as a list in docs/TABLES.md.
 
 use super::predict::predict_size;
 use crate::retention::{Retention, RetentionWay};

@@ -302,7 +302,7 @@ fn part_of(scene: &Scene, job: u32, link: usize) -> f64 {
     own.map(|(_, bytes)| bytes).sum::<f64>() / truth.values().sum::<f64>()
 }
 
-/// Whoever has most of a link that holds another up is right to be named.
+/// A job with most of a link that holds another one up is rightly named.
 fn expect_aggressors(scene: &Scene, cases: &mut [Case]) {
     let mut found: Vec<(usize, f64)> = Vec::new();
     for victim in cases.iter() {
@@ -327,7 +327,7 @@ fn expect_aggressors(scene: &Scene, cases: &mut [Case]) {
         if !parts.is_empty() && parts.iter().all(|part| *part >= 0.6) {
             case.expected.push((Kind::Aggressor, BTreeSet::new()));
         }
-        // Held up a little, or at a link of which the parts are near to a half.
+        // Held up a little, or at a link whose parts are near to a half.
         let job: u32 = case.evidence.job.parse().unwrap_or(u32::MAX);
         let others = jobs(scene)
             .into_iter()

@@ -8,13 +8,13 @@ pub mod score;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_verdicts::{Evidence, Kind};
 
-/// Kinds, and subjects of which each is right; none: any.
+/// Kinds, and the subjects that are right; none: any.
 pub type Allowed = BTreeMap<Kind, BTreeSet<String>>;
 
 /// A job with what is to be said of it.
 pub struct Case {
     pub evidence: Evidence,
-    /// What must be said, with the subjects of which each is right; none: any.
+    /// Expected verdicts, with the subjects that are right; none: any.
     pub expected: Vec<(Kind, BTreeSet<String>)>,
     /// What may be said or not: its cost is too near to the threshold, or it is another name for the same.
     pub allowed: Allowed,

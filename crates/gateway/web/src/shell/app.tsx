@@ -1,4 +1,5 @@
-// What is around each page: navigation, search, preferences; and which page a path shows.
+// The list of pages, and the frame of each: navigation, search, preferences.
+import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { PALETTES } from '../colour.ts'
 import { FabricPage } from '../fabric/page.tsx'
@@ -8,39 +9,81 @@ import { GroupPage } from '../multicast/group.tsx'
 import { GroupsPage } from '../multicast/list.tsx'
 import { NodePage } from '../node/page.tsx'
 import { NodesPage } from '../node/list.tsx'
-import { type Place, followLinks, oneOf, place, useUrl } from '../url.ts'
+import { followLinks, oneOf, place, useUrl } from '../url.ts'
 import { Boundary } from './boundary.tsx'
 import { type Preferences, THEMES, usePreferences } from './preferences.ts'
 import { Search } from './search.tsx'
 
-const TITLES: Record<Place['page'], string> = { fabric: 'Fabric', jobs: 'Jobs', job: 'Job', nodes: 'Nodes', node: 'Node', groups: 'Multicast groups', group: 'Multicast', missing: 'Not found' }
+interface Shown {
+  query: URLSearchParams
+  preferences: Preferences
+}
+
+interface Listed {
+  /** Its name in the navigation. */
+  name: string
+  title: string
+  show: (shown: Shown) => ComponentChildren
+  /** The page of a single thing. */
+  one?: { title: string; show: (thing: string, shown: Shown) => ComponentChildren }
+}
+
+/** The pages by the first part of their paths. The server answers the same paths (crates/gateway/src/pages.rs). */
+const PAGES: Record<string, Listed> = {
+  fabric: {
+    name: 'Fabric',
+    title: 'Fabric',
+    show: ({ query, preferences }) => <FabricPage query={query} preferences={preferences} />,
+  },
+  jobs: {
+    name: 'Jobs',
+    title: 'Jobs',
+    show: ({ query }) => <JobsPage query={query} />,
+    one: { title: 'Job', show: (id, { query, preferences }) => <JobPage key={id} id={id} query={query} preferences={preferences} /> },
+  },
+  nodes: {
+    name: 'Nodes',
+    title: 'Nodes',
+    show: ({ query }) => <NodesPage query={query} />,
+    one: { title: 'Node', show: (name, { query, preferences }) => <NodePage key={name} name={name} query={query} preferences={preferences} /> },
+  },
+  multicast: {
+    name: 'Multicast',
+    title: 'Multicast groups',
+    show: ({ query }) => <GroupsPage query={query} />,
+    one: { title: 'Multicast', show: (mlid, { query }) => <GroupPage key={mlid} id={mlid} query={query} /> },
+  },
+}
+
+/** The page of a path: its place in the navigation, its title, and a function that shows it. */
+function pageOf(path: string): { page: string; title: string; show: (shown: Shown) => ComponentChildren } | undefined {
+  const { page, thing } = place(path) ?? {}
+  const listed = page !== undefined && Object.hasOwn(PAGES, page) ? PAGES[page] : undefined
+  if (page === undefined || listed === undefined) return undefined
+  if (thing === undefined) return { page, title: listed.title, show: listed.show }
+  const { one } = listed
+  return one && { page, title: `${one.title} ${thing}`, show: (shown) => one.show(thing, shown) }
+}
 
 export function App() {
   const { path, query } = useUrl()
   const preferences = usePreferences()
-  const now = place(path)
-  const detail = now.page === 'job' ? now.id : now.page === 'node' ? now.name : now.page === 'group' ? now.mlid : ''
+  const now = pageOf(path)
+  const title = now?.title ?? 'Not found'
   useEffect(() => {
-    document.title = `${TITLES[now.page]}${detail === '' ? '' : ` ${detail}`} – Throughline`
-  }, [now.page, detail])
+    document.title = `${title} – Throughline`
+  }, [title])
   return (
-    <div class="app" onClick={followLinks}>
+    <div class="app" onClick={(event) => followLinks(event, (other) => pageOf(other) !== undefined)}>
       <a class="skip" href="#main" target="_self" onClick={(e) => { e.preventDefault(); document.getElementById('main')?.focus() }}>
         Skip to content
       </a>
       <header class="top">
         <strong class="brand">Throughline</strong>
         <nav aria-label="Pages">
-          {(
-            [
-              ['/fabric', 'Fabric', ['fabric']],
-              ['/jobs', 'Jobs', ['jobs', 'job']],
-              ['/nodes', 'Nodes', ['nodes', 'node']],
-              ['/multicast', 'Multicast', ['groups', 'group']],
-            ] as const
-          ).map(([href, text, pages]) => (
-            <a key={href} href={href} aria-current={(pages as readonly string[]).includes(now.page) ? 'page' : undefined}>
-              {text}
+          {Object.entries(PAGES).map(([page, { name }]) => (
+            <a key={page} href={`/${page}`} aria-current={now?.page === page ? 'page' : undefined}>
+              {name}
             </a>
           ))}
         </nav>
@@ -50,39 +93,22 @@ export function App() {
       </header>
       <main id="main" tabIndex={-1}>
         <Boundary key={path}>
-          <Page now={now} query={query} preferences={preferences} />
+          {now ? now.show({ query, preferences }) : <Missing path={path} />}
         </Boundary>
       </main>
     </div>
   )
 }
 
-function Page({ now, query, preferences }: { now: Place; query: URLSearchParams; preferences: Preferences }) {
-  switch (now.page) {
-    case 'fabric':
-      return <FabricPage query={query} preferences={preferences} />
-    case 'jobs':
-      return <JobsPage query={query} />
-    case 'job':
-      return <JobPage key={now.id} id={now.id} query={query} preferences={preferences} />
-    case 'nodes':
-      return <NodesPage query={query} />
-    case 'node':
-      return <NodePage key={now.name} name={now.name} query={query} preferences={preferences} />
-    case 'groups':
-      return <GroupsPage query={query} />
-    case 'group':
-      return <GroupPage key={now.mlid} id={now.mlid} query={query} />
-    case 'missing':
-      return (
-        <section class="page">
-          <h1>No such page</h1>
-          <p>
-            <code>{now.path}</code> is none of the pages: <a href="/fabric">the fabric</a>, <a href="/jobs">jobs</a>, <a href="/nodes">nodes</a>, <a href="/multicast">multicast groups</a>.
-          </p>
-        </section>
-      )
-  }
+function Missing({ path }: { path: string }) {
+  return (
+    <section class="page">
+      <h1>No such page</h1>
+      <p>
+        <code>{path}</code> is none of the pages: <a href="/fabric">the fabric</a>, <a href="/jobs">jobs</a>, <a href="/nodes">nodes</a>, <a href="/multicast">multicast groups</a>.
+      </p>
+    </section>
+  )
 }
 
 function Choices({ preferences }: { preferences: Preferences }) {

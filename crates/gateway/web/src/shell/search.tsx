@@ -10,7 +10,7 @@ const SHOWN = 12
 export function target(result: SearchResult, here: { path: string; query: URLSearchParams }): string {
   if (result.kind === 'job' && result.job_key !== null) return jobPath(result.job_key)
   if (result.kind === 'host' && result.host !== null) return nodePath(result.host)
-  const unchanged = place(here.path).page === 'fabric' ? Object.fromEntries(here.query) : {}
+  const unchanged = place(here.path)?.page === 'fabric' ? Object.fromEntries(here.query) : {}
   delete unchanged.link
   delete unchanged.view
   return fabricPath({ ...unchanged, subnet: result.subnet ?? undefined, node: result.guid ?? undefined, find: '1' })

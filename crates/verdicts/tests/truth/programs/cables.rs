@@ -30,7 +30,7 @@ impl Damage {
     }
 }
 
-/// One link of the job with what it is expected to be said of it.
+/// One link of the job, with the values that its verdict should be made from.
 fn link(rng: &mut Rng, number: usize, speeds: &[f64], damage: &Damage) -> (Link, f64, u64) {
     let speed = speeds[number];
     let used = 0.6 * rng.f64();
