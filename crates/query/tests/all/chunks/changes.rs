@@ -121,7 +121,7 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     assert_eq!(site.answer().await, [1320, 1320]);
     // Nothing is left to be read, in rows that the same transaction made.
     let gone = "DELETE FROM internal.ib_port_counters;
-                ALTER TABLE internal.ib_port_blocks DROP COLUMN samples, DROP COLUMN metrics, DROP COLUMN offsets;
+                ALTER TABLE internal.ib_port_blocks DROP COLUMN samples CASCADE, DROP COLUMN metrics CASCADE, DROP COLUMN offsets CASCADE;
                 ALTER TABLE internal.ib_port_blocks ADD COLUMN samples bytea, ADD COLUMN metrics integer[], ADD COLUMN offsets integer[]";
     client.batch_execute(gone).await.unwrap();
     assert_eq!(site.answer_again().await, [1320, 1320]);

@@ -23,16 +23,16 @@ async fn in_sql(client: &Client) -> Vec<String> {
     let arrays =
         "(r.time, r.gpu_id, r.epoch, r.source, r.transmit_bytes[1:3], r.up[1:2], r.replay_errors[1:3])";
     for (what, from, order) in [
-        ("r", format!("ib_port_readings{}", between(BEGIN)), "port_id, time"),
-        ("r", format!("ib_port_rates{}", between(BEGIN + 1800)), "port_id, time"),
-        ("r", format!("host_port_readings{}", between(BEGIN + 100)), "host_port_id, time"),
-        ("r", format!("host_port_rates{}", between(BEGIN)), "host_port_id, time"),
-        (arrays, format!("nvlink_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
-        ("r", format!("nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
-        ("r", format!("nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
+        ("r", format!("public.ib_port_readings{}", between(BEGIN)), "port_id, time"),
+        ("r", format!("public.ib_port_rates{}", between(BEGIN + 1800)), "port_id, time"),
+        ("r", format!("public.host_port_readings{}", between(BEGIN + 100)), "host_port_id, time"),
+        ("r", format!("public.host_port_rates{}", between(BEGIN)), "host_port_id, time"),
+        (arrays, format!("public.nvlink_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
+        ("r", format!("public.nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
+        ("r", format!("public.nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
         ("r", "public.nvlink_metrics r".to_owned(), "id"),
-        ("r", format!("gpu_pcie_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
-        ("r", format!("gpu_pcie_rates{}", between(BEGIN + 200)), "gpu_id, time"),
+        ("r", format!("public.gpu_pcie_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
+        ("r", format!("public.gpu_pcie_rates{}", between(BEGIN + 200)), "gpu_id, time"),
     ] {
         let query =
             format!("SELECT coalesce(string_agg({what}::text, E'\\n' ORDER BY {order}), '') FROM {from}");
