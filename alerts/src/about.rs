@@ -2,6 +2,12 @@
 
 use serde::Deserialize;
 
+/// Contributors of a link that are named.
+pub const CONTRIBUTORS_NAMED: u32 = 4;
+
+/// A contributor with less of a link's bytes is no cause, per cent.
+pub const LEAST_PERCENT: u32 = 5;
+
 /// What an alert is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +105,7 @@ impl About {
     }
 
     /// PromQL of the contributors of a link in per cent of its bytes, the largest first, for `printf` with labels of the alert.
-    /// What is smaller than [`crate::sql::LEAST_PERCENT`] is no cause. The label job is exported_job where the scrape has one of its
+    /// What is smaller than [`LEAST_PERCENT`] is no cause. The label job is exported_job where the scrape has one of its
     /// own and honor_labels is not set.
     #[must_use]
     pub fn contributors() -> (String, &'static [&'static str]) {
@@ -113,7 +119,7 @@ impl About {
             of("job_", "operation, job, exported_job, user, known"),
             of("unmonitored_", "contributor, name, known"),
         );
-        let (named, least) = (crate::sql::CONTRIBUTORS_NAMED, crate::sql::LEAST_PERCENT);
+        let (named, least) = (CONTRIBUTORS_NAMED, LEAST_PERCENT);
         let query = format!(
             "sort_desc(topk({named}, round(100 * ({jobs} or {others}) / on () group_left () {}) >= {least}))",
             of("", "")

@@ -5,7 +5,7 @@
 //! take them from the second query, whose rows have one label more: Grafana joins values of a rule whose labels
 //! include each other.
 
-use crate::about::About;
+use crate::about::{About, CONTRIBUTORS_NAMED, LEAST_PERCENT};
 use crate::definition::{Increase, Rule};
 use crate::text::{number, pad_lines};
 
@@ -18,12 +18,6 @@ const SOURCES: [&str; 10] =
 
 /// Jobs that are named; of more only the count is given.
 const JOBS_NAMED: u32 = 8;
-
-/// Contributors of a link that are named.
-pub const CONTRIBUTORS_NAMED: u32 = 4;
-
-/// A contributor with less of a link's bytes is no cause, per cent.
-pub const LEAST_PERCENT: u32 = 5;
 
 /// The query of the condition.
 pub fn query(rule: &Rule) -> String {

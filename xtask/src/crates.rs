@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod modules;
 
 /// The line before the picture in ARCHITECTURE.md, and the one behind it.

@@ -18,8 +18,11 @@ use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
 use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfMetrics, http, paths, stop_signal};
-use throughline_delivery::Outbox;
+use throughline_delivery::wire::DetailRequest;
+use throughline_delivery::{GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
+use throughline_sample::wire::Batch;
+use throughline_spool::Spool;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -40,124 +43,102 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     if !config.spool.memory_only {
         paths::create_dir(&places.state_dir)?;
     }
-    let delivery = &config.delivery;
-    let sink =
-        delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
-    let (requests, requested) = mpsc::channel(WAITING_MAX);
-    let sink = sink.with_detail(requests);
-    let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
-    let quarantine =
-        config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
-    let ring = places.state_dir.join(RECORDER_FOLDER);
-    let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
-    let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
-    let (clock, metrics, last) = (
-        Arc::new(Clock::new()),
-        SelfMetrics::default(),
-        Arc::new(
-            LastValues::new(enabled, config.http.job_owners).with_row_rules(&sources::row_rules(config)),
-        ),
-    );
-    let batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
-        .with_row_rules(sources::row_rules(config))
-        .with_folding(config.mpi.intervals())
-        .with_recorder(recording.recorder().cloned());
-    let live = LiveJobs::default();
-    let mut batcher = batcher.with_live(live.clone());
-    let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
-    // Without it the agent measures all the same.
-    let control =
-        Control::bind(&places.control_socket, config.control.socket_mode.map_or(0o600, |mode| mode.0));
-    let control =
-        control.inspect_err(|error| tracing::warn!("{error}; commands to this agent are not taken")).ok();
-    // Last, as its line on standard output says that ranks find the agent now.
-    let listening = match sources.mistake() {
-        Some(mistake) => Err(mistake),
-        None => Listening::begin("agent", config.http.listen, "http.listen").await.map_err(Into::into),
-    };
-    let listening = match listening {
-        Ok(listening) => listening,
-        Err(mistake) => {
-            sources.stop().await;
-            return Err(mistake);
-        }
-    };
-    let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
-    batcher.input(self_metrics::NAME, receiver);
-    let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
-    let details = Details::new(
-        recording.clone(),
-        spool.clone(),
-        Node { sender: Sender::new(&places.node), live },
-        metrics.clone(),
-        stop.clone(),
-    );
-    // Without it the agent measures all the same.
-    let details = details.start(requested);
-    let details =
-        details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
-    let outbox = Outbox::start(spool.clone(), quarantine, sink);
-    let shipped = outbox.shipped();
-    let health = AgentHealth::new(
-        sources.clone(),
-        spool.clone(),
-        shipped.clone(),
-        clock.clone(),
-        !config.spool.memory_only,
-        config.mpi.enabled.then(|| places.mpi_socket.clone()),
-        recording.clone(),
-    );
-    let own = AgentMetrics {
-        metrics,
-        clock,
-        sources: sources.clone(),
-        spool: spool.clone(),
-        shipped,
-        recording,
-        health: health.clone(),
-        http: listening.state(),
-        last: last.clone(),
-    };
-
-    let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
-    let mut parts: Vec<Arc<dyn Health>> = vec![Arc::new(health)];
-    if config.mpi.enabled {
-        parts.push(Arc::new(HiddenProcesses::new(&config.proc.root)));
-    }
-    let http_stop = CancellationToken::new();
-    let served = sources.clone();
-    let tasks = Tasks {
-        control: tokio::spawn(async move {
-            if let Some(control) = control {
-                control.serve(served).await;
-            }
-        }),
-        edges: tokio::spawn(edges),
-        placement: tokio::spawn(placement::run(sources.clone())),
-        batcher: tokio::spawn(batcher.run(
-            spool,
-            config.delivery.batch_interval_seconds.duration(),
-            TraceSpace::of(&config.spool),
-        )),
-        self_metrics: tokio::spawn(self_metrics::run(
-            own,
-            last.clone(),
-            places.node.clone(),
-            config.clone(),
-            records,
-            stop.clone(),
-        )),
-        details,
-        outbox,
-        http: tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(parts)), http_stop.clone())),
-        http_stop,
-    };
+    let built = Built::new(config, places)?;
+    let started = Started::new(config, places, &built).await?;
+    let sources = started.sources.clone();
+    let tasks = Tasks::spawn(config, places, built, started, &stop);
     tracing::info!(node = places.node, collector = %config.delivery.collector, "running");
     stop.cancelled().await;
     if timeout(GRACE, tasks.drain(&sources)).await.is_err() {
         tracing::warn!("stopped after {GRACE:?} with entries not delivered; they stay in the spool");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is there before any source runs.
+struct Built {
+    sink: GrpcSink,
+    requested: mpsc::Receiver<DetailRequest>,
+    spool: Spool,
+    quarantine: Quarantine,
+    recording: Recording,
+    clock: Arc<Clock>,
+    metrics: SelfMetrics,
+    last: Arc<LastValues>,
+    live: LiveJobs,
+}
+
+impl Built {
+    fn new(config: &Config, places: &Places) -> anyhow::Result<Built> {
+        let delivery = &config.delivery;
+        let sink = delivery.collector.sink(
+            &places.run_dir,
+            delivery.tls.as_ref(),
+            delivery.token_file.as_deref(),
+        )?;
+        let (requests, requested) = mpsc::channel(WAITING_MAX);
+        let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
+        let refused = places.state_dir.join(REFUSED_FOLDER);
+        let quarantine = config.spool.quarantine(&refused, places.node.clone(), &spool)?;
+        let ring = places.state_dir.join(RECORDER_FOLDER);
+        let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
+        let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
+        let last =
+            LastValues::new(enabled, config.http.job_owners).with_row_rules(&sources::row_rules(config));
+        Ok(Built {
+            sink: sink.with_detail(requests),
+            requested,
+            spool,
+            quarantine,
+            recording,
+            clock: Arc::new(Clock::new()),
+            metrics: SelfMetrics::default(),
+            last: Arc::new(last),
+            live: LiveJobs::default(),
+        })
+    }
+}
+
+/// What has begun to measure and to listen.
+struct Started {
+    sources: Sources,
+    batcher: Batcher,
+    /// Records of the agent about itself.
+    records: mpsc::Sender<Batch>,
+    control: Option<Control>,
+    listening: Listening,
+}
+
+impl Started {
+    async fn new(config: &Config, places: &Places, built: &Built) -> anyhow::Result<Started> {
+        let mut batcher = Batcher::new(Sender::new(&places.node), built.last.clone(), built.metrics.clone())
+            .with_row_rules(sources::row_rules(config))
+            .with_folding(config.mpi.intervals())
+            .with_recorder(built.recording.recorder().cloned())
+            .with_live(built.live.clone());
+        let sources =
+            Sources::start(config, places, &built.clock, |name, receiver| batcher.input(name, receiver));
+        // Without it the agent measures all the same.
+        let mode = config.control.socket_mode.map_or(0o600, |mode| mode.0);
+        let control = Control::bind(&places.control_socket, mode);
+        let control =
+            control.inspect_err(|error| tracing::warn!("{error}; commands to this agent are not taken")).ok();
+        // Last, as its line on standard output says that ranks find the agent now.
+        let listening = match sources.mistake() {
+            Some(mistake) => Err(mistake),
+            None => Listening::begin("agent", config.http.listen, "http.listen").await.map_err(Into::into),
+        };
+        let listening = match listening {
+            Ok(listening) => listening,
+            Err(mistake) => {
+                sources.stop().await;
+                return Err(mistake);
+            }
+        };
+        let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
+        batcher.input(self_metrics::NAME, receiver);
+        Ok(Started { sources, batcher, records, control, listening })
+    }
 }
 
 /// Everything that runs.
@@ -174,6 +155,61 @@ struct Tasks {
 }
 
 impl Tasks {
+    fn spawn(
+        config: &Config,
+        places: &Places,
+        built: Built,
+        started: Started,
+        stop: &CancellationToken,
+    ) -> Tasks {
+        let Built { sink, requested, spool, quarantine, recording, clock, metrics, last, live } = built;
+        let Started { sources, batcher, records, control, listening } = started;
+        let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
+        let node = Node { sender: Sender::new(&places.node), live };
+        let details = Details::new(recording.clone(), spool.clone(), node, metrics.clone(), stop.clone());
+        // Without it the agent measures all the same.
+        let details = details.start(requested);
+        let details =
+            details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
+        let outbox = Outbox::start(spool.clone(), quarantine, sink);
+        let shipped = outbox.shipped();
+        let health = AgentHealth::new(
+            sources.clone(),
+            spool.clone(),
+            shipped.clone(),
+            clock.clone(),
+            !config.spool.memory_only,
+            config.mpi.enabled.then(|| places.mpi_socket.clone()),
+            recording.clone(),
+        );
+        let own = AgentMetrics {
+            metrics,
+            clock,
+            sources: sources.clone(),
+            spool: spool.clone(),
+            shipped,
+            recording,
+            health: health.clone(),
+            http: listening.state(),
+            last: last.clone(),
+        };
+        let http_stop = CancellationToken::new();
+        let http = serve_pages(config, listening, health, &own, last.clone(), http_stop.clone());
+        let interval = config.delivery.batch_interval_seconds.duration();
+        let (node, config_now) = (places.node.clone(), config.clone());
+        Tasks {
+            control: tokio::spawn(serve_control(control, sources.clone())),
+            edges: tokio::spawn(edges),
+            placement: tokio::spawn(placement::run(sources)),
+            batcher: tokio::spawn(batcher.run(spool, interval, TraceSpace::of(&config.spool))),
+            self_metrics: tokio::spawn(self_metrics::run(own, last, node, config_now, records, stop.clone())),
+            details,
+            outbox,
+            http,
+            http_stop,
+        }
+    }
+
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self, sources: &Sources) {
         self.control.abort();
@@ -192,6 +228,29 @@ impl Tasks {
         self.outbox.drain().await;
         self.http_stop.cancel();
         ended("http", self.http).await;
+    }
+}
+
+/// Serves the pages: of the agent itself and of the last values, and whether it is well.
+fn serve_pages(
+    config: &Config,
+    listening: Listening,
+    health: AgentHealth,
+    own: &AgentMetrics,
+    last: Arc<LastValues>,
+    stop: CancellationToken,
+) -> JoinHandle<()> {
+    let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last]);
+    let mut parts: Vec<Arc<dyn Health>> = vec![Arc::new(health)];
+    if config.mpi.enabled {
+        parts.push(Arc::new(HiddenProcesses::new(&config.proc.root)));
+    }
+    tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(parts)), stop))
+}
+
+async fn serve_control(control: Option<Control>, sources: Sources) {
+    if let Some(control) = control {
+        control.serve(sources).await;
     }
 }
 

@@ -122,7 +122,7 @@ impl Taker {
         };
         let (gate, registry, ready) = (self.gate.clone(), self.registry.clone(), self.ready.clone());
         tokio::spawn(async move {
-            let dropped = handshake.drop.clone();
+            let dropped = handshake.closed();
             let proved = tokio::select! {
                 // Counted by whoever took the place.
                 () = dropped.cancelled() => return,
@@ -130,7 +130,7 @@ impl Taker {
             };
             let admitted = match proved {
                 Ok(Ok((io, proof))) => registry
-                    .open(handshake, gate.key(&proof))
+                    .open(handshake, &gate.key(&proof))
                     .map(|place| Connection::new(io, proof, place, registry.clone())),
                 Ok(Err(why)) => Err(why),
                 Err(_elapsed) => Err(Refusal::HandshakeTime),

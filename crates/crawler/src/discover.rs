@@ -14,6 +14,7 @@ mod frontier;
 mod keep;
 mod limits;
 mod walk;
+mod walked;
 
 use crate::engine::{Engine, EngineError};
 use std::collections::{BTreeMap, BTreeSet};

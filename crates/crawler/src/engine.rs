@@ -18,6 +18,7 @@ mod run;
 mod settings;
 mod slots;
 mod stats;
+mod tick;
 mod window;
 
 pub use backpressure::Backpressure;

@@ -11,11 +11,13 @@ mod exposition;
 mod group_reading;
 mod health;
 mod heavy_sweep;
+mod leader;
 mod local_port;
 mod manager;
 mod pace;
 mod publish;
 mod recording;
+mod reopen;
 mod reports;
 mod sa_thread;
 mod self_metrics;
@@ -24,6 +26,7 @@ mod shared;
 mod standby;
 pub mod sweep_config;
 mod sweeps;
+mod thread_names;
 mod topology_cache;
 mod topology_source;
 mod trigger;
@@ -35,7 +38,7 @@ use crate::events::Interruptions;
 use crate::port::{FabricPort, Via};
 use crate::sa::Client;
 use crate::stop::Stop;
-use crate::transport::Class;
+use crate::transport::{Class, Transport};
 use anyhow::Context;
 use config::Config;
 pub use device::device_failure;
@@ -43,16 +46,17 @@ use exposition::Exposition;
 use health::CrawlerHealth;
 use self_metrics::CrawlerMetrics;
 use sender::Sender;
-use shared::{Publisher, Shared};
+use shared::{Publisher, Round, Shared};
 use standby::Standby;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfMetrics, http, paths, stop_signal};
-use throughline_delivery::Outbox;
+use throughline_delivery::{GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
 use throughline_infiniband::names::NameFile;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -74,104 +78,16 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
     let sink = delivery.collector.sink(&run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
     let names = NameFile::open(config.discovery.node_name_map.as_deref())
         .map_err(|error| Failure::usage(error.to_string()))?;
-    // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.
-    let port = FabricPort::find(&config.device.transport, config.device.ca.as_deref(), config.device.port)
-        .map_err(device_failure)?;
-    let management = port.open(Class::Management).map_err(device_failure)?;
-    let performance = port.open(Class::Performance).map_err(device_failure)?;
-    // Not needed to read the fabric: without it there are no traps.
-    let administration = port.open(Class::Administration);
-    let administration =
-        administration.inspect_err(|error| tracing::warn!(%error, "no subnet administration")).ok();
-    let port = Arc::new(port);
+    // The device first: without it there is nothing to listen for.
+    let transports = Transports::open(config)?;
+    let local = transports.port.local().clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(async {
         let stop = stop_signal().context("signal handlers")?;
-        paths::create_dir(&state_dir)?;
-        let subnet_prefix = port.local().subnet_prefix;
-        let owner = format!("fabric {subnet_prefix:#018x}");
-        let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
-        let ring = state_dir.join(recording::FOLDER);
-        let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
-        let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
-        let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
-        let (commits, rounds) = tokio::sync::mpsc::channel(self_metrics::ROUNDS_WATCHED);
-        let publisher = Publisher {
-            spool: spool.clone(),
-            sender: Sender::new(subnet_prefix),
-            metrics: SelfMetrics::default(),
-            clock: Arc::new(Clock::new()),
-            rounds: commits,
-            leader: Arc::default(),
-            recording: recording.clone(),
-            interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
-        };
-        let shared = Arc::new(Shared::new(publisher));
-        let crawl_stop = Stop::default();
-        let (administration, administrator) = sa_thread::spawn(
-            config.clone(),
-            port.clone(),
-            administration,
-            shared.clone(),
-            crawl_stop.clone(),
-        )?;
-        let discovery_parts = discovery_thread::Parts {
-            config: config.clone(),
-            port: port.clone(),
-            shared: shared.clone(),
-            stop: crawl_stop.clone(),
-            state_dir: state_dir.clone(),
-            names,
-            administration,
-        };
-        let threads = vec![
-            discovery_thread::spawn(discovery_parts, management)?,
-            sweeps::spawn(
-                config.clone(),
-                port.clone(),
-                performance,
-                shared.clone(),
-                crawl_stop.clone(),
-                &state_dir,
-            )?,
-        ];
-        let verbs = match config.device.transport {
-            Via::Umad => verbs::spawn(port.local(), shared.clone(), crawl_stop.clone())?,
-            Via::Sim(_) => None,
-        };
-        let (requests, requested) = tokio::sync::mpsc::channel(WAITING_MAX);
-        let metrics = shared.publisher.metrics.clone();
-        let origin = recording::Crawler(shared.clone());
-        let details = Details::new(recording, spool.clone(), origin, metrics, stop.clone());
-        // Without it the crawler measures all the same.
-        let details = details.start(requested);
-        let details =
-            details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
-        let outbox = Outbox::start(spool, quarantine, sink.clone().with_detail(requests));
-        let delivered = CancellationToken::new();
-        let standby = Standby::new(config, sink, shared.clone());
-        let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };
-        let interval = config.sweep.interval_seconds.duration();
-        let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
-        let walks = config.discovery.interval_seconds.duration();
-        let health = CrawlerHealth::new(shared.clone(), outbox.shipped(), walks, interval);
-        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(health));
-        let http_stop = CancellationToken::new();
-        let tasks = Tasks {
-            threads,
-            administrator,
-            verbs,
-            crawl_stop,
-            self_metrics: tokio::spawn(self_metrics::run(own.clone(), stop.clone())),
-            commits: tokio::spawn(self_metrics::watch_commits(own, rounds)),
-            standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
-            delivered,
-            details,
-            outbox,
-            http: tokio::spawn(listening.serve(router, http_stop.clone())),
-            http_stop,
-        };
-        let local = port.local();
+        let built = Built::new(config, &state_dir, &transports.port).await?;
+        let shared = built.shared.clone();
+        let threads = Threads::spawn(config, &state_dir, names, transports, &shared)?;
+        let tasks = Tasks::spawn(config, sink, threads, built, &stop);
         tracing::info!(
             device = local.device,
             port = local.port,
@@ -197,12 +113,128 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
     }
 }
 
-/// Everything that runs.
-struct Tasks {
-    threads: Vec<JoinHandle<Option<Engine>>>,
+/// The device, opened for each class of management datagrams.
+struct Transports {
+    port: Arc<FabricPort>,
+    management: Box<dyn Transport>,
+    performance: Box<dyn Transport>,
+    /// Not needed to read the fabric: without it there are no traps.
+    administration: Option<Box<dyn Transport>>,
+}
+
+impl Transports {
+    /// All classes at once, so that a refusal shows now.
+    fn open(config: &Config) -> Result<Transports, Failure> {
+        let device = &config.device;
+        let port =
+            FabricPort::find(&device.transport, device.ca.as_deref(), device.port).map_err(device_failure)?;
+        let management = port.open(Class::Management).map_err(device_failure)?;
+        let performance = port.open(Class::Performance).map_err(device_failure)?;
+        let administration = port.open(Class::Administration);
+        let administration =
+            administration.inspect_err(|error| tracing::warn!(%error, "no subnet administration")).ok();
+        Ok(Transports { port: Arc::new(port), management, performance, administration })
+    }
+}
+
+/// What threads and tasks share, and what is taken over by one of them.
+struct Built {
+    shared: Arc<Shared>,
+    /// Sweeps whose commits are waited for.
+    rounds: mpsc::Receiver<Round>,
+    quarantine: Quarantine,
+    listening: Listening,
+}
+
+impl Built {
+    async fn new(config: &Config, state_dir: &Path, port: &FabricPort) -> anyhow::Result<Built> {
+        paths::create_dir(state_dir)?;
+        let subnet_prefix = port.local().subnet_prefix;
+        let owner = format!("fabric {subnet_prefix:#018x}");
+        let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
+        let ring = state_dir.join(recording::FOLDER);
+        let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
+        let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
+        let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
+        let (commits, rounds) = mpsc::channel(self_metrics::ROUNDS_WATCHED);
+        let publisher = Publisher {
+            spool,
+            sender: Sender::new(subnet_prefix),
+            metrics: SelfMetrics::default(),
+            clock: Arc::new(Clock::new()),
+            rounds: commits,
+            leader: Arc::default(),
+            recording,
+            interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
+        };
+        Ok(Built { shared: Arc::new(Shared::new(publisher)), rounds, quarantine, listening })
+    }
+}
+
+/// The threads that speak MADs.
+struct Threads {
+    discovery_and_sweeps: Vec<JoinHandle<Option<Engine>>>,
     administrator: JoinHandle<Option<Client>>,
     verbs: Option<JoinHandle<()>>,
-    crawl_stop: Stop,
+    stop: Stop,
+}
+
+impl Threads {
+    fn spawn(
+        config: &Config,
+        state_dir: &Path,
+        names: NameFile,
+        transports: Transports,
+        shared: &Arc<Shared>,
+    ) -> std::io::Result<Threads> {
+        let Transports { port, management, performance, administration } = transports;
+        let stop = Stop::default();
+        let (administration, administrator) =
+            sa_thread::spawn(config.clone(), port.clone(), administration, shared.clone(), stop.clone())?;
+        let discovery_parts = discovery_thread::Parts {
+            config: config.clone(),
+            port: port.clone(),
+            shared: shared.clone(),
+            stop: stop.clone(),
+            state_dir: state_dir.to_owned(),
+            names,
+            administration,
+        };
+        let discovery = discovery_thread::spawn(discovery_parts, management)?;
+        let sweeps = sweeps::spawn(
+            config.clone(),
+            port.clone(),
+            performance,
+            shared.clone(),
+            stop.clone(),
+            state_dir,
+        )?;
+        let verbs = match config.device.transport {
+            Via::Umad => verbs::spawn(port.local(), shared.clone(), stop.clone())?,
+            Via::Sim(_) => None,
+        };
+        Ok(Threads { discovery_and_sweeps: vec![discovery, sweeps], administrator, verbs, stop })
+    }
+
+    /// Stops them, waits for their end, and closes the engines.
+    async fn join(self) {
+        self.stop.set();
+        let joined = tokio::task::spawn_blocking(move || {
+            // All first, then the engines are closed.
+            let ended: Vec<_> = self.discovery_and_sweeps.into_iter().map(JoinHandle::join).collect();
+            let administrator = self.administrator.join();
+            let verbs = self.verbs.map_or(Ok(()), JoinHandle::join);
+            ended.iter().all(Result::is_ok) && administrator.is_ok() && verbs.is_ok()
+        });
+        if !matches!(joined.await, Ok(true)) {
+            tracing::error!("a crawler thread ended badly");
+        }
+    }
+}
+
+/// Everything that runs.
+struct Tasks {
+    threads: Threads,
     self_metrics: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
     standby: tokio::task::JoinHandle<()>,
@@ -214,20 +246,53 @@ struct Tasks {
 }
 
 impl Tasks {
+    fn spawn(
+        config: &Config,
+        sink: GrpcSink,
+        threads: Threads,
+        built: Built,
+        stop: &CancellationToken,
+    ) -> Tasks {
+        let Built { shared, rounds, quarantine, listening } = built;
+        let publisher = &shared.publisher;
+        let (requests, requested) = mpsc::channel(WAITING_MAX);
+        let details = Details::new(
+            publisher.recording.clone(),
+            publisher.spool.clone(),
+            recording::Crawler(shared.clone()),
+            publisher.metrics.clone(),
+            stop.clone(),
+        );
+        // Without it the crawler measures all the same.
+        let details = details.start(requested);
+        let details =
+            details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
+        let outbox = Outbox::start(publisher.spool.clone(), quarantine, sink.clone().with_detail(requests));
+        let delivered = CancellationToken::new();
+        let standby = Standby::new(config, sink, shared.clone());
+        let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };
+        let interval = config.sweep.interval_seconds.duration();
+        let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
+        let walks = config.discovery.interval_seconds.duration();
+        let health = CrawlerHealth::new(shared.clone(), outbox.shipped(), walks, interval);
+        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(health));
+        let http_stop = CancellationToken::new();
+        Tasks {
+            threads,
+            self_metrics: tokio::spawn(self_metrics::run(own.clone(), stop.clone())),
+            commits: tokio::spawn(self_metrics::watch_commits(own, rounds)),
+            standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
+            delivered,
+            details,
+            outbox,
+            http: tokio::spawn(listening.serve(router, http_stop.clone())),
+            http_stop,
+        }
+    }
+
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self) {
-        self.crawl_stop.set();
-        let (threads, administrator, verbs) = (self.threads, self.administrator, self.verbs);
-        let joined = tokio::task::spawn_blocking(move || {
-            // All first, then the engines are closed.
-            let ended: Vec<_> = threads.into_iter().map(JoinHandle::join).collect();
-            let administrator = administrator.join();
-            let verbs = verbs.map_or(Ok(()), JoinHandle::join);
-            ended.iter().all(Result::is_ok) && administrator.is_ok() && verbs.is_ok()
-        });
-        if !matches!(joined.await, Ok(true)) {
-            tracing::error!("a crawler thread ended badly");
-        }
+        self.threads.join().await;
         ended("self-metrics", self.self_metrics).await;
         // It appends nothing after the stop signal.
         if let Some(details) = self.details

@@ -9,8 +9,9 @@ mod exchange;
 mod groups;
 
 pub use choice::{Choice, NoChoice, is_shut_out};
-pub use client::{Client, Records, Report, Settings, Stats};
+pub use client::{Client, Records};
 pub use discover::discover;
+pub use exchange::{Report, Settings, Stats};
 pub use groups::{all_groups, groups, is_trusting};
 
 use crate::transport::TransportError;

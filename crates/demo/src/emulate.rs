@@ -12,6 +12,7 @@ pub mod meter;
 pub mod plan;
 pub mod queues;
 pub mod read;
+mod reader_thread;
 pub mod show;
 pub mod space;
 pub mod stream;

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::Renewed;
-use throughline_daemon::connections::{Place, Places, Watched};
+use throughline_daemon::connections::{GivesWay, LastBytes, Place, Places, Watched};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -85,7 +85,7 @@ struct Shared {
 impl Server {
     /// Serves until `stop` is cancelled and the requests under way are answered.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
-        let places = Places::new(self.connections);
+        let places = Places::new(self.connections, GivesWay::OfGreediest(Duration::ZERO), |_| ());
         let look_ups = Semaphore::new(LOOK_UPS);
         let shared = Arc::new(Shared { server: self, places, look_ups, stop: stop.clone() });
         let (tasks, unknown) = (TaskTracker::new(), Arc::new(Semaphore::new(UNKNOWN_MAX)));
@@ -153,9 +153,9 @@ impl Shared {
         };
         // All people behind the proxy come from its address.
         let most = if peer.is_proxy { self.server.connections } else { most };
-        let (place, evicted) = self.places.enter(&key, most);
-        if let Some(reason) = evicted {
-            self.server.refusals.connection(reason, &address);
+        let Ok((place, evicted)) = self.places.enter(&key, most, LastBytes::default()) else { return Ok(()) };
+        if let Some(evicted) = evicted {
+            self.server.refusals.connection(evicted.name(), &address);
         }
         drop(unknown);
         let close = place.closed();

@@ -20,5 +20,6 @@ enum {
 unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index);
 /* The partition of a handle, or NULL. */
 const struct part *part_of(void *device);
+void *part_handle(int gpu, int part);
 
 #endif

@@ -68,6 +68,23 @@ EXPORT unsigned nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link,
 EXPORT unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type);
 #endif
 
+/* Handles of partitions are addresses in here. */
+static char part_handles[MAX_GPUS][MAX_PARTS];
+
+void *part_handle(int gpu, int part)
+{
+	return &part_handles[gpu][part];
+}
+
+const struct part *part_of(void *device)
+{
+	long at = (char *)device - part_handles[0];
+	if (at < 0 || at >= MAX_GPUS * MAX_PARTS)
+		return NULL;
+	const struct part *part = &scenario_now()->gpus[at / MAX_PARTS].parts[at % MAX_PARTS];
+	return part->present ? part : NULL;
+}
+
 /* The GPU of a handle, or the code to answer. */
 unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
 {

@@ -5,9 +5,6 @@
 
 #include "double.h"
 
-/* Handles of partitions are addresses in here. */
-static char part_handles[MAX_GPUS][MAX_PARTS];
-
 struct support {
 	unsigned version, is_supported;
 };
@@ -49,15 +46,6 @@ static unsigned parts_of(const struct gpu *gpu)
 	return count;
 }
 
-const struct part *part_of(void *device)
-{
-	long at = (char *)device - part_handles[0];
-	if (at < 0 || at >= MAX_GPUS * MAX_PARTS)
-		return NULL;
-	const struct part *part = &scenario_now()->gpus[at / MAX_PARTS].parts[at % MAX_PARTS];
-	return part->present ? part : NULL;
-}
-
 unsigned nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending)
 {
 	struct gpu *gpu = NULL;
@@ -87,7 +75,7 @@ unsigned nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void 
 		return INVALID_ARGUMENT;
 	if (!gpu->parts[index].present)
 		return NOT_FOUND;
-	*part = &part_handles[at][index];
+	*part = part_handle(at, (int)index);
 	return SUCCESS;
 }
 

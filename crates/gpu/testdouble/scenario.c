@@ -1,17 +1,17 @@
 /* Reads scenario files, again when they change, and keeps counters moving. The format is scenario.h's, its lines are read
  * by statements.c. Knows nothing of any library's calls. */
 #define _GNU_SOURCE
-#include "statements.h"
-
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-struct scenario scenario;
+#include "refuse.h"
+#include "scenario.h"
+#include "statements.h"
+
 /* The files that were read, to see a change. */
 static struct {
 	char path[4096];
@@ -20,36 +20,6 @@ static struct {
 	bool there;
 } files[MAX_FILES];
 static unsigned file_count;
-static const char *current_path;
-static int current_line;
-
-void refuse(const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	fprintf(stderr, "test double: %s:%d: ", current_path ? current_path : "?", current_line);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
-	va_end(arguments);
-	_Exit(70);
-}
-
-int64_t monotonic(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-uint64_t counter_value(const struct counter *counter)
-{
-	/* Whole and fractional seconds apart: a rate times nanoseconds would overflow. */
-	uint64_t elapsed = (uint64_t)(monotonic() - counter->since);
-	uint64_t seconds = elapsed / 1000000000, rest = elapsed % 1000000000;
-	uint64_t moved = counter->rate * seconds + counter->rate / 1000000 * rest / 1000 +
-			 counter->rate % 1000000 * rest / 1000000000;
-	return counter->base + moved + counter->step * counter->reads;
-}
 
 static void settle(struct counter *counter)
 {
@@ -58,11 +28,19 @@ static void settle(struct counter *counter)
 	counter->rate = counter->step = counter->reads = 0;
 }
 
-void read_file(const char *path, bool required)
+static void read_file(const char *path, bool required);
+
+static void include(const char *path)
+{
+	read_file(path, false);
+}
+
+/* Reads a file; a missing one that is not required is no error. */
+static void read_file(const char *path, bool required)
 {
 	struct stat status;
-	const char *outer_path = current_path;
-	int outer_line = current_line;
+	const char *outer_path = reading.path;
+	int outer_line = reading.line;
 	if (file_count == MAX_FILES)
 		refuse("more than %d files", MAX_FILES);
 	char *stored = files[file_count].path;
@@ -80,18 +58,18 @@ void read_file(const char *path, bool required)
 	}
 	files[mine].modified = status.st_mtim;
 	files[mine].inode = status.st_ino;
-	current_path = stored;
-	current_line = 0;
+	reading.path = stored;
+	reading.line = 0;
 	char *line = NULL;
 	size_t size = 0;
 	while (getline(&line, &size, file) >= 0) {
-		current_line++;
-		read_line(line, stored);
+		reading.line++;
+		read_line(line, stored, include);
 	}
 	free(line);
 	fclose(file);
-	current_path = outer_path;
-	current_line = outer_line;
+	reading.path = outer_path;
+	reading.line = outer_line;
 }
 
 static bool changed(void)

@@ -53,93 +53,8 @@
 #ifndef THROUGHLINE_SCENARIO_H
 #define THROUGHLINE_SCENARIO_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "gpus.h"
 
-enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8, MAX_PROCESSES = 256, MAX_PARTS = 8,
-       MAX_VALUES = 256 };
-enum counters { COUNT_KIB, COUNT_BYTES, COUNT_NONE };
-enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_NVLINK5, ERRORS_NONE };
-
-/* A counter that moves with time and with readings. */
-struct counter {
-	uint64_t base;   /* bytes at `since` */
-	uint64_t rate;   /* bytes per second */
-	uint64_t step;   /* bytes per reading */
-	int64_t since;   /* CLOCK_MONOTONIC nanoseconds */
-	uint64_t reads;  /* readings that `step` has been added for */
-};
-
-struct link {
-	bool present, up;
-	unsigned version, speed_mbps, remote_type;
-	char remote_pci[32];
-	unsigned remote_link;
-	struct counter tx, rx;
-	uint64_t replay, recovery, crc;
-	unsigned bits;
-	unsigned changes_after; /* 0: never */
-	bool changes_to;
-};
-
-struct part {
-	bool present;
-	char uuid[80], name[64];
-	unsigned gpu_instance, compute_instance;
-};
-
-struct process {
-	unsigned pid, gpu_instance, compute_instance; /* ~0u: not on a partition */
-};
-
-struct gpu {
-	bool present, lost, state_field, gpm, ecc;
-	unsigned c2c, c2c_mbps;
-	struct part parts[MAX_PARTS];
-	char uuid[80], name[64], pci[32], chip[16];
-	unsigned pcie_generation, pcie_width, pcie_bits;
-	enum counters counters;
-	enum errors errors;
-	struct counter pcie_tx, pcie_rx;
-	struct link links[MAX_LINKS];
-	struct process processes[MAX_PROCESSES];
-	unsigned process_count;
-	uint64_t polls; /* readings of byte counters, or of PCIe where there are no links */
-};
-
-struct na {
-	int gpu_first, gpu_last, link_first, link_last;
-	unsigned field, code;
-};
-
-/* A value that a scenario gives a field. */
-struct value {
-	int gpu_first, gpu_last, link_first, link_last;
-	unsigned field;
-	uint64_t value;
-};
-
-struct failure {
-	char call[16];
-	unsigned code;
-};
-
-struct scenario {
-	char driver[64], nvml[64];
-	unsigned cupti;
-	struct gpu gpus[MAX_GPUS];
-	struct na na[MAX_FAULTS];
-	unsigned na_count;
-	struct value values[MAX_VALUES];
-	unsigned value_count;
-	struct failure failures[MAX_FAULTS];
-	unsigned failure_count;
-	char print[64];
-	int64_t crash_after, hang_after; /* -1: never */
-};
-
-/* The library that plays, as scenarios name it; each library defines it. */
-extern const char *const scenario_player;
 /* The scenario of THROUGHLINE_NVML_SCENARIO, read again if a file of it has changed. */
 struct scenario *scenario_now(void);
 /* The code that a scenario gives a call as a whole, 0 for none. */
@@ -148,7 +63,5 @@ unsigned scenario_failure(const char *call);
 unsigned scenario_absent(int gpu, unsigned link, unsigned field);
 /* One reading of a GPU's links: steps, changes of state, crash and hang are counted by it. */
 void scenario_count_reading(int gpu);
-/* The value of a counter at this moment. */
-uint64_t counter_value(const struct counter *counter);
 
 #endif

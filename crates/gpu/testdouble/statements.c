@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refuse.h"
 #include "statements.h"
+
+struct scenario scenario;
 
 static uint64_t number(const char *text)
 {
@@ -314,7 +317,7 @@ static void read_fault(const char *kind, char *rest)
 }
 
 /* A statement of one value, and for faults the library that has it. */
-static void read_single(const char *kind, char *rest, const char *path)
+static void read_single(const char *kind, char *rest, const char *path, void (*include)(const char *path))
 {
 	char *value = word(&rest), *whose = word(&rest);
 	if (!value)
@@ -337,12 +340,12 @@ static void read_single(const char *kind, char *rest, const char *path)
 		const char *slash = strrchr(path, '/');
 		int folder = *value == '/' || !slash ? 0 : (int)(slash - path) + 1;
 		snprintf(beside, sizeof beside, "%.*s%s", folder, path, value);
-		read_file(beside, false);
+		include(beside);
 	} else
 		refuse("'%s' is no statement of a scenario", kind);
 }
 
-void read_line(char *line, const char *path)
+void read_line(char *line, const char *path, void (*include)(const char *path))
 {
 	char *comment = strchr(line, '#');
 	if (comment)
@@ -367,5 +370,5 @@ void read_line(char *line, const char *path)
 	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
 		read_fault(kind, rest);
 	else
-		read_single(kind, rest, path);
+		read_single(kind, rest, path, include);
 }

@@ -203,7 +203,7 @@ fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts)
         Kind::Report => report::read(&mut lines, facts),
         Kind::LinkInfo => linkinfo::read(&mut lines, facts),
         Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),
-        Kind::Groups => membership::read(&mut lines, facts),
+        Kind::Groups => membership::read(&mut lines, &mut facts.membership),
         Kind::Tables => tables::read(&mut lines, facts),
     }
 }

@@ -6,6 +6,16 @@
  * and to translate communicators.
  */
 #include "accounting.h"
+#include "cells.h"
+#include "comm.h"
+#include "comms.h"
+#include "groups.h"
+#include "library.h"
+#include "limits.h"
+#include "notes.h"
+#include "peer_sums.h"
+#include "shim.h"
+#include "threads.h"
 
 /* The thread's own cell of what perhaps another thread began (only its thread may write a cell), in the bin that
  * `call` ends in. */

@@ -6,13 +6,24 @@
 #ifndef THROUGHLINE_ACCOUNTING_H
 #define THROUGHLINE_ACCOUNTING_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "captures.h"
+#include "cells.h"
+#include "comm.h"
+#include "comms.h"
+#include "form.h"
 #include "groups.h"
-#include "persistent.h"
+#include "library.h"
+#include "limits.h"
+#include "notes.h"
+#include "peer_sums.h"
 #include "readings.h"
 #include "samples.h"
 #include "shim.h"
-
-#define TL_HOT static inline __attribute__((always_inline))
+#include "threads.h"
+#include "types.h"
 
 /* Bytes of `count` elements; of none, `type` may be anything. */
 TL_HOT int64_t bytes_of(const struct tl_call *call, int64_t count, tl_handle type) {
@@ -83,28 +94,6 @@ TL_HOT struct tl_comm *comm_of(const struct tl_call *call, tl_handle handle) {
     handle = tl_same(handle);
     struct tl_comm *comm = call->self->last_comm;
     return TL_LIKELY(TL_LOAD(&comm->handle) == handle) ? comm : tl_comm_find(call->self, handle);
-}
-
-TL_HOT void unknown(struct tl_thread *self, uint64_t messages) {
-    if (TL_UNLIKELY(self->capture)) tl_capture_unknown(self->capture, messages);
-    else TL_ADD(&self->unknown_messages, messages);
-}
-
-TL_HOT void add_peer(struct tl_thread *self, int slot, int peer, int64_t bytes) {
-    struct tl_peer *peers = self->peers[slot];
-    if (TL_UNLIKELY(!peers)) peers = tl_peers_create(self, slot);
-    if (TL_UNLIKELY(!peers || peer < 0)) {
-        unknown(self, 1);
-        return;
-    }
-    TL_ADD(&peers[peer].bytes, (uint64_t)bytes);
-    TL_ADD(&peers[peer].messages, 1);
-}
-
-TL_HOT void add_member(struct tl_thread *self, int slot, const struct tl_comm *comm, int member, int64_t bytes) {
-    int peer = !comm || member < 0 || member >= comm->size ? -1 : comm->world ? comm->world[member] : member;
-    if (TL_UNLIKELY(self->capture)) tl_capture_peer(self->capture, slot, peer, bytes);
-    else add_peer(self, slot, peer, bytes);
 }
 
 /* The call hands a member so much. */

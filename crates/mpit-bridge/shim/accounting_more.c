@@ -3,7 +3,17 @@
  * received bytes. Rules are in protocol/README.md; otherwise as accounting.c.
  */
 #include "accounting.h"
-#include "requests.h"
+#include "comm.h"
+#include "comms.h"
+#include "form.h"
+#include "library.h"
+#include "notes.h"
+#include "operations.h"
+#include "peer_sums.h"
+#include "shim.h"
+#include "status.h"
+#include "threads.h"
+#include "topology.h"
 
 /* ---- received bytes ---- */
 

@@ -9,6 +9,10 @@
 #include <string.h>
 
 #include "frame.h"
+#include "library.h"
+#include "limits.h"
+#include "names.h"
+#include "operations.h"
 
 /* Operations that a library carries out by one algorithm or another: collectives. */
 static const uint8_t collective[TL_OPERATION_LIMIT] = {

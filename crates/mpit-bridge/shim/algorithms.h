@@ -6,7 +6,9 @@
 #ifndef THROUGHLINE_ALGORITHMS_H
 #define THROUGHLINE_ALGORITHMS_H
 
-#include "shim.h"
+#include <stdint.h>
+
+#include "limits.h"
 
 #define TL_ALGORITHMS(X) \
     X(Allgather, allgather, basic_linear) \
@@ -95,5 +97,12 @@ extern const char *const tl_algorithm_names[TL_ALGORITHM_LIMIT];
 void tl_algorithm_force(int operation, const char *name);
 
 #pragma GCC visibility pop
+
+extern const uint8_t tl_algorithm_operations[TL_ALGORITHM_LIMIT]; /* the operation that the slot belongs to */
+static inline int tl_algorithm_operation(int slot) {
+    return tl_algorithm_operations[slot];
+}
+/* Number of the algorithm's name in NAMES frames, 0 for none, and how it is known. Flush thread only. */
+uint16_t tl_algorithm_reported(int operation, int slot, uint16_t *source);
 
 #endif

@@ -9,6 +9,10 @@
  * are none, and algorithms stay unknown.
  */
 #include "algorithms.h"
+#include "library.h"
+#include "limits.h"
+#include "shim.h"
+#include "threads.h"
 
 #if defined(__x86_64__)
 

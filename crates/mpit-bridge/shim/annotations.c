@@ -2,8 +2,10 @@
  * Annotations that a program makes for others, taken as regions: the functions of throughline.h, and NVTX 2's (libnvToolsExt), where
  * the program calls them through the dynamic linker. Each of these goes on to the library's own. NVTX 3: nvtx.c; Caliper: caliper.c.
  */
+#include "library.h"
 #include "nvtx.h"
 #include "regions.h"
+#include "shim.h"
 
 TL_EXPORT void throughline_shim_region_begin(const char *name);
 TL_EXPORT void throughline_shim_region_begin(const char *name) {

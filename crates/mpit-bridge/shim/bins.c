@@ -6,9 +6,17 @@
  */
 #include "bins.h"
 
+#include "algorithms.h"
+#include "cells.h"
 #include "clock.h"
+#include "frame.h"
+#include "limits.h"
+#include "memory.h"
 #include "pvar_algorithms.h"
+#include "pvars.h"
 #include "readings.h"
+#include "shim.h"
+#include "threads.h"
 
 enum { BINS = 128 }; /* reported at a time; what ended before them is reported with the oldest */
 
@@ -338,9 +346,9 @@ int tl_bins_collect(struct tl_frame *frame, enum tl_bins_part part, int everythi
     bins.part = bins.one || (everything && !bins.ended) ? TL_BINS_UNTIL_NOW : (int)part;
     int last = bins.part == TL_BINS_UNTIL_NOW ? bins.ended : bins.ended - 1;
     for (int i = 0; i <= bins.ended; i++) bins.last[i] = &bins.first[i], bins.first[i] = NULL;
-    tl_pvar_algorithms_before();
+    tl_pvar_algorithms_before(tl_pvars_read);
     take_threads();
-    tl_pvar_algorithms_after();
+    tl_pvar_algorithms_after(tl_pvars_read);
     for (int i = 0; i <= bins.ended; i++) {
         int now = i == bins.ended;
         struct bin bin = {.frame = frame, .full = full, .end = now ? bins.time : bins.end - (bins.ended - 1 - i) * bin_length};

@@ -2,6 +2,8 @@
 #ifndef THROUGHLINE_BINS_H
 #define THROUGHLINE_BINS_H
 
+#include <stdint.h>
+
 #include "frame.h"
 
 #pragma GCC visibility push(hidden)

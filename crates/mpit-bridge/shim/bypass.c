@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "channel.h"
+#include "environment.h"
 #include "frame.h"
+#include "library.h"
+#include "lifecycle.h"
 #include "shim.h"
 
 /* MPI_Initialized may be called at any time, also after MPI_Finalize. */

@@ -6,7 +6,9 @@
  * Of cali::Annotation only text values are regions: numbers are counts of iterations, and each would be a region of its own.
  * The classes have no virtual functions, and Loop and Annotation one member, a pointer (caliper/Annotation.h).
  */
+#include "library.h"
 #include "regions.h"
+#include "shim.h"
 
 static __thread int within __attribute__((tls_model("initial-exec")));
 

@@ -7,9 +7,28 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "shim.h"
+#include "caller_library.h"
+#include "environment.h"
+#include "form.h"
+#include "library.h"
+#include "operations.h"
+#include "threads.h"
+
+void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
+
+static const char *const mpi_names[TL_OPERATION_LIMIT] = {
+#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #Name,
+    TL_OPERATIONS(TL_NAME)
+#undef TL_NAME
+};
+static const char *const fortran_names[TL_OPERATION_LIMIT] = {
+#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #name,
+    TL_OPERATIONS(TL_NAME)
+#undef TL_NAME
+};
 
 int tl_several_libraries;
 
@@ -61,4 +80,20 @@ void *tl_find_for(const char *symbol, const void *caller) {
     if (object) dlclose(object);
     /* The program itself looks through everything that is global, and the wrapper comes first there. */
     return found && !is_wrapper(found) ? found : tl_find(symbol);
+}
+
+void *tl_next_find(enum tl_form form, int operation, const void *caller) {
+    char symbol[64];
+    switch (form) {
+    case TL_FORM_C: snprintf(symbol, sizeof symbol, "MPI_%s", mpi_names[operation]); break;
+    case TL_FORM_LARGE: snprintf(symbol, sizeof symbol, "MPI_%s_c", mpi_names[operation]); break;
+    case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
+    case TL_FORM_F08TS: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_", fortran_names[operation]); break;
+    case TL_FORM_F08TS_LARGE: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_large_", fortran_names[operation]); break;
+    case TL_FORM_F08TS_C: snprintf(symbol, sizeof symbol, "mpi_%s_c_f08ts_", fortran_names[operation]); break;
+    default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
+    }
+    void *found = tl_find_for(symbol, caller);
+    if (!tl_several_libraries) __atomic_store_n(&tl_next_functions[form][operation], found, __ATOMIC_RELEASE);
+    return found;
 }

@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "environment.h"
+#include "frame.h"
 #include "last_totals.h"
-#include "shim.h"
 
 /* The descriptor's number is at most this, which select(2) can take. */
 enum { HIGHEST_DESCRIPTOR = 1023 };

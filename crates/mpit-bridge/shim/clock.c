@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+
 #endif
 
 int tl_ticks_are_cycles;

@@ -12,7 +12,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "trace.h"
+#include "comm.h"
+#include "comm_ids.h"
+#include "comms.h"
+#include "library.h"
+#include "shim.h"
+#include "threads.h"
 
 enum { NAME_OF_WORLD = 1, KINDS = 4096 /* different parents and members, a power of two */ };
 

@@ -5,6 +5,10 @@
  */
 #include <string.h>
 
+#include "comm.h"
+#include "comm_names.h"
+#include "library.h"
+#include "names.h"
 #include "shim.h"
 
 enum { NAME_BYTES = 1024, COMMS_LIMIT = 256 }; /* MPI's own limit is 64 to 256; communicators with a name reported */
@@ -16,7 +20,7 @@ static int is_given(const char *name) {
     return name[0] && strncmp(name, "MPI_COMM_", 9) != 0 && strncmp(name, "MPI COMM", 8) != 0;
 }
 
-static void report(struct tl_comm *comm, const char *name) {
+void tl_comm_name_report(struct tl_comm *comm, const char *name) {
     uint32_t number = TL_LOAD(&comm->number);
     if (!is_given(name)) return;
     if (!number) {
@@ -33,13 +37,5 @@ void tl_comm_name_look(struct tl_comm *comm) {
     int length = 0;
     if (!tl_library.comm_get_name || tl_library.comm_get_name(comm->handle, name, &length) != 0) return;
     name[sizeof name - 1] = '\0';
-    report(comm, name);
-}
-
-void tl_comm_name_set(tl_handle handle, const char *name) {
-    struct tl_thread *self = tl_enter(TL_NO_CALL, TL_FRAME);
-    if (!self) return;
-    struct tl_comm *comm = tl_comm_find(self, handle);
-    if (comm && name) report(comm, name);
-    self->depth = 0;
+    tl_comm_name_report(comm, name);
 }

@@ -8,12 +8,22 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "comm.h"
+#include "comm_names.h"
+#include "comms.h"
+#include "frames.h"
 #include "groups.h"
+#include "library.h"
+#include "limits.h"
+#include "memory.h"
+#include "shim.h"
+#include "threads.h"
+#include "topology.h"
+#include "world.h"
 
-enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
+enum { PROBES = 32 };
 
 int tl_shared_comms;
-struct tl_comm tl_no_comm = {.handle = SLOT_FREE_AGAIN};
 
 /* A handle's place in the table is far from that of the next handle, and a slot is larger than a cache line: so places hold the
  * numbers of slots, which are taken in turn, and only so much memory is touched as there are communicators. */
@@ -57,7 +67,7 @@ static struct tl_comm *free_slot(tl_handle handle) {
             return slot_at(start + i);
         }
         tl_handle held = TL_LOAD(&slot->handle);
-        if (held == 0 || held == SLOT_FREE_AGAIN) return slot;
+        if (held == 0 || held == TL_SLOT_FREE_AGAIN) return slot;
     }
     return NULL;
 }
@@ -244,7 +254,7 @@ static void clear(struct tl_comm *comm) {
     comm->last = NULL;
     comm->world = comm->targets = NULL;
     comm->target_count = -1;
-    __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
+    __atomic_store_n(&comm->handle, TL_SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
 }
 
 void tl_comm_evict(tl_handle handle) {

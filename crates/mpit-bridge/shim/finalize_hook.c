@@ -8,7 +8,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "shim.h"
+#include "finalize_hook.h"
+#include "library.h"
 
 enum { MPICH_COMM_SELF = 0x44000001, ABI_COMM_SELF = 0x102 };
 
@@ -19,9 +20,11 @@ static int not_copied(tl_handle comm, int key, void *extra, void *value, void *c
     return 0;
 }
 
+static void (*when_finalizing)(void);
+
 static int deleted(tl_handle comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)value, (void)extra;
-    tl_finishing_unseen();
+    when_finalizing();
     return 0;
 }
 
@@ -42,7 +45,8 @@ static int find(void *target, const char *symbol) {
     return found != NULL;
 }
 
-void tl_finalize_hook_register(void) {
+void tl_finalize_hook_register(void (*finalizing)(void)) {
+    when_finalizing = finalizing;
     int (*create)(copy_function *, delete_function *, int *, void *);
     int (*set)(tl_handle, int, void *);
     int (*free_key)(int *);

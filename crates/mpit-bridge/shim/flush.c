@@ -16,8 +16,11 @@
 #include "bins.h"
 #include "channel.h"
 #include "clock.h"
+#include "environment.h"
+#include "frame.h"
 #include "identity.h"
 #include "last_totals.h"
+#include "library.h"
 #include "names.h"
 #include "open_calls.h"
 #include "peers.h"
@@ -26,9 +29,11 @@
 #include "settings.h"
 #include "shim.h"
 #include "sync.h"
+#include "threads.h"
 #include "trace.h"
 #include "traffic.h"
 #include "wire.h"
+#include "world.h"
 
 enum {
     BIN_MS = 100,
@@ -429,7 +434,9 @@ static void say_goodbye(enum tl_bye_reason reason) {
 
 /* All of it once more, for an agent that comes, or that is killed before it has stored what it was sent. */
 static void leave_totals(enum tl_bye_reason reason) {
-    if (!tl_last_begin(epoch, tl_world_rank)) return;
+    const char *path;
+    for (int i = 0; !tl_last_writing() && (path = tl_channel_path(i)); i++) tl_last_begin(path, epoch, tl_world_rank);
+    if (!tl_last_writing()) return;
     tl_channel_send(&hello, 0);
     begin_anew();
     push_last(0);

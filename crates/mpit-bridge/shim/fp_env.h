@@ -7,6 +7,7 @@
 #ifndef THROUGHLINE_FP_ENV_H
 #define THROUGHLINE_FP_ENV_H
 
+#include <stddef.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>

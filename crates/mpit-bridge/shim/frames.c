@@ -11,7 +11,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "frames.h"
 #include "shim.h"
+#include "threads.h"
 
 static void look_up_stack(struct tl_thread *self) {
     pthread_attr_t attributes;

@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accounting.h"
+#include "algorithms.h"
+#include "comm.h"
+#include "limits.h"
+#include "memory.h"
+#include "operations.h"
+#include "peer_sums.h"
+#include "shim.h"
+#include "threads.h"
+#include "world.h"
 
 enum {
     FIRST_CELLS = 16, /* of a group; most programs use a handful */

@@ -6,9 +6,14 @@
 #ifndef THROUGHLINE_GROUPS_H
 #define THROUGHLINE_GROUPS_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <pthread.h>
 
-#include "shim.h"
+#include "comm.h"
+#include "limits.h"
+#include "operations.h"
+#include "threads.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -93,8 +98,6 @@ static inline uint32_t tl_key_root(uint64_t key) {
  * space, and those stay the caller's. Call with the lock held, as the next two. */
 struct tl_group *tl_group_take(struct tl_members members, int inter, struct tl_members own);
 void tl_group_leave(struct tl_group *group);
-/* comms.c: the communicator of a handle, if it has been translated. Call with the lock held. */
-const struct tl_comm *tl_comm_known(tl_handle handle);
 /* Whether so many more members may be held. */
 int tl_groups_have_space(size_t members);
 
@@ -104,6 +107,11 @@ extern struct tl_collective tl_no_collective;
  * the peers themselves. Any thread. */
 struct tl_collective *tl_collective_find(struct tl_thread *self, struct tl_comm *comm, int operation, int root,
                                          int64_t block);
+
+/* Adds what collectives sent to the sums by peer; these */
+int tl_groups_start(void);
+void tl_comms_fold(void);
+const struct tl_peer *tl_comms_folded(void);
 
 #pragma GCC visibility pop
 

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frame.h"
+
 /* Variables that schedulers and launchers set. The agent makes the job key from them. */
 static const char *const variables[] = {
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",

@@ -2,6 +2,8 @@
 #ifndef THROUGHLINE_IDENTITY_H
 #define THROUGHLINE_IDENTITY_H
 
+#include <stddef.h>
+
 #include "frame.h"
 
 #pragma GCC visibility push(hidden)

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "channel.h"
 #include "clock.h"
-#include "shim.h"
+#include "environment.h"
+#include "frame.h"
 
 enum {
     FILE_LIMIT = 1 << 20,   /* as the agent reads it */
@@ -35,17 +35,14 @@ static size_t space(void) {
     return bound.rlim_cur < FILE_LIMIT ? (size_t)bound.rlim_cur : FILE_LIMIT;
 }
 
-int tl_last_begin(int64_t epoch, int rank) {
+int tl_last_begin(const char *path, int64_t epoch, int rank) {
     char name[PATH_MAX];
-    const char *path;
     length = 0;
     sequence = 0;
     limit = space();
-    for (int i = 0; file < 0 && (path = tl_channel_path(i)); i++) {
-        int made = snprintf(name, sizeof name, "%s.last/%lld-%d", path, (long long)epoch, rank);
-        if (!*path || made < 0 || (size_t)made >= sizeof name) continue;
-        file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-    }
+    int made = snprintf(name, sizeof name, "%s.last/%lld-%d", path, (long long)epoch, rank);
+    if (!*path || made < 0 || (size_t)made >= sizeof name) return 0;
+    file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
     /* The folder's group is the agent's, whatever this process masks. */
     if (file >= 0 && fchmod(file, 0640) != 0) tl_debug("the file of the last totals keeps its mode");
     return file >= 0;

@@ -9,7 +9,7 @@
 #pragma GCC visibility push(hidden)
 
 /* Makes the file. 1: frames go there until tl_last_end. */
-int tl_last_begin(int64_t epoch, int rank);
+int tl_last_begin(const char *path, int64_t epoch, int rank);
 int tl_last_writing(void);
 /* Appends one finished frame; 0 if there is no space for it. */
 int tl_last_put(struct tl_frame *frame);

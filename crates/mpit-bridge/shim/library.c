@@ -10,25 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "requests.h"
-#include "shim.h"
+#include "library.h"
 
 #define EVENLY 0x9e3779b97f4a7c15u /* 2^64 by the golden ratio: for addresses, whose distances are not known */
 struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8, .thread_multiple = 3,
                                .fortran_first_index = 1, .request_spread = EVENLY};
-
-void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
-
-static const char *const mpi_names[TL_OPERATION_LIMIT] = {
-#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #Name,
-    TL_OPERATIONS(TL_NAME)
-#undef TL_NAME
-};
-static const char *const fortran_names[TL_OPERATION_LIMIT] = {
-#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #name,
-    TL_OPERATIONS(TL_NAME)
-#undef TL_NAME
-};
 
 struct search {
     const char *symbol;
@@ -66,22 +52,6 @@ static void *search_objects(const char *symbol) {
 void *tl_find(const char *symbol) {
     void *found = dlsym(RTLD_NEXT, symbol);
     return found ? found : search_objects(symbol);
-}
-
-void *tl_next_find(enum tl_form form, int operation, const void *caller) {
-    char symbol[64];
-    switch (form) {
-    case TL_FORM_C: snprintf(symbol, sizeof symbol, "MPI_%s", mpi_names[operation]); break;
-    case TL_FORM_LARGE: snprintf(symbol, sizeof symbol, "MPI_%s_c", mpi_names[operation]); break;
-    case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
-    case TL_FORM_F08TS: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_", fortran_names[operation]); break;
-    case TL_FORM_F08TS_LARGE: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_large_", fortran_names[operation]); break;
-    case TL_FORM_F08TS_C: snprintf(symbol, sizeof symbol, "mpi_%s_c_f08ts_", fortran_names[operation]); break;
-    default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
-    }
-    void *found = tl_find_for(symbol, caller);
-    if (!tl_several_libraries) __atomic_store_n(&tl_next_functions[form][operation], found, __ATOMIC_RELEASE);
-    return found;
 }
 
 /* Functions have to be copied out of dlsym's data pointers by value: ISO C has no cast for it. */
@@ -269,7 +239,6 @@ int tl_library_open(void) {
         complete = complete && bind_function(&l->comm_f2c, "PMPI_Comm_f2c") &&
                    bind_function(&l->type_f2c, "PMPI_Type_f2c") && bind_function(&l->win_f2c, "PMPI_Win_f2c") &&
                    bind_function(&l->op_f2c, "PMPI_Op_f2c") && bind_function(&l->request_f2c, "PMPI_Request_f2c");
-    if (complete) tl_status_learn();
     if (complete && l->family == TL_FAMILY_MPICH) learn_first_index(l);
     return complete;
 }

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-typedef intptr_t tl_handle; /* as shim.h says */
+typedef intptr_t tl_handle; /* a register as it came, see shim.h */
 
 enum tl_family { TL_FAMILY_UNKNOWN, TL_FAMILY_OPENMPI, TL_FAMILY_MPICH, TL_FAMILY_ABI };
 struct tl_library {
@@ -65,6 +65,19 @@ struct tl_library {
 };
 
 extern struct tl_library tl_library;
+
+void *tl_find(const char *symbol);
+void *tl_find_data(const char *symbol);
+int tl_library_open(void);
+/* Bytes of a handle, of whatever library this is. */
+int tl_library_handle_bytes(void);
+/* The C handle of a session that Fortran knows by this number; 0: the library does not report. */
+tl_handle tl_library_session(int number);
+const char *tl_library_version(void);
+
+static inline tl_handle tl_same(tl_handle handle) {
+    return (tl_handle)((uint64_t)handle & tl_library.handle_mask);
+}
 
 #pragma GCC visibility pop
 

@@ -5,25 +5,36 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "caller_library.h"
 #include "channel.h"
 #include "clock.h"
-#include "fp_env.h"
+#include "comms.h"
+#include "environment.h"
+#include "finalize_hook.h"
 #include "flush.h"
+#include "form.h"
+#include "fp_env.h"
+#include "frame.h"
+#include "frames.h"
+#include "library.h"
+#include "lifecycle.h"
+#include "notes.h"
 #include "nvtx.h"
+#include "operations.h"
 #include "polls.h"
 #include "pvars.h"
 #include "shim.h"
+#include "status.h"
 #include "sync.h"
+#include "threads.h"
 #include "tool.h"
 #include "trace.h"
-
-int tl_world_size, tl_world_rank;
+#include "types.h"
+#include "world.h"
 
 static int started; /* this process has a flush thread */
 static pid_t owner;  /* the process that has it: children of a bare clone(2) run no fork handlers */
@@ -33,37 +44,6 @@ static int paused;      /* the last session was closed: another may follow */
 static int ending;      /* MPI_Finalize goes on, and the flush thread reports it */
 static uint64_t finalize_start; /* ticks */
 int tl_noticed;
-
-static int debugging;
-
-void tl_debug_on(void) {
-    debugging = 1;
-}
-
-void tl_debug(const char *format, ...) {
-    if (!debugging) return;
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "throughline[%d]: %s\n", (int)getpid(), text);
-}
-
-int tl_valid_ms(int value, int standard) {
-    enum { SHORTEST_MS = 10, LONGEST_MS = 60000 };
-    return value >= SHORTEST_MS && value <= LONGEST_MS ? value : standard;
-}
-
-int tl_environment_ms(const char *name) {
-    const char *text = getenv(name);
-    return text ? tl_valid_ms(atoi(text), 0) : 0;
-}
-
-int tl_switched_off(void) {
-    const char *text = getenv("THROUGHLINE_SHIM");
-    return text && (strcmp(text, "off") == 0 || strcmp(text, "0") == 0 || strcmp(text, "no") == 0);
-}
 
 /* The child of a fork shares the socket and has no flush thread: it must neither speak nor wait. */
 static void in_child(void) {
@@ -161,7 +141,7 @@ static int world_of_session(tl_handle session) {
 
 /* Called once in a process. */
 static void start(const tl_handle *session) {
-    debugging = getenv("THROUGHLINE_DEBUG") != NULL;
+    if (getenv("THROUGHLINE_DEBUG")) tl_debug_on();
     if (tl_several_libraries) {
         tl_debug("two MPI libraries in this process: recording nothing");
         return;
@@ -170,6 +150,7 @@ static void start(const tl_handle *session) {
         tl_debug("not an MPI library that this shim knows: recording nothing");
         return;
     }
+    tl_status_learn();
     tl_clock_start();
     tl_types_start();
     if (!(session ? world_of_session(tl_same(*session)) : world_of_init())) {
@@ -188,7 +169,7 @@ static void start(const tl_handle *session) {
     owner = getpid();
     started = 1;
     if (!session) {
-        tl_finalize_hook_register();
+        tl_finalize_hook_register(tl_finishing_unseen);
         tl_trace_start();
         tl_sync_start();
     }

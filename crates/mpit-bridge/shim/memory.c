@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "shim.h"
+#include "limits.h"
+#include "memory.h"
 
 enum {
     RESERVE_BYTES = 256 * 1024, /* one thread with some thirty kinds of rows, and their sums */

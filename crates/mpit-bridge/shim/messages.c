@@ -15,7 +15,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "trace.h"
+#include "messages.h"
+#include "records.h"
 
 enum {
     POSTED_LIMIT = 1 << 14, /* outstanding receives; further ones have no number */

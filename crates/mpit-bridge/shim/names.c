@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "names.h"
-#include "shim.h"
+#include "frame.h"
 
 enum { NAMES_LIMIT = 2048 }; /* 1,023 paths, 255 regions, as many algorithms and named communicators, and settings */
 

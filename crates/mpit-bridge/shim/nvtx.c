@@ -19,8 +19,11 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "environment.h"
 #include "frame.h"
+#include "memory.h"
 #include "regions.h"
+#include "shim.h"
 
 static const char variable[] = "NVTX_INJECTION64_PATH", own_names[] = "libthroughline-";
 

@@ -12,8 +12,17 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "comm.h"
+#include "comms.h"
+#include "frame.h"
+#include "frames.h"
 #include "groups.h"
+#include "library.h"
+#include "operations.h"
 #include "requests.h"
+#include "shim.h"
+#include "threads.h"
+#include "world.h"
 
 enum {
     LONG_MS = 500, /* what hangs is reported after 0.5 to 1.1 s, as pushes are a second apart */

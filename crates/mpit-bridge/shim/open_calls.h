@@ -2,6 +2,8 @@
 #ifndef THROUGHLINE_OPEN_CALLS_H
 #define THROUGHLINE_OPEN_CALLS_H
 
+#include <stdint.h>
+
 #include "frame.h"
 
 #pragma GCC visibility push(hidden)

@@ -9,6 +9,9 @@
 #include <pthread.h>
 
 #include "frame.h"
+#include "limits.h"
+#include "names.h"
+#include "shim.h"
 
 enum { REGION_BUCKETS = 1024, PATH_BUCKETS = 4096 }; /* four times what has a number at most: short chains */
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "shim.h"
+#include "limits.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -10,7 +10,13 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "frame.h"
+#include "groups.h"
+#include "operations.h"
+#include "shim.h"
+#include "threads.h"
 #include "wire.h"
+#include "world.h"
 
 static struct tl_peer *sent[2]; /* by kind */
 static int failed;

@@ -2,6 +2,8 @@
 #ifndef THROUGHLINE_PEERS_H
 #define THROUGHLINE_PEERS_H
 
+#include <stdint.h>
+
 #include "frame.h"
 
 #pragma GCC visibility push(hidden)

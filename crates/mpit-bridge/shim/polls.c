@@ -1,7 +1,17 @@
 /* What stands for polls that were not timed: see polls.h. */
 #include "polls.h"
 
-#include "accounting.h"
+#include "caller_library.h"
+#include "cells.h"
+#include "clock.h"
+#include "comms.h"
+#include "form.h"
+#include "library.h"
+#include "notes.h"
+#include "operations.h"
+#include "shim.h"
+#include "threads.h"
+#include "trace.h"
 
 /* So many polls that were not timed, until `now`: each as long as the one that was, but no longer than since its end, as
  * that one may have been put aside by the system meanwhile. */

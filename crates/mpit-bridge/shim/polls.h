@@ -9,8 +9,11 @@
 #ifndef THROUGHLINE_POLLS_H
 #define THROUGHLINE_POLLS_H
 
-#include "clock.h"
+#include "form.h"
+#include "operations.h"
 #include "shim.h"
+#include "threads.h"
+#include "trace.h"
 
 enum {
     TL_POLLS_FEWEST = 32, /* not timed after one that is: 32 to 63 of a new row, and twice as many with each stretch. A
@@ -59,12 +62,6 @@ static inline int tl_note_poll(struct tl_call *call, int operation, int succeede
     if (call->start || succeeded) return tl_note_timed_poll(call, succeeded);
     TL_ADD(&tl_polls_of(call->self, operation)->cell->calls, 1);
     return 0;
-}
-
-/* No program has a row for an array of requests: the next call does not test the same as the one before. */
-static inline void tl_row_end(struct tl_row_now *row) {
-    row->left = 0;
-    row->requested = row;
 }
 
 /* The thread goes on in another region, or recording has ended: its rows' next calls are looked at again. */

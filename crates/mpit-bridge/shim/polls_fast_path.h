@@ -8,8 +8,18 @@
 #ifndef THROUGHLINE_POLLS_FAST_PATH_H
 #define THROUGHLINE_POLLS_FAST_PATH_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cells.h"
+#include "form.h"
+#include "frames.h"
+#include "operations.h"
 #include "polls.h"
 #include "requests.h"
+#include "shim.h"
+#include "status.h"
+#include "threads.h"
 
 enum { TL_STORED_FEW = 16 }; /* requests of a call; polls of more take the usual path */
 

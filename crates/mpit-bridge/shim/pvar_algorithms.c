@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pvars.h"
+#include "names.h"
+#include "operations.h"
 #include "shim.h"
+#include "threads.h"
 
 enum { COUNTERS = 256, FIRST_NUMBER = 512 }; /* numbers below are those of algorithms.c */
 
@@ -72,20 +74,20 @@ static int nobody_inside(void) {
     return 1;
 }
 
-void tl_pvar_algorithms_before(void) {
+void tl_pvar_algorithms_before(tl_pvar_read *read) {
     if (known == 0) return;
     last_still = still;
     still = nobody_inside();
     for (int i = 0; i < known; i++) {
         counters[i].at_last = counters[i].now;
-        still = tl_pvars_read(counters[i].variable, &counters[i].before) && still;
+        still = read(counters[i].variable, &counters[i].before) && still;
     }
 }
 
-void tl_pvar_algorithms_after(void) {
+void tl_pvar_algorithms_after(tl_pvar_read *read) {
     if (known == 0) return;
     for (int i = 0; i < known; i++)
-        still = tl_pvars_read(counters[i].variable, &counters[i].now) && counters[i].now == counters[i].before && still;
+        still = read(counters[i].variable, &counters[i].now) && counters[i].now == counters[i].before && still;
     still = nobody_inside() && still;
 }
 

@@ -13,8 +13,9 @@ void tl_pvar_algorithms_evict(void);
 int tl_pvar_algorithms_known(void);
 
 /* Around the summing up of a bin: whether it is of one moment. */
-void tl_pvar_algorithms_before(void);
-void tl_pvar_algorithms_after(void);
+typedef int tl_pvar_read(int variable, double *value); /* tl_pvars_read */
+void tl_pvar_algorithms_before(tl_pvar_read *read);
+void tl_pvar_algorithms_after(tl_pvar_read *read);
 
 /* Number of the algorithm by which all calls of this bin went, 0 if that is not proven. */
 uint16_t tl_pvar_algorithm(int operation, uint64_t (*calls)(int operation));

@@ -16,6 +16,9 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "environment.h"
+#include "frame.h"
+#include "library.h"
 #include "pvar_algorithms.h"
 #include "tool.h"
 

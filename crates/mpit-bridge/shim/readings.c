@@ -7,6 +7,10 @@
  * Sums are since MPI_Init: a full log makes bins coarser, which is counted, and loses nothing.
  */
 #include "readings.h"
+#include "cells.h"
+#include "memory.h"
+#include "shim.h"
+#include "threads.h"
 
 enum { READINGS = 1024 }; /* of one thread between two visits of the flush thread, which comes more often if needed */
 

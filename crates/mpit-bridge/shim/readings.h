@@ -2,7 +2,10 @@
 #ifndef THROUGHLINE_READINGS_H
 #define THROUGHLINE_READINGS_H
 
-#include "shim.h"
+#include <stdint.h>
+
+#include "cells.h"
+#include "threads.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -15,9 +15,15 @@
 #include <string.h>
 
 #include "bins.h"
+#include "cells.h"
 #include "clock.h"
+#include "environment.h"
+#include "frame.h"
+#include "limits.h"
 #include "paths.h"
 #include "polls.h"
+#include "shim.h"
+#include "threads.h"
 
 enum { DEPTH_LIMIT = 64 }; /* regions open in one thread; deeper ones count in the one around them */
 

@@ -2,8 +2,10 @@
 #ifndef THROUGHLINE_REGIONS_H
 #define THROUGHLINE_REGIONS_H
 
+#include <stdint.h>
+
 #include "frame.h"
-#include "shim.h"
+#include "threads.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 #include "identity.h"
-#include "shim.h"
-#include "sync.h"
+#include "rendezvous.h"
 
 enum { TEXT_LIMIT = 1024 };
 

@@ -14,6 +14,19 @@
 #include <string.h>
 
 #include "accounting.h"
+#include "captures.h"
+#include "cells.h"
+#include "comms.h"
+#include "form.h"
+#include "handles.h"
+#include "library.h"
+#include "limits.h"
+#include "notes.h"
+#include "operations.h"
+#include "shim.h"
+#include "status.h"
+#include "threads.h"
+#include "trace.h"
 #include "trace_calls.h"
 
 enum { SLOTS = 8, CHAIN = 4 };

@@ -5,17 +5,23 @@
 #ifndef THROUGHLINE_REQUESTS_H
 #define THROUGHLINE_REQUESTS_H
 
+#include <stdint.h>
+
+#include "captures.h"
+#include "comms.h"
+#include "form.h"
+#include "library.h"
 #include "shim.h"
+#include "status.h"
+#include "threads.h"
 
 #pragma GCC visibility push(hidden)
 
 enum {
     TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 256 KiB, of which unused pages cost nothing */
     TL_LOOKED_FEW = 64,        /* requests of one call that are looked up without memory from the heap */
-    TL_LOOKED_LIMIT = 1 << 20, /* requests of one call; further ones are counted as untracked */
-    TL_STATUS_BYTES = 32       /* the largest MPI_Status: that of the MPI-5 ABI */
+    TL_LOOKED_LIMIT = 1 << 20 /* requests of one call; further ones are counted as untracked */
 };
-
 
 /* A request as it was before the call that may complete it. */
 struct tl_found {
@@ -39,12 +45,6 @@ struct tl_looked {
 void tl_request_began(struct tl_call *call, tl_handle request);
 /* A persistent request was made; `persistent` is a struct of persistent.c, which the table now owns. */
 int tl_request_made(struct tl_thread *self, tl_handle request, const void *persistent);
-/* The handle that a wrapper's argument points to, in C or in Fortran. */
-static inline tl_handle tl_request_at(enum tl_form form, const void *requests, int i) {
-    if (tl_is_fortran(form)) return tl_library.request_f2c(((const int *)requests)[i]);
-    return tl_library.handle_bytes == 8 ? ((const tl_handle *)requests)[i] : ((const int *)requests)[i];
-}
-
 /* What calls that complete some of several requests call the first one. */
 static inline int tl_first_index(enum tl_form form) {
     return tl_is_fortran(form) ? tl_library.fortran_first_index : 0;
@@ -80,10 +80,6 @@ static inline void tl_requests_stored(struct tl_looked *looked, const struct tl_
 }
 /* Where an array of statuses is to be written; `few` holds TL_LOOKED_FEW of them. */
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few);
-static inline int tl_is_ignored(enum tl_form form, const void *status) {
-    if (!tl_is_fortran(form)) return status == tl_library.status_ignore;
-    return status == tl_library.fortran_status_ignore || status == tl_library.fortran_statuses_ignore;
-}
 /* Is the shim to bring a status of its own? Where the program ignores it, and something that is received must be
  * counted. */
 static inline int tl_wants_status(const struct tl_looked *looked, enum tl_form form, const void *given) {
@@ -108,10 +104,6 @@ void tl_requests_cancelled(struct tl_looked *looked);
 /* Flush thread: how many requests that the thread began are pending, persistent ones left out, and the operation that began
  * the oldest of them (0: there is none). */
 uint32_t tl_requests_pending(struct tl_thread *thread, uint16_t *oldest);
-
-/* Bytes that a status reports; found out once how a library keeps them. */
-void tl_status_learn(void);
-int64_t tl_status_bytes(const void *status);
 
 #pragma GCC visibility pop
 

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#include "comm.h"
+#include "groups.h"
+#include "operations.h"
+#include "shim.h"
+
 #define HALF (UINT64_C(1) << 63)
 
 static struct tl_sample samples[TL_SAMPLES_LIMIT];

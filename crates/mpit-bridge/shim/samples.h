@@ -10,6 +10,10 @@
 #ifndef THROUGHLINE_SAMPLES_H
 #define THROUGHLINE_SAMPLES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm.h"
 #include "groups.h"
 
 #pragma GCC visibility push(hidden)

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "algorithms.h"
+#include "library.h"
+#include "names.h"
+#include "operations.h"
 #include "tool.h"
 #include "wire.h"
 

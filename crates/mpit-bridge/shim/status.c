@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
-#include "requests.h"
+#include "library.h"
+#include "shim.h"
+#include "status.h"
 
 enum { LAYOUT_QUERY, LAYOUT_WHOLE, LAYOUT_HALVES };
 

@@ -26,7 +26,14 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "environment.h"
+#include "frame.h"
+#include "rendezvous.h"
+#include "shim.h"
+#include "sync_burst.h"
 #include "trace.h"
+#include "trace_clock.h"
+#include "world.h"
 
 enum {
     PACKET_BYTES = 64,

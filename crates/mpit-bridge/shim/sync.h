@@ -10,15 +10,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { TL_COOKIE_BYTES = 16, TL_ADDRESSES = 8, TL_SYNC_POINTS = 64 };
-
-/* Where rank 0 answers: published to the other ranks only. */
-struct tl_meeting {
-    uint8_t cookie[TL_COOKIE_BYTES];
-    uint16_t port;
-    int addresses;
-    struct in6_addr address[TL_ADDRESSES]; /* IPv4 as mapped addresses */
-};
+enum { TL_SYNC_POINTS = 64 };
 
 /* In MPI_Init, after tl_trace_start. Ranks but 0 look for rank 0 in the background, and rank 0 answers there. */
 void tl_sync_start(void);
@@ -31,16 +23,6 @@ void tl_sync_last(void);
 void tl_sync_stop(void);
 /* On the flush thread: sends what tl_sync_take gives. */
 void tl_sync_push(int patience_ms);
-
-/* rendezvous.c */
-/* Rank 0: makes the meeting known. 0 if it can't be. */
-int tl_meeting_publish(const struct tl_meeting *meeting);
-/* The others: 1 if it is known. Reads a small file. */
-int tl_meeting_find(struct tl_meeting *meeting);
-/* Rank 0: nobody is to come any more. */
-void tl_meeting_end(void);
-/* Once, before there is a second thread: reads the environment. 0: no meeting in this job. */
-int tl_meeting_configure(void);
 
 #pragma GCC visibility pop
 

@@ -5,13 +5,22 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "algorithms.h"
+#include "cells.h"
+#include "comm.h"
+#include "limits.h"
+#include "memory.h"
 #include "paths.h"
-#include "polls.h"
-#include "regions.h"
+#include "shim.h"
+#include "threads.h"
+#include "world.h"
 
 /* Everything passes through. An algorithm stands there already, so that none is noted. */
 struct tl_thread tl_nobody = {.depth = TL_NO_CALL, .algorithm = 1};
 __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec"))) = &tl_nobody;
+
+int tl_recording;
+struct tl_comm tl_no_comm = {.handle = TL_SLOT_FREE_AGAIN};
 
 static struct tl_thread *all_threads;
 static uint64_t refused;
@@ -23,10 +32,16 @@ static int key_made;
 /* The same for a thread that can't record. */
 static struct tl_thread passing = {.depth = TL_NO_CALL, .algorithm = 1};
 
+/* thread_end.c's. */
+static void (*when_left)(struct tl_thread *thread);
+
+void tl_threads_when_left(void (*close)(struct tl_thread *thread)) {
+    when_left = close;
+}
+
 static void thread_ended(void *area) {
     struct tl_thread *thread = area;
-    tl_regions_close(thread);
-    tl_polls_settle(thread);
+    if (when_left) when_left(thread);
     tl_close(thread); /* a call that it was left from, or ended in */
     tl_self = &tl_nobody;
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);

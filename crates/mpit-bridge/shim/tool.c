@@ -20,6 +20,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "library.h"
+#include "shim.h"
+
 struct tl_tool tl_tool;
 
 static enum { NOT_OPEN, OPEN, ENDED } state;

@@ -2,7 +2,7 @@
 #ifndef THROUGHLINE_TOOL_H
 #define THROUGHLINE_TOOL_H
 
-#include "shim.h"
+#include "library.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "comm.h"
+#include "library.h"
 #include "shim.h"
+#include "topology.h"
 
 enum { NEIGHBOURS_LIMIT = 1 << 20 };
 

@@ -12,7 +12,14 @@
 #include <sys/mman.h>
 
 #include "channel.h"
-#include "clock.h"
+#include "environment.h"
+#include "frame.h"
+#include "messages.h"
+#include "records.h"
+#include "shim.h"
+#include "threads.h"
+#include "trace_clock.h"
+#include "world.h"
 
 /* A rank's share. 20,000 a second are 1.1 MB/s to the agent; the agent's own limits may lower both. */
 enum { RECORDS_PER_SECOND = 20000, RECORDS_IN_ALL = 10000000, BURST_SECONDS = 2 };

@@ -12,7 +12,17 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "requests.h"
+#include "comm.h"
+#include "comm_ids.h"
+#include "comms.h"
+#include "handles.h"
+#include "library.h"
+#include "messages.h"
+#include "operations.h"
+#include "records.h"
+#include "shim.h"
+#include "status.h"
+#include "threads.h"
 #include "trace.h"
 
 enum { REQUESTS = 1 << 14, PROBES = 32 }; /* outstanding receives and persistent requests that are followed */

@@ -5,7 +5,15 @@
 #ifndef THROUGHLINE_TRACE_CALLS_H
 #define THROUGHLINE_TRACE_CALLS_H
 
+#include <stdint.h>
+
+#include "clock.h"
+#include "comm.h"
+#include "form.h"
+#include "library.h"
 #include "shim.h"
+#include "threads.h"
+#include "trace.h"
 
 #pragma GCC visibility push(hidden)
 

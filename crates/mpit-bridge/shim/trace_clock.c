@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "clock.h"
-#include "trace.h"
+#include "environment.h"
+#include "shim.h"
+#include "trace_clock.h"
 
 static int skewed;
 static int64_t origin, step_at;

@@ -7,11 +7,18 @@
 
 #include <string.h>
 
+#include "algorithms.h"
 #include "channel.h"
 #include "clock.h"
+#include "frame.h"
 #include "groups.h"
+#include "memory.h"
+#include "operations.h"
 #include "samples.h"
+#include "shim.h"
+#include "threads.h"
 #include "wire.h"
+#include "world.h"
 
 static struct tl_peer *sent[TL_PEER_SLOTS], *sent_wire[TL_OPERATION_LIMIT]; /* by world rank */
 static int failed;

@@ -4,7 +4,10 @@
  * those the library says: its combiner is that of MPI_BYTE (MPI_COMBINER_NAMED, of which the value differs). Any other
  * type may be freed and its handle given to the next one, so its size is queried each time.
  */
+#include "library.h"
 #include "shim.h"
+#include "threads.h"
+#include "types.h"
 
 enum { QUERY = -1 };
 

@@ -12,6 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "library.h"
+#include "limits.h"
+#include "memory.h"
+#include "names.h"
+#include "operations.h"
+#include "shim.h"
+#include "threads.h"
+#include "world.h"
+
 int tl_wire_counts;
 static struct tl_peer *by_operation[TL_OPERATION_LIMIT];
 /* Of which operations messages have been reported: any; one-sided ones; persistent sends, which Open MPI 4.1 starts without

@@ -2,7 +2,9 @@
 #ifndef THROUGHLINE_WIRE_H
 #define THROUGHLINE_WIRE_H
 
-#include "shim.h"
+#include <stdint.h>
+
+#include "threads.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -16,10 +16,16 @@
  * by libmpi in 5.0, with the same arguments, and called through the dynamic linker in both. Their sources do not differ
  * within 4.1 (.0 to .8) and 5.0 (.0 to .9); in other versions nothing is switched on.
  */
-#include "wire.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "environment.h"
+#include "library.h"
+#include "records.h"
+#include "shim.h"
+#include "threads.h"
+#include "wire.h"
 
 /* Of Open MPI's own constants. */
 enum { OPENMPI_ERROR = -1, OPENMPI_INIT_STARTED = 1, OPENMPI_SOURCE_DEFAULT = 0 };

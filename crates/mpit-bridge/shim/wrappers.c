@@ -3,19 +3,26 @@
  * three things: call the next function, note what it sent, return its result. It must never fail where the
  * function itself would not, nor take a decision of its own.
  */
+#include "caller_library.h"
 #include "clock.h"
-#include "persistent.h"
+#include "comm.h"
+#include "comm_names.h"
+#include "comms.h"
+#include "form.h"
+#include "frames.h"
+#include "library.h"
+#include "lifecycle.h"
+#include "operations.h"
+#include "polls.h"
 #include "polls_fast_path.h"
 #include "regions.h"
-#include "requests.h"
 #include "shim.h"
+#include "threads.h"
 #include "tool.h"
 #include "trace_calls.h"
 #include "wrappers.h"
 
 #define TL_COUNT_OF_REQUESTS count
-
-int tl_recording;
 
 /* MPI_ERR_OTHER of both families is at least 15; this is returned only where the library lacks a function
  * that the program calls, which the dynamic linker would not have let pass without the shim. */
@@ -224,6 +231,14 @@ TL_EXPORT int MPI_Pcontrol(int level, intptr_t a, intptr_t b, intptr_t c, intptr
     return next(level, a, b, c, d, e);
 }
 
+static void name_comm(tl_handle handle, const char *name) {
+    struct tl_thread *self = tl_enter(TL_NO_CALL, TL_FRAME);
+    if (!self) return;
+    struct tl_comm *comm = tl_comm_find(self, handle);
+    if (comm && name) tl_comm_name_report(comm, name);
+    self->depth = 0;
+}
+
 TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name);
 TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name) {
     int (*next)(tl_handle, const char *);
@@ -231,7 +246,7 @@ TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name) {
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     int status = next(comm, name);
-    if (status == 0 && TL_LOAD(&tl_recording)) tl_comm_name_set(comm, name);
+    if (status == 0 && TL_LOAD(&tl_recording)) name_comm(comm, name);
     return status;
 }
 

@@ -5,6 +5,17 @@
 #ifndef THROUGHLINE_WRAPPERS_H
 #define THROUGHLINE_WRAPPERS_H
 
+#include <stdint.h>
+
+#include "captures.h"
+#include "form.h"
+#include "handles.h"
+#include "notes.h"
+#include "persistent.h"
+#include "requests.h"
+#include "shim.h"
+#include "status.h"
+
 #define TL_BEFORE(kind, name) TL_BEFORE_##kind(name)
 #define TL_NOTING(kind, name) TL_NOTING_##kind(name)
 #define TL_NOTED(kind, name) TL_NOTED_##kind(name)

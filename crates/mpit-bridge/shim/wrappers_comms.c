@@ -3,7 +3,12 @@
  * (comm_ids.c). Arguments are passed on as they came, each in a register or a slot of its own; only the parent and
  * the address of what is made are looked at.
  */
+#include "caller_library.h"
+#include "comm_ids.h"
+#include "frames.h"
+#include "library.h"
 #include "shim.h"
+#include "threads.h"
 #include "trace.h"
 
 enum { NO_SUCH_FUNCTION = 16 };

@@ -9,12 +9,20 @@
  * address stands first. Large counts are mpi_x_f08ts_large_ in MPICH 4.0, where MPI-IO has none, and mpi_x_c_f08ts_ in
  * later ones.
  */
+#include "caller_library.h"
 #include "clock.h"
-#include "persistent.h"
+#include "comms.h"
+#include "form.h"
+#include "frames.h"
+#include "library.h"
+#include "lifecycle.h"
+#include "notes.h"
+#include "operations.h"
+#include "polls.h"
 #include "polls_fast_path.h"
 #include "regions.h"
-#include "requests.h"
 #include "shim.h"
+#include "threads.h"
 #include "trace_calls.h"
 #include "wrappers.h"
 

@@ -228,7 +228,7 @@ fn dispatch(
     out: &mut Out,
 ) -> Result<(), LayoutError> {
     let known = match operation {
-        _ if let Some(name) = algorithm.strip_prefix(mpich::PREFIX) => {
+        _ if let Some(name) = algorithm.strip_prefix(assumed::MPICH_PREFIX) => {
             mpich::of_rank(operation, name, plan, rank, out)
         }
         _ if let Some(name) = algorithm.strip_prefix(libnbc::PREFIX) => {

@@ -8,6 +8,7 @@
 //! traffic stays within its own bounds. What is left on a link is its rest, so that shares add up to what was counted.
 
 mod exact;
+mod excess;
 mod fit;
 mod interval;
 mod model;

@@ -304,13 +304,23 @@ impl Session {
     }
 
     /// One transaction with entries of which the first has this place in the call.
+    ///
+    /// The order of its steps matters:
+    /// 1. Keys, owners and chunks are looked up, and writes are claimed at the fence, each committed by itself.
+    /// 2. The transaction begins. It locks the ledger, then reads the fence, then locks details.
+    /// 3. Each entry is judged: deferred, denied, a duplicate, fenced, set aside, or written, and its spool advances.
+    /// 4. Rows and the inventory are made of what is written.
+    /// 5. Claims, rows, rejected records and details are written; then rules of rows and series of self-metrics.
+    /// 6. Late arrivals are noted, behind every wait for other writers: upkeep waits for a transaction that got so far.
+    /// 7. The ledger is written, and all is committed.
+    /// 8. Only then the caches have what was committed.
     async fn transaction(
         &mut self,
         entries: &[&Entry],
         first: usize,
         way: Way,
     ) -> Result<WriteOutcome, Failed> {
-        // Outside the transaction: an identifier that is cached must be committed.
+        // 1. Outside the transaction: an identifier that is cached must be committed.
         self.keys.resolve(&self.client, entries.iter().filter_map(|entry| batch_of(entry))).await?;
         self.claims.load(&self.client, entries, &self.keys).await?;
         let now = now_nanoseconds();
@@ -320,6 +330,7 @@ impl Session {
         } = self;
         let (is_pooled, statement_limit) = (&self.is_pooled, &self.statement_limit);
         let writes = fence::Writes::claim(client, entries, keys).await?;
+        // 2.
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         if *is_pooled {
             let settings =
@@ -331,6 +342,7 @@ impl Session {
         let mut details = Details::lock(&transaction, entries, keys).await?;
         let mut work = Work::default();
         let mut rows = Rows::new();
+        // 3.
         for (at, entry) in entries.iter().enumerate() {
             if deferred.contains(&entry.spool_id) {
                 work.outcome.deferred.push(first + at);
@@ -386,6 +398,7 @@ impl Session {
             work.reject(entry, &entry.sender.rejected);
             ledger.advance(entry)?;
         }
+        // 4.
         let mut stock = inventory::Inventory::default();
         for batch in &work.written {
             work.outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
@@ -394,6 +407,7 @@ impl Session {
             }
         }
         let due = reports.events(&work, &mut rows);
+        // 5.
         claims.apply(&transaction).await?;
         work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
         std::mem::take(&mut work.rejected).write(&transaction).await?;
@@ -405,10 +419,12 @@ impl Session {
         new_rules.write(&transaction).await?;
         let new_series = stat_series.changed(&written);
         new_series.write(&transaction).await?;
-        // Last, behind every wait for other writers: upkeep waits for whoever got so far.
+        // 6.
         late_arrivals::note(&transaction, &written, keys, row_rules).await?;
+        // 7.
         ledger.write(&transaction).await?;
         transaction.commit().await.map_err(failed("committing"))?;
+        // 8.
         claims.committed();
         chunks.committed(work.chunks);
         row_rules.committed(new_rules);

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Folders that hold programs or unit tests of the crate, not modules of it.
 const NO_MODULES: [&str; 3] = ["bin", "tests", "main"];
 
-type Graph = BTreeMap<String, BTreeSet<String>>;
+/// Modules or files, each with those that it uses.
+pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Source files below a folder, without those of unit tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
@@ -30,7 +31,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A source without comments and without the unit tests at its end.
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
@@ -38,7 +39,7 @@ fn code(text: &str) -> String {
 
 /// The paths of a `use` tree, from where its text begins to its `;`, or of a plain path: each as its parts, with the name
 /// that it has here.
-fn paths(tree: &str) -> Vec<(Vec<String>, String)> {
+pub fn paths(tree: &str) -> Vec<(Vec<String>, String)> {
     let tree = tree.trim();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let end = tree.find(|c| !is_word(c)).unwrap_or(tree.len());
@@ -138,8 +139,8 @@ fn graph(source: &Path) -> Graph {
     graph
 }
 
-/// Modules that reach themselves.
-fn on_circles(graph: &Graph) -> Vec<String> {
+/// Those that reach themselves.
+pub fn on_circles(graph: &Graph) -> Vec<String> {
     let reaches_itself = |module: &&String| {
         let mut seen: BTreeSet<&String> = BTreeSet::new();
         let mut next: Vec<&String> = graph[*module].iter().collect();

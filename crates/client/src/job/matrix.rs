@@ -3,6 +3,7 @@
 mod draw;
 mod grid;
 mod headline;
+mod unit;
 
 use super::name::find;
 use crate::Server;
@@ -111,7 +112,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
         }
     } else {
         let width = options.width.map_or_else(columns, usize::from);
-        let unit = if options.messages { draw::Unit::Messages } else { draw::Unit::Bytes };
+        let unit = if options.messages { unit::Unit::Messages } else { unit::Unit::Bytes };
         out.write_all(draw::text(&key, &options.kind, &grid, &crossing, unit, width).as_bytes())?;
     }
     out.flush()?;

@@ -11,7 +11,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::transport::server::Connected;
 
-use super::registry::{Open, Place, Registry, StreamPlace};
+use super::registry::{Open, OpenPlace, Registry, SenderKey, StreamPlace};
 use crate::identity::Identity;
 
 /// What each connection begins with (RFC 9113, 3.4).
@@ -37,6 +37,7 @@ pub(crate) enum Proof {
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub proof: Arc<Proof>,
+    key: SenderKey,
     open: Arc<Open>,
     registry: Arc<Registry>,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// The place of a stream; `None` where the sender has too many.
     pub fn stream(&self) -> Option<StreamPlace> {
-        self.registry.stream(&self.open)
+        self.registry.stream(&self.key, &self.open)
     }
 }
 
@@ -54,15 +55,16 @@ pub(crate) struct Connection {
     /// Bytes of [`PREFACE`] that are not handed on yet: they were read to see that it comes.
     preface: &'static [u8],
     dropped: Pin<Box<WaitForCancellationFutureOwned>>,
-    place: Place,
+    place: OpenPlace,
     peer: Peer,
 }
 
 impl Connection {
     /// Of bytes whose preface was read.
-    pub fn new(io: Io, proof: Proof, place: Place, registry: Arc<Registry>) -> Self {
-        let dropped = Box::pin(place.open.drop.clone().cancelled_owned());
-        let peer = Peer { proof: Arc::new(proof), open: place.open.clone(), registry };
+    pub fn new(io: Io, proof: Proof, place: OpenPlace, registry: Arc<Registry>) -> Self {
+        let dropped = Box::pin(place.closed().cancelled_owned());
+        let peer =
+            Peer { proof: Arc::new(proof), key: place.peer().clone(), open: place.used().clone(), registry };
         Self { io, preface: PREFACE, dropped, place, peer }
     }
 
@@ -100,7 +102,7 @@ impl AsyncRead for Connection {
         }
         let read = self.io().poll_read(context, buffer);
         if read.is_ready() {
-            self.place.open.note_read();
+            self.place.used().note_read();
         }
         read
     }

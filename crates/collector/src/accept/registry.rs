@@ -1,20 +1,22 @@
-//! All connections of the collector, and which one goes when there are too many.
+//! All connections of the collector, and which one goes when there are too many: [`Places`] with the policies of this role.
 //!
 //! Two stages. In handshake nobody has proved anything: there the address with the most connections gives way, so that
 //! one host that opens thousands only takes from itself. Afterwards a connection counts against its sender: the name
 //! in its certificate, or the local user.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::{
-    CONNECTION_LIMIT, OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS,
+use throughline_daemon::connections::{
+    Counted, Counts, Evicted, Full, GivesWay, LastBytes, Place, Places, Usefulness,
 };
-use tokio_util::sync::CancellationToken;
+use throughline_sample::catalogue::{
+    CONNECTION_LIMIT, Metric, OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS,
+};
 
 use crate::SOURCE;
 use crate::limits::{FIRST_STREAM_LIMIT, HANDSHAKE_GRACE, IDLE_LIMIT, Limits, STREAMS_PER_SENDER};
@@ -84,34 +86,31 @@ pub(crate) enum SenderKey {
     Trusted,
 }
 
-struct Pending {
-    origin: Origin,
-    since: Instant,
-    drop: CancellationToken,
-}
-
-/// An open connection.
+/// What an open connection does: its streams, and when bytes last came.
 #[derive(Debug)]
 pub(crate) struct Open {
-    key: SenderKey,
     began: Instant,
     streams: AtomicUsize,
-    had_streams: AtomicUsize,
+    had_streams: AtomicBool,
     /// Milliseconds from `began` to the end of the last stream.
     quiet_since: AtomicU64,
     /// Milliseconds from `began` to the last bytes received.
     last_read: AtomicU64,
-    /// Cancelled when it has to go.
-    pub drop: CancellationToken,
 }
 
 impl Open {
-    fn age(&self) -> Duration {
-        self.began.elapsed()
+    fn new() -> Self {
+        Open {
+            began: Instant::now(),
+            streams: AtomicUsize::new(0),
+            had_streams: AtomicBool::new(false),
+            quiet_since: AtomicU64::new(0),
+            last_read: AtomicU64::new(0),
+        }
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.age().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes that bytes came.
@@ -119,135 +118,74 @@ impl Open {
         self.last_read.store(self.now(), Relaxed);
     }
 
+    fn since(&self, milliseconds: &AtomicU64) -> Duration {
+        self.began.elapsed().saturating_sub(Duration::from_millis(milliseconds.load(Relaxed)))
+    }
+
     fn quiet(&self) -> Option<Duration> {
-        let is_quiet = self.streams.load(Relaxed) == 0;
-        is_quiet.then(|| self.age().saturating_sub(Duration::from_millis(self.quiet_since.load(Relaxed))))
-    }
-
-    fn unread(&self) -> Duration {
-        self.age().saturating_sub(Duration::from_millis(self.last_read.load(Relaxed)))
-    }
-
-    /// The higher, the sooner it goes: first those without a stream, then those that sent nothing for longest.
-    fn dispensable(&self) -> (bool, Duration) {
-        self.quiet().map_or_else(|| (false, self.unread()), |quiet| (true, quiet))
+        (self.streams.load(Relaxed) == 0).then(|| self.since(&self.quiet_since))
     }
 
     fn is_idle(&self) -> bool {
-        let limit = if self.had_streams.load(Relaxed) == 0 { FIRST_STREAM_LIMIT } else { IDLE_LIMIT };
+        let limit = if self.had_streams.load(Relaxed) { IDLE_LIMIT } else { FIRST_STREAM_LIMIT };
         self.quiet().is_some_and(|quiet| quiet >= limit)
     }
 }
 
-#[derive(Default)]
-struct Sender {
-    connections: Vec<u64>,
-    streams: usize,
-}
+/// First those without a stream go, then those that sent nothing for longest.
+impl Usefulness for Open {
+    type Rank = Reverse<(bool, Duration)>;
 
-#[derive(Default)]
-struct Inner {
-    next: u64,
-    pending: BTreeMap<u64, Pending>,
-    open: HashMap<u64, Arc<Open>>,
-    senders: HashMap<SenderKey, Sender>,
-}
+    fn rank(&self) -> Self::Rank {
+        Reverse(self.quiet().map_or_else(|| (false, self.since(&self.last_read)), |quiet| (true, quiet)))
+    }
 
-/// All connections.
-pub(crate) struct Registry {
-    limits: Limits,
-    metrics: SelfMetrics,
-    inner: Mutex<Inner>,
-}
-
-/// Room for one handshake; given back when dropped.
-pub(crate) struct Handshake {
-    registry: Arc<Registry>,
-    number: u64,
-    /// Cancelled when another one takes its place.
-    pub drop: CancellationToken,
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        let mut inner = self.registry.lock();
-        inner.pending.remove(&self.number);
-        self.registry.show(&inner);
+    fn is_spare(&self) -> bool {
+        self.quiet().is_some()
     }
 }
 
-/// An open connection's place; given back when dropped.
-pub(crate) struct Place {
-    registry: Arc<Registry>,
-    number: u64,
-    pub open: Arc<Open>,
-}
+/// Room for one handshake.
+pub(crate) type Handshake = Place<Origin>;
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut inner = self.registry.lock();
-        inner.open.remove(&self.number);
-        inner.leave(&self.open.key, |sender| sender.connections.retain(|number| *number != self.number));
-        self.registry.show(&inner);
-    }
-}
+/// An open connection's place.
+pub(crate) type OpenPlace = Place<SenderKey, Open>;
 
 /// A stream, or a request in progress; given back when dropped.
 pub(crate) struct StreamPlace {
-    registry: Arc<Registry>,
     open: Arc<Open>,
+    _counted: Counted<SenderKey>,
 }
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
         self.open.quiet_since.store(self.open.now(), Relaxed);
         self.open.streams.fetch_sub(1, Relaxed);
-        let mut inner = self.registry.lock();
-        inner.leave(&self.open.key, |sender| sender.streams = sender.streams.saturating_sub(1));
     }
 }
 
-impl Inner {
-    fn leave(&mut self, key: &SenderKey, change: impl FnOnce(&mut Sender)) {
-        if let Some(sender) = self.senders.get_mut(key) {
-            change(sender);
-            if sender.connections.is_empty() && sender.streams == 0 {
-                self.senders.remove(key);
-            }
-        }
-    }
-
-    /// The oldest handshake of the origin that has most of them.
-    fn first_to_go(&self) -> Option<u64> {
-        let mut origins: HashMap<Origin, (usize, u64)> = HashMap::new();
-        for (number, pending) in &self.pending {
-            origins.entry(pending.origin).or_insert((0, *number)).0 += 1;
-        }
-        origins
-            .values()
-            .max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)))
-            .map(|(_, oldest)| *oldest)
-    }
+/// All connections.
+pub(crate) struct Registry {
+    limits: Limits,
+    metrics: SelfMetrics,
+    handshakes: Arc<Places<Origin>>,
+    open: Arc<Places<SenderKey, Open>>,
+    streams: Arc<Counts<SenderKey>>,
 }
 
 impl Registry {
     pub fn new(limits: Limits, metrics: SelfMetrics) -> Arc<Self> {
         #[allow(clippy::cast_precision_loss)] // Far below 2^53.
         metrics.set(SOURCE, &CONNECTION_LIMIT, limits.connections as f64);
-        let registry = Self { limits, metrics, inner: Mutex::default() };
-        registry.show(&registry.lock());
-        Arc::new(registry)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn show(&self, inner: &Inner) {
-        #[allow(clippy::cast_precision_loss)] // Far below 2^53.
-        let count = |number: usize| number as f64;
-        self.metrics.set(SOURCE, &PENDING_HANDSHAKES, count(inner.pending.len()));
-        self.metrics.set(SOURCE, &OPEN_CONNECTIONS, count(inner.open.len()));
+        let shown = |metric: &'static Metric| {
+            let metrics = metrics.clone();
+            #[allow(clippy::cast_precision_loss)] // Far below 2^53.
+            move |count: usize| metrics.set(SOURCE, metric, count as f64)
+        };
+        let oldest = GivesWay::OfGreediest(HANDSHAKE_GRACE);
+        let handshakes = Places::new(limits.handshakes, oldest, shown(&PENDING_HANDSHAKES));
+        let open = Places::new(limits.connections, GivesWay::Spare, shown(&OPEN_CONNECTIONS));
+        Arc::new(Self { limits, handshakes, open, streams: Counts::new(usize::MAX), metrics })
     }
 
     /// Counts a refusal.
@@ -257,37 +195,22 @@ impl Registry {
 
     /// Room for another handshake, taken from the origin that has most where there is none; or after what time to try
     /// again.
-    pub fn handshake(self: &Arc<Self>, origin: Origin) -> Result<Handshake, Duration> {
-        let mut inner = self.lock();
-        if inner.pending.len() >= self.limits.handshakes
-            && let Some(number) = inner.first_to_go()
-        {
-            let age = inner.pending[&number].since.elapsed();
-            if age < HANDSHAKE_GRACE {
-                return Err(HANDSHAKE_GRACE - age);
+    pub fn handshake(&self, origin: Origin) -> Result<Handshake, Duration> {
+        match self.handshakes.enter(&origin, usize::MAX, LastBytes::default()) {
+            Ok((handshake, evicted)) => {
+                if evicted.is_some() {
+                    self.refused(Refusal::HandshakesFull);
+                }
+                Ok(handshake)
             }
-            self.drop_pending(&mut inner, number, Refusal::HandshakesFull);
-        }
-        let (number, drop) = (inner.next, CancellationToken::new());
-        inner.next += 1;
-        inner.pending.insert(number, Pending { origin, since: Instant::now(), drop: drop.clone() });
-        self.show(&inner);
-        std::mem::drop(inner);
-        Ok(Handshake { registry: self.clone(), number, drop })
-    }
-
-    fn drop_pending(&self, inner: &mut Inner, number: u64, why: Refusal) {
-        if let Some(pending) = inner.pending.remove(&number) {
-            pending.drop.cancel();
-            self.refused(why);
+            Err(Full(wait)) => Err(wait.unwrap_or(HANDSHAKE_GRACE)),
         }
     }
 
     /// Gives up one handshake, as no descriptor is left.
     pub fn drop_one_handshake(&self) {
-        let mut inner = self.lock();
-        if let Some(number) = inner.first_to_go() {
-            self.drop_pending(&mut inner, number, Refusal::Descriptors);
+        if self.handshakes.evict_one() {
+            self.refused(Refusal::Descriptors);
         }
     }
 
@@ -301,69 +224,37 @@ impl Registry {
 
     /// The place of a connection that has proved who it is. A sender over its share loses its least useful connection;
     /// where all places are taken, one without a stream goes.
-    pub fn open(self: &Arc<Self>, handshake: Handshake, key: SenderKey) -> Result<Place, Refusal> {
+    pub fn open(&self, handshake: Handshake, key: &SenderKey) -> Result<OpenPlace, Refusal> {
         drop(handshake);
-        let mut inner = self.lock();
-        let Inner { senders, open, .. } = &mut *inner;
-        let own = senders.get(&key).map_or(&[][..], |sender| &sender.connections);
-        if own.len() >= self.share(&key) {
-            let least =
-                own.iter().filter_map(|number| open.get(number)).filter(|open| !open.drop.is_cancelled());
-            if let Some(least) = least.max_by_key(|open| open.dispensable()) {
-                least.drop.cancel();
-                self.refused(Refusal::SenderFull);
-            }
-        } else if open.len() >= self.limits.connections {
-            let live = open.values().filter(|open| !open.drop.is_cancelled());
-            let quiet = live.max_by_key(|open| open.dispensable()).filter(|open| open.quiet().is_some());
-            let Some(quiet) = quiet else { return Err(Refusal::Full) };
-            quiet.drop.cancel();
-            self.refused(Refusal::Full);
+        let entered = self.open.enter(key, self.share(key), Open::new());
+        let (place, evicted) = entered.map_err(|_: Full| Refusal::Full)?;
+        match evicted {
+            Some(Evicted::OfPeer) => self.refused(Refusal::SenderFull),
+            Some(Evicted::OfAll) => self.refused(Refusal::Full),
+            None => {}
         }
-        let number = inner.next;
-        inner.next += 1;
-        let open = Arc::new(Open {
-            key: key.clone(),
-            began: Instant::now(),
-            streams: AtomicUsize::new(0),
-            had_streams: AtomicUsize::new(0),
-            quiet_since: AtomicU64::new(0),
-            last_read: AtomicU64::new(0),
-            drop: CancellationToken::new(),
-        });
-        inner.open.insert(number, open.clone());
-        inner.senders.entry(key).or_default().connections.push(number);
-        self.show(&inner);
-        drop(inner);
-        Ok(Place { registry: self.clone(), number, open })
+        Ok(place)
     }
 
     /// The place of a stream; `None` where its sender has too many.
-    pub fn stream(self: &Arc<Self>, open: &Arc<Open>) -> Option<StreamPlace> {
-        let mut inner = self.lock();
-        let sender = inner.senders.entry(open.key.clone()).or_default();
-        if open.key != SenderKey::Trusted && sender.streams >= STREAMS_PER_SENDER {
-            return None;
-        }
-        sender.streams += 1;
-        drop(inner);
+    pub fn stream(&self, key: &SenderKey, open: &Arc<Open>) -> Option<StreamPlace> {
+        let each = if *key == SenderKey::Trusted { usize::MAX } else { STREAMS_PER_SENDER };
+        let counted = self.streams.enter(key, each)?;
         open.streams.fetch_add(1, Relaxed);
-        open.had_streams.store(1, Relaxed);
-        Some(StreamPlace { registry: self.clone(), open: open.clone() })
+        open.had_streams.store(true, Relaxed);
+        Some(StreamPlace { open: open.clone(), _counted: counted })
     }
 
     /// Closes connections without a stream that are beyond their time.
     pub fn close_idle(&self) {
-        let inner = self.lock();
-        for open in inner.open.values().filter(|open| !open.drop.is_cancelled() && open.is_idle()) {
-            open.drop.cancel();
+        for _ in 0..self.open.evict_where(Open::is_idle) {
             self.refused(Refusal::Idle);
         }
     }
 
     /// Closes all.
     pub fn close_all(&self) {
-        self.lock().open.values().for_each(|open| open.drop.cancel());
+        self.open.evict_where(|_| true);
     }
 }
 
@@ -384,8 +275,8 @@ mod tests {
         SenderKey::Name(text.to_owned())
     }
 
-    fn open(registry: &Arc<Registry>, who: &str) -> Result<Place, Refusal> {
-        registry.open(registry.handshake(from(1)).ok().unwrap(), name(who))
+    fn open(registry: &Arc<Registry>, who: &str) -> Result<OpenPlace, Refusal> {
+        registry.open(registry.handshake(from(1)).unwrap(), &name(who))
     }
 
     #[test]
@@ -394,12 +285,12 @@ mod tests {
         let many: Vec<_> = (0..3).map(|_| registry.handshake(from(1)).ok().unwrap()).collect();
         let other = registry.handshake(from(2)).ok().unwrap();
         let wait = registry.handshake(from(3)).err().unwrap();
-        assert!(wait <= HANDSHAKE_GRACE && many.iter().all(|m| !m.drop.is_cancelled()));
+        assert!(wait <= HANDSHAKE_GRACE && many.iter().all(|m| !m.closed().is_cancelled()));
         std::thread::sleep(wait + Duration::from_millis(5));
         let third = registry.handshake(from(3)).ok().unwrap();
-        let dropped: Vec<bool> = many.iter().map(|m| m.drop.is_cancelled()).collect();
+        let dropped: Vec<bool> = many.iter().map(|m| m.closed().is_cancelled()).collect();
         assert_eq!(dropped, [true, false, false], "the oldest of the one who has most");
-        assert!(!other.drop.is_cancelled() && !third.drop.is_cancelled());
+        assert!(!other.closed().is_cancelled() && !third.closed().is_cancelled());
         assert_eq!(metrics.get("handshakes_full", &REFUSED_CONNECTIONS), Some(1.0));
         assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(4.0));
         drop((many, other, third));
@@ -419,11 +310,11 @@ mod tests {
         let (registry, metrics) = registry(10, 4, 2);
         let stranger = open(&registry, "b").ok().unwrap();
         let busy = open(&registry, "a").ok().unwrap();
-        let _stream = registry.stream(&busy.open).unwrap();
+        let _stream = registry.stream(busy.peer(), busy.used()).unwrap();
         let quiet = open(&registry, "a").ok().unwrap();
         let third = open(&registry, "a").ok().unwrap();
-        assert!(quiet.open.drop.is_cancelled(), "the one without a stream");
-        assert!(!busy.open.drop.is_cancelled() && !stranger.open.drop.is_cancelled());
+        assert!(quiet.closed().is_cancelled(), "the one without a stream");
+        assert!(!busy.closed().is_cancelled() && !stranger.closed().is_cancelled());
         assert_eq!(metrics.get("sender_full", &REFUSED_CONNECTIONS), Some(1.0));
         drop((quiet, third, busy, stranger));
         assert_eq!(metrics.get(SOURCE, &OPEN_CONNECTIONS), Some(0.0));
@@ -434,11 +325,11 @@ mod tests {
         let (registry, _) = registry(2, 4, 2);
         let quiet = open(&registry, "a").ok().unwrap();
         let busy = open(&registry, "b").ok().unwrap();
-        let _stream = registry.stream(&busy.open).unwrap();
+        let _stream = registry.stream(busy.peer(), busy.used()).unwrap();
         let third = open(&registry, "c").ok().unwrap();
-        assert!(quiet.open.drop.is_cancelled() && !busy.open.drop.is_cancelled());
+        assert!(quiet.closed().is_cancelled() && !busy.closed().is_cancelled());
         drop(quiet);
-        let _stream = registry.stream(&third.open).unwrap();
+        let _stream = registry.stream(third.peer(), third.used()).unwrap();
         assert_eq!(open(&registry, "d").err(), Some(Refusal::Full));
     }
 
@@ -446,14 +337,17 @@ mod tests {
     fn streams_of_a_sender_are_bounded_over_all_its_connections() {
         let (registry, _) = registry(10, 4, 4);
         let places: Vec<_> = (0..2).map(|_| open(&registry, "a").ok().unwrap()).collect();
-        let mut streams: Vec<_> =
-            (0..STREAMS_PER_SENDER).map(|n| registry.stream(&places[n % 2].open).unwrap()).collect();
-        assert!(registry.stream(&places[0].open).is_none());
+        let mut streams: Vec<_> = (0..STREAMS_PER_SENDER)
+            .map(|n| registry.stream(places[n % 2].peer(), places[n % 2].used()).unwrap())
+            .collect();
+        assert!(registry.stream(places[0].peer(), places[0].used()).is_none());
         streams.pop();
-        assert!(registry.stream(&places[1].open).is_some());
+        assert!(registry.stream(places[1].peer(), places[1].used()).is_some());
         let other = open(&registry, "b").ok().unwrap();
-        assert!(registry.stream(&other.open).is_some());
+        assert!(registry.stream(other.peer(), other.used()).is_some());
         drop((streams, places, other));
-        assert!(registry.lock().senders.is_empty());
+        let again = open(&registry, "a").ok().unwrap();
+        let streams = (0..STREAMS_PER_SENDER).map(|_| registry.stream(again.peer(), again.used()));
+        assert!(streams.collect::<Option<Vec<_>>>().is_some(), "all were given back");
     }
 }

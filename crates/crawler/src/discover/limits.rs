@@ -3,7 +3,7 @@
 //! A discovery that reaches a bound ends there, says which one it was, and is *truncated*: what it did not reach is
 //! not gone. Nothing here walks.
 
-use super::walk::{NODE_BYTES, PORT_BYTES};
+use super::walked::{NODE_BYTES, PORT_BYTES};
 use std::time::Duration;
 use throughline_infiniband::mad::MAX_HOPS;
 use throughline_infiniband::topology::Limit;

@@ -5,6 +5,7 @@ mod neighbour;
 
 use super::frontier::Frontier;
 use super::limits::{Limits, Taken};
+use super::walked::{Purpose, Walked};
 use super::{Discovery, WalkOptions, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,39 +21,11 @@ use throughline_sample::Guid;
 /// LinkSpeedActive of QDR (IBTA volume 1, 14.2.5.6).
 const QDR: u8 = 4;
 
-/// Memory of a node without its ports, with what the engine and the walk know of it: rounded up, and less than a
-/// tenth of it is for the outstanding requests of one.
-pub(super) const NODE_BYTES: usize = size_of::<Walked>() + 512;
-/// Memory of a port, with a request that is still to be sent.
-pub(super) const PORT_BYTES: usize = size_of::<Port>() + size_of::<Request>() + size_of::<Purpose>();
 /// Places behind which a neighbour is requested at once: as many as an engine has outstanding requests. What waits
 /// beyond takes its turn by [`Frontier`].
 const PROBES_MAX: usize = 256;
 /// Failures of one discovery that are listed; further ones only hide what these show.
 pub(super) const FAILURES_MAX: usize = 65_536;
-
-/// What an outstanding request is about; its position is the request's tag.
-#[derive(Clone, Copy, Debug)]
-enum Purpose {
-    /// NodeInfo behind this end; `None` for the local node.
-    Neighbour(Option<PortEnd>),
-    Description(NodeIndex),
-    Switch(NodeIndex),
-    Port(PortEnd),
-    /// Whether a QDR link is an FDR10 one.
-    Fdr10(PortEnd),
-    /// One block of the forwarding table.
-    Table(NodeIndex, u16),
-}
-
-/// A node on the way.
-struct Walked {
-    found: Node,
-    /// How the engine reaches it; `None` for a node that is taken as it is known.
-    engine: Option<NodeId>,
-    /// Whether its SwitchInfo says that a port changed, or is not known: its neighbours are queried.
-    is_suspect: bool,
-}
 
 /// What a light walk does about a linked port.
 enum Trust {

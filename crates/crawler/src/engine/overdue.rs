@@ -8,7 +8,8 @@
 
 use super::run::{Engine, Moment};
 use super::settings::{INITIAL_REPEAT_TICKS, MAX_WINDOW, MIN_REPEAT_TICKS};
-use super::slots::{Kind, Slot, Tick};
+use super::slots::{Kind, Slot};
+use super::tick::Tick;
 use super::{NodeId, Outcome, Work};
 
 /// MADs sent while nothing is received, at most: queues below hold so many, and libumad2sim deadlocks at 256.

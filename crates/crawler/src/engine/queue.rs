@@ -4,7 +4,7 @@
 //! whole request without an answer: then what is queued for it waits for a probe.
 
 use super::round_trip::RoundTrip;
-use super::slots::Tick;
+use super::tick::Tick;
 use std::collections::VecDeque;
 use throughline_infiniband::mad::{DirectedPath, Query, Redirection};
 

@@ -3,7 +3,8 @@
 use super::queue::{NodeId, Queue, Request, Route};
 use super::round_trip::RoundTrip;
 use super::settings::{MIN_REPEAT_TICKS, YIELD_SMPS_PER_SECOND};
-use super::slots::{Kind, NEVER, SLOTS, Slot, Slots, Tick};
+use super::slots::{Kind, SLOTS, Slot, Slots};
+use super::tick::{NEVER, Tick};
 use super::window::Window;
 use super::{Backpressure, Budget, EngineError, Outcome, Settings, Stats, Work};
 use crate::transport::{Arrival, Class, Destination, Transport, TransportError};

@@ -1,7 +1,7 @@
 //! Limits of an engine: how much may be outstanding, and how long an answer may take. Numbers only.
 
 use super::Budget;
-use super::slots::Tick;
+use super::tick::Tick;
 use crate::transport::Class;
 use std::time::Duration;
 use throughline_infiniband::key::Key;

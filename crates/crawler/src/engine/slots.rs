@@ -6,6 +6,7 @@
 //! million uses, minutes later at any rate that a fabric bears.
 
 use super::queue::{NodeId, Request};
+use super::tick::{NEVER, Tick};
 
 /// Slots: the widest window, and as many for what is overdue or queries silent nodes.
 pub const SLOTS: usize = 256;
@@ -14,11 +15,6 @@ pub const MAX_ASIDE: usize = 128;
 
 const ATTEMPT_SHIFT: u32 = 8;
 const USE_SHIFT: u32 = 11;
-
-/// Nanoseconds since the engine was made: cheaper to reckon with than `Instant`, and that counts per MAD.
-pub type Tick = u64;
-/// Later than any.
-pub const NEVER: Tick = Tick::MAX;
 
 /// What a slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,41 +1,22 @@
-//! The crawler's device: whether it works, and opening it again when it does not.
-//!
-//! A driver that is loaded anew, an adapter that is reset and a simulator that is started again leave descriptors
-//! behind that never work again. Each thread opens its own one again, with growing pauses, until that succeeds.
-//! libumad2sim can't attach twice in a process: there the whole process is executed again once the simulator is back.
+//! The crawler's device: whether each part of the crawler can use it.
 
-use super::config::Config;
-use super::shared::Shared;
-use super::trigger::Trigger;
-use crate::engine::Engine;
-use crate::events::{DEVICE_BACK, DEVICE_LOST, FabricEvent, Kind};
-use crate::port::{FabricPort, PortError};
-use crate::simulator::Simulator;
-use crate::stop::Stop;
-use crate::transport::{Class, TransportError};
+use crate::port::PortError;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
-use throughline_sample::Guid;
-use throughline_sample::catalogue::{DEVICE_REOPENS, SOURCE_UP};
 use tokio_util::sync::CancellationToken;
-
-/// Pause before the first try; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// What is known of one part's descriptor.
 #[derive(Default)]
-struct Part {
+pub(super) struct Part {
     /// Tries since it worked; 0 while it works.
-    tries: u32,
-    is_lost: bool,
+    pub tries: u32,
+    pub is_lost: bool,
     /// When it last worked.
-    worked: Option<Instant>,
+    pub worked: Option<Instant>,
 }
 
 /// The device, for all threads.
@@ -43,11 +24,11 @@ struct Part {
 pub struct Device {
     parts: Mutex<BTreeMap<&'static str, Part>>,
     /// The process is to be executed again.
-    restart: CancellationToken,
+    pub(super) restart: CancellationToken,
 }
 
 impl Device {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Part>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Part>> {
         // Plain values: a panic elsewhere leaves old ones at worst.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,95 +47,6 @@ impl Device {
     pub async fn restart_wanted(&self) {
         self.restart.cancelled().await;
     }
-
-    /// A part could not use it; how long to wait before the next try.
-    fn lost(&self, shared: &Shared, name: &'static str, error: &TransportError) -> Duration {
-        let (is_first, tries) = {
-            let mut parts = self.lock();
-            let is_first = parts.values().all(|part| !part.is_lost);
-            let part = parts.entry(name).or_default();
-            part.is_lost = true;
-            part.tries = part.tries.saturating_add(1);
-            (is_first, part.tries)
-        };
-        shared.publisher.metrics.set(name, &SOURCE_UP, 0.0);
-        if is_first {
-            let text = format!(
-                "the crawler's device does not work any more ({error}); it is opened again until it does"
-            );
-            shared.publisher.emit(&[event(&DEVICE_LOST, text)]);
-        }
-        FIRST_PAUSE.saturating_mul(1 << (tries - 1).min(8)).min(LONGEST_PAUSE)
-    }
-
-    /// A part has used it with success.
-    pub fn works(&self, shared: &Shared, name: &'static str) {
-        let is_back = {
-            let mut parts = self.lock();
-            let was_lost = parts.values().any(|part| part.is_lost);
-            *parts.entry(name).or_default() = Part { tries: 0, is_lost: false, worked: Some(Instant::now()) };
-            was_lost && parts.values().all(|part| !part.is_lost)
-        };
-        if is_back {
-            shared.publisher.emit(&[event(&DEVICE_BACK, "the crawler's device works again".to_owned())]);
-        }
-    }
-
-    /// Opens a broken transport again as soon as that works.
-    ///
-    /// # Errors
-    /// The process stops; what is to be closed once no other thread speaks MADs.
-    pub fn reopen(
-        &self,
-        (name, class): (&'static str, Class),
-        (broken, error): (Engine, &TransportError),
-        port: &FabricPort,
-        config: &Config,
-        (shared, stop): (&Shared, &Stop),
-    ) -> Result<Engine, Option<Box<Engine>>> {
-        let mut pause = self.lost(shared, name, error);
-        if let Some(simulator) = Simulator::preloaded() {
-            self.await_simulator(&simulator, shared, stop);
-            return Err(Some(Box::new(broken)));
-        }
-        drop(broken);
-        loop {
-            if stop.sleep(pause) {
-                return Err(None);
-            }
-            match port.open(class) {
-                Ok(transport) => {
-                    shared.publisher.metrics.add(name, &DEVICE_REOPENS, 1);
-                    // LIDs may be others.
-                    shared.want_discovery(&Trigger::LocalPort("opened again"));
-                    return Ok(Engine::new(transport, config.mad.settings().for_class(class)));
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "opening the device again");
-                    pause = self.lost(shared, name, &TransportError(error.to_string()));
-                }
-            }
-        }
-    }
-
-    /// Waits until the simulator is back, has the process executed again, and waits for its end.
-    fn await_simulator(&self, simulator: &Simulator, shared: &Shared, stop: &Stop) {
-        while !stop.sleep(FIRST_PAUSE) {
-            if simulator.probe().is_ok() && !self.restart.is_cancelled() {
-                shared.publisher.metrics.add("process", &DEVICE_REOPENS, 1);
-                let text =
-                    "the simulator listens again: the crawler is executed again to attach to it".to_owned();
-                shared.publisher.emit(&[event(&DEVICE_BACK, text)]);
-                self.restart.cancel();
-            }
-        }
-    }
-}
-
-/// An event about the crawler's own device.
-fn event(kind: &'static Kind, text: String) -> FabricEvent {
-    let (before, after) = (String::new(), String::new());
-    FabricEvent { kind, end: (Guid(0), 0), remote: None, before, after, text }
 }
 
 /// Executes this program again with the same arguments, in the same process. Everything must have ended in order.

@@ -11,6 +11,7 @@ use super::group_reading::GroupsRequest;
 use super::publish::{Publication, Published};
 use super::sa_thread::SaThread;
 use super::shared::Shared;
+use super::thread_names::DISCOVERY;
 use super::topology_cache::TopologyCache;
 use super::topology_source::TopologySource;
 use super::trigger::{Trigger, Wanted};
@@ -34,8 +35,6 @@ use throughline_infiniband::topology::{NodeIndex, Topology};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, UNREAD_GROUPS, WALK_MADS};
 
-/// Name of this part in metrics.
-pub const NAME: &str = "discovery";
 /// Shortest time from one whole walk to the next where somebody requests it, unless the configured interval is
 /// shorter: a walk costs each switch some 100 SMPs.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
@@ -142,7 +141,7 @@ impl DiscoveryThread {
             if !self.parts.shared.leader.wait(&self.parts.stop) {
                 return Some(engine);
             }
-            self.parts.shared.heavy_sweep.wait(&self.parts.shared, &self.parts.stop);
+            self.parts.shared.heavy_sweep.wait(&self.parts.shared.publisher.metrics, &self.parts.stop);
             engine.follow(self.parts.shared.heavy_sweep.hint.clone());
             let start = Instant::now();
             match self.walk(&mut engine, wanted) {
@@ -153,7 +152,7 @@ impl DiscoveryThread {
                     let Parts { config, port, shared, stop, .. } = &self.parts;
                     let broken = (engine, &error);
                     match shared.device.reopen(
-                        (NAME, Class::Management),
+                        (DISCOVERY, Class::Management),
                         broken,
                         port,
                         config,
@@ -164,7 +163,11 @@ impl DiscoveryThread {
                     }
                 }
             }
-            super::self_metrics::report_stats(NAME, &engine.stats(), &self.parts.shared.publisher.metrics);
+            super::self_metrics::report_stats(
+                DISCOVERY,
+                &engine.stats(),
+                &self.parts.shared.publisher.metrics,
+            );
             let pause = self.pause();
             let stop = &self.parts.stop;
             let allowed = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / REQUESTED_FACTOR);
@@ -238,7 +241,7 @@ impl DiscoveryThread {
             self.last_whole = Some(start);
             self.wants_whole = false;
         } else {
-            metrics.add(NAME, &LIGHT_WALKS, 1);
+            metrics.add(DISCOVERY, &LIGHT_WALKS, 1);
         }
         let tables_cost = if how.tables { table_mads(&found.topology) } else { 0 };
         if !is_whole || self.light_mads == 0 {
@@ -317,7 +320,7 @@ impl DiscoveryThread {
     ) {
         let shared = self.parts.shared.clone();
         if found.topology.nodes.is_empty() {
-            shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
+            shared.publisher.metrics.set(DISCOVERY, &SOURCE_UP, 0.0);
             self.trust.failed(&shared, known);
             if !std::mem::replace(&mut self.is_from_sa, true) {
                 tracing::warn!("the local node does not answer subnet management requests; trying on");
@@ -325,7 +328,7 @@ impl DiscoveryThread {
             return;
         }
         self.is_from_sa = false;
-        shared.device.works(&shared, NAME);
+        shared.device.works(&shared, DISCOVERY);
         if self.report_cut_off(&found) {
             return;
         }
@@ -375,7 +378,7 @@ impl DiscoveryThread {
             self.parts.shared.publisher.emit(&[event]);
         }
         if found.is_cut_off {
-            self.parts.shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
+            self.parts.shared.publisher.metrics.set(DISCOVERY, &SOURCE_UP, 0.0);
         }
         found.is_cut_off
     }
@@ -385,7 +388,7 @@ impl DiscoveryThread {
             Ok(true) => tracing::info!(names = self.parts.names.map().len(), "node-name map"),
             Ok(false) => {}
             Err(error) => {
-                self.parts.shared.publisher.metrics.add(NAME, &FAILED_READS, 1);
+                self.parts.shared.publisher.metrics.add(DISCOVERY, &FAILED_READS, 1);
                 tracing::warn!(%error, "the names before stay");
             }
         }

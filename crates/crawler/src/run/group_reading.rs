@@ -118,7 +118,7 @@ fn publish(groups: &Groups, prefix: u64, began: i64, shared: &Shared, count: imp
     count("member_bound", made.unlisted_groups);
     for batch in made.batches {
         shared.publisher.metrics.add(
-            super::sa_thread::NAME,
+            super::thread_names::ADMINISTRATION,
             &RECORDS,
             batch.ib_multicast_groups.len() as u64,
         );

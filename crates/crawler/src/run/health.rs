@@ -3,8 +3,8 @@
 //! A crawler that reads nothing, or whose readings get nowhere, is failing, however well it answers. One that stands by
 //! for another one of its subnet is not.
 
-use super::discovery_thread;
 use super::shared::Shared;
+use super::thread_names::DISCOVERY;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl CrawlerHealth {
         discovery: Duration,
         sweep: Duration,
     ) -> CrawlerHealth {
-        let parts = [(discovery_thread::NAME, discovery), (SOURCE, sweep)];
+        let parts = [(DISCOVERY, discovery), (SOURCE, sweep)];
         CrawlerHealth { shared, shipped, parts, began: Instant::now(), losses: Mutex::default() }
     }
 

@@ -4,12 +4,13 @@
 //! Signs: a burst of traps, the local port not yet Active, a request to register again, and the manager's own
 //! count of what it sends. The signs are pure; only waiting is not.
 
-use super::shared::Shared;
+use super::thread_names::DISCOVERY;
 use crate::engine::Backpressure;
 use crate::stop::Stop;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::GIVEN_WAY_SECONDS;
 
 /// Traps that are a burst. One cable makes two to four.
@@ -118,14 +119,13 @@ impl HeavySweep {
     }
 
     /// Waits until the manager is done, at most [`LONGEST`], and counts the time.
-    pub fn wait(&self, shared: &Shared, stop: &Stop) {
+    pub fn wait(&self, metrics: &SelfMetrics, stop: &Stop) {
         let start = Instant::now();
         while self.look() && start.elapsed() < LONGEST && !stop.sleep(LOOK) {}
         let waited = start.elapsed();
         if waited >= LOOK {
-            let metrics = &shared.publisher.metrics;
-            let before = metrics.get("discovery", &GIVEN_WAY_SECONDS).unwrap_or(0.0);
-            metrics.set("discovery", &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
+            let before = metrics.get(DISCOVERY, &GIVEN_WAY_SECONDS).unwrap_or(0.0);
+            metrics.set(DISCOVERY, &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
             tracing::info!(seconds = waited.as_secs_f64(), "gave way to the subnet manager");
         }
     }

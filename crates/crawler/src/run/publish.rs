@@ -1,8 +1,8 @@
 //! Publishes topologies: to the threads and pages of this process, as inventory and events into the spool, and
 //! into the memory of the next start. It speaks to no fabric.
 
-use super::discovery_thread::NAME;
 use super::shared::{Found, Shared};
+use super::thread_names::DISCOVERY;
 use super::topology_cache::TopologyCache;
 use crate::discover::Discovery;
 use crate::events::{FabricEvent, Watch, WatchSettings};
@@ -111,13 +111,13 @@ impl Publication {
         let records = self.append(&topology, began, is_whole, difference.as_ref());
         self.shared.publisher.emit(&events);
         let metrics = &self.shared.publisher.metrics;
-        metrics.add(NAME, &RECORDS, (records + events.len()) as u64);
-        metrics.add(NAME, &FAILED_READS, failures as u64);
-        metrics.set(NAME, &ROUND_SECONDS, elapsed);
-        metrics.set(NAME, &SOURCE_UP, 1.0);
+        metrics.add(DISCOVERY, &RECORDS, (records + events.len()) as u64);
+        metrics.add(DISCOVERY, &FAILED_READS, failures as u64);
+        metrics.set(DISCOVERY, &ROUND_SECONDS, elapsed);
+        metrics.set(DISCOVERY, &SOURCE_UP, 1.0);
         // Exact up to 2^53.
         #[allow(clippy::cast_precision_loss)]
-        metrics.set(NAME, &UNANSWERED_NODES, topology.unanswered.len() as f64);
+        metrics.set(DISCOVERY, &UNANSWERED_NODES, topology.unanswered.len() as f64);
         let is_good = topology.truncated.is_none();
         if published == Published::Changed && is_good && self.cache.store(&topology, signature) {
             metrics.add("topology_memory", &DROPPED_RECORDS, 1);
@@ -139,10 +139,10 @@ impl Publication {
             (0..topology.nodes.len()).filter(|index| is_read(&topology.nodes[*index])).collect();
         let metrics = &self.shared.publisher.metrics;
         for batch in records::multicast(topology, tables, &read, began) {
-            metrics.add(NAME, &RECORDS, batch.ib_multicast_tables.len() as u64);
+            metrics.add(DISCOVERY, &RECORDS, batch.ib_multicast_tables.len() as u64);
             self.shared.publisher.append(batch, SpoolClass::Precious);
         }
-        metrics.add(NAME, &FAILED_READS, failures.len() as u64);
+        metrics.add(DISCOVERY, &FAILED_READS, failures.len() as u64);
     }
 
     /// Publishes how switches route, as they report: records of those only that route otherwise than published. `read` is the
@@ -158,7 +158,7 @@ impl Publication {
         let mut topology = Topology::clone(last);
         topology.routing.extend(routing);
         for batch in records::changed_nodes(&topology, &changed, read, |_| false) {
-            self.shared.publisher.metrics.add(NAME, &RECORDS, batch.ib_nodes.len() as u64);
+            self.shared.publisher.metrics.add(DISCOVERY, &RECORDS, batch.ib_nodes.len() as u64);
             self.shared.publisher.append(batch, SpoolClass::Precious);
         }
         self.last = Some(Arc::new(topology));

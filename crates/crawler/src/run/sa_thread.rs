@@ -10,6 +10,7 @@ use super::local_port;
 use super::manager::{Manager, ManagerChange};
 use super::reports;
 use super::shared::Shared;
+use super::thread_names::ADMINISTRATION;
 use super::trigger::Trigger;
 use crate::discover::Discovery;
 use crate::port::FabricPort;
@@ -26,8 +27,6 @@ use throughline_sample::catalogue::{
     FAILED_READS, MAD_RETRIES, MAD_TIMEOUTS, MADS_SENT, REPORTED_TRAPS, SM_CHANGES, SM_UP, SOURCE_UP,
 };
 
-/// Name of this part in metrics.
-pub const NAME: &str = "administration";
 /// Between two checks of the local port: some small files.
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two checks of the manager: one MAD.
@@ -169,7 +168,7 @@ impl Watching {
                     let is_news = if is_simulated { self.is_up } else { client.take().is_some() };
                     self.is_up = false;
                     if is_news {
-                        self.shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
+                        self.shared.publisher.metrics.set(ADMINISTRATION, &SOURCE_UP, 0.0);
                         tracing::warn!(%error, "the subnet administrator can't be queried");
                     }
                     self.look_at_port();
@@ -251,7 +250,7 @@ impl Watching {
                 self.last_look = local;
             }
             Err(error) => {
-                metrics.add(NAME, &FAILED_READS, 1);
+                metrics.add(ADMINISTRATION, &FAILED_READS, 1);
                 tracing::debug!(%error, "looking at the local port");
             }
         }
@@ -294,17 +293,17 @@ impl Watching {
         let topology = found.as_ref().map(|found| &*found.topology);
         let reported = match client.managers(self.stop.flag()) {
             Ok(managers) => {
-                self.shared.publisher.metrics.set(NAME, &SM_UP, 1.0);
+                self.shared.publisher.metrics.set(ADMINISTRATION, &SM_UP, 1.0);
                 self.manager.answered(client.manager_lid(), &managers, topology)
             }
             Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
             Err(error @ (SaError::Silent { .. } | SaError::NoManager)) => {
-                self.shared.publisher.metrics.set(NAME, &SM_UP, 0.0);
+                self.shared.publisher.metrics.set(ADMINISTRATION, &SM_UP, 0.0);
                 tracing::debug!(%error, "looking at the subnet manager");
                 self.manager.silent(client.manager_lid(), Instant::now(), topology)
             }
             Err(error) => {
-                self.shared.publisher.metrics.add(NAME, &FAILED_READS, 1);
+                self.shared.publisher.metrics.add(ADMINISTRATION, &FAILED_READS, 1);
                 tracing::debug!(%error, "looking at the subnet manager");
                 ManagerChange::default()
             }
@@ -329,7 +328,7 @@ impl Watching {
             self.subscribe_due = Instant::now();
         }
         if let Some(event) = reported.event {
-            self.shared.publisher.metrics.add(NAME, &SM_CHANGES, 1);
+            self.shared.publisher.metrics.add(ADMINISTRATION, &SM_CHANGES, 1);
             self.shared.publisher.emit(&[event]);
         }
         if let Some(trigger) = reported.trigger {
@@ -346,7 +345,7 @@ impl Watching {
             }
             Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
             Err(error) => {
-                self.shared.publisher.metrics.add(NAME, &FAILED_READS, 1);
+                self.shared.publisher.metrics.add(ADMINISTRATION, &FAILED_READS, 1);
                 if std::mem::replace(&mut self.is_subscribed, false) {
                     tracing::warn!(%error, "the subnet's traps can't be had; trying on");
                 } else {
@@ -371,7 +370,7 @@ impl Watching {
         if notices.is_empty() {
             return Ok(());
         }
-        self.shared.publisher.metrics.add(NAME, &REPORTED_TRAPS, notices.len() as u64);
+        self.shared.publisher.metrics.add(ADMINISTRATION, &REPORTED_TRAPS, notices.len() as u64);
         for notice in &notices {
             if let Some(trigger) = reports::trigger(notice) {
                 // What switches say makes the manager sweep; what it says itself (64 to 67) comes when it is done.
@@ -391,9 +390,9 @@ impl Watching {
     #[allow(clippy::cast_precision_loss)]
     fn tell(&self, client: &Client) {
         let (stats, metrics) = (client.stats(), &self.shared.publisher.metrics);
-        metrics.set(NAME, &SOURCE_UP, 1.0);
-        metrics.set(NAME, &MADS_SENT, stats.sent as f64);
-        metrics.set(NAME, &MAD_TIMEOUTS, stats.timeouts as f64);
-        metrics.set(NAME, &MAD_RETRIES, stats.retries as f64);
+        metrics.set(ADMINISTRATION, &SOURCE_UP, 1.0);
+        metrics.set(ADMINISTRATION, &MADS_SENT, stats.sent as f64);
+        metrics.set(ADMINISTRATION, &MAD_TIMEOUTS, stats.timeouts as f64);
+        metrics.set(ADMINISTRATION, &MAD_RETRIES, stats.retries as f64);
     }
 }

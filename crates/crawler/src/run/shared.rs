@@ -2,8 +2,8 @@
 
 use super::device::Device;
 use super::heavy_sweep::HeavySweep;
+use super::leader::LeaderState;
 use super::sender::Sender;
-use super::standby::LeaderState;
 use super::trigger::{Trigger, Wanted};
 use crate::events::{FabricEvent, Interruptions, Severity};
 use crate::stop::Stop;

@@ -4,10 +4,10 @@
 //! read at the same time is written once all the same, because the store holds every batch against the terms.
 
 use super::config::Config;
+use super::leader::Role;
 use super::shared::Shared;
 use super::trigger::Trigger;
-use crate::stop::Stop;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_delivery::wire::LeaseRequest;
 use throughline_delivery::{GrpcSink, Leases, SinkError};
@@ -17,83 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests within one lease: two may be lost.
 const REQUESTS: u32 = 3;
-/// Longest wait between two checks of a stop request.
-const LOOK: Duration = Duration::from_millis(200);
 /// Sweep intervals without a sweep that came to its end after which the lease is left to another crawler: a
 /// wedged driver must not keep the subnet unread.
 const IDLE_INTERVALS: u32 = 5;
-
-/// What this crawler does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Role {
-    /// Not queried yet.
-    #[default]
-    Unknown,
-    /// Sweeps, with a lease or because no collector could be queried.
-    Active,
-    /// Another one sweeps.
-    Standby,
-}
-
-#[derive(Default)]
-struct State {
-    role: Role,
-    /// When a sweep last came to its end, or the role began.
-    progress: Option<Instant>,
-}
-
-/// Whether this crawler leads, for its threads.
-#[derive(Default)]
-pub struct LeaderState {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl LeaderState {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Each field is replaced as a whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until this crawler is to sweep; false when the process stops.
-    pub fn wait(&self, stop: &Stop) -> bool {
-        let mut state = self.lock();
-        while !stop.is_set() {
-            if state.role == Role::Active {
-                return true;
-            }
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        false
-    }
-
-    /// Whether another one sweeps: nothing is to be recorded then.
-    pub fn is_standby(&self) -> bool {
-        self.lock().role == Role::Standby
-    }
-
-    /// A sweep came to its end.
-    pub fn progress(&self) {
-        self.lock().progress = Some(Instant::now());
-    }
-
-    /// How long an active crawler's sweeps have not come to their end.
-    fn idle(&self) -> Duration {
-        let state = self.lock();
-        let progress = state.progress.filter(|_| state.role == Role::Active);
-        progress.map_or(Duration::ZERO, |progress| progress.elapsed())
-    }
-
-    fn set(&self, role: Role) -> Role {
-        let mut state = self.lock();
-        let before = std::mem::replace(&mut state.role, role);
-        if before != role {
-            state.progress = Some(Instant::now());
-        }
-        self.changed.notify_all();
-        before
-    }
-}
 
 /// Requests the lease again and again.
 pub struct Standby {
@@ -190,7 +116,7 @@ impl Standby {
         if !std::mem::replace(&mut self.is_warned, true) {
             tracing::info!(%error, "whether another crawler sweeps this subnet can't be found out now");
         }
-        if self.shared.leader.lock().role == Role::Unknown {
+        if self.shared.leader.is_undecided() {
             self.set(Role::Active);
         }
     }

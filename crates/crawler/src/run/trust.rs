@@ -3,8 +3,8 @@
 //! A discovery that failed, ended at one of its bounds or lost most of the fabric at once is repeated, and believed when
 //! the second one shows the same. Meanwhile sweeps go on with what was good.
 
-use super::discovery_thread::NAME;
 use super::shared::Shared;
+use super::thread_names::DISCOVERY;
 use super::trigger::Trigger;
 use crate::discover::Discovery;
 use crate::events::{DISCOVERY_TRUNCATED, FabricEvent, Kind, REPLY_REJECTED, TOPOLOGY_RETAINED};
@@ -60,7 +60,7 @@ impl Trust {
     fn report(&mut self, shared: &Shared, found: &Discovery) {
         let metrics = &shared.publisher.metrics;
         let truncated = found.topology.truncated;
-        metrics.set(NAME, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
+        metrics.set(DISCOVERY, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
         if let Some(limit) = truncated {
             metrics.add(limit.name(), &TRUNCATED_DISCOVERIES, 1);
         }

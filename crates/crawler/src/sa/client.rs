@@ -1,76 +1,15 @@
 //! The client of the subnet administrator: one query, a table, many queries at once, subscriptions, Reports.
 
-use super::exchange::{Exchange, Taker};
+use super::exchange::{Exchange, Report, Settings, Stats, Taker};
 use super::{DEFAULT_SM_KEY, SaError};
-use crate::engine::Budget;
 use crate::transport::Transport;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use throughline_infiniband::key::Key;
 use throughline_infiniband::mad::sa::{
-    Answer, InformInfo, METHOD_GET_TABLE, METHOD_SET, Notice, Query, SmInfoRecord, Status, attribute,
+    Answer, InformInfo, METHOD_GET_TABLE, METHOD_SET, Query, SmInfoRecord, Status, attribute,
 };
 use throughline_infiniband::mad::{METHOD_GET, SmState};
-
-/// Limits of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Outstanding requests: one program answers them all, next to its work of managing the subnet.
-    pub window: usize,
-    /// Deadline of one attempt at one record.
-    pub timeout: Duration,
-    /// Deadline of one attempt at a table: the kernel's clock for it runs until the last segment has come.
-    pub table_timeout: Duration,
-    /// Attempts after the first.
-    pub retries: u8,
-    /// What the process may send in a second, shared with its engines; `None`: no limit.
-    pub budget: Option<&'static Budget>,
-    /// SM_Key to query with. With a wrong one the administrator does not answer at all.
-    pub sm_key: Key,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            window: 8,
-            timeout: Duration::from_secs(1),
-            table_timeout: Duration::from_secs(10),
-            retries: 2,
-            budget: None,
-            sm_key: Key::default(),
-        }
-    }
-}
-
-/// What a client did since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// MADs sent: requests, repetitions, acknowledgements, answers to Reports.
-    pub sent: u64,
-    /// Repetitions.
-    pub retries: u64,
-    /// Requests that got no answer within all attempts.
-    pub timeouts: u64,
-    /// Answers with an error.
-    pub refused: u64,
-    /// Messages that answer nothing outstanding, or are of another kind.
-    pub unexpected: u64,
-    /// Reports taken.
-    pub reports: u64,
-    /// Reports that could not be read, or found no room.
-    pub lost_reports: u64,
-    /// Sends and receives that failed.
-    pub transport_failures: u64,
-}
-
-/// A Report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// What happened.
-    pub notice: Notice,
-    /// LID of the administrator that sent it; 0 where the transport does not know.
-    pub from_lid: u16,
-}
 
 /// The records of a table.
 #[derive(Clone, Debug, Default)]

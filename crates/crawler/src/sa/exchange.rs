@@ -1,7 +1,7 @@
 //! Requests on their way: window, deadlines, repetitions, long answers in segments, and Reports in between.
 
 use super::SaError;
-use super::client::{Report, Settings, Stats};
+use crate::engine::Budget;
 use crate::transport::{Arrival, Destination, Message, Transport};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,66 @@ const MAX_RECEIVE_FAILURES: u32 = 16;
 const REPORTS_MAX: usize = 1024;
 /// Longest answer: the tables of the largest subnets (48,000 LIDs) are some ten times shorter.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Limits of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Outstanding requests: one program answers them all, next to its work of managing the subnet.
+    pub window: usize,
+    /// Deadline of one attempt at one record.
+    pub timeout: Duration,
+    /// Deadline of one attempt at a table: the kernel's clock for it runs until the last segment has come.
+    pub table_timeout: Duration,
+    /// Attempts after the first.
+    pub retries: u8,
+    /// What the process may send in a second, shared with its engines; `None`: no limit.
+    pub budget: Option<&'static Budget>,
+    /// SM_Key to query with. With a wrong one the administrator does not answer at all.
+    pub sm_key: Key,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            window: 8,
+            timeout: Duration::from_secs(1),
+            table_timeout: Duration::from_secs(10),
+            retries: 2,
+            budget: None,
+            sm_key: Key::default(),
+        }
+    }
+}
+
+/// What a client did since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// MADs sent: requests, repetitions, acknowledgements, answers to Reports.
+    pub sent: u64,
+    /// Repetitions.
+    pub retries: u64,
+    /// Requests that got no answer within all attempts.
+    pub timeouts: u64,
+    /// Answers with an error.
+    pub refused: u64,
+    /// Messages that answer nothing outstanding, or are of another kind.
+    pub unexpected: u64,
+    /// Reports taken.
+    pub reports: u64,
+    /// Reports that could not be read, or found no room.
+    pub lost_reports: u64,
+    /// Sends and receives that failed.
+    pub transport_failures: u64,
+}
+
+/// A Report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What happened.
+    pub notice: Notice,
+    /// LID of the administrator that sent it; 0 where the transport does not know.
+    pub from_lid: u16,
+}
 
 /// Gets the position of a query and how it ended.
 pub(super) type Taker<'a> = dyn FnMut(usize, Result<Answer<'_>, SaError>) + 'a;

@@ -1,7 +1,8 @@
 //! HTTP connections within bounds: so many in number, in all and of each peer, and in time. A peer that is silent, slow
 //! or greedy takes nothing from others, and the descriptors of a process are left to its work.
 //!
-//! [`serve`] is the whole for the pages of a daemon; the server's role query has its own accept side, of the same parts.
+//! [`serve`] is the whole for the pages of a daemon; the server's roles query and collect have their own accept sides, of the same
+//! parts.
 
 mod counts;
 mod held_body;
@@ -11,6 +12,6 @@ mod watched;
 
 pub use counts::{Counted, Counts};
 pub use held_body::HeldBody;
-pub use places::{Peer, Place, Places};
+pub use places::{Evicted, Full, GivesWay, LastBytes, Peer, Place, Places, Usefulness};
 pub use serve::serve;
 pub use watched::{WRITE_STALL_MAX, Watched};

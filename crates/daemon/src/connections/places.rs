@@ -1,95 +1,226 @@
-//! Places for connections: so many for each peer and in all. A new connection always finds one; where there is none left,
-//! another one is closed for it, the longest silent of the same peer, or of the peer that has the most.
+//! The registry of connections: so many for each peer and in all. Where a peer has as many as it may, the least useful of its own is
+//! closed for a new one; where all places are taken, one that [`GivesWay`] names.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::{Debug, Formatter};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// What distinguishes peers.
-pub trait Peer: Clone + Eq + Hash + Send + Sync + 'static {}
+pub trait Peer: Clone + Eq + Hash + Send + Sync + Unpin + 'static {}
 
-impl<K: Clone + Eq + Hash + Send + Sync + 'static> Peer for K {}
+impl<K: Clone + Eq + Hash + Send + Sync + Unpin + 'static> Peer for K {}
 
-/// All places.
-#[derive(Debug)]
-pub struct Places<K: Peer> {
-    table: Mutex<Table<K>>,
-    most: usize,
-    begun: Instant,
+/// How useful a connection is.
+pub trait Usefulness: Send + Sync + 'static {
+    /// Its order among others.
+    type Rank: Ord;
+
+    /// The lowest goes first; of the same, the oldest.
+    fn rank(&self) -> Self::Rank;
+
+    /// Whether it may go for a connection of another peer.
+    fn is_spare(&self) -> bool {
+        true
+    }
 }
 
+/// A connection is as useful as its last bytes are new.
 #[derive(Debug)]
-struct Table<K> {
+pub struct LastBytes(AtomicU64);
+
+impl LastBytes {
+    /// Milliseconds since the first connection of the process.
+    fn now() -> u64 {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        u64::try_from(BEGUN.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for LastBytes {
+    fn default() -> Self {
+        LastBytes(AtomicU64::new(LastBytes::now()))
+    }
+}
+
+impl Usefulness for LastBytes {
+    type Rank = u64;
+
+    fn rank(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Which connection is closed for a new one where all places are taken.
+#[derive(Clone, Copy, Debug)]
+pub enum GivesWay {
+    /// The least useful one of the peer that has the most, once it is so old.
+    OfGreediest(Duration),
+    /// The least useful one of all, if it is spare.
+    Spare,
+}
+
+/// A connection that was closed for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// Of the same peer, which had as many as it may.
+    OfPeer,
+    /// All places were taken.
+    OfAll,
+}
+
+impl Evicted {
+    /// The reason, as metrics have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Evicted::OfPeer => "peer",
+            Evicted::OfAll => "total",
+        }
+    }
+}
+
+/// All places are taken, and no connection gives way; where one will, after this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full(pub Option<Duration>);
+
+/// All places.
+pub struct Places<K: Peer, U: Usefulness = LastBytes> {
+    table: Mutex<Table<K, U>>,
+    most: usize,
+    gives_way: GivesWay,
+    /// Gets how many there are, after each change.
+    changed: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+struct Table<K: Peer, U: Usefulness> {
     next: u64,
-    open: BTreeMap<u64, Entry<K>>,
+    open: BTreeMap<u64, Entry<K, U>>,
     by_peer: HashMap<K, usize>,
 }
 
-#[derive(Debug)]
-struct Entry<K> {
+struct Entry<K, U> {
     peer: K,
-    /// Milliseconds since `Places::begun` when bytes last went either way.
-    active: Arc<AtomicU64>,
+    began: Instant,
+    used: Arc<U>,
     close: CancellationToken,
 }
 
 /// The place of a connection, until it is dropped.
-#[derive(Debug)]
-pub struct Place<K: Peer> {
+pub struct Place<K: Peer, U: Usefulness = LastBytes> {
     id: u64,
-    active: Arc<AtomicU64>,
+    peer: K,
+    used: Arc<U>,
     close: CancellationToken,
-    of: Arc<Places<K>>,
+    of: Arc<Places<K, U>>,
 }
 
-impl<K: Peer> Places<K> {
-    /// So many in all.
+impl<K: Peer, U: Usefulness> Places<K, U> {
+    /// So many in all; `changed` gets how many are taken.
     #[must_use]
-    pub fn new(most: usize) -> Arc<Self> {
+    pub fn new(
+        most: usize,
+        gives_way: GivesWay,
+        changed: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        changed(0);
         let table = Table { next: 0, open: BTreeMap::new(), by_peer: HashMap::new() };
-        Arc::new(Places { table: Mutex::new(table), most: most.max(1), begun: Instant::now() })
+        Arc::new(Places {
+            table: Mutex::new(table),
+            most: most.max(1),
+            gives_way,
+            changed: Box::new(changed),
+        })
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    fn lock(&self) -> MutexGuard<'_, Table<K, U>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection of a peer that may have so many; with a word for why another one is closed for it.
-    pub fn enter(self: &Arc<Self>, peer: &K, each: usize) -> (Place<K>, Option<&'static str>) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A place for a connection of a peer that may have so many, and whether another one is closed for it.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn enter(
+        self: &Arc<Self>,
+        peer: &K,
+        each: usize,
+        used: U,
+    ) -> Result<(Place<K, U>, Option<Evicted>), Full> {
+        let mut table = self.lock();
         let evicted = if table.by_peer.get(peer).is_some_and(|count| *count >= each.max(1)) {
-            table.evict(peer);
-            Some("peer")
+            let own = table.first_to_go(|entry| entry.peer == *peer);
+            own.into_iter().for_each(|id| table.remove(id));
+            Some(Evicted::OfPeer)
         } else if table.open.len() >= self.most {
-            let greediest =
-                table.by_peer.iter().max_by_key(|(_, count)| **count).map(|(peer, _)| peer.clone());
-            if let Some(greediest) = greediest {
-                table.evict(&greediest);
-            }
-            Some("total")
+            table.make_room(self.gives_way)?;
+            Some(Evicted::OfAll)
         } else {
             None
         };
-        let (id, active) = (table.next, Arc::new(AtomicU64::new(self.now())));
-        let close = CancellationToken::new();
+        let (id, used, close) = (table.next, Arc::new(used), CancellationToken::new());
         table.next += 1;
         *table.by_peer.entry(peer.clone()).or_default() += 1;
-        table.open.insert(id, Entry { peer: peer.clone(), active: active.clone(), close: close.clone() });
-        (Place { id, active, close, of: Arc::clone(self) }, evicted)
+        let entry =
+            Entry { peer: peer.clone(), began: Instant::now(), used: used.clone(), close: close.clone() };
+        table.open.insert(id, entry);
+        (self.changed)(table.open.len());
+        Ok((Place { id, peer: peer.clone(), used, close, of: Arc::clone(self) }, evicted))
+    }
+
+    /// Closes the least useful one of the peer that has the most; whether there was one.
+    pub fn evict_one(&self) -> bool {
+        let mut table = self.lock();
+        let first = table.of_greediest();
+        first.into_iter().for_each(|id| table.remove(id));
+        (self.changed)(table.open.len());
+        first.is_some()
+    }
+
+    /// Closes those of which this holds; how many they were.
+    pub fn evict_where(&self, goes: impl Fn(&U) -> bool) -> usize {
+        let mut table = self.lock();
+        let those = table.open.iter().filter(|(_, entry)| goes(&entry.used));
+        let those: Vec<u64> = those.map(|(id, _)| *id).collect();
+        those.iter().for_each(|id| table.remove(*id));
+        (self.changed)(table.open.len());
+        those.len()
     }
 }
 
-impl<K: Peer> Table<K> {
-    /// Closes the connection of a peer that was silent for the longest time.
-    fn evict(&mut self, peer: &K) {
-        let of_peer = self.open.iter().filter(|(_, entry)| entry.peer == *peer);
-        let silent = of_peer.min_by_key(|(id, entry)| (entry.active.load(Relaxed), **id)).map(|(id, _)| *id);
-        if let Some(id) = silent {
-            self.remove(id);
-        }
+impl<K: Peer, U: Usefulness> Table<K, U> {
+    /// The least useful one among some.
+    fn first_to_go(&self, among: impl Fn(&Entry<K, U>) -> bool) -> Option<u64> {
+        let those = self.open.iter().filter(|(_, entry)| among(entry));
+        those.min_by_key(|(id, entry)| (entry.used.rank(), **id)).map(|(id, _)| *id)
+    }
+
+    /// The least useful one of the peer that has the most; of such peers, of the one with the oldest connection.
+    fn of_greediest(&self) -> Option<u64> {
+        let most = self.by_peer.values().max()?;
+        let of_such = |entry: &&Entry<K, U>| self.by_peer.get(&entry.peer) == Some(most);
+        let peer = self.open.values().find(of_such)?.peer.clone();
+        self.first_to_go(|entry| entry.peer == peer)
+    }
+
+    fn make_room(&mut self, gives_way: GivesWay) -> Result<(), Full> {
+        let id = match gives_way {
+            GivesWay::OfGreediest(grace) => {
+                let id = self.of_greediest().ok_or(Full(None))?;
+                match grace.saturating_sub(self.open[&id].began.elapsed()) {
+                    Duration::ZERO => id,
+                    wait => return Err(Full(Some(wait))),
+                }
+            }
+            GivesWay::Spare => {
+                self.first_to_go(|_| true).filter(|id| self.open[id].used.is_spare()).ok_or(Full(None))?
+            }
+        };
+        self.remove(id);
+        Ok(())
     }
 
     fn remove(&mut self, id: u64) {
@@ -104,10 +235,17 @@ impl<K: Peer> Table<K> {
     }
 }
 
-impl<K: Peer> Place<K> {
-    /// Bytes went either way.
-    pub fn touch(&self) {
-        self.active.store(self.of.now(), Relaxed);
+impl<K: Peer, U: Usefulness> Place<K, U> {
+    /// Whose it is.
+    #[must_use]
+    pub fn peer(&self) -> &K {
+        &self.peer
+    }
+
+    /// What the connection does.
+    #[must_use]
+    pub fn used(&self) -> &Arc<U> {
+        &self.used
     }
 
     /// Cancelled when the place is given to another connection.
@@ -117,9 +255,24 @@ impl<K: Peer> Place<K> {
     }
 }
 
-impl<K: Peer> Drop for Place<K> {
+impl<K: Peer> Place<K> {
+    /// Bytes went either way.
+    pub fn touch(&self) {
+        self.used.0.store(LastBytes::now(), Relaxed);
+    }
+}
+
+impl<K: Peer, U: Usefulness> Debug for Place<K, U> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Place").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<K: Peer, U: Usefulness> Drop for Place<K, U> {
     fn drop(&mut self) {
-        self.of.table.lock().unwrap_or_else(PoisonError::into_inner).remove(self.id);
+        let mut table = self.of.lock();
+        table.remove(self.id);
+        (self.of.changed)(table.open.len());
     }
 }
 
@@ -129,26 +282,37 @@ mod tests {
 
     #[test]
     fn the_longest_silent_of_the_same_peer_or_of_the_greediest_goes_first() {
-        let places = Places::new(5);
+        let places = Places::new(5, GivesWay::OfGreediest(Duration::ZERO), |_| ());
+        let enter = |peer: u32| places.enter(&peer, 3, LastBytes::default()).unwrap();
         let (one, other) = (1, 2);
-        let mut held: Vec<Place<u32>> = (0..3).map(|_| places.enter(&one, 3).0).collect();
-        let others = places.enter(&other, 3).0;
-        held[0].active.store(7, Relaxed);
-        held[1].active.store(6, Relaxed);
-        held[2].active.store(8, Relaxed);
-        let (fourth, evicted) = places.enter(&one, 3);
-        fourth.active.store(9, Relaxed);
+        let mut held: Vec<Place<u32>> = (0..3).map(|_| enter(one).0).collect();
+        let others = enter(other).0;
+        for (place, at) in held.iter().zip([7, 6, 8]) {
+            place.used.0.store(at, Relaxed);
+        }
+        let (fourth, evicted) = enter(one);
+        fourth.used.0.store(9, Relaxed);
         let closed = |place: &Place<u32>| place.close.is_cancelled();
         assert_eq!(
             (evicted, held.iter().map(closed).collect::<Vec<_>>()),
-            (Some("peer"), vec![false, true, false])
+            (Some(Evicted::OfPeer), vec![false, true, false])
         );
-        let _fifth = places.enter(&other, 3).0;
-        let (_sixth, evicted) = places.enter(&3, 3);
-        assert_eq!((evicted, closed(&held[0]), closed(&others)), (Some("total"), true, false));
+        let _fifth = enter(other).0;
+        let (_sixth, evicted) = enter(3);
+        assert_eq!((evicted, closed(&held[0]), closed(&others)), (Some(Evicted::OfAll), true, false));
         held.clear();
         drop((fourth, others, _fifth, _sixth));
-        let table = places.table.lock().unwrap();
+        let table = places.lock();
         assert!(table.open.is_empty() && table.by_peer.is_empty());
+    }
+
+    #[test]
+    fn what_is_new_does_not_give_way_yet() {
+        let grace = Duration::from_secs(3600);
+        let places = Places::new(1, GivesWay::OfGreediest(grace), |_| ());
+        let _first = places.enter(&1, 1, LastBytes::default()).unwrap();
+        let Full(wait) = places.enter(&2, 1, LastBytes::default()).unwrap_err();
+        assert!(wait.is_some_and(|wait| wait <= grace));
+        assert!(places.evict_one() && !places.evict_one());
     }
 }

@@ -1,6 +1,6 @@
 //! The pages of a daemon, for whoever may connect: on a node every user may.
 
-use super::{Counts, HeldBody, Place, Places, Watched};
+use super::{Counts, GivesWay, HeldBody, LastBytes, Place, Places, Watched};
 use crate::peer::user_of_loopback;
 use axum::Router;
 use axum::body::Body;
@@ -76,7 +76,7 @@ struct Shared {
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let shared = Arc::new(Shared {
         router,
-        places: Places::new(CONNECTIONS_MAX),
+        places: Places::new(CONNECTIONS_MAX, GivesWay::OfGreediest(Duration::ZERO), |_| ()),
         answers: Counts::new(ANSWERS_MAX),
         stop: stop.clone(),
         closed: AtomicU64::new(0),
@@ -105,8 +105,9 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
             let Ok(own) = stream.local_addr() else { return };
             let user = tokio::task::spawn_blocking(move || user_of_loopback(own, address)).await;
             let peer = (user.unwrap_or_default(), address.ip().to_canonical());
-            let (place, evicted) = shared.places.enter(&peer, CONNECTIONS_EACH_MAX);
+            let entered = shared.places.enter(&peer, CONNECTIONS_EACH_MAX, LastBytes::default());
             drop(permit);
+            let Ok((place, evicted)) = entered else { return };
             if evicted.is_some() {
                 shared.closed_another(address, peer.0);
             }

@@ -108,7 +108,7 @@ impl<S: AsyncWrite + Unpin, K: Peer> AsyncWrite for Watched<S, K> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::places::Places;
+    use super::super::places::{GivesWay, LastBytes, Places};
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -116,7 +116,9 @@ mod tests {
     async fn who_takes_nothing_of_what_is_sent_is_given_up() {
         const READ_STALL: Duration = Duration::from_secs(60);
         let (near, _far) = tokio::io::duplex(64);
-        let mut watched = Watched::new(near, Places::new(1).enter(&1, 1).0);
+        let places = Places::new(1, GivesWay::OfGreediest(Duration::ZERO), |_| ());
+        let (place, _) = places.enter(&1, 1, LastBytes::default()).unwrap();
+        let mut watched = Watched::new(near, place);
         watched.watch_reading(READ_STALL);
         let begun = tokio::time::Instant::now();
         let error = watched.write_all(&[0; 1000]).await.unwrap_err();

@@ -7,10 +7,11 @@
 use super::counters::{Sent, fabric_commands, port_counters, read_devices};
 use super::plan::Plan;
 use super::queues::{Queues, Watched};
+use super::reader_thread::join;
 use super::space::Spaces;
 use crate::counters::PortCounters;
 use crate::doubles::Sysfs;
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -122,15 +123,6 @@ impl Meter {
         let queues = self.queues.stop();
         let trees = join(&mut self.trees);
         join(&mut self.thread).and(queues).and(trees)
-    }
-}
-
-/// Waits for the end of a thread, if it was not waited for before.
-pub(super) fn join(thread: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
-    match thread.take().map(JoinHandle::join) {
-        None => Ok(()),
-        Some(Ok(result)) => result,
-        Some(Err(_panic)) => Err(anyhow!("a thread that reads the emulated fabric broke off")),
     }
 }
 

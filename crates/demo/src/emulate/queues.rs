@@ -1,8 +1,8 @@
 //! Watches the queues of the emulated cables by `tc`: whether a port has data that it can't send, and packets that were lost.
 
 use super::counters::{Queue, Waiting, read_queues};
-use super::meter::join;
 use super::plan::Plan;
+use super::reader_thread::join;
 use super::space::Spaces;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Written without messages in between. Pure.
 
 use super::Protocol;
-use crate::read::message::NAME;
+use crate::read::matchers::NAME;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,9 +1,6 @@
 //! Messages of Prometheus' remote-read protocol (`prompb/remote.proto` and `prompb/types.proto`, version 1 of the
 //! protocol), with the fields that are used here.
 
-/// Label of a series' name.
-pub use super::matchers::NAME;
-
 /// What a reader requests.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ReadRequest {

@@ -9,7 +9,7 @@
 //! and where a sample a minute is enough, the rows of one minute answer (`throughline_query::history`).
 
 mod answer;
-mod matchers;
+pub(crate) mod matchers;
 pub mod message;
 mod out;
 mod plan;

@@ -6,12 +6,14 @@
 
 mod capability;
 mod clear;
+mod counter_index;
 mod counters;
 mod fields;
 mod lanes;
 
 pub use capability::{ClassPortInfo, Redirection, SamplesControl};
 pub use clear::{CLEARABLE, CounterSelection};
-pub use counters::{Counters, Taken, counter_index, counter_metrics};
+pub use counter_index::{counter_index, counter_metrics};
+pub use counters::{Counters, Taken};
 pub use fields::PortCounterSet;
 pub use lanes::{LANES, LaneCounters, lane_metrics};

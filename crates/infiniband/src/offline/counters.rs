@@ -4,9 +4,8 @@
 //! that judges live ones. A file's time is that of its last change: no format has one of its own. Files of about
 //! one time are one snapshot, as long as none says again what another one said.
 
-use super::facts::MAX_UNICAST_LID;
 use crate::errors::find;
-use crate::mad::{ClassPortInfo, Counters, NodeKind, PortCounterSet, counter_metrics};
+use crate::mad::{ClassPortInfo, Counters, MAX_UNICAST_LID, NodeKind, PortCounterSet, counter_metrics};
 use crate::topology::Topology;
 use crate::{reading::Coverage, reading::PortReading, reading::Selection};
 use std::collections::{BTreeMap, HashMap};

@@ -9,7 +9,8 @@ use super::lines::number;
 use super::links::{LinkBits, Unknown};
 use super::membership::Membership;
 use crate::mad::{
-    DirectedPath, LFT_NO_PORT, NodeKind, PhysicalState, PortInfo, PortState, SMP_DATA_BYTES, SwitchInfo,
+    DirectedPath, LFT_NO_PORT, MAX_UNICAST_LID, NodeKind, PhysicalState, PortInfo, PortState, SMP_DATA_BYTES,
+    SwitchInfo,
 };
 use crate::topology::{Node, Port, PortEnd, Topology};
 use std::collections::{BTreeMap, HashMap};
@@ -18,8 +19,6 @@ use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 
 /// Most nodes: a subnet has 48 K unicast LIDs (IBTA volume 1, 4.1.3), and a node needs one.
 pub const MAX_NODES: usize = 48 * 1024;
-/// Largest unicast LID (4.1.3).
-pub const MAX_UNICAST_LID: u16 = 0xBFFF;
 /// Most ports of all nodes, as of a topology in the state folder: each takes its room, and a line can claim 255.
 const MAX_PORTS: usize = 1 << 20;
 /// Most bytes of forwarding tables in memory: 5,000 switches with a table of 48 K LIDs each.

@@ -4,7 +4,6 @@
 //! cut between two records can't be distinguished from a whole one. The Q_Key is in neither.
 
 use super::OfflineError;
-use super::facts::Facts;
 use super::lines::{Lines, number};
 use crate::mad::sa::McMember;
 use crate::multicast::Groups;
@@ -68,11 +67,11 @@ impl Membership {
 const GROUP: [&str; 6] = ["MGID", "Mlid", "Mtu", "pkey", "Rate", "SL"];
 const MEMBER: [&str; 6] = ["MGID", "Mlid", "PortGid", "ScopeState", "ProxyJoin", "NodeDescription"];
 
-/// Reads a file into `facts`.
+/// Reads a file into `membership`.
 ///
 /// # Errors
 /// [`OfflineError`]: a line that the format does not have, a record that is not whole.
-pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError> {
+pub fn read(lines: &mut Lines<'_>, membership: &mut Membership) -> Result<(), OfflineError> {
     while lines.advance()? {
         let is_member = match lines.text().trim() {
             "" => continue,
@@ -89,7 +88,7 @@ pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError
             let done = value.and_then(|value| set(&mut record, name, value.trim_start_matches('.')));
             done.ok_or_else(|| lines.expected("the next field of an MCMemberRecord, as saquery prints it"))?;
         }
-        let done = facts.membership.add(record, is_member);
+        let done = membership.add(record, is_member);
         done.map_err(|reason| lines.file_error(reason))?;
     }
     Ok(())

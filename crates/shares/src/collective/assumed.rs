@@ -12,6 +12,9 @@ use super::{Call, Operation};
 use gather_tables::{ALLGATHER, ALLGATHERV, GATHER, SCATTER};
 use tables::{ALLREDUCE, ALLTOALL, ALLTOALLV, BARRIER, BCAST, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK};
 
+/// Before MPICH's names, as some of Open MPI's are the same and mean another shape.
+pub(super) const MPICH_PREFIX: &str = "mpich:";
+
 /// A library whose decisions are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Library {
@@ -27,7 +30,7 @@ impl Library {
     pub fn algorithm(self, reported: &str) -> String {
         match self {
             Self::OpenMpi => reported.to_owned(),
-            Self::Mpich => format!("{}{reported}", super::mpich::PREFIX),
+            Self::Mpich => format!("{}{reported}", MPICH_PREFIX),
         }
     }
 

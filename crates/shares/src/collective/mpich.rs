@@ -7,9 +7,6 @@ use super::plan::{Out, Plan};
 use super::tree::{self, Shape};
 use super::{allgather, alltoall, gather, prefix};
 
-/// Before MPICH's names, as some of Open MPI's are the same and mean another shape.
-pub(super) const PREFIX: &str = "mpich:";
-
 /// Sends of a rank by an algorithm; `None` for one without a model.
 pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     // Those of nonblocking operations have the same shapes under these names.

@@ -5,8 +5,8 @@
 //! before the rest is spread in proportion, which would give each sender a part of each receiver. The links between have to
 //! have carried it.
 
+use super::excess::{Excess, Pair, SLACK_BYTES};
 use super::model::Model;
-use super::unknown::{Excess, Pair, SLACK_BYTES};
 use crate::network::Routes;
 
 /// Two amounts are the same within this part of them.

@@ -1,35 +1,17 @@
 //! Traffic that nobody reported: what host ports counted beyond what is known.
 
 use super::exact;
+use super::excess::{Excess, Pair, SLACK_BYTES};
 use super::model::Model;
 use crate::network::Routes;
 
 /// What a port counted beyond the known is looked at from this part of it on: below it is headers and errors of times.
 const SLACK: f64 = 0.03;
-/// Management and headers of an idle port, bytes in a window.
-pub(super) const SLACK_BYTES: f64 = 65_536.0;
 /// Among so many pairs of ports unreported traffic is sought between each sender and each receiver.
 const FEW_PAIRS: usize = 20_000;
 /// Among more, between those whose places in the order of bytes multiply to no more than this: some 200,000 pairs, of large
 /// ones with all, and of small ones with the largest, as servers are.
 const HYPERBOLA: usize = 20_000;
-
-/// What a port sent or received beyond the known.
-#[derive(Clone, Copy)]
-pub(super) struct Excess {
-    pub port: usize,
-    pub bytes: f64,
-    /// At most so much: the known at its least.
-    most: f64,
-}
-
-/// Unreported traffic between two ports.
-pub(super) struct Pair {
-    pub from: usize,
-    pub to: usize,
-    pub bytes: f64,
-    pub most: f64,
-}
 
 /// Pairs of ports and bytes between them, by what each sent and received beyond the known traffic.
 pub(super) fn traffic(routes: &impl Routes, model: &Model<'_>, counted: &[Option<f64>]) -> Vec<Pair> {

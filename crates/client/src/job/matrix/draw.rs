@@ -1,51 +1,9 @@
 //! The matrix as lines: numbers where they fit, else shades.
 
-use super::grid::{Entry, Grid};
+use super::grid::{Grid, NAME_COLUMNS};
 use super::headline::{Crossing, sentences};
-use crate::text::{bytes, clean, count, thousands};
-
-/// What is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes.
-    Bytes,
-    /// Messages.
-    Messages,
-}
-
-impl Unit {
-    /// What an entry has of it.
-    pub fn of(self, entry: &Entry) -> u64 {
-        match self {
-            Self::Bytes => entry.bytes,
-            Self::Messages => entry.messages,
-        }
-    }
-
-    /// For people, where the unit stands elsewhere.
-    pub fn text(self, value: u64) -> String {
-        match self {
-            Self::Bytes => bytes(value),
-            Self::Messages => thousands(value),
-        }
-    }
-
-    /// With its unit.
-    pub fn amount(self, value: u64) -> String {
-        match self {
-            Self::Bytes => bytes(value),
-            Self::Messages => count(value, "message"),
-        }
-    }
-
-    /// Its name.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Messages => "messages",
-        }
-    }
-}
+use super::unit::Unit;
+use crate::text::{bytes, clean, count};
 
 /// A tile is as wide as it is high on most terminals.
 const TILE_COLUMNS: usize = 2;
@@ -57,8 +15,6 @@ const NUMBERS_MAX: usize = 16;
 const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
 /// A tile without traffic.
 const EMPTY: char = '·';
-/// Widest name of a row.
-pub const NAME_COLUMNS: usize = 20;
 /// Smallest ratio of the largest to the smallest value for which shades are steps of a factor, not of a sum.
 const WIDE_RANGE: u64 = 16;
 
@@ -224,6 +180,7 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
+    use super::super::grid::Entry;
     use super::*;
 
     fn ring(ranks: u32, bytes: u64) -> Grid {

@@ -3,6 +3,9 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Widest name of a row.
+pub const NAME_COLUMNS: usize = 20;
+
 /// What stands for a rank whose node is not known.
 const UNKNOWN_NODE: &str = "?";
 

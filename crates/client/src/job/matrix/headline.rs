@@ -1,7 +1,7 @@
 //! The first lines of a matrix: what stands out of it. Pure.
 
-use super::draw::{NAME_COLUMNS, Unit};
-use super::grid::{Entry, Grid};
+use super::grid::{Entry, Grid, NAME_COLUMNS};
+use super::unit::Unit;
 use crate::text::{clean, percent, thousands};
 
 /// A sender or receiver with so many times as much as the middle one stands out.

@@ -2,7 +2,7 @@
 
 use super::chrome::{Track, Writer};
 use super::clocks::Axis;
-use super::export::Known;
+use super::known::Known;
 use super::summary::Summary;
 use super::{LaneKind, Options};
 use crate::Server;

@@ -3,7 +3,8 @@
 //! A node is known by its GUID, and anybody can claim one. So facts that a GUID had stay, a port has one cable, and
 //! of two places that claim the same port the one that was known before counts, else the first.
 
-use super::{Purpose, Walk, Walked};
+use super::Walk;
+use crate::discover::walked::{Purpose, Walked};
 use crate::engine::{NodeId, Queue, Route};
 use throughline_infiniband::mad::{DirectedPath, NodeInfo, NodeKind, attribute};
 use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd};

@@ -5,6 +5,7 @@ mod group;
 mod group_traffic;
 mod link;
 mod link_names;
+mod link_place;
 mod load;
 mod overlay;
 mod routes;

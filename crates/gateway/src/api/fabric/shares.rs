@@ -2,7 +2,7 @@
 
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
-use super::link::{parse, place_of};
+use super::link_place::{parse, place_of};
 use super::subnet;
 use super::topology::{Port, Topology};
 use crate::api_error::ApiError;

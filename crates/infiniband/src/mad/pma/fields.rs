@@ -1,7 +1,7 @@
 //! Which attribute holds which counter at which bits. Tables only.
 
 use super::capability::ClassPortInfo;
-use super::counters::counter_index;
+use super::counter_index::counter_index;
 use crate::mad::{PMA_DATA_BYTES, attribute};
 use throughline_sample::catalogue::{self as metric, Metric};
 

@@ -1,9 +1,10 @@
 //! Decoding of counters, on data written by hand from the specification's tables.
 
+use super::super::counter_index::{GAUGES, counter_index};
 use super::*;
 use crate::mad::PMA_DATA_BYTES;
 use std::collections::BTreeMap;
-use throughline_sample::catalogue as metric;
+use throughline_sample::catalogue::{self as metric, Kind, Metric, Table};
 
 fn classes(capabilities: u16, capabilities_2: u32) -> ClassPortInfo {
     ClassPortInfo { capabilities, capabilities_2, redirection: None }

@@ -1,0 +1,6 @@
+//! Names of the crawler's threads, as the label of their metrics has them.
+
+/// The discovery thread.
+pub const DISCOVERY: &str = "discovery";
+/// The thread that speaks with the subnet administrator.
+pub const ADMINISTRATION: &str = "administration";
