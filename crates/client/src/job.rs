@@ -9,10 +9,10 @@ mod output;
 pub mod record;
 pub mod report;
 pub mod show;
-pub mod summary;
 pub mod top;
 pub mod trace;
 pub mod waits;
+mod whole;
 
 /// Mean of a sum.
 #[allow(clippy::cast_precision_loss)] // for people

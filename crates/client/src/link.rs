@@ -3,14 +3,13 @@
 pub mod contributors;
 
 use crate::detail::{self, Subject};
-use crate::text::{ABSENT, bytes, clean, columns, folded, percent, used};
-use crate::{Connection, Error, Server};
+use crate::text::{ABSENT, bytes, clean, columns, folded, percent, time as rfc3339, used};
+use crate::{Answer, Connection, Error, Server, answer};
 use anyhow::Context;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::link_shares::{DirectionShares, LinkEnd, LinkName, LinkShares};
 use throughline_daemon::{ExitStatus, Failure};
-use throughline_sample::to_rfc3339;
 
 /// Codes of answers that are no fault of the server: no such link, or several.
 const NO_LINK: [&str; 2] = ["not_found", "ambiguous"];
@@ -83,7 +82,7 @@ pub struct Arguments {
     /// With --record: list earlier requests; requests nothing
     #[arg(long, requires = "record", conflicts_with_all = ["wait", "last", "at"])]
     pub list: bool,
-    /// Print one JSON document
+    /// Print the answer of the API
     #[arg(long)]
     pub json: bool,
 }
@@ -115,14 +114,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.record {
         return record(&server, arguments, &link);
     }
-    let shares = read(&server, arguments, link)?;
-    let mut out = std::io::stdout().lock();
+    let Answer { value: mut shares, body } = read(&server, arguments, &link)?;
     if arguments.json {
-        serde_json::to_writer(&mut out, &shares)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&shares, columns()).as_bytes())?;
+        answer::print([body.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    // The end that was named sends first.
+    if format!("{}.{}", shares.ab.from.guid, shares.ab.from.port) != link.link {
+        std::mem::swap(&mut shares.ab, &mut shares.ba);
+        (shares.link, shares.name) = (link.link, link.name);
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&shares, columns()).as_bytes())?;
     out.flush().context("writing the answer")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -156,24 +159,17 @@ fn find(server: &Server, arguments: &Arguments) -> Result<LinkName, Failure> {
     })
 }
 
-fn read(server: &Server, arguments: &Arguments, link: LinkName) -> Result<LinkShares, Failure> {
+fn read(server: &Server, arguments: &Arguments, link: &LinkName) -> Result<Answer<LinkShares>, Failure> {
     let to = arguments.at.unwrap_or_else(jiff::Timestamp::now).as_millisecond();
     let last = i64::try_from(arguments.last.as_millis()).unwrap_or(i64::MAX);
     let (from, to) = (to.saturating_sub(last).max(0).to_string(), to.to_string());
     let query = [("from", from.as_str()), ("to", to.as_str()), ("points", "60")];
-    let mut shares: LinkShares =
-        server.get(&["fabric", &link.subnet, "links", &link.link, "shares"], &query)?;
-    // The end that was named sends first.
-    if format!("{}.{}", shares.ab.from.guid, shares.ab.from.port) != link.link {
-        std::mem::swap(&mut shares.ab, &mut shares.ba);
-        (shares.link, shares.name) = (link.link, link.name);
-    }
-    Ok(shares)
+    Ok(server.answer(&["fabric", &link.subnet, "links", &link.link, "shares"], &query)?)
 }
 
 /// The page for people.
 fn text(shares: &LinkShares, width: usize) -> String {
-    let time = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).replace(".000000Z", "Z");
+    let time = |ms: i64| rfc3339(ms).replace(".000000Z", "Z");
     let mut text = folded(&verdict(shares), width).join("\n").trim_start().to_owned() + "\n";
     text.push_str(&(clean(&shares.name, width) + "\n"));
     let routing = shares.routing.as_deref().unwrap_or(NOT_REPORTED);

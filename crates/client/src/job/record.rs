@@ -44,7 +44,7 @@ pub struct Options {
     /// List earlier requests; requests nothing
     #[arg(long, conflicts_with_all = ["last", "from", "to", "resolution", "wait"])]
     list: bool,
-    /// Print one JSON document
+    /// Print the answer of the API
     #[arg(long)]
     json: bool,
 }

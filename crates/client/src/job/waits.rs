@@ -2,8 +2,8 @@
 
 use super::name::find;
 use super::part;
-use crate::Server;
 use crate::text::{Table, clean, columns, folded, percent, seconds, thousands};
+use crate::{Answer, Server, answer};
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::waits::{JobWaits, LastArrivalWaits, WaitBasis, WaitParts, WaitSeconds};
@@ -47,7 +47,7 @@ pub struct Options {
     /// What the rows are
     #[arg(long, value_enum, default_value_t = By::Operation)]
     by: By,
-    /// Print one JSON document with all of it
+    /// Print the answer of the API
     #[arg(long)]
     json: bool,
 }
@@ -58,14 +58,13 @@ pub struct Options {
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
-    let waits: JobWaits = server.get(&["jobs", &key, "waits"], &[])?;
-    let mut out = std::io::stdout().lock();
+    let waits: Answer<JobWaits> = server.answer(&["jobs", &key, "waits"], &[])?;
     if options.json {
-        serde_json::to_writer(&mut out, &waits)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&waits, options.by, columns()).as_bytes())?;
+        answer::print([waits.body.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&waits.value, options.by, columns()).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

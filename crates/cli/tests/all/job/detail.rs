@@ -62,7 +62,8 @@ impl Stack {
     /// Requests and waits; the outcome, however it is.
     fn request(&self, arguments: &[&str]) -> (Option<i32>, Value, String) {
         let output = self.job(&[&["record"], arguments, &["--wait", "60", "--json"]].concat());
-        let outcome = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let outcome = answer["requests"].get(0).cloned().unwrap_or(Value::Null);
         (output.status.code(), outcome, String::from_utf8(output.stderr).unwrap())
     }
 }
@@ -80,8 +81,8 @@ fn running_job(stack: &Stack) -> (Child, String) {
     loop {
         let output = stack.job(&["show", "last", "--json"]);
         let job: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        if job["ranks_running"] == RANKS {
-            return (program, job["job_key"].as_str().unwrap().to_owned());
+        if job["job"]["job"]["ranks_running"] == RANKS {
+            return (program, super::key(&job).to_owned());
         }
         assert!(begin.elapsed() < PATIENCE, "{job}");
         std::thread::sleep(Duration::from_millis(200));

@@ -1,13 +1,12 @@
 //! A matrix of traffic: by rank or by node, and summed to tiles. Pure.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What stands for a rank whose node is not known.
 const UNKNOWN_NODE: &str = "?";
 
 /// Traffic from one row to one column; both are places in the grid's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Who sends.
     pub from: u32,
