@@ -2,11 +2,11 @@
 
 pub mod diff;
 pub mod export;
+pub mod fetch;
 pub mod list;
 pub mod matrix;
 pub mod name;
 mod output;
-pub mod record;
 pub mod report;
 pub mod show;
 pub mod top;

@@ -40,10 +40,10 @@ pub struct Arguments {
     /// Which server.
     #[command(flatten)]
     pub connection: Connection,
-    /// Which group: its LID (0xc000), or part of its name or GID [default: a list of all]
+    /// Choose the group: its LID (0xc000), or part of its name or GID [default: a list of all]
     #[arg(value_name = "GROUP")]
     pub group: Option<String>,
-    /// Only this subnet, by its prefix [default: all]
+    /// Show this subnet only, by its prefix [default: all]
     #[arg(long, value_name = "PREFIX")]
     pub subnet: Option<String>,
     /// Print the answers of the API, one per line for each subnet

@@ -45,7 +45,7 @@ pub struct Arguments {
     /// Print anew every SECONDS until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = watch_interval)]
     pub watch: Option<Duration>,
-    /// Most jobs shown, the newest first
+    /// Show at most N jobs, the newest first
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub jobs: u16,
 }

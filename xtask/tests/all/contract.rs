@@ -1,4 +1,5 @@
-//! One contract: a job and the site's status are serialised by one type each, those of `crates/api`.
+//! One contract: a job and the site's status are serialised by one type each, those of `crates/api`; help is imperative in all
+//! programs.
 //!
 //! A second type is found by its keys, whatever it is called: one that derives `Serialize` and has half or more of the keys.
 
@@ -80,12 +81,15 @@ fn second_types(types: &[Serialised]) -> Vec<String> {
     second
 }
 
+fn top() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn types_of_the_tree() -> Vec<Serialised> {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(&top).output().unwrap();
+    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(top()).output().unwrap();
     let files = String::from_utf8(listed.stdout).unwrap();
     // One that was deleted and not committed yet is still listed.
-    let read = |file: &str| std::fs::read_to_string(top.join(file)).map(|source| types_of(file, &source));
+    let read = |file: &str| std::fs::read_to_string(top().join(file)).map(|source| types_of(file, &source));
     files.lines().filter_map(|file| read(file).ok()).flatten().collect()
 }
 
@@ -112,4 +116,116 @@ fn a_second_type_is_found_whatever_it_is_called() {
     let found = second_types(&types);
     let names: Vec<&str> = found.iter().filter_map(|one| one.split(' ').next()).collect();
     assert_eq!(names, ["Run", "Page"], "{found:?}");
+}
+
+/// Programs whose help is checked, by the folders of their command lines.
+const PROGRAMS: [&str; 7] = ["agent", "cli", "client", "daemon", "demo", "detail", "fabric"];
+
+/// What the help of a subcommand or an option begins with.
+const VERBS: [&str; 48] = [
+    "Assume",
+    "Begin",
+    "Check",
+    "Choose",
+    "Clear",
+    "Compare",
+    "Count",
+    "Discover",
+    "Divide",
+    "Draw",
+    "Emulate",
+    "End",
+    "Fetch",
+    "Find",
+    "Give",
+    "Have",
+    "Judge",
+    "Keep",
+    "Leave",
+    "List",
+    "Look",
+    "Make",
+    "Manage",
+    "Observe",
+    "Overwrite",
+    "Pass",
+    "Predict",
+    "Print",
+    "Put",
+    "Query",
+    "Read",
+    "Report",
+    "Run",
+    "Send",
+    "Set",
+    "Show",
+    "Simulate",
+    "Sort",
+    "Start",
+    "Stop",
+    "Sweep",
+    "Take",
+    "Trust",
+    "Use",
+    "Wait",
+    "Walk",
+    "Watch",
+    "Write",
+];
+
+/// First lines of help in a source file: documentation of what clap shows, options and variants of subcommands.
+fn help_lines(source: &str) -> Vec<String> {
+    let (mut found, mut text, mut is_commands) = (Vec::new(), None, false);
+    let mut derives_commands = false;
+    for line in source.lines() {
+        let trimmed = line.trim();
+        if let Some(words) = trimmed.strip_prefix("/// ") {
+            text.get_or_insert_with(|| words.to_owned());
+            continue;
+        }
+        let is_variant = is_commands
+            && line.starts_with("    ")
+            && trimmed.starts_with(|first: char| first.is_ascii_uppercase());
+        if trimmed.starts_with("#[arg(") || is_variant {
+            found.extend(text.take());
+        }
+        derives_commands |= trimmed.starts_with("#[derive(") && trimmed.contains("Subcommand");
+        if derives_commands && (trimmed.starts_with("enum ") || trimmed.starts_with("pub enum ")) {
+            (is_commands, derives_commands) = (true, false);
+        }
+        is_commands &= line != "}";
+        if !trimmed.starts_with("#[") {
+            text = None;
+        }
+    }
+    found
+}
+
+#[test]
+fn help_is_imperative() {
+    let listed = Command::new("git").args(["ls-files", "crates/*.rs"]).current_dir(top()).output().unwrap();
+    let files = String::from_utf8(listed.stdout).unwrap();
+    let is_program =
+        |file: &&str| PROGRAMS.iter().any(|name| file.starts_with(&format!("crates/{name}/src/")));
+    let mut lines = 0;
+    let mut wrong = Vec::new();
+    for file in files.lines().filter(is_program) {
+        let Ok(source) = std::fs::read_to_string(top().join(file)) else { continue };
+        for line in help_lines(&source) {
+            lines += 1;
+            if !line
+                .split(|letter: char| !letter.is_alphabetic())
+                .next()
+                .is_some_and(|word| VERBS.contains(&word))
+            {
+                wrong.push(format!("{file}: {line}"));
+            }
+        }
+    }
+    assert!(lines > 150, "{lines} lines of help");
+    assert!(
+        wrong.is_empty(),
+        "begin with a verb that says what the option or command does:\n{}",
+        wrong.join("\n")
+    );
 }

@@ -341,7 +341,7 @@ fn without_a_server_it_says_how_to_start_one() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("throughline serve"));
     }
     for wrong in [
-        &["list", "--since", "yesterday"][..],
+        &["list", "--from", "yesterday"][..],
         &["matrix", "last", "--kind", "x"],
         &["top", "--interval", "0"],
     ] {

@@ -5,8 +5,8 @@ use serde_json::Value;
 use throughline_client::{Connection, Server};
 
 /// What is of the moment of the request: two requests have different ones.
-const MOMENTARY: [&str; 5] =
-    ["as_of_ms", "age_seconds", "duration_seconds", "running_seconds", "lag_seconds"];
+const MOMENTARY: [&str; 6] =
+    ["as_of_ms", "time_ms", "age_seconds", "duration_seconds", "running_seconds", "lag_seconds"];
 
 /// An answer without the values of the moment.
 fn fixed(answer: &str) -> String {
@@ -52,13 +52,13 @@ async fn commands_print_the_answers_of_the_api() {
         same(&["job", command, job, "--json"], &of_job(part));
     }
     same(&["job", "top", "--once", "--json"], &api(&server, &["job-rates"], &[]));
-    same(&["job", "record", job, "--list", "--json"], &of_job("detail"));
+    same(&["job", "fetch", job, "--list", "--json"], &of_job("detail"));
     let to = throughline_daemon::Clock::new().now() / 1_000_000;
     let at = throughline_sample::to_rfc3339(to * 1_000_000);
     let [from_ms, to_ms] = [to - 60_000, to].map(|time| time.to_string());
     let shares = ["fabric", "0xfe80000000000000", "links", "0x0000000000000021.1", "shares"];
     let query = [("from", from_ms.as_str()), ("to", &to_ms), ("points", "60")];
-    let link = ["link", "spine1", "leaf1", "--at", &at, "--last", "1m", "--json"];
+    let link = ["link", "spine1", "leaf1", "--to", &at, "--last", "1m", "--json"];
     same(&link, &api(&server, &shares, &query));
     same(&["multicast", "--json"], &api(&server, &["fabric", "0xfe80000000000000", "groups"], &[]));
 }

@@ -31,16 +31,16 @@ most in time. A `!` marks calls that differ in number: there the totals compare 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// The job whose times are divided
+    /// Divide the times of this job
     #[arg(value_name = "A")]
     a: String,
-    /// The job by whose times they are divided
+    /// Divide by the times of this job
     #[arg(value_name = "B")]
     b: String,
-    /// What a line stands for
+    /// Make a line of each
     #[arg(long, value_name = "WHAT", default_value = "size", value_parser = ["size", "operation"])]
     by: String,
-    /// Most lines shown
+    /// Show at most N lines
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Print the answers of the API and every line as one JSON object

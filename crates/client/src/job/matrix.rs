@@ -33,10 +33,10 @@ asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Whose view of the traffic
+    /// Show this view of the traffic
     #[arg(long, value_name = "KIND", default_value = "logical", value_parser = ["logical", "wire"])]
     kind: String,
     /// Draw bytes [default]
@@ -45,10 +45,10 @@ pub struct Options {
     /// Draw messages
     #[arg(long)]
     messages: bool,
-    /// What a row and a column stand for
+    /// Make a row and a column of each rank or node
     #[arg(long, value_name = "WHAT", default_value = "rank", value_parser = ["rank", "node"])]
     by: String,
-    /// Width to draw for [default: the terminal's, 100 where there is none]
+    /// Draw for this width [default: the terminal's, 100 where there is none]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     width: Option<u16>,
     /// Print each pair as a line of comma-separated values

@@ -28,10 +28,10 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Wait at most so long until the job has ended and its report is final; exit status 1 if it is not then
+    /// Wait at most SECONDS until the job has ended and its report is final; exit status 1 if it is not then
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
     /// Write it to a file in place of the standard output

@@ -59,10 +59,10 @@ lines of the page that are worth knowing.";
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Also read the links of its nodes (NVLink, adapters) while it ran, for at most so long: seconds for a long job
+    /// Read the links of its nodes, too, (NVLink, adapters) while it ran, for at most so long: seconds for a long job
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     links_within: u32,
     /// Print the answers of the API as one JSON object

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
-use throughline_api::jobs::{JobRate, JobRates, OpenCalls};
+use throughline_api::jobs::{JobRate, JobRates};
 use throughline_daemon::{Failure, Screen};
 
 /// Shown below the options.
@@ -51,19 +51,19 @@ pub struct Options {
     /// Print one table and end
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print so many tables and end [default: until q or Ctrl-C]
+    /// Print NUMBER tables and end [default: until q or Ctrl-C]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Time from one table to the next
+    /// Print a table every SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
     interval: Duration,
-    /// Time over which rates are taken
+    /// Take rates over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = interval)]
     window: Duration,
-    /// What comes first: mpi, bytes or calls
+    /// Sort by a column: mpi, bytes or calls
     #[arg(long, value_name = "COLUMN", default_value = "mpi", value_parser = order)]
     sort: Order,
-    /// Only jobs of this user
+    /// List only jobs of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Print the answers of the API, one per line
@@ -316,6 +316,7 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_api::jobs::OpenCalls;
 
     #[test]
     fn the_table_fits_and_is_sorted() {

@@ -41,10 +41,10 @@ pub enum By {
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// What the rows are
+    /// Make a row of each
     #[arg(long, value_enum, default_value_t = By::Operation)]
     by: By,
     /// Print the answer of the API
