@@ -57,18 +57,18 @@ pub struct Arguments {
 /// No such group (1); otherwise see [`Error`].
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
-    let all = read(&server, arguments.subnet.as_deref())?;
+    let all = read(&server, arguments.subnet.as_deref()).map_err(Failure::from)?;
     let text = match &arguments.group {
         None if arguments.json => return printed(&all),
         None => {
             let all: Vec<MulticastGroups> = all.into_iter().map(|one| one.value).collect();
-            groups::text(&all, &busiest(&server, &all)?, columns())
+            groups::text(&all, &busiest(&server, &all).map_err(Failure::from)?, columns())
         }
         Some(name) => {
             let all: Vec<MulticastGroups> = all.into_iter().map(|one| one.value).collect();
             let found = matching(&all, name)?;
             let trees = found.iter().map(|(subnet, group)| tree_of(&server, subnet, group.mlid));
-            let trees = trees.collect::<Result<Vec<_>, _>>()?;
+            let trees = trees.collect::<Result<Vec<_>, Error>>().map_err(Failure::from)?;
             if arguments.json {
                 return printed(&trees);
             }

@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_api::status::Status;
+use throughline_daemon::Failure;
 
 /// Shortest time between two prints of `--watch`: the report itself costs the database some work.
 const SHORTEST_WATCH: Duration = Duration::from_millis(500);
@@ -63,7 +64,7 @@ fn watch_interval(text: &str) -> Result<Duration, String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
     let jobs = arguments.jobs.to_string();
-    let read = || server.answer::<Status>(&["status"], &[("jobs", &jobs)]);
+    let read = || server.answer::<Status>(&["status"], &[("jobs", &jobs)]).map_err(Failure::from);
     let print = |status: &Answer<Status>, in_place: bool| -> anyhow::Result<()> {
         if arguments.json {
             return Ok(answer::print([status.body.as_str()])?);

@@ -5,8 +5,8 @@ use serde_json::Value;
 use throughline_client::{Connection, Server};
 
 /// What is of the moment of the request: two requests have different ones.
-const MOMENTARY: [&str; 6] =
-    ["as_of_ms", "time_ms", "age_seconds", "duration_seconds", "running_seconds", "lag_seconds"];
+const MOMENTARY: [&str; 7] =
+    ["as_of_ms", "at_ms", "time_ms", "age_seconds", "duration_seconds", "running_seconds", "lag_seconds"];
 
 /// An answer without the values of the moment.
 fn fixed(answer: &str) -> String {

@@ -50,7 +50,8 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
     let until = Instant::now() + Duration::from_secs(options.wait);
     let report = loop {
-        let report: Answer<JobReport> = server.answer(&["jobs", &key, "report"], &[])?;
+        let report: Answer<JobReport> =
+            server.answer(&["jobs", &key, "report"], &[]).map_err(Failure::from)?;
         if report.value.is_final || Instant::now() >= until || until_stopped(PAUSE)? {
             break report;
         }

@@ -7,6 +7,7 @@ use crate::{Answer, Server, answer};
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::waits::{JobWaits, LastArrivalWaits, WaitBasis, WaitParts, WaitSeconds};
+use throughline_daemon::Failure;
 use throughline_sample::to_rfc3339;
 
 /// Shown below the options.
@@ -58,7 +59,7 @@ pub struct Options {
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
-    let waits: Answer<JobWaits> = server.answer(&["jobs", &key, "waits"], &[])?;
+    let waits: Answer<JobWaits> = server.answer(&["jobs", &key, "waits"], &[]).map_err(Failure::from)?;
     if options.json {
         answer::print([waits.body.as_str()])?;
         return Ok(ExitCode::SUCCESS);
