@@ -57,7 +57,7 @@ const SHOTS = [
   { name: 'leaf', url: `/fabric?open=${leaf}&node=${leaf}&find=1`, ready: panel, tour: [1280, 'light'] },
   { name: 'link', url: `/fabric?link=${link}&window=60`, ready: panel, tour: [1280, 'light'] },
   { name: 'fabric-waiting', url: '/fabric?colour=waiting&window=60&palette=blind', ready: map },
-  { name: 'fabric-past', url: `/fabric?t=${minutesAgo(1)}&window=60`, ready: map },
+  { name: 'fabric-past', url: `/fabric?at=${minutesAgo(1)}&window=60`, ready: map },
   { name: 'fabric-job', url: `/fabric?job=${job}`, ready: async (page) => { await map(page); await page.getByTestId('overlaid').waitFor() }, tour: [1280, 'light'] },
   { name: 'links', url: '/fabric?table=1', ready: (page) => page.locator('[data-testid=links] tbody tr').nth(5).waitFor() },
   { name: 'jobs', url: '/jobs', ready: (page) => page.locator('[data-testid=jobs] tbody tr').first().waitFor(), tour: [1280, 'light'] },

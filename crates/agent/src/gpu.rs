@@ -20,33 +20,33 @@ pub enum What {
     /// Draw the node: GPUs, adapters and CPUs over PCIe, and the links between GPUs, CPUs and switches
     #[command(after_help = TOPO)]
     Topo {
-        /// Each physical link of a logical one
+        /// Show each physical link of a logical one
         #[arg(long)]
         physical: bool,
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
     /// Show how much of each link is used, now and again
     #[command(after_help = TOP)]
     Top {
-        /// From one reading to the next
+        /// Read every SECONDS
         #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = interval)]
         interval: Duration,
-        /// End after so many readings [default: until Ctrl-C]
+        /// End after N readings [default: until Ctrl-C]
         #[arg(long, value_name = "N")]
         count: Option<u64>,
-        /// Each link, not only each GPU
+        /// Show each link, not only each GPU
         #[arg(long)]
         links: bool,
-        /// One JSON line for each link and reading
+        /// Print one JSON object per line, link and reading
         #[arg(long)]
         json: bool,
     },
     /// Have the running agent give the GPUs' performance monitors to a profiler, within a second
     #[command(after_help = PAUSE)]
     Pause {
-        /// For how long: the agent takes them again by itself
+        /// Give them for so long: the agent takes them again by itself
         #[arg(long = "for", value_name = "SECONDS", default_value_t = 3600,
               value_parser = clap::value_parser!(u64).range(1..=control::PAUSE_MAX.as_secs()))]
         seconds: u64,
@@ -56,7 +56,7 @@ pub enum What {
     /// Report what can be read here, by which source, and how to allow the rest
     #[command(after_help = DOCTOR)]
     Doctor {
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },

@@ -12,7 +12,7 @@ Examples:
 Files:
   /etc/throughline/agent.toml       configuration; see `throughline-agent check-config`
   STATE/spool                       what the collector does not have yet
-  STATE/recorder                    the last hour in full resolution; see `throughline-agent record`
+  STATE/recorder                    the last hour in full resolution; see `throughline-agent recorder`
   /run/throughline/mpi.sock         where ranks connect; STATE/run/mpi.sock with --state-dir
   /run/throughline/agent.sock       where `gpu pause` and `gpu resume` reach a running agent
   /run/throughline/gpu-leases/      while a file is there the GPUs are a profiler's
@@ -45,14 +45,14 @@ Examples:
   throughline-agent once | jq '.sources | map_values({up, state, reason})'
   throughline-agent once | jq '.sources.nvml.links[0]'";
 
-/// For `record`.
-pub const RECORD: &str = "\
+/// For `recorder`.
+pub const RECORDER: &str = "\
 Reads the folder STATE/recorder beside the agent that writes it, with up to half a second of delay. Without
 --json it prints how many records of which kind there are. Ends with 1 where a part of the ring is damaged;
 the rest is printed.
 
 Examples:
-  throughline-agent record                                        what there is
-  throughline-agent record --last 10m --kind operations --json    bins of 100 ms of each rank
-  throughline-agent record --last 1m --device mlx5_0 --json       readings of one adapter
-  throughline-agent record --job slurm:4711.0 --json > job.jsonl  all of one job on this node";
+  throughline-agent recorder                                        what there is
+  throughline-agent recorder --last 10m --kind operations --json    bins of 100 ms of each rank
+  throughline-agent recorder --last 1m --device mlx5_0 --json       readings of one adapter
+  throughline-agent recorder --job slurm:4711.0 --json > job.jsonl  all of one job on this node";

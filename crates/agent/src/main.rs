@@ -18,7 +18,7 @@ mod node;
 mod once;
 mod placement;
 mod privileges;
-mod record;
+mod recorder;
 mod run;
 mod sample_json;
 mod self_metrics;
@@ -36,14 +36,14 @@ use throughline_daemon::{LogOptions, bound_allocator, finish, usage};
 /// Name of the program in messages.
 const PROGRAM: &str = "throughline-agent";
 
-/// Reads MPI ranks, GPU links and InfiniBand ports of this node and sends what it read to a collector
+/// Read MPI ranks, GPU links and InfiniBand ports of this node and send what was read to a collector
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version, max_term_width = 100, after_help = help::ALL)]
 struct Cli {
-    /// Configuration file [default: /etc/throughline/agent.toml if it exists]
+    /// Read the configuration from FILE [default: /etc/throughline/agent.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    /// Keep state in FOLDER [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
     #[arg(long, global = true, value_name = "FOLDER")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -60,18 +60,18 @@ enum Command {
     /// Print one sample of each source as JSON, and why a source has none
     #[command(after_help = help::ONCE)]
     Once,
-    /// Look at this node's GPUs and their links
+    /// Show this node's GPUs and their links
     #[command(subcommand)]
     Gpu(gpu::What),
-    /// List batches that the collector refused, and why; they are sent again once that is corrected
-    Refused {
-        /// One JSON document a line
+    /// List batches that the collector rejected, and why; they are sent again once that is corrected
+    RejectedBatches {
+        /// Print one JSON document per line
         #[arg(long)]
         json: bool,
     },
-    /// Show what this node recorded in full resolution: the last hour of all sources
-    #[command(after_help = help::RECORD)]
-    Record(record::Options),
+    /// List what this node's recorder has: the last hour of all sources in full resolution
+    #[command(after_help = help::RECORDER)]
+    Recorder(recorder::Options),
     /// Check the configuration and print what holds, with all defaults
     CheckConfig,
 }
@@ -97,8 +97,10 @@ fn main() -> ExitCode {
 
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        Command::Gpu(_) | Command::Record(_) => cli.log.start_quietly()?,
-        Command::Run | Command::Once | Command::Refused { .. } | Command::CheckConfig => cli.log.start()?,
+        Command::Gpu(_) | Command::Recorder(_) => cli.log.start_quietly()?,
+        Command::Run | Command::Once | Command::RejectedBatches { .. } | Command::CheckConfig => {
+            cli.log.start()?
+        }
     }
     let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
     let places = config.resolve(cli.state_dir.as_deref())?;
@@ -108,13 +110,13 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Command::Refused { json } = cli.command {
+    if let Command::RejectedBatches { json } = cli.command {
         let folder = places.state_dir.join(run::REFUSED_FOLDER);
         throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Command::Record(options) = &cli.command {
-        return record::record(options, &config, &places);
+    if let Command::Recorder(options) = &cli.command {
+        return recorder::list(options, &config, &places);
     }
     bound_allocator();
     // Before there are threads: each has capabilities of its own.
@@ -131,7 +133,7 @@ async fn command(command: &Command, config: &Config, places: &Places) -> anyhow:
     match command {
         Command::Once => once::once(config, places).await,
         Command::Gpu(what) => gpu::run(*what, config, places).await,
-        Command::Run | Command::Refused { .. } | Command::Record(_) | Command::CheckConfig => {
+        Command::Run | Command::RejectedBatches { .. } | Command::Recorder(_) | Command::CheckConfig => {
             run::run(config, places).await
         }
     }

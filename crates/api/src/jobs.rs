@@ -47,17 +47,17 @@ pub struct Job {
     /// To its end or now.
     pub duration_seconds: Option<f64>,
     /// Ranks observed.
-    pub ranks: i64,
+    pub ranks: u64,
     /// Ranks that it has by its own account.
-    pub world_size: Option<i32>,
+    pub world_size: Option<u64>,
     /// Nodes on which ranks were observed.
-    pub nodes: i64,
+    pub nodes: u64,
     /// Ranks that run.
-    pub ranks_running: i64,
+    pub ranks_running: u64,
     /// Ranks that ended without MPI_Finalize.
-    pub ranks_lost: i64,
+    pub ranks_lost: u64,
     /// Ranks whose nodes went away.
-    pub ranks_silent: i64,
+    pub ranks_silent: u64,
     /// The most important thing that is said of it now, a kind of [`crate::verdicts::JobVerdict`]; null before it is judged.
     #[serde(default)]
     pub verdict: Option<String>,
@@ -65,13 +65,59 @@ pub struct Job {
     pub totals: Option<Totals>,
 }
 
+impl Job {
+    /// The scheduler's name for it, then what runs; `None` where neither is known.
+    #[must_use]
+    pub fn title(&self) -> Option<String> {
+        match (self.name.as_deref().filter(|name| !name.is_empty()), self.command.as_deref()) {
+            (Some(name), Some(command)) => Some(format!("{name}: {command}")),
+            (name, command) => name.or(command).map(str::to_owned),
+        }
+    }
+
+    /// How long it is known to have run: of a silent job until its nodes reported last, not until now.
+    #[must_use]
+    pub fn lasted_seconds(&self) -> Option<f64> {
+        let silent_since =
+            self.reported_ms.filter(|_| self.state == JobState::Silent && self.end_ms.is_none());
+        #[allow(clippy::cast_precision_loss)] // milliseconds
+        let until_silent =
+            self.start_ms.zip(silent_since).map(|(start, last)| (last - start).max(0) as f64 / 1e3);
+        until_silent.or(self.duration_seconds)
+    }
+
+    /// Time inside MPI, summed over ranks.
+    #[must_use]
+    pub fn mpi_seconds(&self) -> Option<f64> {
+        self.totals.map(|totals| totals.mpi_seconds)
+    }
+
+    /// Time that the ranks were observed, summed.
+    #[must_use]
+    pub fn observed_seconds(&self) -> Option<f64> {
+        self.totals.and_then(|totals| totals.observed_seconds)
+    }
+
+    /// The share of the ranks' time that was inside MPI, see [`mpi_time_share`].
+    #[must_use]
+    pub fn mpi_time_share(&self) -> Option<f64> {
+        mpi_time_share(self.mpi_seconds()?, self.observed_seconds()?)
+    }
+
+    /// Whether threads of one rank were inside MPI at the same time: its seconds are those of threads, not of ranks.
+    #[must_use]
+    pub fn is_threaded(&self) -> bool {
+        self.observed_seconds().is_some_and(|all| all > 0.0) && self.mpi_time_share().is_none()
+    }
+}
+
 /// Sums of MPI operations over the ranks of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Calls of all operations.
-    pub calls: i64,
+    pub calls: u64,
     /// What callers passed to send.
-    pub bytes: i64,
+    pub bytes: u64,
     /// Inside MPI, summed over ranks.
     pub mpi_seconds: f64,
     /// Time that the ranks were observed, summed.
@@ -429,4 +475,39 @@ pub struct JobRate {
     /// The call that has gone on for longest, if for a second or more.
     #[serde(default)]
     pub open_call: Option<OpenCalls>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_job_lasted_until_its_nodes_reported_last() {
+        let totals = Totals { mpi_seconds: 3.0, observed_seconds: Some(2.0), calls: 7, ..Totals::default() };
+        let silent = Job {
+            state: JobState::Silent,
+            start_ms: Some(1_767_225_600_000),
+            reported_ms: Some(1_767_225_690_500),
+            duration_seconds: Some(1e6),
+            totals: Some(totals),
+            ..Job::default()
+        };
+        assert_eq!(silent.lasted_seconds(), Some(90.5));
+        // Seconds of threads are no share of those of ranks.
+        assert_eq!((silent.mpi_time_share(), silent.is_threaded()), (None, true));
+        let running = Job { state: JobState::Running, totals: None, ..silent };
+        assert_eq!((running.lasted_seconds(), running.mpi_seconds()), (Some(1e6), None));
+        assert!(!running.is_threaded(), "nothing is known of it");
+    }
+
+    #[test]
+    fn the_schedulers_name_comes_first() {
+        let title = |name: Option<&str>, command: Option<&str>| {
+            let job = Job { name: name.map(Into::into), command: command.map(Into::into), ..Job::default() };
+            job.title()
+        };
+        assert_eq!(title(Some("climate"), Some("./solve")).as_deref(), Some("climate: ./solve"));
+        assert_eq!(title(Some(""), Some("./solve")).as_deref(), Some("./solve"));
+        assert_eq!((title(Some("climate"), None).as_deref(), title(None, None)), (Some("climate"), None));
+    }
 }

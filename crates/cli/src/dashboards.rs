@@ -17,10 +17,10 @@ Example:
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Folder that the files go to; it must be there
+    /// Write the files to this folder; it must be there
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
-    /// Colours, thresholds and the address of our pages [default: those of the committed dashboards]
+    /// Read colours, thresholds and the address of our pages from FILE [default: those of the committed dashboards]
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
 }

@@ -41,10 +41,10 @@ What the tables mean: docs/DATABASE.md.";
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
-    /// Operated database to use [default: the private one in the state folder]
+    /// Use this operated database [default: the private one in the state folder]
     #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<String>,
-    /// Folder of PostgreSQL's programs for the private database
+    /// Find PostgreSQL's programs for the private database in FOLDER
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with = "database_url")]
     pub pg_bin: Option<PathBuf>,
 }
@@ -59,9 +59,9 @@ enum Action {
     Start,
     /// Stop the private database, whoever started it
     Stop,
-    /// Say whether the database runs and what is in it; ends with 69 when it does not run
+    /// Report whether the database runs and what is in it; ends with 69 when it does not run
     Status {
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },

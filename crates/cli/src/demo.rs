@@ -15,7 +15,7 @@ const PROGRAM: &str = "throughline-demo";
 /// Options of `demo`: handed on as they are.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// Options of throughline-demo; `throughline demo --help` prints them
+    /// Pass options to throughline-demo; `throughline demo --help` prints them
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<OsString>,
 }

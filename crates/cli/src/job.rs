@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use throughline_client::Connection;
-use throughline_client::job::{diff, export, list, matrix, record, report, show, top, trace, waits};
+use throughline_client::job::{diff, export, fetch, list, matrix, report, show, top, trace, waits};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -10,7 +10,7 @@ Examples:
   throughline job list                    the newest jobs
   throughline job list --running --user ada
   throughline job show last               the newest job on one page
-  throughline job record last --wait      fetch its last ten minutes in full resolution from its nodes
+  throughline job fetch last --wait       fetch its last ten minutes in full resolution from its nodes
   throughline job report last             what is to be said of it, in ten lines
   throughline job waits last              who waited for whom, in seconds
   throughline job top                     jobs that run, live
@@ -41,25 +41,25 @@ pub struct Arguments {
 /// The subcommands.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Jobs, the newest first
+    /// List jobs, the newest first
     List(list::Options),
-    /// One job on a page: what slows it down, ranks, operations, regions, links, and what is worth knowing
+    /// Show one job on a page: what slows it down, ranks, operations, regions, links, and what is worth knowing
     Show(show::Options),
-    /// Fetches full resolution, which stays on the nodes for an hour, into the database
-    Record(record::Options),
-    /// Some lines on a job that has ended, for a file beside its output
+    /// Fetch the last hour in full resolution from the nodes' recorders into the database
+    Fetch(fetch::Options),
+    /// Print some lines on a job that has ended, for a file beside its output
     Report(report::Options),
-    /// What of its time in MPI was waiting for other ranks, and for whom
+    /// Show what of its time in MPI was waiting for other ranks, and for whom
     Waits(waits::Options),
-    /// Jobs that run, by what they do with MPI now
+    /// Show jobs that run, by what they do with MPI now, live
     Top(top::Options),
-    /// Who sent how much to whom, drawn
+    /// Draw who sent how much to whom
     Matrix(matrix::Options),
-    /// Ratio of time of two jobs per operation and size class
+    /// Compare two jobs: ratio of time per operation and size class
     Diff(diff::Options),
-    /// A job on one time axis as a file for Perfetto and Chrome
+    /// Write a job on one time axis as a file for Perfetto and Chrome
     Trace(trace::Options),
-    /// What ranks did as a table for pandas, or as a tree for Hatchet
+    /// Write what ranks did as a table for pandas, or as a tree for Hatchet
     Export(export::Options),
 }
 
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::List(options) => list::run(&server, options),
         Command::Show(options) => show::run(&server, options),
-        Command::Record(options) => record::run(&server, options),
+        Command::Fetch(options) => fetch::run(&server, options),
         Command::Report(options) => report::run(&server, options),
         Command::Waits(options) => waits::run(&server, options),
         Command::Top(options) => top::run(&server, options),

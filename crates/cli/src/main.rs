@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use throughline_client::{link, multicast, status};
 use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
-/// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
+/// Observe HPC and AI clusters: MPI, GPU links and fabric on one clock
 #[derive(Debug, Parser)]
 #[command(name = "throughline", version, max_term_width = 100)]
 struct Cli {
@@ -31,10 +31,10 @@ struct Cli {
 /// Options of what runs on the server: where its configuration and state are.
 #[derive(Args, Clone, Debug)]
 pub struct Site {
-    /// Configuration file [default: /etc/throughline/server.toml if it exists]
+    /// Read the configuration from FILE [default: /etc/throughline/server.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    /// Keep state in FOLDER [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
     #[arg(long, global = true, value_name = "FOLDER")]
     pub state_dir: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ enum Command {
     Status(status::Arguments),
     /// Write the Grafana dashboards with this site's colours and addresses
     Dashboards(dashboards::Arguments),
-    /// Show what jobs did with MPI: list, show, report, waits, top, matrix, diff, trace, export
+    /// Show what jobs did with MPI: list, show, fetch, report, waits, top, matrix, diff, trace, export
     Job(job::Arguments),
     /// Show whose bytes are on a link: jobs by operation, hosts that nobody monitors, and a rest
     Link(link::Arguments),

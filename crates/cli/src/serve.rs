@@ -55,10 +55,10 @@ Environment:
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Operated database to use [default: a private one in the state folder]
+    /// Use this operated database [default: a private one in the state folder]
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
-    /// Folder of PostgreSQL's programs for the private database
+    /// Find PostgreSQL's programs for the private database in FOLDER
     #[arg(long, value_name = "FOLDER", conflicts_with = "database_url")]
     pub pg_bin: Option<std::path::PathBuf>,
 }

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Server")]
 pub struct Connection {
-    /// Server to query, for instance https://monitor.example:9460 [default: THROUGHLINE_SERVER, `server` of
+    /// Query this server, for instance https://monitor.example:9460 [default: THROUGHLINE_SERVER, `server` of
     /// client.toml, else http://127.0.0.1:9460]
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
-    /// File with the server's token [default: THROUGHLINE_TOKEN_FILE, THROUGHLINE_TOKEN, `token_file` of client.toml]
+    /// Read the server's token from FILE [default: THROUGHLINE_TOKEN_FILE, THROUGHLINE_TOKEN, `token_file` of client.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificates (PEM) that the server's certificate must lead to [default: THROUGHLINE_CA_FILE, `ca_file` of
+    /// Trust the certificates in FILE (PEM) [default: THROUGHLINE_CA_FILE, `ca_file` of
     /// client.toml, else those of the system]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,

@@ -1,14 +1,13 @@
 //! Requests for detail on demand from the command line: made, waited for and listed, whatever they are of.
 
-use crate::Server;
 use crate::pause::until_stopped;
-use crate::text::{Table, clean, columns, count, thousands};
+use crate::text::{Table, clean, columns, count, thousands, whole_second};
+use crate::{Answer, Server};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use throughline_api::detail::{DetailNode, DetailRequest, DetailRequested, DetailRequests};
 use throughline_daemon::{ExitStatus, Failure};
-use throughline_sample::to_rfc3339;
 
 /// Time between two looks at what has arrived.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -35,8 +34,8 @@ impl Subject<'_> {
 /// # Errors
 /// See [`crate::Error`].
 pub fn list_earlier(server: &Server, subject: Subject<'_>, is_json: bool) -> anyhow::Result<ExitCode> {
-    let listed: DetailRequests = server.get(&subject.detail(), &[])?;
-    print(&if is_json { serde_json::to_string(&listed)? + "\n" } else { list(&listed) })
+    let listed: Answer<DetailRequests> = server.answer(&subject.detail(), &[])?;
+    print(&if is_json { listed.body + "\n" } else { list(&listed.value) })
 }
 
 /// Requests, and waits so many seconds where that is wanted.
@@ -50,24 +49,24 @@ pub fn request(
     wait_seconds: Option<u64>,
     is_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let made: DetailRequested = server.post(&subject.detail(), query)?;
+    let Answer { value: made, body }: Answer<DetailRequested> = server.post(&subject.detail(), query)?;
     let Some(seconds) = wait_seconds else {
         let text = if is_json {
-            serde_json::to_string(&made)? + "\n"
+            body + "\n"
         } else {
             format!(
                 "Request {} of {} from {} to {}.\n`{}` shows what has arrived.\n",
                 made.id,
                 subject.name,
-                moment(made.from_ms),
-                moment(made.to_ms),
+                whole_second(made.from_ms),
+                whole_second(made.to_ms),
                 subject.list
             )
         };
         return print(&text);
     };
-    let done = wait(server, subject, made.id, Duration::from_secs(seconds))?;
-    print(&if is_json { serde_json::to_string(&done)? + "\n" } else { outcome(&done) })?;
+    let (done, body) = wait(server, subject, made.id, Duration::from_secs(seconds))?;
+    print(&if is_json { body + "\n" } else { outcome(&done) })?;
     if done.nodes.iter().all(|node| node.state == "done") {
         return Ok(ExitCode::SUCCESS);
     }
@@ -78,25 +77,25 @@ pub fn request(
     Err(Failure::new(ExitStatus::Failed, why).into())
 }
 
-fn wait(server: &Server, subject: Subject<'_>, id: i64, limit: Duration) -> anyhow::Result<DetailRequest> {
+/// The request once it is finished or the time is over, and the answer of the API that has it.
+fn wait(
+    server: &Server,
+    subject: Subject<'_>,
+    id: i64,
+    limit: Duration,
+) -> anyhow::Result<(DetailRequest, String)> {
     let until = Instant::now() + limit;
     let number = id.to_string();
     loop {
-        let found: DetailRequests = server.get(&subject.detail(), &[("id", &number)])?;
-        let Some(request) = found.requests.into_iter().next() else {
+        let found: Answer<DetailRequests> = server.answer(&subject.detail(), &[("id", &number)])?;
+        let Some(request) = found.value.requests.into_iter().next() else {
             let why = format!("the server knows no request {id} any more");
             return Err(Failure::new(ExitStatus::Failed, why).into());
         };
         if !request.is_open || Instant::now() >= until || until_stopped(PAUSE)? {
-            return Ok(request);
+            return Ok((request, found.body));
         }
     }
-}
-
-fn moment(milliseconds: i64) -> String {
-    to_rfc3339(milliseconds.saturating_mul(1_000_000))
-        .get(..19)
-        .map_or_else(String::new, |text| format!("{text}Z"))
 }
 
 /// What came of a request.
@@ -107,7 +106,7 @@ fn outcome(request: &DetailRequest) -> String {
             node.host.clone(),
             node.state.clone(),
             thousands(node.records.unsigned_abs()),
-            node.recorded_from_ms.map_or_else(|| "-".to_owned(), moment),
+            node.recorded_from_ms.map_or_else(|| "-".to_owned(), whole_second),
             remark(node),
         ]);
     }
@@ -116,8 +115,8 @@ fn outcome(request: &DetailRequest) -> String {
         "{} of {} from {} to {}\n\n",
         count(request.records.unsigned_abs(), "record"),
         count(request.nodes.len() as u64, "node"),
-        moment(request.from_ms),
-        moment(request.to_ms)
+        whole_second(request.from_ms),
+        whole_second(request.to_ms)
     );
     table.text().lines().fold(head, |text, line| text + &clean(line, width) + "\n")
 }
@@ -138,14 +137,14 @@ fn list(listed: &DetailRequests) -> String {
     for one in &listed.requests {
         table.row(vec![
             one.id.to_string(),
-            moment(one.requested_ms),
+            whole_second(one.requested_ms),
             one.reason.replace('_', " "),
             one.nodes.len().to_string(),
             thousands(one.records.unsigned_abs()),
             state(one),
             one.requested_by.clone().unwrap_or_else(|| "another reader".to_owned()),
-            moment(one.from_ms),
-            moment(one.to_ms),
+            whole_second(one.from_ms),
+            whole_second(one.to_ms),
         ]);
     }
     let width = columns();

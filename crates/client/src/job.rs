@@ -2,17 +2,17 @@
 
 pub mod diff;
 pub mod export;
+pub mod fetch;
 pub mod list;
 pub mod matrix;
 pub mod name;
 mod output;
-pub mod record;
 pub mod report;
 pub mod show;
-pub mod summary;
 pub mod top;
 pub mod trace;
 pub mod waits;
+mod whole;
 
 /// Mean of a sum.
 #[allow(clippy::cast_precision_loss)] // for people

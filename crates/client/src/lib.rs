@@ -5,6 +5,7 @@
 //! come to, [`Server`] sends requests. [`job`], [`link`], [`multicast`] and [`status`] have a file for each command, [`text`] lays out tables for
 //! people. Nothing here opens a database.
 
+mod answer;
 pub mod check;
 mod connection;
 mod detail;
@@ -18,6 +19,7 @@ pub mod settings;
 pub mod status;
 pub mod text;
 
+pub use answer::Answer;
 pub use connection::Connection;
 pub use error::Error;
 pub use server::Server;

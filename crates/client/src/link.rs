@@ -4,13 +4,13 @@ pub mod contributors;
 
 use crate::detail::{self, Subject};
 use crate::text::{ABSENT, bytes, clean, columns, folded, percent, used};
-use crate::{Connection, Error, Server};
+use crate::{Answer, Connection, Error, Server, answer, text};
 use anyhow::Context;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::link_shares::{DirectionShares, LinkEnd, LinkName, LinkShares};
+use throughline_daemon::arguments::{duration, time};
 use throughline_daemon::{ExitStatus, Failure};
-use throughline_sample::to_rfc3339;
 
 /// Codes of answers that are no fault of the server: no such link, or several.
 const NO_LINK: [&str; 2] = ["not_found", "ambiguous"];
@@ -25,10 +25,10 @@ Examples:
   throughline link 0x0002c90300000001/7         by GUID and port
   throughline link leaf1[5] --last 1h
   throughline link leaf1[5] --subnet 0xfe80000000000001   where several subnets have such a name
-  throughline link leaf1[5] --at 2026-11-20T08:00:00Z --last 1m
+  throughline link leaf1[5] --to 2026-11-20T08:00:00Z --last 1m
   throughline link leaf1[5] --json | jq '.ab.contributors[0]'
-  throughline link leaf1[5] --record --last 2m --wait     fetch each reading of both its ports
-  throughline link leaf1[5] --record --list               what was fetched of it, and what came
+  throughline link leaf1[5] --fetch --last 2m --wait     fetch each reading of both its ports
+  throughline link leaf1[5] --fetch --list               what was fetched of it, and what came
 
 The first line says whether the link is a bottleneck: full is more than 90 % used, busy more than 80 %.
 SHARE is the part of what the sending port counted, and all shares of a direction add up to 100 %.
@@ -47,7 +47,7 @@ A contributor below 1 % is in `others`. `rest` is what was counted and belongs t
 Shares are made of windows of 10 s, some 15 s after the end of each. A direction that carries less than
 64 KiB/s has none. More: docs/LINKS.md.
 
---record fetches from the crawler each reading of both ports, also those that left out or thinned rows lack, into
+--fetch fetches from the crawler each reading of both ports, also those that left out or thinned rows lack, into
 the table detail_ib_ports for a day. Crawlers keep an hour or 512 MB (docs/RECORDER.md); requests are within
 quotas ([detail] of server.toml).
 
@@ -61,48 +61,31 @@ pub struct Arguments {
     /// Which server.
     #[command(flatten)]
     pub connection: Connection,
-    /// Which link: an end with its port, two nodes, a host with one cable, the GUID of
+    /// Choose the link: an end with its port, two nodes, a host with one cable, the GUID of
     /// an adapter's port, or a node's GUID and a port
     #[arg(value_name = "NAME", required = true)]
     pub name: Vec<String>,
-    /// End of the time that is shown: 2026-11-20T08:00:00Z, or an age as 2h [default: now]
+    /// Show the time up to this one: 2026-11-20T08:00:00Z, a day, or an age as 2h [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    pub at: Option<jiff::Timestamp>,
-    /// Length of the time that is shown: 30s, 10m, 2h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span)]
+    pub to: Option<jiff::Timestamp>,
+    /// Show the last so much before it: 30s, 10m, 2h, 1d
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub last: jiff::SignedDuration,
-    /// Look in this subnet only, by its prefix [default: all]
+    /// Show links of this subnet only, by its prefix [default: all]
     #[arg(long, value_name = "PREFIX")]
     pub subnet: Option<String>,
     /// Fetch the full resolution of its ports from the crawler into the database, in place of showing it
     #[arg(long)]
-    pub record: bool,
-    /// With --record: wait at most so many seconds until it is there
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", requires = "record")]
+    pub fetch: bool,
+    /// Wait at most SECONDS until all is there, with --fetch
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", requires = "fetch")]
     pub wait: Option<u64>,
-    /// With --record: list earlier requests; requests nothing
-    #[arg(long, requires = "record", conflicts_with_all = ["wait", "last", "at"])]
+    /// List earlier requests and request nothing, with --fetch
+    #[arg(long, requires = "fetch", conflicts_with_all = ["wait", "last", "to"])]
     pub list: bool,
-    /// Print one JSON document
+    /// Print the answer of the API
     #[arg(long)]
     pub json: bool,
-}
-
-/// A time, or how long ago it was.
-fn time(text: &str) -> Result<jiff::Timestamp, String> {
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return Ok(time);
-    }
-    let ago = span(text).ok().and_then(|age| jiff::Timestamp::now().checked_sub(age).ok());
-    ago.ok_or_else(|| "expected a time like 2026-11-20T08:00:00Z, or an age like 30m, 2h, 1d".to_owned())
-}
-
-/// A positive length of time.
-fn span(text: &str) -> Result<jiff::SignedDuration, String> {
-    let span = text.parse::<jiff::Span>().ok();
-    let length = span.and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok());
-    let length = length.filter(|length| length.is_positive());
-    length.ok_or_else(|| "expected a length of time like 30s, 10m, 2h, 1d".to_owned())
 }
 
 /// Prints contributors of both directions.
@@ -112,31 +95,35 @@ fn span(text: &str) -> Result<jiff::SignedDuration, String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
     let link = find(&server, arguments)?;
-    if arguments.record {
-        return record(&server, arguments, &link);
+    if arguments.fetch {
+        return fetch(&server, arguments, &link);
     }
-    let shares = read(&server, arguments, link)?;
-    let mut out = std::io::stdout().lock();
+    let Answer { value: mut shares, body } = read(&server, arguments, &link)?;
     if arguments.json {
-        serde_json::to_writer(&mut out, &shares)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&shares, columns()).as_bytes())?;
+        answer::print([body.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    // The end that was named sends first.
+    if format!("{}.{}", shares.ab.from.guid, shares.ab.from.port) != link.link {
+        std::mem::swap(&mut shares.ab, &mut shares.ba);
+        (shares.link, shares.name) = (link.link, link.name);
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&shares, columns()).as_bytes())?;
     out.flush().context("writing the answer")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Requests each reading of its ports.
-fn record(server: &Server, arguments: &Arguments, link: &LinkName) -> anyhow::Result<ExitCode> {
-    let list = format!("throughline link {} --record --list", arguments.name.join(" "));
+fn fetch(server: &Server, arguments: &Arguments, link: &LinkName) -> anyhow::Result<ExitCode> {
+    let list = format!("throughline link {} --fetch --list", arguments.name.join(" "));
     let path = ["fabric", &link.subnet, "links", &link.link];
     let subject = Subject { path: &path, name: &link.name, list: &list };
     if arguments.list {
         return detail::list_earlier(server, subject, arguments.json);
     }
     let last = arguments.last.as_secs().max(1).to_string();
-    let to = arguments.at.map(|at| at.as_millisecond().to_string());
+    let to = arguments.to.map(|at| at.as_millisecond().to_string());
     let mut query = vec![("last_seconds", last.as_str())];
     query.extend(to.as_deref().map(|to| ("to", to)));
     detail::request(server, subject, &query, arguments.wait, arguments.json)
@@ -144,7 +131,7 @@ fn record(server: &Server, arguments: &Arguments, link: &LinkName) -> anyhow::Re
 
 fn find(server: &Server, arguments: &Arguments) -> Result<LinkName, Failure> {
     let name = arguments.name.join(" ");
-    let at = arguments.at.map(|at| at.as_millisecond().to_string());
+    let at = arguments.to.map(|at| at.as_millisecond().to_string());
     let at = at.iter().map(|at| ("at", at.as_str()));
     let query: Vec<(&str, &str)> =
         at.chain(arguments.subnet.iter().map(|subnet| ("subnet", subnet.as_str()))).collect();
@@ -156,24 +143,17 @@ fn find(server: &Server, arguments: &Arguments) -> Result<LinkName, Failure> {
     })
 }
 
-fn read(server: &Server, arguments: &Arguments, link: LinkName) -> Result<LinkShares, Failure> {
-    let to = arguments.at.unwrap_or_else(jiff::Timestamp::now).as_millisecond();
+fn read(server: &Server, arguments: &Arguments, link: &LinkName) -> Result<Answer<LinkShares>, Failure> {
+    let to = arguments.to.unwrap_or_else(jiff::Timestamp::now).as_millisecond();
     let last = i64::try_from(arguments.last.as_millis()).unwrap_or(i64::MAX);
     let (from, to) = (to.saturating_sub(last).max(0).to_string(), to.to_string());
     let query = [("from", from.as_str()), ("to", to.as_str()), ("points", "60")];
-    let mut shares: LinkShares =
-        server.get(&["fabric", &link.subnet, "links", &link.link, "shares"], &query)?;
-    // The end that was named sends first.
-    if format!("{}.{}", shares.ab.from.guid, shares.ab.from.port) != link.link {
-        std::mem::swap(&mut shares.ab, &mut shares.ba);
-        (shares.link, shares.name) = (link.link, link.name);
-    }
-    Ok(shares)
+    Ok(server.answer(&["fabric", &link.subnet, "links", &link.link, "shares"], &query)?)
 }
 
 /// The page for people.
 fn text(shares: &LinkShares, width: usize) -> String {
-    let time = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).replace(".000000Z", "Z");
+    let time = |ms: i64| text::time(ms).replace(".000000Z", "Z");
     let mut text = folded(&verdict(shares), width).join("\n").trim_start().to_owned() + "\n";
     text.push_str(&(clean(&shares.name, width) + "\n"));
     let routing = shares.routing.as_deref().unwrap_or(NOT_REPORTED);
@@ -387,15 +367,5 @@ mod tests {
         above.ab.counted_bytes = None;
         above.ab.utilisation = None;
         assert!(text(&above, 200).contains("its port was not read"));
-    }
-
-    #[test]
-    fn times_and_spans() {
-        assert_eq!(span("10m").unwrap().as_secs(), 600);
-        assert_eq!(span("1d").unwrap().as_secs(), 86_400);
-        assert!(span("-5m").is_err() && span("0s").is_err() && span("soon").is_err());
-        assert_eq!(time("2026-01-01T00:00:00Z").unwrap().as_second(), 1_767_225_600);
-        let ago = jiff::Timestamp::now().duration_since(time("2h").unwrap());
-        assert!((7_190..7_300).contains(&ago.as_secs()));
     }
 }

@@ -4,7 +4,7 @@ mod groups;
 mod tree;
 
 use crate::text::columns;
-use crate::{Connection, Error, Server};
+use crate::{Answer, Connection, Error, Server, answer};
 use anyhow::Context;
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ Examples:
   throughline multicast 0xc000                  one: members, tree, packets, loss
   throughline multicast 'IPoIB broadcast'       the same by its name, or by part of it or of its GID
   throughline multicast --subnet 0xfe80000000000000
-  throughline multicast 0xc000 --json | jq '.[0].members'
+  throughline multicast 0xc000 --json | jq '.members'
 
 FOR is what the group's GID is known to be for. MEMBERS is by the subnet administrator's word, REACHED the ports that
 the switches' tables lead to. PACKETS are those sent to the group: measured where a link carries no other group, else
@@ -40,13 +40,13 @@ pub struct Arguments {
     /// Which server.
     #[command(flatten)]
     pub connection: Connection,
-    /// Which group: its LID (0xc000), or part of its name or GID [default: a list of all]
+    /// Choose the group: its LID (0xc000), or part of its name or GID [default: a list of all]
     #[arg(value_name = "GROUP")]
     pub group: Option<String>,
-    /// Only this subnet, by its prefix [default: all]
+    /// Show this subnet only, by its prefix [default: all]
     #[arg(long, value_name = "PREFIX")]
     pub subnet: Option<String>,
-    /// Print one JSON document
+    /// Print the answers of the API, one per line for each subnet
     #[arg(long)]
     pub json: bool,
 }
@@ -57,38 +57,38 @@ pub struct Arguments {
 /// No such group (1); otherwise see [`Error`].
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
-    let all = read(&server, arguments.subnet.as_deref())?;
-    let mut out = std::io::stdout().lock();
-    match &arguments.group {
+    let all = read(&server, arguments.subnet.as_deref()).map_err(Failure::from)?;
+    let text = match &arguments.group {
+        None if arguments.json => return printed(&all),
         None => {
-            let trees = busiest(&server, &all)?;
-            match arguments.json {
-                true => serde_json::to_writer(&mut out, &all)?,
-                false => out.write_all(groups::text(&all, &trees, columns()).as_bytes())?,
-            }
+            let all: Vec<MulticastGroups> = all.into_iter().map(|one| one.value).collect();
+            groups::text(&all, &busiest(&server, &all).map_err(Failure::from)?, columns())
         }
         Some(name) => {
+            let all: Vec<MulticastGroups> = all.into_iter().map(|one| one.value).collect();
             let found = matching(&all, name)?;
             let trees = found.iter().map(|(subnet, group)| tree_of(&server, subnet, group.mlid));
-            let trees = trees.collect::<Result<Vec<_>, _>>()?;
-            match arguments.json {
-                true => serde_json::to_writer(&mut out, &trees)?,
-                false => {
-                    let pages: Vec<String> = trees.iter().map(|one| tree::text(one, columns())).collect();
-                    out.write_all(pages.join("\n").as_bytes())?;
-                }
+            let trees = trees.collect::<Result<Vec<_>, Error>>().map_err(Failure::from)?;
+            if arguments.json {
+                return printed(&trees);
             }
+            let pages: Vec<String> = trees.iter().map(|one| tree::text(&one.value, columns())).collect();
+            pages.join("\n")
         }
-    }
-    if arguments.json {
-        writeln!(out)?;
-    }
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
     out.flush().context("writing the answer")?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn printed<T>(answers: &[Answer<T>]) -> anyhow::Result<ExitCode> {
+    answer::print(answers.iter().map(|one| one.body.as_str()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Groups of each subnet.
-fn read(server: &Server, only: Option<&str>) -> Result<Vec<MulticastGroups>, Error> {
+fn read(server: &Server, only: Option<&str>) -> Result<Vec<Answer<MulticastGroups>>, Error> {
     let subnets = match only {
         Some(only) => vec![only.to_owned()],
         None => {
@@ -96,11 +96,11 @@ fn read(server: &Server, only: Option<&str>) -> Result<Vec<MulticastGroups>, Err
             known.subnets.into_iter().map(|subnet| subnet.subnet).collect()
         }
     };
-    subnets.iter().map(|subnet| server.get(&["fabric", subnet, "groups"], &[])).collect()
+    subnets.iter().map(|subnet| server.answer(&["fabric", subnet, "groups"], &[])).collect()
 }
 
-fn tree_of(server: &Server, subnet: &str, mlid: u16) -> Result<MulticastTree, Error> {
-    server.get(&["fabric", subnet, "groups", &format!("{mlid:#x}")], &[])
+fn tree_of(server: &Server, subnet: &str, mlid: u16) -> Result<Answer<MulticastTree>, Error> {
+    server.answer(&["fabric", subnet, "groups", &format!("{mlid:#x}")], &[])
 }
 
 /// Trees of the groups with the most packets.
@@ -115,7 +115,8 @@ fn busiest(server: &Server, all: &[MulticastGroups]) -> Result<Vec<MulticastTree
     };
     let mut carried: Vec<(f64, String, u16)> = all.iter().flat_map(of_subnet).collect();
     carried.sort_by(|one, other| other.0.total_cmp(&one.0));
-    carried.iter().take(TREES_MAX).map(|(_, subnet, mlid)| tree_of(server, subnet, *mlid)).collect()
+    let trees = carried.iter().take(TREES_MAX).map(|(_, subnet, mlid)| tree_of(server, subnet, *mlid));
+    trees.map(|tree| tree.map(|tree| tree.value)).collect()
 }
 
 /// Groups with this LID, or this text in their names or GIDs.

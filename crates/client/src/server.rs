@@ -3,7 +3,7 @@
 //! The answer's version of the API is checked before anything of it is read. Redirections are not followed and no proxy of
 //! the environment is used, because the token would go there.
 
-use crate::{Connection, Error, Settings, error::ApiError};
+use crate::{Answer, Connection, Error, Settings, error::ApiError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -99,21 +99,53 @@ impl Server {
         self.read(parts, response)
     }
 
-    /// The answer to `POST /api/v1/PARTS?QUERY` without a body.
+    /// As [`Server::get`], with the answer as it came.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn post<T: DeserializeOwned>(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<T, Error> {
+    pub fn answer<T: DeserializeOwned>(
+        &self,
+        parts: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Answer<T>, Error> {
+        let response = self.send(Method::Get, parts, query)?;
+        self.read_whole(parts, response)
+    }
+
+    /// The answer to `POST /api/v1/PARTS?QUERY` without a body, also as it came.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn post<T: DeserializeOwned>(
+        &self,
+        parts: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Answer<T>, Error> {
         let response = self.send(Method::Post, parts, query)?;
-        self.read(parts, response)
+        self.read_whole(parts, response)
     }
 
     fn read<T: DeserializeOwned>(&self, parts: &[&str], mut response: Response<Body>) -> Result<T, Error> {
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).reader();
-        serde_json::from_reader(std::io::BufReader::new(body)).map_err(|error| match error.is_io() {
+        serde_json::from_reader(std::io::BufReader::new(body)).map_err(|error| self.unread(parts, &error))
+    }
+
+    fn read_whole<T: DeserializeOwned>(
+        &self,
+        parts: &[&str],
+        mut response: Response<Body>,
+    ) -> Result<Answer<T>, Error> {
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let body = body.map_err(|error| self.failed(error))?;
+        let value = serde_json::from_str(&body).map_err(|error| self.unread(parts, &error))?;
+        Ok(Answer { value, body })
+    }
+
+    fn unread(&self, parts: &[&str], error: &serde_json::Error) -> Error {
+        match error.is_io() {
             true => self.unreachable(error.to_string()),
             false => self.foreign(format!("its answer to {} does not fit: {error}", path(parts))),
-        })
+        }
     }
 
     /// As [`Server::get`], for an answer of any length that is read piece by piece.

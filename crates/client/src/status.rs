@@ -1,16 +1,14 @@
 //! `throughline status`: what arrives at the server, for people and as JSON.
 
-mod report;
 mod table;
 mod verdict;
 
-use crate::{Connection, Server, pause};
+use crate::{Answer, Connection, answer, pause};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+use throughline_api::status::Status;
 use throughline_daemon::Failure;
-
-pub use report::Report;
 
 /// Shortest time between two prints of `--watch`: the report itself costs the database some work.
 const SHORTEST_WATCH: Duration = Duration::from_millis(500);
@@ -24,7 +22,7 @@ Examples:
   throughline status                      of the server on this machine, or the one of client.toml
   throughline status --server https://monitor.example:9460 --token-file ~/.config/throughline/token
   throughline status --watch              anew every 2 seconds
-  throughline status --json | jq '.jobs[0].operations'
+  throughline status --json | jq '.jobs[0].operations'     what GET /api/v1/status answers
 
 The first lines say what is wrong with the monitoring itself. In the table a source is `up` or `down` as its daemon reports, `rows` if rows arrive without a report,
 `silent` if neither does any more. NEWEST is the age of its newest row, REPORTED that of a daemon's
@@ -42,13 +40,13 @@ pub struct Arguments {
     /// Which server.
     #[command(flatten)]
     pub connection: Connection,
-    /// Print one JSON document instead of tables
+    /// Print the answer of the API instead of tables
     #[arg(long)]
     pub json: bool,
     /// Print anew every SECONDS until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = watch_interval)]
     pub watch: Option<Duration>,
-    /// Most jobs shown, the newest first
+    /// Show at most N jobs, the newest first
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub jobs: u16,
 }
@@ -65,14 +63,25 @@ fn watch_interval(text: &str) -> Result<Duration, String> {
 /// See [`crate::Error`]; with `--watch` only what is wrong with the options.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
+    let jobs = arguments.jobs.to_string();
+    let read = || server.answer::<Status>(&["status"], &[("jobs", &jobs)]).map_err(Failure::from);
+    let print = |status: &Answer<Status>, in_place: bool| -> anyhow::Result<()> {
+        if arguments.json {
+            return Ok(answer::print([status.body.as_str()])?);
+        }
+        let clear = if in_place { CLEAR } else { "" };
+        let mut out = std::io::stdout().lock();
+        out.write_all((clear.to_owned() + &table::text(&status.value, server.url())).as_bytes())?;
+        Ok(out.flush()?)
+    };
     let Some(interval) = arguments.watch else {
-        print(&read(&server, arguments.jobs)?, arguments.json, false)?;
+        print(&read()?, false)?;
         return Ok(ExitCode::SUCCESS);
     };
     let in_place = std::io::stdout().is_terminal() && !arguments.json;
     loop {
-        match read(&server, arguments.jobs) {
-            Ok(report) => print(&report, arguments.json, in_place)?,
+        match read() {
+            Ok(status) => print(&status, in_place)?,
             // The next request may find it again.
             Err(failure) => tracing::warn!("{failure}"),
         }
@@ -80,27 +89,4 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-}
-
-/// Requests a report with so many jobs.
-///
-/// # Errors
-/// See [`crate::Error`].
-pub fn read(server: &Server, jobs: u16) -> Result<Report, Failure> {
-    let status: throughline_api::status::Status = server.get(&["status"], &[("jobs", &jobs.to_string())])?;
-    Ok(Report::new(status, server.url()))
-}
-
-fn print(report: &Report, json: bool, in_place: bool) -> anyhow::Result<()> {
-    let mut text = if in_place { CLEAR.to_owned() } else { String::new() };
-    if json {
-        text.push_str(&serde_json::to_string(report)?);
-        text.push('\n');
-    } else {
-        text.push_str(&table::text(report));
-    }
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
 }

@@ -6,6 +6,7 @@
 //! Widths are columns of a terminal, not characters: a Chinese character takes two, a combining accent none.
 
 use throughline_sample::admission::is_deceptive;
+use throughline_sample::to_rfc3339;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands for a value that is not known.
@@ -178,6 +179,18 @@ pub fn used(share: Option<f64>) -> String {
     // From here on it is more than 100 % in every rounding, as on the pages.
     const OVER_FULL: f64 = 1.0005;
     if share.is_some_and(|share| share >= OVER_FULL) { "> 100 %".to_owned() } else { percent(share) }
+}
+
+/// An RFC 3339 time of milliseconds since 1970.
+#[must_use]
+pub fn time(milliseconds: i64) -> String {
+    to_rfc3339(milliseconds.saturating_mul(1_000_000))
+}
+
+/// The same to the second.
+#[must_use]
+pub fn whole_second(milliseconds: i64) -> String {
+    time(milliseconds).get(..19).map_or_else(String::new, |text| format!("{text}Z"))
 }
 
 /// A number with commas between thousands.

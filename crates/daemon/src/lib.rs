@@ -5,6 +5,7 @@
 //! [`Listening`], [`connections`]), metrics about itself ([`SelfMetrics`]), clean stop
 //! ([`stop_signal`]), memory ([`bound_allocator`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
+pub mod arguments;
 pub mod certificates;
 mod clock;
 pub mod config;

@@ -7,10 +7,10 @@ use tracing_subscriber::EnvFilter;
 /// Options of every program about its log.
 #[derive(Args, Clone, Debug)]
 pub struct LogOptions {
-    /// Form of log lines on standard error
+    /// Write log lines on standard error in this format
     #[arg(long, value_enum, default_value = "text", global = true, value_name = "FORM")]
     pub log_format: LogFormat,
-    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_crawler=debug) [default: info]
+    /// Write log lines of this level: error, warn, info, debug, trace, or per module (info,throughline_crawler=debug) [default: info]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The command `refused` of the daemons: what is in the quarantine, for people, while the daemon runs.
+//! The command `rejected-batches` of the daemons: what is in the quarantine, for people, while the daemon runs.
 
 use std::io::{Error, Write};
 use std::path::Path;

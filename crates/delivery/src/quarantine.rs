@@ -183,7 +183,7 @@ impl Quarantine {
                     to,
                     kept = self.place(),
                     "the collector refuses batches; they are kept, and sent again once this is corrected; batches that \
-                     it accepts are delivered; the command `refused` of this program lists them"
+                     it accepts are delivered; the command `rejected-batches` of this program lists them"
                 );
             }
         }

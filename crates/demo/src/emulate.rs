@@ -40,16 +40,16 @@ const JOB_SECONDS: u32 = 120;
 /// Shape and speed of the emulated fabric.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Hosts of the emulated fabric
+    /// Emulate a fabric of so many hosts
     #[arg(skip = 16_usize)]
     pub hosts: usize,
-    /// With --emulate: leaf switches, between which hosts are divided
+    /// Divide hosts between so many leaf switches, with --emulate
     #[arg(long, value_name = "N", default_value_t = 4, requires = "emulate")]
     pub leaves: usize,
-    /// With --emulate: spine switches
+    /// Emulate so many spine switches, with --emulate
     #[arg(long, value_name = "N", default_value_t = 2, requires = "emulate")]
     pub spines: usize,
-    /// With --emulate: speed of each link, Mbit/s
+    /// Give each link this speed in Mbit/s, with --emulate
     #[arg(long, value_name = "N", default_value_t = 20, requires = "emulate")]
     pub link_mbit: u64,
 }

@@ -82,17 +82,17 @@ struct Arguments {
     emulate: bool,
     #[command(flatten)]
     shape: emulate::Shape,
-    /// Size of the simulated fat-tree
+    /// Simulate a fat-tree of this size
     #[arg(long, value_enum, default_value = "small", value_name = "SIZE")]
     size: size::Size,
-    /// The same as a number of hosts, 4 to 8008; with --emulate 6 to 64 [default there: 16]
+    /// Simulate so many hosts, 4 to 8008; with --emulate 6 to 64 [default there: 16]
     #[arg(long, value_name = "N", conflicts_with = "size")]
     hosts: Option<usize>,
-    /// Configuration file of `throughline serve` whose PostgreSQL ([database] pg_bin) the demo's own database uses
+    /// Read the configuration of `throughline serve` whose PostgreSQL ([database] pg_bin) the demo's own database uses
     /// [default: /etc/throughline/server.toml if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// State folder; the demo's is `demo` in it [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    /// Keep state in `demo` of this folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<PathBuf>,
     /// How log lines look and which there are.
@@ -105,7 +105,7 @@ struct Arguments {
 /// Parts of the demo that are processes of their own.
 #[derive(Subcommand, Clone, Debug)]
 enum Part {
-    /// The sender that no job knows, or its receiver
+    /// Run the sender that no job knows, or its receiver
     #[command(hide = true)]
     Stream(emulate::stream::StreamOptions),
 }

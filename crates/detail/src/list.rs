@@ -1,36 +1,36 @@
-//! `record`: what a daemon's recorder has, as a summary or record by record.
+//! `recorder`: what a daemon's recorder has, as a summary or record by record.
 //!
 //! Reads the folder beside the daemon that writes it; changes nothing.
 
 use clap::Args;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
+use throughline_daemon::arguments::{duration, time};
 use throughline_daemon::{Clock, Failure};
 use throughline_recorder::{Filter, read_folder};
-use throughline_sample::from_rfc3339;
 use throughline_sample::wire::Batch;
 
 /// What is wanted of a recorder, whatever it records.
 #[derive(Clone, Debug, Args)]
 pub struct ListOptions {
-    /// From this time on (RFC 3339, as 2026-11-25T12:00:00Z) [default: the oldest that is there]
+    /// List what is of this time or later: RFC 3339, a day, or an age [default: the oldest that is there]
     #[arg(long, value_name = "TIME", conflicts_with = "last", value_parser = time)]
-    since: Option<i64>,
-    /// Up to before this time [default: now]
+    from: Option<Timestamp>,
+    /// List what is before this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    to: Option<i64>,
-    /// The last so much: 90s, 10m, 1h
-    #[arg(long, value_name = "DURATION")]
+    to: Option<Timestamp>,
+    /// List the last so much: 90s, 10m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     last: Option<SignedDuration>,
-    /// Of this kind alone, as the summary calls it; may be repeated
+    /// List records of this kind only, as the summary calls it; may be repeated
     #[arg(long, value_name = "KIND")]
     kind: Vec<String>,
-    /// One JSON document a record, a line each
+    /// Print one JSON document per line and record
     #[arg(long)]
     json: bool,
 }
@@ -44,10 +44,6 @@ pub struct Listed<'a> {
     pub folder: &'a Path,
     /// Its ring is in its memory, and not in the folder.
     pub is_memory_only: bool,
-}
-
-fn time(text: &str) -> Result<i64, String> {
-    from_rfc3339(text).ok_or_else(|| format!("{text:?} is no time as 2026-11-25T12:00:00Z"))
 }
 
 /// Records of one kind.
@@ -117,11 +113,12 @@ impl ListOptions {
     }
 
     fn times(&self, now: i64) -> Range<i64> {
-        let to = self.to.unwrap_or(i64::MAX);
-        let end = self.to.unwrap_or(now);
         let nanoseconds = |span: SignedDuration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        let [from, to] = [self.from, self.to].map(|time| time.map(|time| nanoseconds(time.as_duration())));
+        let end = to.unwrap_or(now);
+        let to = to.unwrap_or(i64::MAX);
         let last = self.last.map(|last| end.saturating_sub(nanoseconds(last)));
-        self.since.or(last).unwrap_or(i64::MIN)..to
+        from.or(last).unwrap_or(i64::MIN)..to
     }
 }
 
@@ -160,7 +157,6 @@ fn summarise(counts: &BTreeMap<String, Count>, out: &mut impl Write) -> std::io:
 mod tests {
     use super::*;
     use clap::Parser;
-    use throughline_sample::to_rfc3339;
 
     #[derive(Parser)]
     struct Line {
@@ -178,11 +174,9 @@ mod tests {
         assert_eq!(times(&[]), i64::MIN..i64::MAX);
         assert_eq!(times(&["--last", "10m"]), 400_000_000_000..i64::MAX);
         assert_eq!(times(&["--last", "10s", "--to", "1970-01-01T00:01:00Z"]), 50_000_000_000..60_000_000_000);
-        assert_eq!(times(&["--since", "1970-01-01T00:00:01Z"]).start, 1_000_000_000);
-        for wrong in [&["--since", "noon"][..], &["--last", "soon"]] {
+        assert_eq!(times(&["--from", "1970-01-01T00:00:01Z"]).start, 1_000_000_000);
+        for wrong in [&["--from", "noon"][..], &["--last", "soon"]] {
             assert!(Line::try_parse_from([&["x"], wrong].concat()).is_err(), "{wrong:?}");
         }
-        let time = to_rfc3339(1_000_000_000);
-        assert_eq!(super::time(&time), Ok(1_000_000_000));
     }
 }

@@ -6,11 +6,11 @@ mod discover;
 mod error_scan;
 mod errors;
 pub mod fabric;
-mod groups;
 mod help;
 mod links;
+mod multicast;
 mod nodes;
-mod record;
+mod recorder;
 mod route;
 mod save;
 mod shares;
@@ -34,7 +34,7 @@ use throughline_crawler::run::config::{Config, Window};
 use throughline_crawler::sa::Choice;
 use throughline_daemon::{Failure, LogOptions};
 
-/// Reads an InfiniBand fabric: topology, routes and port counters. Only `clear` changes anything on it, and nothing else.
+/// Read an InfiniBand fabric: topology, routes and port counters. Only `clear` changes anything on it, and nothing else.
 #[derive(Parser)]
 #[command(name = "throughline-fabric", version, after_help = help::ALL)]
 pub struct Cli {
@@ -49,46 +49,46 @@ pub struct Cli {
 /// Which local port, and how hard to query.
 #[derive(Args)]
 pub struct FabricOptions {
-    /// Local device, for instance mlx5_0 [default: the first with an active port]
+    /// Use this local device, for instance mlx5_0 [default: the first with an active port]
     #[arg(long, global = true, value_name = "DEVICE")]
     pub ca: Option<String>,
-    /// Port of the local device [default: its first active port]
+    /// Use this port of the local device [default: its first active port]
     #[arg(long, global = true, value_name = "NUMBER")]
     pub port: Option<u8>,
-    /// How requests get to the fabric: `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
+    /// Send requests through `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
     #[arg(long, global = true, value_name = "umad|sim:SOCKET")]
     pub transport: Option<Via>,
     /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
-    pub from: Option<PathBuf>,
-    /// Who is queried for the topology: the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
-    #[arg(long, global = true, value_name = "auto|smp|sa", conflicts_with = "from")]
+    pub saved: Option<PathBuf>,
+    /// Query for the topology the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
+    #[arg(long, global = true, value_name = "auto|smp|sa", conflicts_with = "saved")]
     pub discovery: Option<Choice>,
-    /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    /// Read the M_Key of the subnet from FILE, which only its owner may read; for fabrics that are protected by one
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "saved")]
     pub m_key_file: Option<PathBuf>,
-    /// File with the SM_Key, which only its owner may read: the subnet administrator reports members of groups to who knows it [default: none; for members opensm's own default, 1]
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    /// Read the SM_Key from FILE, which only its owner may read: the subnet administrator reports members of groups to who knows it [default: none; for members opensm's own default, 1]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "saved")]
     pub sm_key_file: Option<PathBuf>,
-    /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/rdma/ib-node-name-map or /etc/opensm/ib-node-name-map, where one exists]
+    /// Read names of nodes in place of their descriptions from FILE, one line `0xGUID "name"` each [default: /etc/rdma/ib-node-name-map or /etc/opensm/ib-node-name-map, where one exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
-    /// How long an answer may take; repetitions begin sooner [default: 200]
+    /// Wait at most so long for an answer; repetitions begin sooner [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,
-    /// Requests outstanding at once [default: 32]
+    /// Have at most so many requests outstanding [default: 32]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=engine::MAX_WINDOW as i64))]
     pub window: Option<u8>,
-    /// MADs sent in any second at most, all kinds and repetitions together [default: no limit]
+    /// Send at most so many MADs in any second, all kinds and repetitions together [default: no limit]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mads_per_second: Option<u32>,
-    /// Nodes of a discovery at most [default: 65536]
-    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Discover at most so many nodes [default: 65536]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "saved", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_nodes: Option<u32>,
-    /// Ports of all its nodes at most [default: 262144]
-    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Discover at most so many ports of all nodes [default: 262144]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "saved", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_ports: Option<u32>,
-    /// Say on standard error what was sent and what it cost on the wire
+    /// Report on standard error what was sent and what it cost on the wire
     #[arg(long, global = true)]
     pub stats: bool,
 }
@@ -160,7 +160,7 @@ impl FabricOptions {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Walk the subnet and print nodes, ports and cables
+    /// Walk the subnet and show nodes, ports and cables
     #[command(after_help = help::DISCOVER)]
     Discover(discover::Options),
     /// List all links: both ends, width and speed, and what they could be
@@ -169,7 +169,7 @@ enum Command {
     /// List ports with errors: rates over an interval, or totals
     #[command(after_help = help::ERRORS)]
     Errors(errors::Options),
-    /// Watch the hottest links
+    /// Show the hottest links, live
     #[command(after_help = help::TOP)]
     Top(top::Options),
     /// Look for whatever is wrong; exit status 2 where something is
@@ -181,35 +181,35 @@ enum Command {
     /// Set counters of chosen ports to 0; without --yes only say which
     #[command(after_help = help::CLEAR)]
     Clear(clear::Options),
-    /// Print the way from one node to another, from the forwarding tables
+    /// Show the way from one node to another, from the forwarding tables
     #[command(after_help = help::ROUTE)]
     Route(route::Options),
     /// Show multicast groups, their members, and the tree that carries each
-    #[command(after_help = help::GROUPS)]
-    Groups(groups::Options),
+    #[command(after_help = help::MULTICAST)]
+    Multicast(multicast::Options),
     /// Count how many pairs of hosts pass each link, from the forwarding tables
     #[command(after_help = help::USAGE)]
     Usage(usage::Options),
-    /// Whose bytes were on each link, from saved files and the traffic of jobs between hosts
-    Shares(shares::Options),
+    /// Show whose bytes were on each link, from saved files and the traffic of jobs between hosts
+    LinkShares(shares::Options),
     /// Write nodes, cables and forwarding tables into files, as ibnetdiscover and dump_fts print them
     #[command(after_help = help::SAVE)]
     Save(save::Options),
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
     Run(DaemonOptions),
-    /// List batches that the collector refused, and why; they are sent again once that is corrected
-    #[command(after_help = help::REFUSED)]
-    Refused {
-        /// One JSON document a line
+    /// List batches that the collector rejected, and why; they are sent again once that is corrected
+    #[command(after_help = help::REJECTED_BATCHES)]
+    RejectedBatches {
+        /// Print one JSON document per line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         daemon: DaemonOptions,
     },
-    /// List the readings that the daemon's recorder has on this node
-    #[command(after_help = help::RECORD)]
-    Record(record::Options),
+    /// List what this node's recorder has: the last hour of all readings
+    #[command(after_help = help::RECORDER)]
+    Recorder(recorder::Options),
     /// Check the daemon's configuration and print what holds, with all defaults
     CheckConfig(DaemonOptions),
 }
@@ -217,10 +217,10 @@ enum Command {
 /// Options of the daemon.
 #[derive(Args)]
 struct DaemonOptions {
-    /// Configuration file [default: /etc/throughline/fabric.toml if it exists]
+    /// Read the configuration from FILE [default: /etc/throughline/fabric.toml if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    /// Keep state in FOLDER [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<PathBuf>,
 }
@@ -260,14 +260,14 @@ impl Cli {
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Clear(options) => clear::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
-            Command::Groups(options) => groups::run(&self.options, &options),
+            Command::Multicast(options) => multicast::run(&self.options, &options),
             Command::Usage(options) => usage::run(&self.options, &options),
-            Command::Shares(options) => shares::run(&self.options, &options),
+            Command::LinkShares(options) => shares::run(&self.options, &options),
             Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
                 throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
             }
-            Command::Refused { json, daemon } => {
+            Command::RejectedBatches { json, daemon } => {
                 let config = daemon.load(&self.options)?;
                 let explicit = daemon.state_dir.as_deref().or(config.state_dir.as_deref());
                 let state = throughline_daemon::paths::state_dir(explicit)?;
@@ -275,9 +275,9 @@ impl Cli {
                 throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Record(options) => {
+            Command::Recorder(options) => {
                 let config = options.daemon.load(&self.options)?;
-                record::run(&options, &config)
+                recorder::run(&options, &config)
             }
             Command::CheckConfig(options) => {
                 let config = options.load(&self.options)?;

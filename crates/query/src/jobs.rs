@@ -1,6 +1,7 @@
 //! Jobs: who runs what where, and the sums of their MPI operations.
 
 use crate::time::milliseconds;
+use crate::whole;
 use std::time::SystemTime;
 use throughline_api::JobState;
 use throughline_store::Error;
@@ -78,12 +79,12 @@ impl Job {
             end_ms: self.end,
             reported_ms: self.reported,
             duration_seconds: duration,
-            ranks: self.ranks,
-            world_size: self.world_size,
-            nodes: self.nodes,
-            ranks_running: self.ranks_running,
-            ranks_lost: self.ranks_lost,
-            ranks_silent: self.ranks_silent,
+            ranks: whole(Some(self.ranks)),
+            world_size: self.world_size.map(|size| whole(Some(size.into()))),
+            nodes: whole(Some(self.nodes)),
+            ranks_running: whole(Some(self.ranks_running)),
+            ranks_lost: whole(Some(self.ranks_lost)),
+            ranks_silent: whole(Some(self.ranks_silent)),
             verdict: self.verdict,
             totals: totals.map(Totals::described),
         }
@@ -109,8 +110,8 @@ impl Totals {
             .observed_seconds
             .and_then(|observed| throughline_api::jobs::mpi_time_share(self.mpi_seconds, observed));
         throughline_api::jobs::Totals {
-            calls: self.calls,
-            bytes: self.bytes,
+            calls: whole(Some(self.calls)),
+            bytes: whole(Some(self.bytes)),
             mpi_seconds: self.mpi_seconds,
             observed_seconds: self.observed_seconds,
             // More than four digits say nothing, and cost bytes.

@@ -65,9 +65,9 @@ pub struct RecordQuery {
     /// Records that end before are left out, nanoseconds of the rank's clock.
     pub from_ns: i64,
     /// Records that begin after are left out.
-    pub until_ns: i64,
-    /// No record has a later time, microseconds since 1970 in UTC: chunks beyond are not read.
-    pub until_us: Option<i64>,
+    pub to_ns: i64,
+    /// No record has a later time, milliseconds since 1970 in UTC: chunks beyond are not read.
+    pub to_ms: Option<i64>,
     /// Only records with a larger number.
     pub after: i64,
     /// Most records.
@@ -80,7 +80,7 @@ const RECORDS: &str = "
     FROM internal.mpi_trace
     WHERE job_id = $1 AND rank = $2 AND epoch = TIMESTAMPTZ 'epoch' + $3::bigint * INTERVAL '1 microsecond'
       AND start_ns <= $4 AND end_ns >= $5 AND number > $7
-      AND time <= coalesce(TIMESTAMPTZ 'epoch' + $6::bigint * INTERVAL '1 microsecond', 'infinity')
+      AND time <= coalesce(TIMESTAMPTZ 'epoch' + $6::bigint * INTERVAL '1 millisecond', 'infinity')
     ORDER BY number LIMIT $8";
 
 /// One page of the records of a process.
@@ -93,9 +93,9 @@ pub async fn records(client: &Client, job: i64, query: &RecordQuery) -> Result<T
         &job,
         &query.rank,
         &query.epoch_us,
-        &query.until_ns,
+        &query.to_ns,
         &query.from_ns,
-        &query.until_us,
+        &query.to_ms,
         &query.after,
         &limit,
     ];

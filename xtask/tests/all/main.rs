@@ -3,6 +3,7 @@
 
 mod adding;
 mod architecture;
+mod contract;
 mod cupti;
 mod decisions;
 mod targets;

@@ -16,7 +16,7 @@ fn node() -> Node {
 
 /// Runs `record` on a node; its standard output.
 fn record(node: &Node, arguments: &[&str]) -> String {
-    let mut command: Command = node.command("record");
+    let mut command: Command = node.command("recorder");
     let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -88,7 +88,7 @@ fn a_node_without_a_recorder_says_so() {
     agent.wait_for(&["throughline_records_total{source=\"sysfs\"} 1"]);
     assert!(!agent.metrics().contains("source=\"recorder\""));
     assert!(agent.stop().0.success());
-    let output = node.command("record").output().unwrap();
+    let output = node.command("recorder").output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     assert!(String::from_utf8_lossy(&output.stderr).contains("[recorder] switched on"));
     let small = node.with("RECORDER__ENABLED", "true").with("RECORDER__LIMIT_BYTES", "1000");

@@ -11,34 +11,34 @@ use throughline_store::{ObservedTable, RetentionWay, Site, SizePrediction, Table
 /// The site; without any of these the one that the database has.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SizeArguments {
-    /// Nodes with an agent
+    /// Assume so many nodes with an agent
     #[arg(long, value_name = "N")]
     nodes: Option<u64>,
-    /// MPI ranks on each node
+    /// Assume so many MPI ranks on each node
     #[arg(long, value_name = "N", requires = "nodes")]
     ranks: Option<u64>,
-    /// Fabric ports with a cable, both ends of each
+    /// Assume so many fabric ports with a cable, both ends of each
     #[arg(long, value_name = "N")]
     ports: Option<u64>,
-    /// GPUs of all nodes
+    /// Assume so many GPUs of all nodes
     #[arg(long, value_name = "N")]
     gpus: Option<u64>,
-    /// NVLinks of each GPU
+    /// Assume so many NVLinks of each GPU
     #[arg(long, value_name = "N", requires = "gpus")]
     links: Option<u64>,
-    /// Adapter ports of each node that it reads itself
+    /// Assume so many adapter ports of each node that it reads itself
     #[arg(long, value_name = "N", default_value_t = 1)]
     host_ports: u64,
-    /// Seconds between two readings of a fabric port: [sweep] interval_seconds of fabric.toml
+    /// Assume so many seconds between two readings of a fabric port: [sweep] interval_seconds of fabric.toml
     #[arg(long, value_name = "SECONDS", default_value_t = Site::default().port_seconds)]
     port_seconds: f64,
-    /// Seconds between two readings of a node's links: interval_seconds of agent.toml
+    /// Assume so many seconds between two readings of a node's links: interval_seconds of agent.toml
     #[arg(long, value_name = "SECONDS", default_value_t = Site::default().node_seconds)]
     node_seconds: f64,
-    /// Edition of TimescaleDB: old rows are columns on the full one [default: the database's for its own site, else apache]
+    /// Assume this edition of TimescaleDB: old rows are columns on the full one [default: the database's for its own site, else apache]
     #[arg(long, value_enum)]
     pub edition: Option<Edition>,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     pub json: bool,
 }

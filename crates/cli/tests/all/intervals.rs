@@ -22,7 +22,7 @@ async fn status_goes_by_the_intervals_that_senders_report() {
     {
         assert!(words.iter().any(|line| line.starts_with(&["sysfs", node, state])), "{node}\n{text}");
         let source = &json["sources"][place];
-        assert_eq!((&source["origin"], &source["state"]), (&node.into(), &state.into()), "{json:#}");
+        assert_eq!((&source["instance"], &source["state"]), (&node.into(), &state.into()), "{json:#}");
         assert_eq!(source["largest_gap_seconds"], gap, "{json:#}");
     }
     assert!(text.starts_with("SILENT: sysfs of n2, sysfs of n3.\n"), "{text}");

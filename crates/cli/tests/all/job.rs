@@ -182,7 +182,8 @@ impl Stack {
         loop {
             let output = self.job(&["show", "last", "--json"]);
             let job: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-            let complete = job["state"] == "ended" && operation(&job, "allreduce")["calls"] == RANKS * rounds;
+            let complete = job["job"]["job"]["state"] == "ended"
+                && operation(&job, "allreduce")["calls"] == RANKS * rounds;
             if complete {
                 return job;
             }
@@ -192,8 +193,13 @@ impl Stack {
     }
 }
 
+/// The key of a job that `job show --json` printed.
+fn key(job: &Value) -> &str {
+    job["job"]["job"]["job_key"].as_str().unwrap()
+}
+
 fn operation(job: &Value, name: &str) -> Value {
-    let all = job["operations"].as_array().cloned().unwrap_or_default();
+    let all = job["job"]["operations"].as_array().cloned().unwrap_or_default();
     all.into_iter().find(|operation| operation["operation"] == name).unwrap_or_default()
 }
 
@@ -207,7 +213,11 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     let first = stack.run("openmpi", 10);
     let second = stack.run("openmpi", 20);
     let third = stack.run("mpich", 10);
-    assert_eq!((&first["world_size"], &first["ranks"], &first["nodes"]), (&4.into(), &4.into(), &1.into()));
+    let of_first = &first["job"]["job"];
+    assert_eq!(
+        (&of_first["world_size"], &of_first["ranks"], &of_first["nodes"]),
+        (&4.into(), &4.into(), &1.into())
+    );
     assert_eq!(operation(&first, "allreduce")["bytes"], RANKS * 10 * 8192);
     assert_eq!(operation(&first, "allreduce")["sizes"][0]["size_class_bytes"], 8192);
     // What has nothing to receive says nothing of it, and what received says what.
@@ -215,43 +225,44 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     let (sent, received) = (operation(&first, "isend"), operation(&first, "irecv"));
     assert_eq!((&sent["bytes"], &sent["received_bytes"]), (&received["received_bytes"], &Value::Null));
     for (job, library) in [(&first, "Open MPI"), (&third, "MPICH")] {
-        assert!(job["libraries"][0].as_str().unwrap().contains(library), "{job}");
-        assert_eq!((&job["endings"][0]["ending"], &job["endings"][0]["ranks"]), (&"clean".into(), &4.into()));
-        let share = job["mpi_time_share"].as_f64().unwrap();
+        assert!(job["job"]["libraries"][0].as_str().unwrap().contains(library), "{job}");
+        let ending = &job["job"]["endings"][0];
+        assert_eq!((&ending["ending"], &ending["ranks"]), (&"clean".into(), &4.into()));
+        let share = job["job"]["job"]["totals"]["mpi_time_share"].as_f64().unwrap();
         assert!(share > 0.0 && share <= 1.0, "{share}");
         assert!(job["findings"].as_array().unwrap().len() >= 5, "{job}");
     }
-    assert_eq!(third["links"], Value::Null);
+    assert_eq!(third["link_peaks"], Value::Null);
     let with_links = stack.json(&["show", "last", "--json", "--links-within", "10"]);
-    assert_eq!(with_links["links"], Value::Array(Vec::new()));
+    assert_eq!(with_links["link_peaks"]["links"], Value::Array(Vec::new()));
     // The page says the same as the document.
-    let page = stack.text(&["show", third["job_key"].as_str().unwrap()]);
+    let page = stack.text(&["show", key(&third)]);
     for part in ["4 ranks reached MPI_Finalize", "allreduce", "Worth knowing", "of the ranks' time"] {
         assert!(page.contains(part), "{part} is not in\n{page}");
     }
 
-    // Newest first, one line each.
-    let list = stack.text(&["list", "--json"]);
-    let keys: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let keys: Vec<&Value> = keys.iter().map(|job: &Value| &job["job_key"]).collect();
-    assert_eq!(keys, [&third["job_key"], &second["job_key"], &first["job_key"]]);
+    // Newest first.
+    let list = stack.json(&["list", "--json"]);
+    let keys: Vec<&str> =
+        list["jobs"].as_array().unwrap().iter().filter_map(|job| job["job_key"].as_str()).collect();
+    assert_eq!(keys, [key(&third), key(&second), key(&first)]);
 
     // The matrix is the sum of what operations say, and a CSV line for each pair.
     let matrix = stack.json(&["matrix", "last-2", "--json"]);
-    assert_eq!((&matrix["job_key"], &matrix["kind"]), (&first["job_key"], &"logical".into()));
-    let pairs = matrix["pairs"].as_array().unwrap();
-    assert_eq!(pairs.len() as u64, RANKS * (RANKS - 1));
+    assert_eq!((&matrix["job_key"], &matrix["kind"]), (&key(&first).into(), &"logical".into()));
+    let bytes = matrix["pairs"]["bytes"].as_array().unwrap();
+    assert_eq!(bytes.len() as u64, RANKS * (RANKS - 1));
     let allreduce_to_each = 10 * 8192;
-    assert!(pairs.iter().all(|pair| pair["bytes"].as_u64().unwrap() >= allreduce_to_each), "{matrix}");
-    assert_eq!(stack.text(&["matrix", "last-2", "--csv"]).lines().count(), 1 + pairs.len());
+    assert!(bytes.iter().all(|bytes| bytes.as_u64().unwrap() >= allreduce_to_each), "{matrix}");
+    assert_eq!(stack.text(&["matrix", "last-2", "--csv"]).lines().count(), 1 + bytes.len());
     assert!(stack.text(&["matrix", "last-2", "--by", "node"]).contains("1 node;"));
     assert_eq!(stack.job(&["matrix", "last-2", "--kind", "wire"]).status.code(), Some(69));
 
     // Twice the rounds: twice the calls, and it is said.
     let diff = stack.json(&["diff", "last-1", "last-2", "--json"]);
-    assert_eq!(diff["a"]["job_key"], second["job_key"]);
+    assert_eq!(diff["a"]["job"], second["job"]);
     let row = |diff: &Value, name: &str| {
-        let rows = diff["rows"].as_array().unwrap().clone();
+        let rows = diff["comparison"]["rows"].as_array().unwrap().clone();
         rows.into_iter().find(|row| row["operation"] == name).unwrap()
     };
     let allreduce = row(&diff, "allreduce");
@@ -263,7 +274,7 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     // The same work on two libraries: nothing differs but the time.
     let diff = stack.json(&["diff", "last", "last-2", "--json"]);
     assert_eq!(row(&diff, "allreduce")["calls_differ"], false);
-    assert!(diff["caveats"].to_string().contains("The MPI libraries differ"), "{diff}");
+    assert!(diff["comparison"]["caveats"].to_string().contains("The MPI libraries differ"), "{diff}");
     let text = stack.text(&["diff", "last", "last-2"]);
     assert!(text.contains("Ratios are A divided by B") && text.contains("8 KiB"), "{text}");
     // All have ended.
@@ -282,7 +293,8 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
     let now: Value = loop {
         let output = stack.job(&["top", "--once", "--json", "--window", "1"]);
         let line = String::from_utf8(output.stdout).unwrap();
-        let now: Option<Value> = line.lines().next().and_then(|line| serde_json::from_str(line).ok());
+        let rates: Value = serde_json::from_str(&line).unwrap_or_default();
+        let now = rates["jobs"].get(0).cloned();
         // On a busy machine a rank may be in one call for all of a second.
         match now.filter(|now| now["calls_per_second"].as_f64().unwrap() > 0.0) {
             Some(now) => break now,
@@ -295,7 +307,7 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
     assert!(share > 0.0 && share <= 1.0, "{now}");
     assert!(now["command"].as_str().unwrap().contains("traffic"), "{now}");
     assert!(stack.text(&["show", "last"]).contains("running since"));
-    assert_eq!(stack.text(&["list", "--running", "--json"]).lines().count(), 1);
+    assert_eq!(stack.json(&["list", "--running", "--json"])["jobs"].as_array().unwrap().len(), 1);
 
     // Its ranks are killed: no MPI_Finalize.
     let job = stack.json(&["show", "last", "--json"]);
@@ -303,14 +315,15 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
     kill(pid, Signal::SIGTERM).unwrap();
     program.wait().unwrap();
     let ended = loop {
-        let job = stack.json(&["show", job["job_key"].as_str().unwrap(), "--json"]);
-        if job["ranks_running"] == 0 {
+        let job = stack.json(&["show", key(&job), "--json"]);
+        if job["job"]["job"]["ranks_running"] == 0 {
             break job;
         }
         assert!(begin.elapsed() < PATIENCE, "{job}");
         std::thread::sleep(Duration::from_millis(200));
     };
-    assert_eq!((&ended["state"], &ended["ranks_lost"]), (&"lost".into(), &4.into()), "{ended}");
+    let job = &ended["job"]["job"];
+    assert_eq!((&job["state"], &job["ranks_lost"]), (&"lost".into(), &4.into()), "{ended}");
     assert!(ended["findings"][0].as_str().unwrap().contains("4 ranks ended without MPI_Finalize"), "{ended}");
     assert!(stack.text(&["list", "--running"]).contains("no job passes the filter"));
 }
@@ -328,7 +341,7 @@ fn without_a_server_it_says_how_to_start_one() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("throughline serve"));
     }
     for wrong in [
-        &["list", "--since", "yesterday"][..],
+        &["list", "--from", "yesterday"][..],
         &["matrix", "last", "--kind", "x"],
         &["top", "--interval", "0"],
     ] {

@@ -8,6 +8,7 @@ mod crash_delivery;
 mod demo;
 mod intervals;
 mod job;
+mod json;
 mod long_range;
 mod remote_write;
 mod root;

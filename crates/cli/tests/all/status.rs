@@ -68,5 +68,8 @@ async fn an_empty_database_says_what_to_start() {
     assert!(page.contains("throughline-agent run") && page.starts_with(&server), "{page}");
     let json = status(&["--json", "--server", &server]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!((json["sources"].as_array().map(Vec::len), &json["server"]), (Some(0), &server.into()));
+    assert_eq!(
+        (json["sources"].as_array().map(Vec::len), &json["replica"]),
+        (Some(0), &serde_json::Value::Null)
+    );
 }

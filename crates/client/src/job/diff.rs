@@ -4,23 +4,23 @@ mod headline;
 mod places;
 
 use super::name::find;
-use super::summary::Summary;
 use super::{mean, part};
-use crate::Server;
 use crate::text::{ABSENT, Table, age, clean, columns, folded, percent, seconds, size_class, thousands};
+use crate::{Answer, Server, answer};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::JobState;
-use throughline_api::jobs::{JobDetail, JobRanks, Operation};
+use throughline_api::jobs::{Job, JobDetail, JobRanks, Operation};
+use throughline_daemon::Failure;
 
 /// Shown below the options.
 const HELP: &str = "\
 Examples:
   throughline job diff last-1 last                  the newest two jobs
   throughline job diff 4711 4712 --by operation     without size classes
-  throughline job diff 4711 4712 --json | jq '.rows[] | select(.calls_differ)'
+  throughline job diff 4711 4712 --json | jq '.comparison.rows[] | select(.calls_differ)'
 
 The first lines say which took longer, and where most of the difference is.
 Each ratio is A divided by B: below 1 A took less time, above 1 B did. CALL is the ratio of the mean
@@ -31,28 +31,34 @@ most in time. A `!` marks calls that differ in number: there the totals compare 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// The job whose times are divided
+    /// Divide the times of this job
     #[arg(value_name = "A")]
     a: String,
-    /// The job by whose times they are divided
+    /// Divide by the times of this job
     #[arg(value_name = "B")]
     b: String,
-    /// What a line stands for
+    /// Make a line of each
     #[arg(long, value_name = "WHAT", default_value = "size", value_parser = ["size", "operation"])]
     by: String,
-    /// Most lines shown
+    /// Show at most N lines
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Print one JSON document with every line
+    /// Print the answers of the API and every line as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// The comparison as a document.
-#[derive(Debug, Serialize)]
+/// Two jobs and their comparison.
+#[derive(Debug)]
 struct Document {
-    a: Summary,
-    b: Summary,
+    a: Job,
+    b: Job,
+    comparison: Comparison,
+}
+
+/// The comparison, as it stands in the document.
+#[derive(Debug, Default, Serialize)]
+struct Comparison {
     /// Ratio of the time inside MPI.
     mpi_time_ratio: Option<f64>,
     /// Ratio of the durations.
@@ -100,27 +106,45 @@ struct Side {
 /// # Errors
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
-    let read = |name: &str| -> Result<JobDetail, throughline_daemon::Failure> {
-        Ok(server.get(&["jobs", &find(server, name)?], &[])?)
-    };
-    let [a, b] = [read(&options.a)?, read(&options.b)?];
+    let [a, b] = [read(server, &options.a)?, read(server, &options.b)?];
     let by_size = options.by == "size";
-    let sides = [sides(&a.operations, by_size), sides(&b.operations, by_size)];
-    let ranks = |job: &JobDetail| -> Result<JobRanks, throughline_daemon::Failure> {
-        Ok(server.get(&["jobs", &job.job.job_key, "ranks"], &[])?)
-    };
-    let placement = places::differences(&ranks(&a)?, &ranks(&b)?);
-    let compared = compare([a.job.into(), b.job.into()], &[a.libraries, b.libraries], sides);
-    let document = Document { placement, ..compared };
-    let mut out = std::io::stdout().lock();
+    let sides = [sides(&a.job.value.operations, by_size), sides(&b.job.value.operations, by_size)];
+    let jobs = [a.job.value.job.clone(), b.job.value.job.clone()];
+    let mut document = compare(jobs, [&a.job.value.libraries, &b.job.value.libraries], sides);
+    document.comparison.placement = places::differences(&a.ranks.value, &b.ranks.value);
     if options.json {
-        serde_json::to_writer(&mut out, &document)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&document, options.limit as usize, columns()).as_bytes())?;
+        let comparison = serde_json::to_string(&document.comparison)?;
+        let text = answer::joined([
+            ("a", a.document().as_str()),
+            ("b", b.document().as_str()),
+            ("comparison", comparison.as_str()),
+        ]);
+        answer::print([text.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&document, options.limit as usize, columns()).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the API answers of a job.
+struct Answers {
+    job: Answer<JobDetail>,
+    ranks: Answer<JobRanks>,
+}
+
+impl Answers {
+    /// The answers under the names of their routes.
+    fn document(&self) -> String {
+        answer::joined([("job", self.job.body.as_str()), ("ranks", &self.ranks.body)])
+    }
+}
+
+fn read(server: &Server, name: &str) -> Result<Answers, Failure> {
+    let key = find(server, name)?;
+    let job = server.answer(&["jobs", &key], &[])?;
+    Ok(Answers { job, ranks: server.answer(&["jobs", &key, "ranks"], &[])? })
 }
 
 type Sides = BTreeMap<(String, Option<u64>), Side>;
@@ -147,7 +171,7 @@ fn sides(operations: &[Operation], by_size: bool) -> Sides {
     sides
 }
 
-fn compare([a, b]: [Summary; 2], libraries: &[Vec<String>; 2], [of_a, mut of_b]: [Sides; 2]) -> Document {
+fn compare([a, b]: [Job; 2], libraries: [&Vec<String>; 2], [of_a, mut of_b]: [Sides; 2]) -> Document {
     let mut rows: Vec<Row> = Vec::new();
     for (key, side) in of_a {
         let other = of_b.remove(&key);
@@ -163,21 +187,20 @@ fn compare([a, b]: [Summary; 2], libraries: &[Vec<String>; 2], [of_a, mut of_b]:
     if !one_world {
         rows.iter_mut().for_each(|row| row.time_ratio = None);
     }
-    Document {
-        mpi_time_ratio: ratio(a.mpi_seconds, b.mpi_seconds).filter(|_| one_world),
-        duration_ratio: ratio(a.duration_seconds, b.duration_seconds),
+    let comparison = Comparison {
+        mpi_time_ratio: ratio(a.mpi_seconds(), b.mpi_seconds()).filter(|_| one_world),
+        duration_ratio: ratio(a.lasted_seconds(), b.lasted_seconds()),
         compute_seconds: [compute(&a), compute(&b)],
         placement: Vec::new(),
         caveats,
         rows,
-        a,
-        b,
-    }
+    };
+    Document { a, b, comparison }
 }
 
 /// Time of a job's ranks outside of MPI.
-fn compute(job: &Summary) -> Option<f64> {
-    let (inside, observed) = job.mpi_seconds.zip(job.observed_seconds)?;
+fn compute(job: &Job) -> Option<f64> {
+    let (inside, observed) = job.mpi_seconds().zip(job.observed_seconds())?;
     (!job.is_threaded()).then_some((observed - inside).max(0.0))
 }
 
@@ -201,12 +224,12 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).and_then(|(a, b)| part(a, b))
 }
 
-fn world(job: &Summary) -> u64 {
+fn world(job: &Job) -> u64 {
     job.world_size.unwrap_or(job.ranks)
 }
 
 /// What limits the comparison, the gravest first.
-fn caveats(a: &Summary, b: &Summary, libraries: &[Vec<String>; 2], rows: &[Row]) -> Vec<String> {
+fn caveats(a: &Job, b: &Job, libraries: [&Vec<String>; 2], rows: &[Row]) -> Vec<String> {
     let mut caveats = Vec::new();
     if world(a) != world(b) {
         caveats.push(format!(
@@ -228,7 +251,7 @@ fn caveats(a: &Summary, b: &Summary, libraries: &[Vec<String>; 2], rows: &[Row])
             JobState::Silent => caveats.push(format!("{name} fell silent: what came last may be missing.")),
             JobState::Ended => {}
         }
-        if job.calls.is_none() {
+        if job.totals.is_none() {
             caveats.push(format!("{name} has no rows: it sent none, or they are older than the retention."));
         }
     }
@@ -245,8 +268,8 @@ fn caveats(a: &Summary, b: &Summary, libraries: &[Vec<String>; 2], rows: &[Row])
         };
         caveats.push(format!(
             "The MPI libraries differ: A {}; B {}.",
-            names(&libraries[0]),
-            names(&libraries[1])
+            names(libraries[0]),
+            names(libraries[1])
         ));
     }
     if a.command != b.command {
@@ -273,8 +296,8 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
     }
     text.push('\n');
     for (name, job) in [("A", &document.a), ("B", &document.b)] {
-        let lasted = job.duration_seconds.map_or(ABSENT.to_owned(), age);
-        let inside = match (job.mpi_seconds, job.mpi_time_share) {
+        let lasted = job.lasted_seconds().map_or(ABSENT.to_owned(), age);
+        let inside = match (job.mpi_seconds(), job.mpi_time_share()) {
             (Some(inside), Some(share)) => {
                 format!("{} of the ranks' time in MPI ({})", percent(Some(share)), seconds(inside))
             }
@@ -293,14 +316,14 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
         text.push('\n');
     }
     text.push_str(&times_of_ranks(document, width));
-    for caveat in document.placement.iter().chain(&document.caveats) {
+    for caveat in document.comparison.placement.iter().chain(&document.comparison.caveats) {
         text.push_str(&folded(caveat, width).join("\n"));
         text.push('\n');
     }
     let all = format!(
         "Ratios are A divided by B, below 1 where A took less time. Time in MPI {}, duration {}.",
-        times(document.mpi_time_ratio),
-        times(document.duration_ratio)
+        times(document.comparison.mpi_time_ratio),
+        times(document.comparison.duration_ratio)
     );
     text.push_str(&format!("\n{}\n\n", folded(&all, width).join("\n").trim_start()));
     text.push_str(&table(document, limit, width));
@@ -310,8 +333,8 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
 /// Where the ranks' time went, in both.
 fn times_of_ranks(document: &Document, width: usize) -> String {
     let mut table = Table::new(&["TIME OF ALL RANKS", "<A", "<B", "<A / B"]);
-    let mpi = [document.a.mpi_seconds, document.b.mpi_seconds];
-    for (name, [a, b]) in [("computing", document.compute_seconds), ("in MPI", mpi)] {
+    let mpi = [document.a.mpi_seconds(), document.b.mpi_seconds()];
+    for (name, [a, b]) in [("computing", document.comparison.compute_seconds), ("in MPI", mpi)] {
         let shown = |time: Option<f64>| time.map_or(ABSENT.to_owned(), seconds);
         table.row(vec![name.to_owned(), shown(a), shown(b), times(ratio(a, b))]);
     }
@@ -329,7 +352,7 @@ fn table(document: &Document, limit: usize, width: usize) -> String {
     if wide {
         headings.push("ALGORITHMS");
     }
-    let by_size = document.rows.iter().any(|row| row.size_class_bytes.is_some());
+    let by_size = document.comparison.rows.iter().any(|row| row.size_class_bytes.is_some());
     if !by_size {
         headings.remove(1);
     }
@@ -338,7 +361,7 @@ fn table(document: &Document, limit: usize, width: usize) -> String {
         side.as_ref().and_then(of).map_or(ABSENT.to_owned(), seconds)
     };
     let calls = |side: &Option<Side>| side.as_ref().map_or(ABSENT.to_owned(), |side| thousands(side.calls));
-    for row in document.rows.iter().take(limit) {
+    for row in document.comparison.rows.iter().take(limit) {
         let mut cells = vec![
             clean(&row.operation, 24),
             row.size_class_bytes.map_or(ABSENT.to_owned(), size_class),
@@ -366,8 +389,8 @@ fn table(document: &Document, limit: usize, width: usize) -> String {
         .lines()
         .map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width).trim_end().to_owned() + "\n")
         .collect();
-    if document.rows.len() > limit {
-        text.push_str(&format!("and {} lines that differ less\n", document.rows.len() - limit));
+    if document.comparison.rows.len() > limit {
+        text.push_str(&format!("and {} lines that differ less\n", document.comparison.rows.len() - limit));
     }
     text
 }

@@ -51,28 +51,28 @@ pub enum Format {
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// The job, as `job list` names it
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// File to write; - for standard output
+    /// Write to FILE; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Overwrite the file
     #[arg(long)]
     force: bool,
-    /// As what
+    /// Write in this format
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
-    /// A row for each step of so long, at least 0.1 s; without it, all of the time in one row
+    /// Write a row for each step of so long, at least 0.1 s; without it, all of the time in one row
     #[arg(long, value_name = "SECONDS", value_parser = step)]
     step: Option<i64>,
-    /// Only what returned after, in seconds from the job's start
-    #[arg(long, value_name = "SECONDS", value_parser = milliseconds)]
+    /// Write only what returned after, in seconds from the job's start
+    #[arg(long = "from-seconds", value_name = "SECONDS", value_parser = milliseconds)]
     from: Option<i64>,
-    /// Only what returned before, in seconds from the job's start
-    #[arg(long, value_name = "SECONDS", value_parser = milliseconds)]
+    /// Write only what returned before, in seconds from the job's start
+    #[arg(long = "to-seconds", value_name = "SECONDS", value_parser = milliseconds)]
     to: Option<i64>,
-    /// Only these ranks, for instance 0-3,8
+    /// Write only these ranks, for instance 0-3,8
     #[arg(long, value_name = "LIST", value_parser = ranks)]
     ranks: Option<Ranks>,
 }
@@ -100,8 +100,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
         options.step.is_some() || options.from.is_some() || options.to.is_some() || options.ranks.is_some();
     if options.format == Format::Hatchet && has_part {
         // Times of regions are sums over the whole job: operations of a part of it would not add up to them.
-        let why =
-            "a tree is of the whole job: leave out --step, --from, --to and --ranks, or take csv or json";
+        let why = "a tree is of the whole job: leave out --step, --from-seconds, --to-seconds and --ranks, or take csv or json";
         return Err(Failure::usage(why).into());
     }
     let mut output = Output::new(&options.output, options.force)?;
@@ -152,7 +151,7 @@ fn quoted(text: &str) -> String {
 
 fn json(rows: Rows<'_>, is_wanted: impl Fn(i32) -> bool, out: &mut Output) -> anyhow::Result<()> {
     let step = rows.range.step_ms.map(|step| step as f64 / 1e3);
-    let head = serde_json::json!({ "job": rows.key, "step_seconds": step });
+    let head = serde_json::json!({ "job_key": rows.key, "step_seconds": step });
     let head = head.to_string();
     write!(out, "{},\"rows\":[", head.trim_end_matches('}')).context(WRITING)?;
     let mut separator = "\n";

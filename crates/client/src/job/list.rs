@@ -1,24 +1,25 @@
 //! `job list`: one line for each job, the newest first.
 
-use super::summary::Summary;
 use super::verdict_name;
-use crate::Server;
-use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut};
+use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut, whole_second};
+use crate::{Answer, Server, answer};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::JobState;
-use throughline_api::jobs::Jobs;
+use throughline_api::jobs::{Job, Jobs};
 use throughline_daemon::Failure;
+use throughline_daemon::arguments::time;
 
 /// Shown below the options.
 const HELP: &str = "\
 Examples:
   throughline job list                           the 20 newest jobs
   throughline job list --running                 those that have not ended: running or silent
-  throughline job list --user ada --since 2d     one user's, of the last two days
-  throughline job list --scheduler slurm --since 2026-11-20T08:00:00Z
-  throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'
+  throughline job list --user ada --from 2d      one user's, of the last two days
+  throughline job list --scheduler slurm --from 2026-11-20T08:00:00Z
+  throughline job list --json | jq -r '.jobs[] | select(.totals.mpi_time_share > 0.5) | .job_key'
 
 STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: no node
 reports on it any more, or its nodes went away before its end was observed. VERDICT is what slows it
@@ -30,44 +31,24 @@ scheduler's name of the job where there is one, and the command.";
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Only jobs of this user
+    /// List only jobs of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only jobs that ran at or after a time: RFC 3339, a day (2026-11-20), or an age (90min, 2h, 3d)
-    #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<String>,
-    /// Only jobs that have not ended
+    /// List only jobs that ran at or after a time: RFC 3339, a day (2026-11-20), or an age (90m, 2h, 3d)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    from: Option<Timestamp>,
+    /// List only jobs that have not ended
     #[arg(long)]
     running: bool,
-    /// Only jobs of this scheduler: slurm, pbs, lsf, flux, or local for none
+    /// List only jobs of this scheduler: slurm, pbs, lsf, flux, or local for none
     #[arg(long, value_name = "NAME")]
     scheduler: Option<String>,
-    /// Most jobs shown
+    /// List at most N jobs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
-    /// Print one JSON object a line and job
+    /// Print the answers of the API, one per line for each 100 jobs
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a time as RFC 3339.
-fn since(text: &str) -> Result<String, String> {
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return Ok(time.to_string());
-    }
-    if let Ok(day) = text.parse::<jiff::civil::Date>() {
-        return day
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .map(|day| day.timestamp().to_string())
-            .map_err(|e| e.to_string());
-    }
-    let age = text.parse::<jiff::Span>().ok();
-    let age = age.and_then(|age| age.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok());
-    let begin = age.and_then(|age| jiff::Timestamp::now().checked_sub(age.abs()).ok());
-    begin.map(|begin| begin.to_string()).ok_or_else(|| {
-        "expected a time like 2026-11-20T08:00:00Z, a day like 2026-11-20, or an age like 90min, 2h, 3d"
-            .to_owned()
-    })
 }
 
 /// Most jobs of one request: sums cost the database some work each.
@@ -78,14 +59,14 @@ const PAGE: usize = 100;
 /// # Errors
 /// See [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
-    let jobs = read(server, options)?;
-    let mut out = std::io::stdout().lock();
+    let pages = read(server, options)?;
     if options.json {
-        for job in &jobs {
-            serde_json::to_writer(&mut out, job)?;
-            writeln!(out)?;
-        }
-    } else if jobs.is_empty() {
+        answer::print(pages.iter().map(|page| page.body.as_str()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let jobs: Vec<Job> = pages.into_iter().flat_map(|page| page.value.jobs).collect();
+    let mut out = std::io::stdout().lock();
+    if jobs.is_empty() {
         writeln!(out, "{}", nothing(options))?;
     } else {
         let width = columns();
@@ -96,33 +77,32 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// The newest jobs that pass the filter, page by page.
-fn read(server: &Server, options: &Options) -> Result<Vec<Summary>, Failure> {
+fn read(server: &Server, options: &Options) -> Result<Vec<Answer<Jobs>>, Failure> {
     let wanted = options.limit as usize;
-    let mut jobs: Vec<Summary> = Vec::new();
+    let mut pages: Vec<Answer<Jobs>> = Vec::new();
+    let mut found = 0;
     let mut next: Option<String> = None;
+    let from = options.from.map(|from| from.to_string());
     loop {
-        let limit = (wanted - jobs.len()).min(PAGE).to_string();
+        let limit = (wanted - found).min(PAGE).to_string();
         let state = if options.running { "live" } else { "all" };
         let mut query = vec![("state", state), ("totals", "true"), ("limit", &limit)];
-        let optional = [
-            ("user", &options.user),
-            ("scheduler", &options.scheduler),
-            ("since", &options.since),
-            ("next", &next),
-        ];
+        let optional =
+            [("user", &options.user), ("scheduler", &options.scheduler), ("from", &from), ("next", &next)];
         query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
-        let page: Jobs = server.get(&["jobs"], &query)?;
-        jobs.extend(page.jobs.into_iter().map(Summary::from));
-        next = page.next;
-        if next.is_none() || jobs.len() >= wanted {
-            return Ok(jobs);
+        let page: Answer<Jobs> = server.answer(&["jobs"], &query)?;
+        found += page.value.jobs.len();
+        next.clone_from(&page.value.next);
+        pages.push(page);
+        if next.is_none() || found >= wanted {
+            return Ok(pages);
         }
     }
 }
 
 fn nothing(options: &Options) -> &'static str {
     let filtered =
-        options.running || options.user.is_some() || options.since.is_some() || options.scheduler.is_some();
+        options.running || options.user.is_some() || options.from.is_some() || options.scheduler.is_some();
     if filtered {
         "no job passes the filter; without it `throughline job list` shows the newest"
     } else {
@@ -131,7 +111,7 @@ fn nothing(options: &Options) -> &'static str {
 }
 
 /// What is in the list: how many run, ended badly or have a verdict, the commonest one first.
-fn summary(jobs: &[Summary]) -> String {
+fn summary(jobs: &[Job]) -> String {
     let of = |state: JobState| jobs.iter().filter(|job| job.state == state).count();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for kind in jobs.iter().map(verdict).filter(|kind| !kind.is_empty() && kind != ABSENT) {
@@ -161,11 +141,11 @@ const WIDE: usize = 130;
 const KEY_COLUMNS: usize = 28;
 const USER_COLUMNS: usize = 12;
 
-fn text(jobs: &[Summary], width: usize) -> String {
+fn text(jobs: &[Job], width: usize) -> String {
     if width >= WIDE { wide(jobs, width) } else { narrow(jobs, width) }
 }
 
-fn wide(jobs: &[Summary], width: usize) -> String {
+fn wide(jobs: &[Job], width: usize) -> String {
     let headings = [
         "JOB",
         "USER",
@@ -191,7 +171,7 @@ fn wide(jobs: &[Summary], width: usize) -> String {
     table.text().lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width) + "\n").collect()
 }
 
-fn narrow(jobs: &[Summary], width: usize) -> String {
+fn narrow(jobs: &[Job], width: usize) -> String {
     let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "<MPI", "<SENT"]);
     for job in jobs {
         let mut row = vec![key(job)];
@@ -215,26 +195,21 @@ fn narrow(jobs: &[Summary], width: usize) -> String {
     text
 }
 
-fn key(job: &Summary) -> String {
+fn key(job: &Job) -> String {
     middle_cut(&clean(&job.job_key, 200), KEY_COLUMNS)
 }
 
-fn user(job: &Summary) -> String {
+fn user(job: &Job) -> String {
     job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, USER_COLUMNS))
 }
 
 /// To the second: a list is for finding, `job show` says it exactly.
-fn started(job: &Summary) -> String {
-    job.start.as_deref().map_or(ABSENT.to_owned(), whole_second)
-}
-
-/// An RFC 3339 time without its fraction.
-pub fn whole_second(time: &str) -> String {
-    time.split_once('.').map_or_else(|| time.to_owned(), |(second, _)| format!("{second}Z"))
+fn started(job: &Job) -> String {
+    job.start_ms.map_or(ABSENT.to_owned(), whole_second)
 }
 
 /// What is wrong; nothing where nothing was found.
-fn verdict(job: &Summary) -> String {
+fn verdict(job: &Job) -> String {
     match job.verdict.as_deref() {
         Some("nothing_found") => String::new(),
         Some(kind) => verdict_name(kind),
@@ -245,7 +220,7 @@ fn verdict(job: &Summary) -> String {
 /// Where the verdict stands among [`numbers`], behind the key.
 const VERDICT_PLACE: usize = 5;
 
-fn numbers(job: &Summary) -> Vec<String> {
+fn numbers(job: &Job) -> Vec<String> {
     let ranks = match job.world_size {
         Some(size) if size > job.ranks => format!("{} of {size}", job.ranks),
         _ => job.ranks.to_string(),
@@ -253,47 +228,52 @@ fn numbers(job: &Summary) -> Vec<String> {
     vec![
         job.nodes.to_string(),
         ranks,
-        job.duration_seconds.map_or(ABSENT.to_owned(), age),
+        job.lasted_seconds().map_or(ABSENT.to_owned(), age),
         job.state.to_string(),
         verdict(job),
-        job.mpi_time_share.map_or(ABSENT.to_owned(), |share| format!("{:.0} %", share * 100.0)),
-        job.bytes.map_or(ABSENT.to_owned(), bytes),
+        job.mpi_time_share().map_or(ABSENT.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+        job.totals.map_or(ABSENT.to_owned(), |totals| bytes(totals.bytes)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_api::jobs::Totals;
     use unicode_width::UnicodeWidthStr;
 
-    fn job() -> Summary {
-        Summary {
+    fn job() -> Job {
+        Job {
             job_key: "local:node0123:1000:424242:998877665544".into(),
             user: Some("ada\u{7}".into()),
             command: Some("./solve ".to_owned() + &"x".repeat(300)),
-            start: Some("2026-11-20T11:00:00.123456Z".into()),
+            start_ms: Some(1_795_863_600_123),
             name: Some("climate".into()),
             duration_seconds: Some(3700.0),
             ranks: 3,
             world_size: Some(4),
             nodes: 2,
-            bytes: Some(12_345_678_901),
-            mpi_time_share: Some(0.234),
+            totals: Some(Totals {
+                bytes: 12_345_678_901,
+                mpi_seconds: 2.34,
+                observed_seconds: Some(10.0),
+                ..Totals::default()
+            }),
             verdict: Some("slow_rank".into()),
-            ..Summary::default()
+            ..Job::default()
         }
     }
 
     #[test]
     fn lines_fit_the_terminal_and_cannot_harm_it() {
         for width in [80, 100, 160] {
-            let text = text(&[job(), Summary::default()], width);
+            let text = text(&[job(), Job::default()], width);
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
                 assert!(!line.contains(char::is_control), "{line:?}");
             }
             for part in [
-                "2026-11-20T11:00:00Z",
+                "2026-11-28T11:00:00Z",
                 "3 of 4",
                 "62 min",
                 "slow rank",
@@ -309,23 +289,13 @@ mod tests {
 
     #[test]
     fn the_first_line_says_what_was_found() {
-        let healthy = Summary { verdict: Some("nothing_found".into()), state: JobState::Ended, ..job() };
-        let lost = Summary { verdict: None, state: JobState::Lost, ..job() };
-        let slow = || Summary { state: JobState::Running, ..job() };
+        let healthy = Job { verdict: Some("nothing_found".into()), state: JobState::Ended, ..job() };
+        let lost = Job { verdict: None, state: JobState::Lost, ..job() };
+        let slow = || Job { state: JobState::Running, ..job() };
         assert_eq!(
             summary(&[slow(), healthy.clone(), lost, slow()]),
             "4 jobs, 2 running, 1 ended without MPI_Finalize; found: slow rank 2"
         );
         assert_eq!(summary(&[healthy]), "1 job; nothing found");
-    }
-
-    #[test]
-    fn times_and_ages() {
-        assert_eq!(since("2026-11-20T08:00:00Z").unwrap(), "2026-11-20T08:00:00Z");
-        assert_eq!(since("2026-11-20").unwrap(), "2026-11-20T00:00:00Z");
-        for age in ["90min", "2h", "3d", "1w"] {
-            assert!(since(age).unwrap().ends_with('Z'), "{age}");
-        }
-        assert!(since("yesterday").unwrap_err().contains("90min"));
     }
 }

@@ -6,10 +6,9 @@ mod headline;
 mod unit;
 
 use super::name::find;
-use crate::Server;
 use crate::text::columns;
+use crate::{Answer, Server, answer};
 use grid::{Entry, Grid};
-use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::jobs::{JobPairs, JobRanks};
@@ -35,10 +34,10 @@ asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Whose view of the traffic
+    /// Show this view of the traffic
     #[arg(long, value_name = "KIND", default_value = "logical", value_parser = ["logical", "wire"])]
     kind: String,
     /// Draw bytes [default]
@@ -47,31 +46,18 @@ pub struct Options {
     /// Draw messages
     #[arg(long)]
     messages: bool,
-    /// What a row and a column stand for
+    /// Make a row and a column of each rank or node
     #[arg(long, value_name = "WHAT", default_value = "rank", value_parser = ["rank", "node"])]
     by: String,
-    /// Width to draw for [default: the terminal's, 100 where there is none]
+    /// Draw for this width [default: the terminal's, 100 where there is none]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     width: Option<u16>,
     /// Print each pair as a line of comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Print one JSON document with each pair
-    #[arg(long)]
+    /// Print the answers of the API with each pair of ranks, one per line
+    #[arg(long, conflicts_with_all = ["by", "bytes", "messages"])]
     json: bool,
-}
-
-/// The matrix as a document.
-#[derive(Serialize)]
-struct Document<'a> {
-    job_key: &'a str,
-    kind: &'a str,
-    by: &'a str,
-    /// Names of nodes, or numbers of ranks, in the order of the matrix.
-    names: &'a [String],
-    bytes: u64,
-    messages: u64,
-    pairs: &'a [Entry],
 }
 
 /// Prints the matrix.
@@ -80,31 +66,24 @@ struct Document<'a> {
 /// No such job, no matrix of this kind (69), or the database is gone.
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
-    let (entries, world) = pairs(server, &key, &options.kind)?;
+    let pages = pages(server, &key, &options.kind)?;
+    let entries = entries(&pages);
     if entries.is_empty() {
         return Err(Failure::unavailable(nothing(&key, &options.kind)).into());
     }
-    let is_document = options.json || options.csv;
+    if options.json {
+        answer::print(pages.iter().map(|page| page.body.as_str()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // By its own account.
+    let world = pages.last().and_then(|page| page.value.world_size).map_or(0, rank);
     let is_by_node = options.by == "node";
-    let hosts = if is_by_node || !is_document { hosts(server, &key)? } else { Vec::new() };
+    let hosts = if is_by_node || !options.csv { hosts(server, &key)? } else { Vec::new() };
     let by_node = Grid::by_node(&entries, &hosts);
     let crossing = headline::Crossing::of(&by_node);
     let grid = if is_by_node { by_node } else { Grid::by_rank(&entries, world) };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    if options.json {
-        let (bytes, messages) = grid.sums();
-        let document = Document {
-            job_key: &key,
-            kind: &options.kind,
-            by: &options.by,
-            names: &grid.names,
-            bytes,
-            messages,
-            pairs: &grid.entries,
-        };
-        serde_json::to_writer(&mut out, &document)?;
-        writeln!(out)?;
-    } else if options.csv {
+    if options.csv {
         writeln!(out, "from,to,bytes,messages")?;
         for entry in &grid.entries {
             let (from, to) = (grid.name(entry.from), grid.name(entry.to));
@@ -119,38 +98,49 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All pairs, and how many ranks the job has by its own account.
-fn pairs(server: &Server, key: &str, kind: &str) -> Result<(Vec<Entry>, u32), Failure> {
-    let rank = |rank: i32| u32::try_from(rank).unwrap_or(0);
-    let value = |value: i64| u64::try_from(value).unwrap_or(0);
-    let mut entries = Vec::new();
+/// A rank as an index; the API has them signed, as MPI does.
+fn rank(rank: i32) -> u32 {
+    u32::try_from(rank).unwrap_or(0)
+}
+
+/// All pairs.
+fn pages(server: &Server, key: &str, kind: &str) -> Result<Vec<Answer<JobPairs>>, Failure> {
+    let mut pages: Vec<Answer<JobPairs>> = Vec::new();
     let mut next: Option<String> = None;
     loop {
         let mut query = vec![("kind", kind)];
         query.extend(next.as_deref().map(|next| ("next", next)));
-        let page: JobPairs = server.get(&["jobs", key, "pairs"], &query)?;
-        let pairs = page.pairs;
-        let values = pairs.bytes.into_iter().zip(pairs.messages);
-        entries.extend(pairs.from.into_iter().zip(pairs.to).zip(values).map(
-            |((from, to), (bytes, messages))| Entry {
-                from: rank(from),
-                to: rank(to),
-                bytes: value(bytes),
-                messages: value(messages),
-            },
-        ));
-        next = page.next;
+        let page: Answer<JobPairs> = server.answer(&["jobs", key, "pairs"], &query)?;
+        next.clone_from(&page.value.next);
+        pages.push(page);
         if next.is_none() {
-            return Ok((entries, page.world_size.map_or(0, rank)));
+            return Ok(pages);
         }
     }
+}
+
+fn entries(pages: &[Answer<JobPairs>]) -> Vec<Entry> {
+    let value = |value: i64| u64::try_from(value).unwrap_or(0);
+    let of_page = |page: &Answer<JobPairs>| {
+        let pairs = &page.value.pairs;
+        let ends = pairs.from.iter().zip(&pairs.to);
+        let all = ends.zip(pairs.bytes.iter().zip(&pairs.messages));
+        let entry = |((from, to), (bytes, messages)): ((&i32, &i32), (&i64, &i64))| Entry {
+            from: rank(*from),
+            to: rank(*to),
+            bytes: value(*bytes),
+            messages: value(*messages),
+        };
+        all.map(entry).collect::<Vec<_>>()
+    };
+    pages.iter().flat_map(of_page).collect()
 }
 
 fn hosts(server: &Server, key: &str) -> Result<Vec<(u32, String)>, Failure> {
     let JobRanks { hosts, ranks, .. } = server.get(&["jobs", key, "ranks"], &[])?;
     let host = |place: usize| hosts.get(place).cloned().unwrap_or_default();
     let ranks = ranks.rank.into_iter().zip(ranks.host);
-    Ok(ranks.map(|(rank, place)| (u32::try_from(rank).unwrap_or(0), host(place))).collect())
+    Ok(ranks.map(|(number, place)| (rank(number), host(place))).collect())
 }
 
 fn nothing(key: &str, kind: &str) -> String {

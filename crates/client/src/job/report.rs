@@ -1,8 +1,8 @@
 //! `job report`: some lines on a job that has ended: what is to be said of it, and where its time went.
 
 use super::name::find;
-use crate::Server;
 use crate::pause::until_stopped;
+use crate::{Answer, Server};
 use anyhow::Context;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Wait at most so long until the job has ended and its report is final; exit status 1 if it is not then
+    /// Wait at most SECONDS until the job has ended and its report is final; exit status 1 if it is not then
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
     /// Write it to a file in place of the standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print one JSON document
+    /// Print the answer of the API
     #[arg(long)]
     json: bool,
 }
@@ -50,12 +50,13 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
     let until = Instant::now() + Duration::from_secs(options.wait);
     let report = loop {
-        let report: JobReport = server.get(&["jobs", &key, "report"], &[])?;
-        if report.is_final || Instant::now() >= until || until_stopped(PAUSE)? {
+        let report: Answer<JobReport> =
+            server.answer(&["jobs", &key, "report"], &[]).map_err(Failure::from)?;
+        if report.value.is_final || Instant::now() >= until || until_stopped(PAUSE)? {
             break report;
         }
     };
-    let text = if options.json { serde_json::to_string(&report)? + "\n" } else { report.report.clone() };
+    let text = if options.json { report.body + "\n" } else { report.value.report };
     match &options.output {
         Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,
         None => {
@@ -64,7 +65,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
             out.flush()?;
         }
     }
-    if options.wait > 0 && !report.is_final {
+    if options.wait > 0 && !report.value.is_final {
         let why = format!(
             "the report of {key} was not final after {} s: the job runs, or ended just now",
             options.wait

@@ -13,16 +13,15 @@ mod regions;
 mod verdicts;
 
 use super::name::find;
-use super::summary::{Summary, Whole};
-use crate::Server;
+use super::whole::Whole;
 use crate::text::{columns, count, folded};
-use serde::Serialize;
+use crate::{Answer, Server, answer};
 use std::io::Write;
 use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
 use throughline_api::broadcast::JobBroadcast;
 use throughline_api::jobs::{
-    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
+    Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
     Region, RegionPath, Setting, Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
@@ -36,7 +35,7 @@ Examples:
   throughline job show last                the newest job
   throughline job show 4711                by the scheduler's id
   throughline job show last --links-within 10   with NVLinks and adapters of its nodes
-  throughline job show last --json | jq '.operations[0]'
+  throughline job show last --json | jq '.job.operations[0]'
 
 The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
 
@@ -50,40 +49,40 @@ which they are known (forced by a setting, pvar); `unknown` where nobody says.
 
 Links are those of the job's nodes while it ran; what else ran there is in their figures, too.
 Busiest links are those of the whole fabric that the job sends over: USED is what their ports counted,
-OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.";
+OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.
+
+--json prints one object with the answers of the API to GET /api/v1/jobs/JOB (`job`) and the routes below it: `ranks`,
+`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `waits`, `broadcast`; and `findings`, the
+lines of the page that are worth knowing.";
 
 /// Options of `job show`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// Also read the links of its nodes (NVLink, adapters) while it ran, for at most so long: seconds for a long job
+    /// Read the links of its nodes, too, (NVLink, adapters) while it ran, for at most so long: seconds for a long job
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     links_within: u32,
-    /// Print one JSON document
+    /// Print the answers of the API as one JSON object
     #[arg(long)]
     json: bool,
 }
 
 /// All that is shown of a job.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct Report {
-    #[serde(flatten)]
-    summary: Summary,
-    #[serde(flatten)]
+    job: Job,
     identity: identity::Identity,
     /// Calls that have not returned; not part of `operations`.
     open_calls: Vec<OpenCalls>,
     operations: Vec<Operation>,
     regions: Vec<Region>,
     region_paths: Vec<RegionPath>,
-    region_paths_left_out: u64,
-    #[serde(rename = "rank_totals")]
     ranks: Vec<ranks::RankTotal>,
     traffic: Vec<Traffic>,
-    /// null where they were left out.
+    /// `None` where they were left out.
     links: Option<Vec<LinkPeak>>,
     /// Its busiest links in its last ten minutes, with its own part and the others'.
     link_shares: Vec<JobLink>,
@@ -100,81 +99,113 @@ pub struct Report {
     broadcast: JobBroadcast,
 }
 
+/// What the API answers of a job.
+#[derive(Clone)]
+struct Answers {
+    job: Answer<JobDetail>,
+    ranks: Answer<JobRanks>,
+    regions: Answer<JobRegions>,
+    traffic: Answer<JobTraffic>,
+    link_shares: Answer<JobLinkShares>,
+    link_peaks: Option<Answer<JobLinkPeaks>>,
+    waits: Answer<JobWaits>,
+    broadcast: Answer<JobBroadcast>,
+}
+
 /// Prints the page.
 ///
 /// # Errors
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
-    let report = read(server, &find(server, &options.job)?, options.links_within)?;
-    let mut out = std::io::stdout().lock();
+    let answers = read(server, &find(server, &options.job)?, options.links_within)?;
     if options.json {
-        serde_json::to_writer(&mut out, &report)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&report, columns()).as_bytes())?;
+        let document = document(&answers)?;
+        answer::print([document.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&Report::new(answers), columns()).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure> {
+fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failure> {
     let seconds = links_within.to_string();
     // At once: the page takes as long as its slowest part.
-    let parts = std::thread::scope(|scope| {
-        let detail = scope.spawn(|| server.get::<JobDetail>(&["jobs", key], &[]));
-        let columns = scope.spawn(|| server.get::<JobRanks>(&["jobs", key, "ranks"], &[]));
-        let regions = scope.spawn(|| server.get::<JobRegions>(&["jobs", key, "regions"], &[]));
-        let traffic = scope.spawn(|| server.get::<JobTraffic>(&["jobs", key, "traffic"], &[]));
-        let shares = scope.spawn(|| server.get::<JobLinkShares>(&["jobs", key, "link-shares"], &[]));
-        let waits = scope.spawn(|| server.get::<JobWaits>(&["jobs", key, "waits"], &[]));
-        let broadcast = scope.spawn(|| server.get::<JobBroadcast>(&["jobs", key, "broadcast"], &[]));
-        let peaks = (links_within > 0).then(|| {
-            scope.spawn(|| server.get::<JobLinkPeaks>(&["jobs", key, "link-peaks"], &[("seconds", &seconds)]))
-        });
-        let parts = (
-            joined(detail)?,
-            joined(columns)?,
-            joined(regions)?,
-            joined(traffic)?,
-            joined(shares)?,
-            joined(waits)?,
-            joined(broadcast)?,
-        );
-        Ok::<_, Failure>((parts, peaks.map(joined).transpose()?))
-    });
-    let ((detail, columns, regions, traffic, shares, waits, broadcast), peaks) = parts?;
-    let links = peaks.and_then(|peaks| peaks.links);
-    let mut report = Report {
-        link_shares: shares.links,
-        identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
-        summary: detail.job.into(),
-        open_calls: detail.open_calls,
-        operations: detail.operations,
-        regions: regions.regions,
-        region_paths: regions.paths,
-        region_paths_left_out: regions.paths_left_out,
-        ranks: ranks::of(&columns),
-        traffic: traffic.traffic,
-        links,
-        findings: Vec::new(),
-        first_lost: detail.first_lost,
-        settings: detail.settings,
-        verdicts: detail.verdicts,
-        waits,
-        broadcast,
-    };
-    report.findings = findings::of(&report);
-    Ok(report)
+    std::thread::scope(|scope| {
+        let job = scope.spawn(|| server.answer(&["jobs", key], &[]));
+        let ranks = scope.spawn(|| server.answer(&["jobs", key, "ranks"], &[]));
+        let regions = scope.spawn(|| server.answer(&["jobs", key, "regions"], &[]));
+        let traffic = scope.spawn(|| server.answer(&["jobs", key, "traffic"], &[]));
+        let link_shares = scope.spawn(|| server.answer(&["jobs", key, "link-shares"], &[]));
+        let waits = scope.spawn(|| server.answer(&["jobs", key, "waits"], &[]));
+        let broadcast = scope.spawn(|| server.answer(&["jobs", key, "broadcast"], &[]));
+        let link_peaks = (links_within > 0)
+            .then(|| scope.spawn(|| server.answer(&["jobs", key, "link-peaks"], &[("seconds", &seconds)])));
+        Ok(Answers {
+            job: finished(job)?,
+            ranks: finished(ranks)?,
+            regions: finished(regions)?,
+            traffic: finished(traffic)?,
+            link_shares: finished(link_shares)?,
+            link_peaks: link_peaks.map(finished).transpose()?,
+            waits: finished(waits)?,
+            broadcast: finished(broadcast)?,
+        })
+    })
 }
 
 /// What a request of its own thread was answered with.
-fn joined<T>(request: ScopedJoinHandle<'_, Result<T, crate::Error>>) -> Result<T, Failure> {
+fn finished<T>(request: ScopedJoinHandle<'_, Result<T, crate::Error>>) -> Result<T, Failure> {
     Ok(request.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+}
+
+/// The answers under the names of their routes, and what is made of them here.
+fn document(answers: &Answers) -> serde_json::Result<String> {
+    let findings = serde_json::to_string(&Report::new(answers.clone()).findings)?;
+    Ok(answer::joined([
+        ("job", answers.job.body.as_str()),
+        ("ranks", &answers.ranks.body),
+        ("regions", &answers.regions.body),
+        ("traffic", &answers.traffic.body),
+        ("link_shares", &answers.link_shares.body),
+        ("link_peaks", answers.link_peaks.as_ref().map_or("null", |peaks| &peaks.body)),
+        ("waits", &answers.waits.body),
+        ("broadcast", &answers.broadcast.body),
+        ("findings", &findings),
+    ]))
+}
+
+impl Report {
+    fn new(answers: Answers) -> Report {
+        let detail = answers.job.value;
+        let regions = answers.regions.value;
+        let mut report = Report {
+            link_shares: answers.link_shares.value.links,
+            identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
+            job: detail.job,
+            open_calls: detail.open_calls,
+            operations: detail.operations,
+            regions: regions.regions,
+            region_paths: regions.paths,
+            ranks: ranks::of(&answers.ranks.value),
+            traffic: answers.traffic.value.traffic,
+            links: answers.link_peaks.and_then(|peaks| peaks.value.links),
+            findings: Vec::new(),
+            first_lost: detail.first_lost,
+            settings: detail.settings,
+            verdicts: detail.verdicts,
+            waits: answers.waits.value,
+            broadcast: answers.broadcast.value,
+        };
+        report.findings = findings::of(&report);
+        report
+    }
 }
 
 fn text(report: &Report, width: usize) -> String {
     let mut text = verdicts::text(&report.verdicts, width) + "\n";
-    text.push_str(&identity::text(&report.summary, &report.identity, width));
+    text.push_str(&identity::text(&report.job, &report.identity, width));
     if let Some(lost) = &report.first_lost {
         text.push_str(&(folded(&lost::text(lost), width).join("\n") + "\n"));
     }
@@ -188,7 +219,7 @@ fn text(report: &Report, width: usize) -> String {
         ranks => format!(", without the last calls of {}", count(ranks, "rank")),
     };
     text.push_str(&format!("\nOperations{so_far}\n"));
-    text.push_str(&operations::text(&report.operations, Whole::of(&report.summary), width));
+    text.push_str(&operations::text(&report.operations, Whole::of(&report.job), width));
     let waits = super::waits::section(&report.waits, width);
     if !waits.is_empty() {
         text.push_str("\nWaiting for other ranks (all of it: job waits)\n");
@@ -214,7 +245,7 @@ fn text(report: &Report, width: usize) -> String {
     }
     if !report.link_shares.is_empty() {
         text.push_str("\nBusiest links of its last 10 minutes, and whose bytes were on them\n");
-        text.push_str(&link_shares::text(&report.summary.job_key, &report.link_shares, width));
+        text.push_str(&link_shares::text(&report.job.job_key, &report.link_shares, width));
     }
     if !report.findings.is_empty() {
         text.push_str("\nWorth knowing\n");

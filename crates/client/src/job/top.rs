@@ -1,20 +1,20 @@
 //! `job top`: jobs that run and what they do with MPI now, drawn again in place on a terminal, as lines elsewhere.
 
-use crate::Server;
 use crate::pause::until_stopped;
-use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut, percent, seconds};
+use crate::text::{
+    ABSENT, Table, age, bytes, clean, columns, count, middle_cut, percent, seconds, whole_second,
+};
+use crate::{Answer, Server, answer};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
-use serde::Serialize;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
-use throughline_api::jobs::{JobRate, JobRates, OpenCalls};
+use throughline_api::jobs::{JobRate, JobRates};
 use throughline_daemon::{Failure, Screen};
-use throughline_sample::to_rfc3339;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -22,7 +22,7 @@ Examples:
   throughline job top                      until q or Ctrl-C; s sorts by the next column
   throughline job top --sort bytes --user ada
   throughline job top --once               one table
-  throughline job top --json --count 3     each job a line, three times
+  throughline job top --json --count 3     three answers of the API, one per line
 
 Rates are those of the last 10 seconds up to a job's newest row (--window). MPI is the share of its
 ranks' time inside MPI in them, or, where several threads of a rank were inside at the same time, how
@@ -51,22 +51,22 @@ pub struct Options {
     /// Print one table and end
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print so many tables and end [default: until q or Ctrl-C]
+    /// Print NUMBER tables and end [default: until q or Ctrl-C]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Time from one table to the next
+    /// Print a table every SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
     interval: Duration,
-    /// Time over which rates are taken
+    /// Take rates over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = interval)]
     window: Duration,
-    /// What comes first: mpi, bytes or calls
+    /// Sort by a column: mpi, bytes or calls
     #[arg(long, value_name = "COLUMN", default_value = "mpi", value_parser = order)]
     sort: Order,
-    /// Only jobs of this user
+    /// List only jobs of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Print one JSON object a line and job
+    /// Print the answers of the API, one per line
     #[arg(long)]
     json: bool,
 }
@@ -101,7 +101,7 @@ impl Order {
         Self::ALL[(place + 1) % Self::ALL.len()]
     }
 
-    fn value(self, job: &Now) -> f64 {
+    fn value(self, job: &JobRate) -> f64 {
         match self {
             Self::Mpi => job.mpi_seconds_per_second,
             Self::Bytes => job.bytes_per_second,
@@ -115,55 +115,28 @@ fn order(text: &str) -> Result<Order, String> {
     known.ok_or_else(|| format!("expected one of {}", Order::ALL.map(Order::name).join(", ")))
 }
 
-/// What a job does now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct Now {
-    /// When it was read, RFC 3339.
-    time: String,
-    job_key: String,
-    user: Option<String>,
-    command: Option<String>,
-    ranks: u64,
-    nodes: u64,
-    /// Since its start.
-    running_seconds: Option<f64>,
-    /// Age of its newest row.
-    age_seconds: f64,
-    calls_per_second: f64,
-    bytes_per_second: f64,
-    /// Seconds inside MPI of all ranks in each second.
-    mpi_seconds_per_second: f64,
-    /// The same as a share of the ranks' time; null where threads of one rank were inside at the same time.
-    mpi_time_share: Option<f64>,
-    /// Where most of the MPI time went.
-    top_operation: Option<String>,
-    /// Its part of the MPI time.
-    top_operation_share: Option<f64>,
-    /// The call that has gone on for longest, if for a second or more.
-    open_call: Option<OpenCalls>,
-}
-
 /// Shows the table until it is to end.
 ///
 /// # Errors
 /// See [`crate::Error`]; the output is gone.
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let count = if options.once { Some(1) } else { options.count };
-    let mut jobs = read(server, options)?;
+    let mut rates = read(server, options)?;
     let screen = if options.once || options.json { None } else { Screen::open()? };
     // A signal must not end the program while the terminal is drawn on: it is taken between two tables.
     let signals = screen.is_some().then(blocked).transpose()?;
     let mut view = View { screen, order: options.sort, json: options.json };
     let mut shown = 0;
     loop {
-        view.show(&mut jobs)?;
+        view.show(&mut rates)?;
         shown += 1;
-        if count.is_some_and(|count| shown >= count) || wait(&mut view, &mut jobs, signals.as_ref(), options)?
+        if count.is_some_and(|count| shown >= count)
+            || wait(&mut view, &mut rates, signals.as_ref(), options)?
         {
             return Ok(ExitCode::SUCCESS);
         }
         match read(server, options) {
-            Ok(read) => jobs = read,
+            Ok(read) => rates = read,
             // The server was restarted: the next request may find it again. The table stays.
             Err(_) if view.screen.is_some() => {}
             Err(error) => return Err(error.into()),
@@ -174,7 +147,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
 /// Waits until the next table is due; `true` where the user wants to end.
 fn wait(
     view: &mut View,
-    jobs: &mut [Now],
+    rates: &mut Answer<JobRates>,
     signals: Option<&SignalFd>,
     options: &Options,
 ) -> anyhow::Result<bool> {
@@ -183,7 +156,7 @@ fn wait(
     while Instant::now() < due {
         let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
         let came = poll(&mut [PollFd::new(signals.as_fd(), PollFlags::POLLIN)], timeout)?;
-        if came > 0 || view.key(jobs)? {
+        if came > 0 || view.key(rates)? {
             return Ok(true);
         }
     }
@@ -207,47 +180,42 @@ struct View {
 
 impl View {
     /// Takes a key; `true` when it is to end.
-    fn key(&mut self, jobs: &mut [Now]) -> std::io::Result<bool> {
+    fn key(&mut self, rates: &mut Answer<JobRates>) -> std::io::Result<bool> {
         let Some(screen) = &self.screen else { return Ok(false) };
         match screen.key(Duration::ZERO)? {
             Some(b'q' | b'Q') => Ok(true),
             Some(b's' | b'S') => {
                 self.order = self.order.next();
-                self.show(jobs).map(|()| false)
+                self.show(rates).map(|()| false)
             }
             _ => Ok(false),
         }
     }
 
-    fn show(&self, jobs: &mut [Now]) -> std::io::Result<()> {
+    fn show(&self, rates: &mut Answer<JobRates>) -> std::io::Result<()> {
+        if self.json {
+            return answer::print([rates.body.as_str()]);
+        }
         let order = self.order;
-        jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
+        let rates = &mut rates.value;
+        rates.jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
         if let Some(screen) = &self.screen {
             let (rows, width) = screen.size();
             let fits = rows.saturating_sub(OTHER_LINES);
             return screen
-                .draw(&format!("{}\nq: quit  s: sort by the next column", self.table(jobs, fits, width)));
+                .draw(&format!("{}\nq: quit  s: sort by the next column", self.table(rates, fits, width)));
         }
         let mut out = std::io::stdout().lock();
-        if self.json {
-            for job in jobs.iter() {
-                serde_json::to_writer(&mut out, job).map_err(std::io::Error::from)?;
-                writeln!(out)?;
-            }
-        } else {
-            writeln!(out, "{}", self.table(jobs, USUAL_LINES, columns()))?;
-        }
+        writeln!(out, "{}", self.table(rates, USUAL_LINES, columns()))?;
         out.flush()
     }
 
-    fn table(&self, jobs: &[Now], fits: usize, width: usize) -> String {
-        let time = jobs
-            .first()
-            .map_or_else(|| to_rfc3339(throughline_daemon::Clock::new().now()), |first| first.time.clone());
+    fn table(&self, rates: &JobRates, fits: usize, width: usize) -> String {
+        let jobs = &rates.jobs;
         let sent: f64 = jobs.iter().map(|job| job.bytes_per_second).sum();
         let heading = format!(
             "{}  running jobs: {}, by {}; sending {} in all",
-            super::list::whole_second(&time),
+            whole_second(rates.as_of_ms),
             jobs.len(),
             self.order.name(),
             rate(sent)
@@ -269,10 +237,10 @@ impl View {
                 middle_cut(&clean(&job.job_key, 200), if wide { 28 } else { 18 }),
                 job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 8)),
                 job.ranks.to_string(),
-                job.inside(),
+                inside(job),
                 rate(job.bytes_per_second),
                 number(job.calls_per_second),
-                job.operation(),
+                operation(job),
             ];
             if wide {
                 let running = job.running_seconds.map_or(ABSENT.to_owned(), age);
@@ -289,71 +257,45 @@ impl View {
 }
 
 /// A line about jobs with calls that have gone on for long; none without.
-fn stuck(jobs: &[Now], width: usize) -> String {
-    let mut all: Vec<(f64, &Now)> = jobs
+fn stuck(jobs: &[JobRate], width: usize) -> String {
+    let mut all: Vec<(f64, &JobRate)> = jobs
         .iter()
         .filter_map(|job| Some((job.open_call.as_ref()?.longest_seconds, job)))
         .filter(|(since, _)| *since >= STUCK_SECONDS)
         .collect();
     all.sort_by(|one, other| other.0.total_cmp(&one.0));
     let Some((_, longest)) = all.first() else { return String::new() };
-    let who = format!("{} {}", middle_cut(&clean(&longest.job_key, 200), 28), longest.operation());
+    let who = format!("{} {}", middle_cut(&clean(&longest.job_key, 200), 28), operation(longest));
     let line =
         format!("In one call for a minute or more: {}, the longest {who}", count(all.len() as u64, "job"));
     clean(&line, width) + "\n"
 }
 
-fn read(server: &Server, options: &Options) -> Result<Vec<Now>, Failure> {
+fn read(server: &Server, options: &Options) -> Result<Answer<JobRates>, Failure> {
     let window = options.window.as_secs_f64().to_string();
     let mut query = vec![("window", window.as_str())];
     query.extend(options.user.as_deref().map(|user| ("user", user)));
-    let rates: JobRates = server.get(&["job-rates"], &query)?;
-    let time = to_rfc3339(rates.as_of_ms.saturating_mul(1_000_000));
-    Ok(rates.jobs.into_iter().map(|job| Now::new(job, &time)).collect())
+    Ok(server.answer(&["job-rates"], &query)?)
 }
 
-impl Now {
-    /// The share of the ranks' time in MPI, or the threads inside where these are more than its ranks.
-    fn inside(&self) -> String {
-        let is_threaded =
-            self.mpi_time_share.is_none() && self.mpi_seconds_per_second > 0.0 && self.ranks > 0;
-        if is_threaded {
-            return format!("{:.1} thr", self.mpi_seconds_per_second);
-        }
-        percent(self.mpi_time_share)
+/// The share of the ranks' time in MPI, or the threads inside where these are more than its ranks.
+fn inside(job: &JobRate) -> String {
+    let is_threaded = job.mpi_time_share.is_none() && job.mpi_seconds_per_second > 0.0 && job.ranks > 0;
+    if is_threaded {
+        return format!("{:.1} thr", job.mpi_seconds_per_second);
     }
+    percent(job.mpi_time_share)
+}
 
-    /// What it is in, or where most of its MPI time went.
-    fn operation(&self) -> String {
-        if let Some(open) = &self.open_call {
-            let time = seconds(open.longest_seconds);
-            return format!("{} for {time}: {}", clean(&open.operation, 20), count(open.ranks, "rank"));
-        }
-        let Some(operation) = &self.top_operation else { return ABSENT.to_owned() };
-        let share =
-            self.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
-        clean(operation, 20) + &share
+/// The call that a job is in, or where most of its MPI time went.
+fn operation(job: &JobRate) -> String {
+    if let Some(open) = &job.open_call {
+        let time = seconds(open.longest_seconds);
+        return format!("{} for {time}: {}", clean(&open.operation, 20), count(open.ranks, "rank"));
     }
-
-    fn new(job: JobRate, time: &str) -> Now {
-        Now {
-            time: time.to_owned(),
-            job_key: job.job_key,
-            user: job.user,
-            command: job.command,
-            ranks: u64::try_from(job.ranks).unwrap_or_default(),
-            nodes: u64::try_from(job.nodes).unwrap_or_default(),
-            running_seconds: job.running_seconds,
-            age_seconds: job.age_seconds,
-            calls_per_second: job.calls_per_second,
-            bytes_per_second: job.bytes_per_second,
-            mpi_seconds_per_second: job.mpi_seconds_per_second,
-            mpi_time_share: job.mpi_time_share,
-            top_operation: job.top_operation,
-            top_operation_share: job.top_operation_share,
-            open_call: job.open_call,
-        }
-    }
+    let Some(operation) = &job.top_operation else { return ABSENT.to_owned() };
+    let share = job.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
+    clean(operation, 20) + &share
 }
 
 fn rate(bytes_per_second: f64) -> String {
@@ -374,11 +316,11 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_api::jobs::OpenCalls;
 
     #[test]
     fn the_table_fits_and_is_sorted() {
-        let job = |key: &str, share, bytes| Now {
-            time: "2026-11-20T11:00:00.123456Z".into(),
+        let job = |key: &str, share, bytes| JobRate {
             job_key: key.into(),
             user: Some("ada".into()),
             command: Some("./solve ".to_owned() + &"x".repeat(200)),
@@ -391,13 +333,14 @@ mod tests {
             mpi_time_share: Some(share),
             top_operation: Some("neighbor_alltoallv".into()),
             top_operation_share: Some(0.8),
-            ..Now::default()
+            ..JobRate::default()
         };
+        let rates = |jobs: &[JobRate]| JobRates { jobs: jobs.to_vec(), ..JobRates::default() };
         let mut jobs = [job("slurm:1.0@1000", 0.1, 5e9), job("slurm:2.0@1000", 0.4, 1e9)];
         for (width, order, first) in [(80, Order::Mpi, "slurm:2"), (160, Order::Bytes, "slurm:1")] {
             let view = View { screen: None, order, json: false };
             jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
-            let text = view.table(&jobs, 10, width);
+            let text = view.table(&rates(&jobs), 10, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             assert!(text.lines().nth(2).is_some_and(|line| line.starts_with(first)), "{text}");
             assert!(text.contains("123.5 k") && text.contains("sending 6.0 GB/s in all"), "{text}");
@@ -408,16 +351,16 @@ mod tests {
             longest_seconds: 138.4,
             ..OpenCalls::default()
         };
-        let hung = Now { open_call: Some(open), ..job("slurm:3", 0.75, 0.0) };
-        assert_eq!(hung.operation(), "barrier for 138 s: 3 ranks");
-        let text = View { screen: None, order: Order::Mpi, json: false }.table(&[hung], 10, 80);
+        let hung = JobRate { open_call: Some(open), ..job("slurm:3", 0.75, 0.0) };
+        assert_eq!(operation(&hung), "barrier for 138 s: 3 ranks");
+        let text = View { screen: None, order: Order::Mpi, json: false }.table(&rates(&[hung]), 10, 80);
         assert!(text.contains("75.0 %") && text.contains("barrier for 138 s: 3 ranks"), "{text}");
         let said = "In one call for a minute or more: 1 job, the longest slurm:3 barrier for 138 s: 3 ranks";
         assert!(said.starts_with(text.lines().nth(1).unwrap().trim_end_matches('…')), "{text}");
         // Four threads of each of 1,024 ranks: no share of the ranks' time.
         let threads =
-            Now { mpi_seconds_per_second: 3900.25, mpi_time_share: None, ..job("slurm:4", 0.0, 0.0) };
-        let text = View { screen: None, order: Order::Mpi, json: false }.table(&[threads], 10, 80);
+            JobRate { mpi_seconds_per_second: 3900.25, mpi_time_share: None, ..job("slurm:4", 0.0, 0.0) };
+        let text = View { screen: None, order: Order::Mpi, json: false }.table(&rates(&[threads]), 10, 80);
         assert!(text.contains("3900.2 thr") && !text.contains(" %  "), "{text}");
         assert_eq!(Order::Calls.next(), Order::Mpi);
         assert!(order("time").unwrap_err().contains("mpi, bytes, calls"));

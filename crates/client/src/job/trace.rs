@@ -19,11 +19,13 @@ use super::name::find;
 use super::output::Output;
 use crate::Server;
 use anyhow::Context;
+use jiff::SignedDuration;
 use known::Known;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use throughline_daemon::Failure;
+use throughline_daemon::arguments::duration;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -40,8 +42,8 @@ Names say how well each is aligned. A counter that was not read stays as it was,
 
 Examples:
   throughline job trace slurm:42.0 -o trace.json
-  throughline job trace slurm:42.0 -o trace.json --from 10 --to 12.5 --ranks 0-3,8
-  throughline job trace slurm:42.0 -o trace.json --last 60 --lanes ranks,links
+  throughline job trace slurm:42.0 -o trace.json --from-seconds 10 --to-seconds 12.5 --ranks 0-3,8
+  throughline job trace slurm:42.0 -o trace.json --last 60s --lanes ranks,links
   throughline job trace slurm:42.0 -o - | gzip > trace.json.gz
 
 Times are on rank 0's clock, seconds from the first record, or of a job that was not traced from its start.
@@ -52,39 +54,39 @@ Exit status: 0 done, 64 wrong usage or the file is there already, 69 no server, 
 77 no permission, 1 any other failure.";
 
 /// A file of 1 GB: browsers read no more.
-const MOST_EVENTS: u64 = 5_000_000;
+const EVENTS_MAX: u64 = 5_000_000;
 
 /// What to write, and where.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// The job, as `job list` names it
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// File to write; - for standard output
+    /// Write to FILE; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Overwrite the file
     #[arg(long)]
     pub force: bool,
     /// Leave out what ended before, in seconds from the first record
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "from-seconds", value_name = "SECONDS", value_parser = seconds)]
     pub from: Option<i64>,
     /// Leave out what began after, in seconds from the first record
-    #[arg(long = "to", visible_alias = "until", value_name = "SECONDS", value_parser = seconds)]
-    pub until: Option<i64>,
-    /// Only the last seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "from")]
-    pub last: Option<i64>,
-    /// Only these ranks, for instance 0-3,8
+    #[arg(long = "to-seconds", value_name = "SECONDS", value_parser = seconds)]
+    pub to: Option<i64>,
+    /// Write only the last so much: 90s, 10m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "from")]
+    pub last: Option<SignedDuration>,
+    /// Write only these ranks, for instance 0-3,8
     #[arg(long, value_name = "LIST", value_parser = ranks)]
     pub ranks: Option<Ranks>,
-    /// Only these: ranks, nodes, links, events, verdicts, open
+    /// Write only these: ranks, nodes, links, events, verdicts, open
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub lanes: Vec<LaneKind>,
-    /// Most events of ranks in the file, of which each rank has its share
-    #[arg(long, value_name = "EVENTS", default_value_t = MOST_EVENTS)]
-    pub most: u64,
+    /// Write at most so many events of ranks, each rank's share of them
+    #[arg(long, value_name = "EVENTS", default_value_t = EVENTS_MAX)]
+    pub limit: u64,
     /// Leave the clocks as they are
     #[arg(long)]
     pub raw_clocks: bool,
@@ -137,6 +139,11 @@ pub(super) fn ranks(text: &str) -> Result<Ranks, String> {
     };
     let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
     ranges.map(Ranks).ok_or_else(|| "expected ranks like 0-3,8".to_owned())
+}
+
+/// A duration in nanoseconds.
+fn nanoseconds(duration: SignedDuration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Nanoseconds of a number of seconds.

@@ -2,11 +2,12 @@
 
 use super::name::find;
 use super::part;
-use crate::Server;
 use crate::text::{Table, clean, columns, folded, percent, seconds, thousands};
+use crate::{Answer, Server, answer};
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::waits::{JobWaits, LastArrivalWaits, WaitBasis, WaitParts, WaitSeconds};
+use throughline_daemon::Failure;
 use throughline_sample::to_rfc3339;
 
 /// Shown below the options.
@@ -41,13 +42,13 @@ pub enum By {
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    /// Choose the job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
-    /// What the rows are
+    /// Make a row of each
     #[arg(long, value_enum, default_value_t = By::Operation)]
     by: By,
-    /// Print one JSON document with all of it
+    /// Print the answer of the API
     #[arg(long)]
     json: bool,
 }
@@ -58,14 +59,13 @@ pub struct Options {
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
-    let waits: JobWaits = server.get(&["jobs", &key, "waits"], &[])?;
-    let mut out = std::io::stdout().lock();
+    let waits: Answer<JobWaits> = server.answer(&["jobs", &key, "waits"], &[]).map_err(Failure::from)?;
     if options.json {
-        serde_json::to_writer(&mut out, &waits)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text(&waits, options.by, columns()).as_bytes())?;
+        answer::print([waits.body.as_str()])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text(&waits.value, options.by, columns()).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,10 @@
-//! The report as aligned text of at most 100 columns, for people.
+//! The status as aligned text of at most 100 columns, for people.
 //!
 //! Texts come from other people's programs: control characters never reach the terminal.
 
-use super::report::{Delivery, Job, Rejected, Report, Source};
-use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands};
+use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands, time};
 use throughline_api::JobState;
+use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob};
 use unicode_width::UnicodeWidthStr;
 
 /// Widest line.
@@ -24,18 +24,18 @@ const REASONS_MAX: usize = 6;
 /// Most lines of one reason.
 const FOLDED_LINES: usize = 3;
 
-/// The whole text.
-pub fn text(report: &Report) -> String {
+/// The whole text: the status that a server answered.
+pub fn text(status: &Status, server: &str) -> String {
     let mut text: String =
-        super::verdict::lines(report).iter().map(|line| folded(line).trim_start().to_owned()).collect();
-    text.push_str(&(clean(&format!("{} at {}", report.server, report.time), COLUMNS) + "\n"));
-    text.push_str(&(clean(&format!("Database {}", report.database), COLUMNS) + "\n"));
-    if let Some(replica) = &report.replica {
+        super::verdict::lines(status).iter().map(|line| folded(line).trim_start().to_owned()).collect();
+    text.push_str(&(clean(&format!("{server} at {}", time(status.time_ms)), COLUMNS) + "\n"));
+    text.push_str(&(clean(&format!("Database {}", status.database), COLUMNS) + "\n"));
+    if let Some(replica) = &status.replica {
         let lag = replica.lag_seconds.map_or("lag not known".to_owned(), |lag| format!("{lag:.1} s behind"));
         let line = format!("Replica {}, {lag} (at most {} s)", replica.place, replica.lag_seconds_max);
         text.push_str(&(clean(&line, COLUMNS) + "\n"));
     }
-    if report.sources.is_empty() && report.jobs.is_empty() && report.rejected.is_empty() {
+    if status.sources.is_empty() && status.jobs.is_empty() && status.rejected.is_empty() {
         text.push_str(
             "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
              `throughline-fabric run`\nonce a subnet, MPI programs under `throughline-exec`; or see everything \
@@ -44,29 +44,29 @@ pub fn text(report: &Report) -> String {
         return text;
     }
     text.push_str("\nSources\n");
-    let (absent, here): (Vec<_>, Vec<_>) = report.sources.iter().partition(|source| source.absent);
+    let (absent, here): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.absent);
     text.push_str(&sources(&here));
     let reasons = here.iter().filter_map(|source| Some((source, source.reason.as_ref()?)));
     for (source, reason) in reasons.take(REASONS_MAX) {
-        text.push_str(&folded(&format!("{} of {}: {reason}", source.source, source.origin)));
+        text.push_str(&folded(&format!("{} of {}: {reason}", source.source, source.instance)));
     }
     for of_one in absent.chunk_by(|one, other| one.source == other.source) {
         text.push_str(&folded(&not_there(of_one)));
     }
-    if !report.delivery.is_empty() {
+    if !status.delivery.is_empty() {
         text.push_str("\nDelivery\n");
-        text.push_str(&delivery(&report.delivery));
+        text.push_str(&delivery(&status.delivery));
     }
-    if !report.rejected.is_empty() {
+    if !status.rejected.is_empty() {
         text.push_str("\nRejected since yesterday\n");
-        text.push_str(&rejected(&report.rejected));
+        text.push_str(&rejected(&status.rejected));
     }
     text.push_str("\nJobs\n");
-    if report.jobs.is_empty() {
+    if status.jobs.is_empty() {
         text.push_str("  none yet: run an MPI program under throughline-exec on a node with an agent\n");
     }
-    for job in &report.jobs {
-        text.push_str(&self::job(job));
+    for job in &status.jobs {
+        text.push_str(&self::job(job, status.time_ms));
     }
     text
 }
@@ -75,8 +75,8 @@ pub fn text(report: &Report) -> String {
 fn not_there(of_one: &[&Source]) -> String {
     let Some(first) = of_one.first() else { return String::new() };
     let nodes = match of_one.len() {
-        1 => format!("on {}", first.origin),
-        count => format!("on {count} nodes, for instance {}", first.origin),
+        1 => format!("on {}", first.instance),
+        count => format!("on {count} nodes, for instance {}", first.instance),
     };
     let reason = first.reason.as_deref().unwrap_or("its daemon reports so");
     format!("{} not there {nodes}: {reason}", first.source)
@@ -96,7 +96,7 @@ fn sources(sources: &[&Source]) -> String {
         for source in &shown {
             table.row(vec![
                 clean(&source.source, SOURCE_COLUMNS),
-                clean(&source.origin, ORIGIN_COLUMNS),
+                clean(&source.instance, ORIGIN_COLUMNS),
                 source.state.word().to_owned(),
                 source.age_seconds.map_or(ABSENT.to_owned(), age),
                 format!("{:.1}", source.rows_per_second),
@@ -132,7 +132,7 @@ fn delivery(delivery: &[Delivery]) -> String {
     }
     for one in &shown {
         table.row(vec![
-            clean(&one.origin, ORIGIN_COLUMNS),
+            clean(&one.instance, ORIGIN_COLUMNS),
             reported(one),
             number(one.spool_entries),
             one.lag_seconds.map_or(ABSENT.to_owned(), age),
@@ -163,7 +163,7 @@ fn rejected(rejected: &[Rejected]) -> String {
             clean(&one.sender, ORIGIN_COLUMNS),
             clean(&one.reason, 12),
             thousands(one.records),
-            one.last.get(..19).unwrap_or_default().to_owned(),
+            time(one.last_ms).get(..19).unwrap_or_default().to_owned(),
             clean(&one.kinds, 24),
         ]);
     }
@@ -173,7 +173,7 @@ fn rejected(rejected: &[Rejected]) -> String {
     table.text()
 }
 
-fn job(job: &Job) -> String {
+fn job(StatusJob { job, operations }: &StatusJob, now_ms: i64) -> String {
     let user = job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 16));
     let ranks = match job.world_size {
         Some(size) if size != job.ranks => format!("{} of {size} ranks", job.ranks),
@@ -181,13 +181,16 @@ fn job(job: &Job) -> String {
         _ => format!("{} ranks", job.ranks),
     };
     let nodes = if job.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", job.nodes) };
-    let since = job.age_seconds.map(age);
+    #[allow(clippy::cast_precision_loss)] // milliseconds
+    let since = job.end_ms.or(job.reported_ms).or(job.start_ms);
+    let since = since.map(|since| age((now_ms - since).max(0) as f64 / 1e3));
     let state = match (job.state, since) {
         (JobState::Running, _) | (_, None) => job.state.to_string(),
         (JobState::Silent, Some(since)) => format!("silent for {since}"),
         (JobState::Ended | JobState::Lost, Some(since)) => format!("{} {since} ago", job.state),
     };
-    let share = job.mpi_time_share.map_or(String::new(), |share| format!(", {:.0} % in MPI", share * 100.0));
+    let share = job.mpi_time_share().filter(|_| !operations.is_empty());
+    let share = share.map_or(String::new(), |share| format!(", {:.0} % in MPI", share * 100.0));
     let rest = format!("{user}, {ranks} on {nodes}, {state}{share}");
     let key = middle_cut(&clean(&job.job_key, 4 * COLUMNS), COLUMNS.saturating_sub(4 + rest.width()));
     let mut text = clean(&format!("  {key}  {rest}"), COLUMNS) + "\n";
@@ -195,7 +198,7 @@ fn job(job: &Job) -> String {
         text.push_str(&format!("    {}\n", clean(&title, COLUMNS - 4)));
     }
     let mut table = Table::new(&[]);
-    for operation in job.operations.iter().take(OPERATIONS_MAX) {
+    for operation in operations.iter().take(OPERATIONS_MAX) {
         table.row(vec![
             format!("  {}", clean(&operation.operation, 30)),
             format!("<{} calls", thousands(operation.calls)),
@@ -215,12 +218,16 @@ fn folded(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_api::jobs::{Job, Totals};
     use throughline_api::status::{SourceState, StatusOperation as Operation};
 
-    fn report() -> Report {
-        let source = |source: &str, origin: String, age: Option<f64>, up| Source {
+    const SERVER: &str = "http://127.0.0.1:9460";
+    const NOW_MS: i64 = 1_795_863_600_000; // 2026-11-28T11:00:00Z
+
+    fn status() -> Status {
+        let source = |source: &str, instance: String, age: Option<f64>, up| Source {
             source: source.into(),
-            origin,
+            instance,
             age_seconds: age,
             rows_per_second: 12.5,
             up,
@@ -241,15 +248,12 @@ mod tests {
             world_size: Some(4),
             nodes: 2,
             state: JobState::Ended,
-            end: Some("2026-11-20T10:58:00.000000Z".into()),
-            age_seconds: Some(130.0),
-            mpi_time_share: Some(0.234),
-            operations: vec![operation("allreduce", 1_000_000), operation("bcast", 3)],
+            end_ms: Some(NOW_MS - 130_000),
+            totals: Some(Totals { mpi_seconds: 2.34, observed_seconds: Some(10.0), ..Totals::default() }),
             ..Job::default()
         };
-        Report {
-            time: "2026-11-20T11:00:00.000000Z".into(),
-            server: "http://127.0.0.1:9460".into(),
+        Status {
+            time_ms: NOW_MS,
             database: "throughline on /var/lib/throughline/db/socket".into(),
             replica: None,
             rejected: vec![Rejected {
@@ -257,7 +261,7 @@ mod tests {
                 reason: "time_future".into(),
                 records: 12,
                 kinds: "events, mpi_ops".into(),
-                last: "2026-11-20T10:59:00.000000Z".into(),
+                last_ms: NOW_MS - 60_000,
             }],
             sources: vec![
                 source("mad", "0xfe80000000000000".into(), Some(0.42), Some(true)),
@@ -279,21 +283,24 @@ mod tests {
                 source("sysfs", "n1".into(), Some(7000.0), None),
             ],
             delivery: [("n1", 7.0), ("n2", 7400.0)]
-                .map(|(origin, age)| Delivery {
-                    origin: origin.into(),
+                .map(|(instance, age)| Delivery {
+                    instance: instance.into(),
                     age_seconds: Some(age),
                     is_silent: age > 75.0,
                     lag_seconds: Some(0.0),
                     ..Delivery::default()
                 })
                 .to_vec(),
-            jobs: vec![job],
+            jobs: vec![StatusJob {
+                job,
+                operations: vec![operation("allreduce", 1_000_000), operation("bcast", 3)],
+            }],
         }
     }
 
     #[test]
     fn fits_the_terminal_and_cannot_harm_it() {
-        let text = text(&report());
+        let text = text(&status(), SERVER);
         for line in text.lines() {
             assert!(line.chars().count() <= COLUMNS, "{line}");
             assert!(!line.contains(char::is_control), "{line:?}");
@@ -306,7 +313,7 @@ mod tests {
             "3 of 4 ranks on 2 nodes",
             "ended 2 min ago",
             "23 % in MPI",
-            "node:n0001  time_future       12  2026-11-20T10:59:00  events, mpi_ops",
+            "node:n0001  time_future       12  2026-11-28T10:59:00  events, mpi_ops",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
@@ -320,24 +327,24 @@ mod tests {
 
     #[test]
     fn an_empty_database_says_what_to_start() {
-        let text = text(&Report::default());
+        let text = text(&Status::default(), SERVER);
         assert!(text.contains("throughline-agent run") && text.contains("throughline demo"), "{text}");
     }
 
     #[test]
     fn many_origins_are_summed_up_and_the_oldest_stay() {
-        let mut report = report();
-        report.sources = (0..100)
+        let mut status = status();
+        status.sources = (0..100)
             .map(|n| Source {
                 source: "sysfs".into(),
-                origin: format!("node{n:03}"),
+                instance: format!("node{n:03}"),
                 state: SourceState::Rows,
                 age_seconds: Some(f64::from(n)),
                 rows_per_second: 1.0,
                 ..Source::default()
             })
             .collect();
-        let text = text(&report);
+        let text = text(&status, SERVER);
         assert!(text.contains("node099") && !text.contains("node000"), "{text}");
         assert!(text.contains("and 76 with newer rows") && text.contains("100.0 all"), "{text}");
     }

@@ -1,61 +1,60 @@
 //! What is wrong with the monitoring itself, in at most a handful of lines: the beginning of `status`.
 
-use super::report::{Delivery, Report, Source};
 use crate::text::{age, count, thousands};
-use throughline_api::status::{ReplicaState, SourceState};
+use throughline_api::status::{Delivery, ReplicaState, Source, SourceState, Status};
 
 /// Most names in a line.
 const NAMES_MAX: usize = 3;
 
 /// The lines; one where nothing is wrong, none where nothing has arrived yet.
-pub fn lines(report: &Report) -> Vec<String> {
-    let here: Vec<&Source> = report.sources.iter().filter(|source| !source.absent).collect();
-    if here.is_empty() && report.delivery.is_empty() {
+pub fn lines(status: &Status) -> Vec<String> {
+    let here: Vec<&Source> = status.sources.iter().filter(|source| !source.absent).collect();
+    if here.is_empty() && status.delivery.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<String> = replica(report).into_iter().collect();
-    let name = |source: &&Source| format!("{} of {}", source.source, source.origin);
+    let mut lines: Vec<String> = replica(status).into_iter().collect();
+    let name = |source: &&Source| format!("{} of {}", source.source, source.instance);
     for (state, text) in [(SourceState::Down, "DOWN"), (SourceState::Silent, "SILENT")] {
         let such: Vec<String> = here.iter().filter(|source| source.state == state).map(name).collect();
         lines.extend(listed(&such, "source").map(|list| format!("{text}: {list}.")));
     }
     let daemons = |wrong: &dyn Fn(&&Delivery) -> bool| -> Vec<String> {
-        report.delivery.iter().filter(wrong).map(|one| one.origin.clone()).collect()
+        status.delivery.iter().filter(wrong).map(|one| one.instance.clone()).collect()
     };
     let silent = daemons(&|one| one.is_silent);
     lines.extend(listed(&silent, "daemon").map(|list| format!("NO REPORT any more from {list}.")));
     let late = daemons(&|one| one.is_late);
-    let most = report.delivery.iter().filter_map(|one| one.lag_seconds).fold(0.0, f64::max);
+    let most = status.delivery.iter().filter_map(|one| one.lag_seconds).fold(0.0, f64::max);
     lines.extend(
         listed(&late, "spool")
             .map(|list| format!("NOT DELIVERED: records wait for up to {} in {list}.", age(most))),
     );
     let lossy = daemons(&|one| one.dropped_records.is_some_and(|dropped| dropped > 0));
-    let dropped: u64 = report.delivery.iter().filter_map(|one| one.dropped_records).sum();
+    let dropped: u64 = status.delivery.iter().filter_map(|one| one.dropped_records).sum();
     lines.extend(
         listed(&lossy, "full spool")
             .map(|list| format!("LOST: {} since the daemons' start, in {list}.", count(dropped, "record"))),
     );
-    let rejected: u64 = report.rejected.iter().map(|one| one.records).sum();
+    let rejected: u64 = status.rejected.iter().map(|one| one.records).sum();
     if rejected > 0 {
         lines
             .push(format!("REJECTED since yesterday: {} (below: whose and why).", count(rejected, "record")));
     }
     if lines.is_empty() {
-        let origins: std::collections::BTreeSet<&str> =
-            here.iter().map(|source| source.origin.as_str()).collect();
+        let instances: std::collections::BTreeSet<&str> =
+            here.iter().map(|source| source.instance.as_str()).collect();
         lines.push(format!(
             "Nothing is wrong: {} of {} report, all is delivered, nothing is lost or rejected.",
             count(here.len() as u64, "source"),
-            count(origins.len() as u64, "origin"),
+            count(instances.len() as u64, "origin"),
         ));
     }
     lines
 }
 
 /// A replica that readers do not use.
-fn replica(report: &Report) -> Option<String> {
-    let replica = report.replica.as_ref().filter(|replica| replica.state != ReplicaState::Used)?;
+fn replica(status: &Status) -> Option<String> {
+    let replica = status.replica.as_ref().filter(|replica| replica.state != ReplicaState::Used)?;
     let word = match replica.state {
         ReplicaState::Behind => "BEHIND",
         ReplicaState::Away | ReplicaState::Used => "AWAY",
@@ -81,17 +80,23 @@ fn listed(names: &[String], noun: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::report::Rejected;
+    use throughline_api::status::Rejected;
 
-    fn source(origin: &str, state: SourceState, age: Option<f64>) -> Source {
-        Source { source: "mad".into(), origin: origin.into(), state, age_seconds: age, ..Source::default() }
+    fn source(instance: &str, state: SourceState, age: Option<f64>) -> Source {
+        Source {
+            source: "mad".into(),
+            instance: instance.into(),
+            state,
+            age_seconds: age,
+            ..Source::default()
+        }
     }
 
     #[test]
     fn what_is_wrong_comes_first_and_by_name() {
         let names = ["a", "b", "c", "d"].map(|name| source(name, SourceState::Silent, Some(200.0)));
         let delivery = Delivery {
-            origin: "n1".into(),
+            instance: "n1".into(),
             age_seconds: Some(80.0),
             is_silent: true,
             lag_seconds: Some(300.0),
@@ -99,14 +104,14 @@ mod tests {
             dropped_records: Some(2000),
             ..Delivery::default()
         };
-        let report = Report {
+        let status = Status {
             sources: [source("n1", SourceState::Down, None)].into_iter().chain(names).collect(),
             delivery: vec![delivery],
             rejected: vec![Rejected { records: 1, ..Rejected::default() }],
-            ..Report::default()
+            ..Status::default()
         };
         assert_eq!(
-            lines(&report),
+            lines(&status),
             [
                 "DOWN: mad of n1.",
                 "SILENT: mad of a, mad of b, mad of c and 1 more source.",
@@ -128,34 +133,34 @@ mod tests {
             reason: Some("45 s behind the primary".into()),
             fallbacks: 1200,
         };
-        let report = |state| Report {
+        let status = |state| Status {
             sources: vec![source("n1", SourceState::Up, Some(1.0))],
             replica: Some(replica(state)),
-            ..Report::default()
+            ..Status::default()
         };
         assert_eq!(
-            lines(&report(ReplicaState::Behind)),
+            lines(&status(ReplicaState::Behind)),
             [
                 "REPLICA BEHIND: db2/x: 45 s behind the primary; readers use the primary (1,200 requests so far)."
             ]
         );
-        assert!(lines(&report(ReplicaState::Used))[0].starts_with("Nothing is wrong"));
+        assert!(lines(&status(ReplicaState::Used))[0].starts_with("Nothing is wrong"));
     }
 
     #[test]
     fn where_nothing_is_wrong_that_is_said() {
         let absent = Source { absent: true, ..source("n3", SourceState::Absent, None) };
-        let report = Report {
+        let status = Status {
             sources: vec![
                 source("n1", SourceState::Up, Some(1.0)),
                 source("n2", SourceState::UpWithoutRows, None),
                 absent,
             ],
-            ..Report::default()
+            ..Status::default()
         };
         let text =
             "Nothing is wrong: 2 sources of 2 origins report, all is delivered, nothing is lost or rejected.";
-        assert_eq!(lines(&report), [text]);
-        assert_eq!(lines(&Report::default()), [""; 0]);
+        assert_eq!(lines(&status), [text]);
+        assert_eq!(lines(&Status::default()), [""; 0]);
     }
 }

@@ -16,13 +16,13 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 pub struct StreamOptions {
-    /// Receive here until the process is stopped
+    /// Take bytes here until the process is stopped
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// Send there until the process is stopped
     #[arg(long, value_name = "ADDRESS", conflicts_with = "listen")]
     to: Option<SocketAddr>,
-    /// At most so fast
+    /// Send at most so fast
     #[arg(long, value_name = "N", default_value_t = u64::MAX)]
     bytes_per_second: u64,
 }

@@ -22,7 +22,7 @@ pub struct Options {
     interval: Option<Duration>,
     #[command(flatten)]
     judged: Judged,
-    /// Print one JSON object a line and finding
+    /// Print one JSON object per line and finding
     #[arg(long)]
     json: bool,
 }

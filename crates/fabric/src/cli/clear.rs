@@ -18,22 +18,22 @@ use throughline_infiniband::topology::label;
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").args(["node", "whole_fabric"]).required(true)))]
 pub struct Options {
-    /// Nodes, by GUID, LID or part of a name; may be given several times
+    /// Clear ports of these nodes: a GUID, a LID, or part of a name; may be repeated
     #[arg(long, value_name = "NODE")]
     node: Vec<Pattern>,
-    /// Every node of the fabric
+    /// Clear ports of every node of the fabric
     #[arg(long)]
     whole_fabric: bool,
-    /// Ports of these nodes [default: all that have a link]
+    /// Clear only these ports of the nodes [default: all that have a link]
     #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]
     ports: Vec<u8>,
-    /// Counters by name, or `errors`, or `all`
+    /// Clear these counters, by name, or `errors`, or `all`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "errors")]
     counters: Vec<String>,
-    /// Do it; without this only what would be cleared is reported
+    /// Clear them; without this only report what would be cleared
     #[arg(long)]
     yes: bool,
-    /// Print one JSON object a line and port
+    /// Print one JSON object per line and port
     #[arg(long)]
     json: bool,
 }

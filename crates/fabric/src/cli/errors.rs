@@ -25,18 +25,18 @@ const MOST_FILE_BYTES: u64 = 64 << 10;
 /// Options of `errors`.
 #[derive(Args)]
 pub struct Options {
-    /// Time between the two readings of which rates are made
+    /// Wait SECONDS between the two readings that make rates
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::sweep::seconds, allow_negative_numbers = true)]
     interval: Duration,
     /// Read once and print what was counted since the counters were cleared
     #[arg(long, visible_alias = "once", conflicts_with = "interval")]
     totals: bool,
-    /// Also read why packets were received in error or discarded, where the device reports: 2 more MADs a port
+    /// Read why packets were received in error or discarded, where the device reports: 2 more MADs a port
     #[arg(long)]
     details: bool,
     #[command(flatten)]
     judged: Judged,
-    /// Print one JSON object a line and port
+    /// Print one JSON object per line and port
     #[arg(long)]
     json: bool,
 }
@@ -44,16 +44,16 @@ pub struct Options {
 /// Which nodes, and what is too much: the same for `errors` and `check`.
 #[derive(Args)]
 pub struct Judged {
-    /// Only these nodes: a GUID, a LID, or part of a name; may be repeated
+    /// Show these nodes only: a GUID, a LID, or part of a name; may be repeated
     #[arg(long = "node", visible_alias = "switch", value_name = "NODE")]
     nodes: Vec<Pattern>,
-    /// Largest counts that are no error, in ibqueryerrors' format [default: 0 of each counter]
+    /// Read the largest counts that are no error from FILE, in ibqueryerrors' format [default: 0 of each counter]
     #[arg(long, value_name = "FILE", visible_alias = "threshold-file")]
     thresholds: Option<PathBuf>,
-    /// Counters to leave out: IBTA's names or ours, with commas
+    /// Leave out these counters: IBTA's names or ours, with commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     suppress: Vec<String>,
-    /// Leave receive_switch_relay_errors out, which multicast counts without any fault
+    /// Leave out receive_switch_relay_errors, which multicast counts without any fault
     #[arg(long)]
     suppress_common: bool,
 }

@@ -12,7 +12,7 @@ Examples:
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric run --config fabric.toml    sweeps into the spool, /metrics on port 9462
 
-Every command but run reads saved files as well, with --from FOLDER. To save a fabric there:
+Every command but run reads saved files as well, with --saved FOLDER. To save a fabric there:
   ibnetdiscover --cache FOLDER/cache             or: ibnetdiscover > FILE; iblinkinfo > FILE
   dump_fts > FOLDER/tables                       for routes; dump_fts -M for multicast trees
   ibqueryerrors --counters --data > FOLDER/1     for counters; several over time give rates
@@ -31,20 +31,20 @@ of the folder that it names, and NET for what `ibnetdiscover` printed on any clu
 Exit status: 0 done, 1 failed, 2 a check found something, 64 wrong usage or configuration,
 69 no device or no subnet manager, 77 no permission.";
 
-/// Of `refused`.
-pub const REFUSED: &str = "\
+/// Of `rejected-batches`.
+pub const REJECTED_BATCHES: &str = "\
 Examples:
-  throughline-fabric refused
-  throughline-fabric refused --json | jq .
+  throughline-fabric rejected-batches
+  throughline-fabric rejected-batches --json | jq .
 
 Run it as the daemon's user, with the daemon's --config or --state-dir. The daemon may run meanwhile.";
 
-/// Of `record`.
-pub const RECORD: &str = "\
+/// Of `recorder`.
+pub const RECORDER: &str = "\
 Examples:
-  throughline-fabric record                                  what there is, by kind
-  throughline-fabric record --last 10m --at 0x98039b0300123456/1 --json
-  throughline-fabric record --last 1m --json | jq 'select(.transmit_wait > 0)'
+  throughline-fabric recorder                                  what there is, by kind
+  throughline-fabric recorder --last 10m --of 0x98039b0300123456/1 --json
+  throughline-fabric recorder --last 1m --json | jq 'select(.transmit_wait > 0)'
 
 Each reading of each sweep with all counters that were read, of the last hour by default ([recorder] of
 fabric.toml), also of ports that stood still and have no row in the database. Run it as the daemon's user, with
@@ -157,13 +157,13 @@ subnet administrator is queried, and the mappings of the switches. Where those a
 is said and is no finding. --all counts all pairs of hosts, or with --json prints each
 way on a line of its own.";
 
-/// Of `groups`.
-pub const GROUPS: &str = "\
+/// Of `multicast`.
+pub const MULTICAST: &str = "\
 Examples:
-  throughline-fabric groups                      all groups as a table
-  throughline-fabric groups 0xc000               one of them: members and tree
-  throughline-fabric groups ff12:401b:ffff::ffff:ffff --json | jq '.tree.links'
-  throughline-fabric groups --check || echo a tree is broken
+  throughline-fabric multicast                      all groups as a table
+  throughline-fabric multicast 0xc000               one of them: members and tree
+  throughline-fabric multicast ff12:401b:ffff::ffff:ffff --json | jq '.tree.links'
+  throughline-fabric multicast --check || echo a tree is broken
 
 What the subnet administrator tells of each group, and the tree in the switches' multicast
 forwarding tables: the links that carry a broadcast, the hosts it reaches, members it misses.
@@ -186,8 +186,8 @@ of nodes, in both directions. All pairs together add up to the lengths of all wa
 pub const SAVE: &str = "\
 Examples:
   throughline-fabric save case-17
-  throughline-fabric --from case-17 route node0001 node0002
-  throughline-fabric --from case-17 usage --top 10
+  throughline-fabric --saved case-17 route node0001 node0002
+  throughline-fabric --saved case-17 usage --top 10
 
 The files are what ibnetdiscover, dump_fts -n and dump_fts -M print, without dates: saved twice, a
 fabric that has not changed gives the same files. They do not hold the states of ports, nor

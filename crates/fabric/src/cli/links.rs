@@ -16,16 +16,16 @@ use throughline_sample::Guid;
 /// Options of `links`.
 #[derive(Args)]
 pub struct Options {
-    /// Only links of these nodes: a GUID, a LID, or part of a name; may be repeated
+    /// Show links of these nodes only: a GUID, a LID, or part of a name; may be repeated
     #[arg(long = "switch", visible_alias = "node", value_name = "NODE")]
     nodes: Vec<Pattern>,
-    /// Ports without a link instead, of switches
+    /// Show ports of switches without a link instead
     #[arg(long, conflicts_with = "degraded")]
     down: bool,
-    /// Only links that came up narrower or slower than both ends are set to
+    /// Show only links that came up narrower or slower than both ends are set to
     #[arg(long)]
     degraded: bool,
-    /// Print one JSON object a line and cable
+    /// Print one JSON object per line and cable
     #[arg(long)]
     json: bool,
 }

@@ -22,19 +22,19 @@ const FOUND: u8 = 2;
 /// Options of `route`.
 #[derive(Args)]
 pub struct Options {
-    /// Source: a GUID (0x…), a LID, or a node's name
+    /// Begin at this node: a GUID (0x…), a LID, or a node's name
     #[arg(value_name = "SOURCE", required_unless_present_any = ["all", "check"])]
     source: Option<Target>,
-    /// Destination: a GUID (0x…), a LID, or a node's name
+    /// End at this node: a GUID (0x…), a LID, or a node's name
     #[arg(value_name = "DESTINATION", required_unless_present_any = ["all", "check"])]
     destination: Option<Target>,
-    /// The way to this one of the destination's LIDs [default: its first]
+    /// Show the way to this one of the destination's LIDs [default: its first]
     #[arg(long, value_name = "LID", conflicts_with_all = ["all", "check"])]
     lid: Option<u16>,
-    /// The ways to each of a destination's LIDs (2^LMC of them)
+    /// Show the ways to each of a destination's LIDs (2^LMC of them)
     #[arg(long, conflicts_with = "lid")]
     all_lids: bool,
-    /// All pairs of hosts: how many there are and how long their ways; with --json each way on a line
+    /// Take all pairs of hosts: how many there are and how long their ways; with --json each way on a line
     #[arg(long, conflicts_with_all = ["source", "destination", "check"])]
     all: bool,
     /// Look for pairs without a way and for table entries that let packets circle; status 2 if there are any

@@ -13,7 +13,7 @@ use throughline_infiniband::offline::save;
 /// Options of `save`.
 #[derive(Args)]
 pub struct Options {
-    /// Folder to write to; it is made if it is not there, and files in it are not replaced
+    /// Write to this folder; it is made if it is not there, and files in it are not replaced
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

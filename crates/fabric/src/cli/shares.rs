@@ -1,4 +1,4 @@
-//! `shares`: whose bytes were on each link, from saved files: topology, forwarding tables, two readings of the counters,
+//! `link-shares`: whose bytes were on each link, from saved files: topology, forwarding tables, two readings of the counters,
 //! and the traffic of jobs between hosts.
 
 mod fabric;
@@ -19,17 +19,17 @@ use throughline_shares::estimate::{Kind, estimate};
 /// Links shown where nothing else is requested: a screen.
 const TOP: usize = 20;
 
-/// Options of `shares`.
+/// Options of `link-shares`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub struct Options {
-    /// Traffic of a job between hosts: from,to,bytes,messages, as `throughline job matrix JOB --by node --csv` prints it
+    /// Read traffic of a job between hosts: from,to,bytes,messages, as `throughline job matrix JOB --by node --csv` prints it
     #[arg(long, value_name = "[NAME=]FILE", required = true)]
     traffic: Vec<String>,
-    /// How the bytes of these files are known; it decides how far they may be wrong
+    /// Take the bytes of these files as known in this way; it decides how far they may be wrong
     #[arg(long, value_name = "KIND", default_value = "measured", value_parser = ["measured", "modelled", "logical"])]
     kind: String,
-    /// Only the fullest links; 0 for all that carried something
+    /// Show only the fullest links; 0 for all that carried something
     #[arg(long, value_name = "NUMBER", default_value_t = TOP)]
     top: usize,
     /// Print one JSON document
@@ -39,8 +39,8 @@ pub struct Options {
 
 const HELP: &str = "Examples:
   throughline job matrix 4711 --kind wire --by node --csv > 4711.csv
-  throughline-fabric --from case shares --traffic 4711.csv
-  throughline-fabric --from case shares --traffic alice=4711.csv --traffic bob=4712.csv --json
+  throughline-fabric --saved case link-shares --traffic 4711.csv
+  throughline-fabric --saved case link-shares --traffic alice=4711.csv --traffic bob=4712.csv --json
 
 The folder needs the topology and the forwarding tables (ibnetdiscover, dump_fts). With two readings of the
 counters (ibqueryerrors --counters --data, before and after) shares are fitted to what the ports counted in
@@ -50,10 +50,10 @@ management and errors. Without readings the files' bytes are laid along the rout
 /// Runs the command.
 ///
 /// # Errors
-/// Not `--from` a folder, files that cannot be read or name hosts that are not there (64), no forwarding tables (69).
+/// Not `--saved` a folder, files that cannot be read or name hosts that are not there (64), no forwarding tables (69).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
-    if fabric.from.is_none() {
-        let text = "shares are made of saved files: name their folder with --from (save writes one)";
+    if fabric.saved.is_none() {
+        let text = "shares are made of saved files: name their folder with --saved (save writes one)";
         return Err(Failure::usage(text).into());
     }
     let stop = super::stop::on_signals()?;

@@ -1,5 +1,5 @@
 //! Where a read command gets its fabric: the live one through the local port, or a folder of saved files
-//! (`--from`). The one place that knows the difference; commands request what they need and are given it.
+//! (`--saved`). The one place that knows the difference; commands request what they need and are given it.
 
 use super::FabricOptions;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub struct Live {
 pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
     let names = NameFile::open(options.node_name_map.as_deref())
         .map_err(|error| Failure::usage(error.to_string()))?;
-    match &options.from {
+    match &options.saved {
         Some(folder) => {
             let mut saved = read(folder)?;
             names.map().apply(&mut saved.topology.nodes);

@@ -23,25 +23,25 @@ pub struct Options {
     /// Sweep once
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Sweep so often [default: until stopped]
+    /// Sweep NUMBER times [default: until stopped]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Time from the beginning of one sweep to the next
+    /// Begin a sweep every SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
     interval: Duration,
-    /// Print one JSON object a line and port
+    /// Print one JSON object per line and port
     #[arg(long)]
     pub json: bool,
-    /// Also switch ports without a link, whose error counters stay readable
+    /// Read switch ports without a link, too, whose error counters stay readable
     #[arg(long)]
     all_ports: bool,
-    /// Sets of counters: data, wait, errors, details, flow, fec, sl, vl, or all
+    /// Read these sets of counters: data, wait, errors, details, flow, fec, sl, vl, or all
     #[arg(long, value_name = "SET,…", default_value_t = Sets::USUAL)]
     sets: Sets,
     /// Print what the daemon's sweep plan costs on this fabric, by its configuration
     #[arg(long, conflicts_with_all = ["once", "count", "sets"])]
     pub plan: bool,
-    /// Configuration file of the daemon, for --plan [default: /etc/throughline/fabric.toml if it exists]
+    /// Read the daemon's configuration for --plan from FILE [default: /etc/throughline/fabric.toml if it exists]
     #[arg(long, value_name = "FILE", requires = "plan")]
     pub config: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ pub fn run(fabric: &FabricOptions, config: &Config, json: bool) -> anyhow::Resul
     let sweep = &config.sweep;
     let plan = sweep.plan();
     let Source::Live(live) = &source else {
-        return Err(Failure::usage("a plan's cost is read from the fabric itself: leave --from out").into());
+        return Err(Failure::usage("a plan's cost is read from the fabric itself: leave --saved out").into());
     };
     let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
     let selection = sweep.selection();

@@ -25,25 +25,25 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Options of `top`.
 #[derive(Args)]
 pub struct Options {
-    /// Time from the beginning of one sweep to the next
+    /// Begin a sweep every SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::sweep::seconds, allow_negative_numbers = true)]
     interval: Duration,
     /// Print one table and end
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print so many tables and end [default: until q or Ctrl-C]
+    /// Print NUMBER tables and end [default: until q or Ctrl-C]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// What comes first: utilisation, bytes, packets or wait
+    /// Sort by a column: utilisation, bytes, packets or wait
     #[arg(long, value_name = "COLUMN", default_value = "utilisation", value_parser = order)]
     sort: Order,
-    /// Links shown [default: as many as fit, 20 where there is no terminal, all with --json]
+    /// Show at most so many links [default: as many as fit, 20 where there is no terminal, all with --json]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Only links of these nodes: a GUID, a LID, or part of a name; may be repeated
+    /// Show links of these nodes only: a GUID, a LID, or part of a name; may be repeated
     #[arg(long = "node", visible_alias = "switch", value_name = "NODE")]
     nodes: Vec<Pattern>,
-    /// Print one JSON object a line and link, all links in each round
+    /// Print one JSON object per line and link, all links in each round
     #[arg(long)]
     json: bool,
 }

@@ -15,10 +15,10 @@ const TOP: usize = 20;
 /// Options of `usage`.
 #[derive(Args)]
 pub struct Options {
-    /// Only the most used links; 0 for all of them
+    /// Show only the most used links; 0 for all of them
     #[arg(long, value_name = "NUMBER", default_value_t = TOP)]
     top: usize,
-    /// Only pairs between two groups of nodes, in both directions: each a GUID, a LID, or part of a name
+    /// Count only pairs between two groups of nodes, in both directions: each a GUID, a LID, or part of a name
     #[arg(long, num_args = 2, value_names = ["NODES", "NODES"])]
     between: Vec<Pattern>,
     /// Count each LID of a destination (2^LMC of them), not only its first

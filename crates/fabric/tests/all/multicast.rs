@@ -98,7 +98,7 @@ fn read_dump_mfts(text: &str) -> BTreeMap<u64, BTreeMap<u16, BTreeSet<u8>>> {
 fn groups_reaching(simulated: &Simulated, hosts: usize) -> Vec<Value> {
     let mut looks = 0;
     loop {
-        let text = simulated.crawl(&["groups", "--json"]);
+        let text = simulated.crawl(&["multicast", "--json"]);
         let groups: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let reached = |group: &Value| group["tree"]["hosts"].as_array().unwrap().len();
         if groups.iter().map(reached).sum::<usize>() == hosts {
@@ -135,7 +135,7 @@ fn saved_trees_agree(simulated: &Simulated, groups: &[Value]) {
     save("net", simulated.tool("ibnetdiscover", &[]));
     save("tables", simulated.tool("dump_fts", &["-M"]));
     let mut command = std::process::Command::new(simulated::CRAWLER);
-    let saved = succeed(command.arg("--from").arg(folder.path()).args(["groups", "--json"]));
+    let saved = succeed(command.arg("--saved").arg(folder.path()).args(["multicast", "--json"]));
     let trees = |groups: Vec<Value>| -> BTreeMap<u64, Value> {
         let used = groups.into_iter().filter(|group| group["tree"]["switches"] != serde_json::json!([]));
         used.map(|group| (group["mlid"].as_u64().unwrap(), group["tree"].clone())).collect()
@@ -212,12 +212,12 @@ fn a_fat_tree() {
         assert_eq!(links + 1, switches, "a tree");
         assert_eq!(group["strangers"].as_array().unwrap().len(), 0);
     }
-    let text = simulated.crawl(&["groups", BROADCAST, "--check"]);
+    let text = simulated.crawl(&["multicast", BROADCAST, "--check"]);
     assert!(
         text.contains("20 members, 0 of them only send") && text.contains("node0020 mlx5_0 (full)"),
         "{text}"
     );
-    let table = simulated.crawl(&["groups"]);
+    let table = simulated.crawl(&["multicast"]);
     assert!(table.contains("0xc001  ff12:401b:ffff::1 ") && table.ends_with("2 groups\n"), "{table}");
 }
 
@@ -237,7 +237,7 @@ fn a_group_that_is_not_there_is_wrong_usage() {
     let simulated = start(&write_net(MESH));
     for group in ["0xc123", "ff12::9", "5", "ff12::x"] {
         let mut command = simulated.fabric.client(simulated::CRAWLER, None).unwrap();
-        let output = command.args(["groups", group]).output().unwrap();
+        let output = command.args(["multicast", group]).output().unwrap();
         assert_eq!(output.status.code(), Some(64), "{group}");
     }
 }

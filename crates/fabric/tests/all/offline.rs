@@ -1,4 +1,4 @@
-//! `--from`: files that the standard tools saved of a fabric give what the fabric itself gives.
+//! `--saved`: files that the standard tools saved of a fabric give what the fabric itself gives.
 
 use crate::simulated;
 use crate::simulated::{CRAWLER, MESH, ODD, SMALL, Simulated, start, write_net};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Runs the crawler on files only.
 fn from(folder: &Path, arguments: &[&str]) -> String {
-    simulated::succeed(Command::new(CRAWLER).arg("--from").arg(folder).args(arguments))
+    simulated::succeed(Command::new(CRAWLER).arg("--saved").arg(folder).args(arguments))
 }
 
 /// Saves what a tool prints.
@@ -198,7 +198,7 @@ fn half_of_the_hosts_dead() {
 #[test]
 fn groups_of_saquery() {
     let simulated = start(&write_net(ODD));
-    let live = simulated.crawl(&["groups", "--json"]);
+    let live = simulated.crawl(&["multicast", "--json"]);
     let folder = tempfile::tempdir().unwrap();
     save(&simulated, folder.path(), "net", "ibnetdiscover", &[]);
     save(&simulated, folder.path(), "mfts", "dump_fts", &["-M"]);
@@ -214,7 +214,7 @@ fn groups_of_saquery() {
             })
             .collect()
     };
-    let saved = documents(&from(folder.path(), &["groups", "--json"]));
+    let saved = documents(&from(folder.path(), &["multicast", "--json"]));
     assert!(!saved.is_empty() && saved[0]["group"]["mgid"].is_string(), "{saved:?}");
     assert_eq!(saved, documents(&live));
 }
@@ -311,7 +311,8 @@ fn counters_of_perfquery_and_ibqueryerrors() {
 fn what_the_files_lack_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
-        let output = Command::new(CRAWLER).arg("--from").arg(folder.path()).args(arguments).output().unwrap();
+        let output =
+            Command::new(CRAWLER).arg("--saved").arg(folder.path()).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, text) = run(&["discover"]);

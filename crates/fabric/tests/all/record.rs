@@ -140,13 +140,13 @@ impl Site {
         readings
     }
 
-    /// What `throughline-fabric record` prints of a port: its readings with all counters.
+    /// What `throughline-fabric recorder` prints of a port: its readings with all counters.
     fn printed(&self, (guid, port): (u64, u32), times: &Range<i64>) -> Readings {
         let mut command = Command::new(CRAWLER);
-        command.args(["record", "--json", "--at", &format!("{}/{port}", Guid(guid)), "--state-dir"]);
+        command.args(["recorder", "--json", "--of", &format!("{}/{port}", Guid(guid)), "--state-dir"]);
         command.arg(self.folder.path().join("state"));
         let output = command
-            .args(["--since", &to_rfc3339(times.start), "--to", &to_rfc3339(times.end)])
+            .args(["--from", &to_rfc3339(times.start), "--to", &to_rfc3339(times.end)])
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -44,7 +44,7 @@ fn save_counters(simulated: &Simulated, file: &Path, seconds_ago: u64) {
 
 fn shares(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(CRAWLER);
-    command.arg("--from").arg(folder).arg("shares").args(arguments);
+    command.arg("--saved").arg(folder).arg("link-shares").args(arguments);
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -153,8 +153,8 @@ fn wrong_traffic_is_named() {
     assert!(failed("from,to,bytes\nnode0001,node0002,-5\n").contains("t.csv"));
     let (code, _, problems) = shares(folder.path(), &["--traffic", "/nonexistent.csv"]);
     assert_eq!(code, Some(64), "{problems}");
-    let live = Command::new(CRAWLER).args(["shares", "--traffic", &traffic]).output().unwrap();
+    let live = Command::new(CRAWLER).args(["link-shares", "--traffic", &traffic]).output().unwrap();
     assert_eq!(live.status.code(), Some(64));
-    assert!(String::from_utf8_lossy(&live.stderr).contains("--from"));
-    simulated::succeed(Command::new(CRAWLER).args(["shares", "--help"]));
+    assert!(String::from_utf8_lossy(&live.stderr).contains("--saved"));
+    simulated::succeed(Command::new(CRAWLER).args(["link-shares", "--help"]));
 }

@@ -78,7 +78,7 @@ fn the_sm_key_of_a_file_is_used_everywhere() {
         command.arg("--transport").arg(fabric.via().to_string()).args(["--discovery", "sa"]);
         succeed(command.args(arguments))
     };
-    let (nodes, members) = (crawl(&["discover", "--json"]), crawl(&["groups", "--json"]));
+    let (nodes, members) = (crawl(&["discover", "--json"]), crawl(&["multicast", "--json"]));
     assert!(members.contains(&FatTree::host_description(20)), "{members}");
     fabric.control("sm-key 0x77").unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ fn the_sm_key_of_a_file_is_used_everywhere() {
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let option = ["--sm-key-file", key.to_str().unwrap()];
     assert_eq!(crawl(&[&option[..], &["discover", "--json"]].concat()), nodes);
-    assert_eq!(crawl(&[&["groups", "--json"], &option[..]].concat()), members);
+    assert_eq!(crawl(&[&["multicast", "--json"], &option[..]].concat()), members);
 }
 
 #[test]

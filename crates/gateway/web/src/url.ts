@@ -41,11 +41,16 @@ export function oneOf<T extends string>(list: readonly T[], value: string | null
   return list.find((item) => item === value) ?? (list[0] as T)
 }
 
+/** A time of a URL as the API takes it, RFC 3339 or milliseconds since 1970; NaN where it is none. */
+export function timeOf(time: string): number {
+  return /^\d+$/.test(time) ? Number(time) : Date.parse(time)
+}
+
 /** Parameters from and to of a range that ends at a time of the URL; none for now. What is no time goes on as it is:
  * the API reports the error. */
 export function rangeBefore(time: string | null | undefined, milliseconds: number): { from?: string; to?: string } {
   if (time === null || time === undefined) return {}
-  const end = Date.parse(time)
+  const end = timeOf(time)
   return Number.isNaN(end) ? { to: time } : { from: new Date(end - milliseconds).toISOString(), to: time }
 }
 

@@ -68,10 +68,10 @@ describe('a job', () => {
       const { requests } = (await answer.json()) as { requests: { reason: string }[] }
       return requests.some((request) => request.reason === 'live')
     })
-    await page.getByRole('button', { name: 'Record last 10 min' }).click()
+    await page.getByRole('button', { name: 'Fetch last 10 min' }).click()
     const recorded = page.getByTestId('recorded')
     await until('it has arrived', async () => /^[1-9].* records$/.test(await recorded.innerText()))
-    expect(await page.getByRole('button', { name: 'Record last 10 min' }).isEnabled()).toBe(true)
+    expect(await page.getByRole('button', { name: 'Fetch last 10 min' }).isEnabled()).toBe(true)
     const end = Date.now() - 60_000
     const times = new URLSearchParams({ from: new Date(end - 10_000).toISOString(), to: new Date(end).toISOString() })
     await page.goto(`${SITE}${JOB_PATH}?${times}`)
@@ -190,7 +190,7 @@ describe('a node', () => {
   it('was otherwise at a past time', async () => {
     const { jobs } = (await (await fetch(`${SITE}/api/v1/jobs?state=ended`)).json()) as { jobs: { end_ms: number }[] }
     // Both jobs had ranks there a minute before one of them ended.
-    const { page, close } = await tab(browser, `/nodes/n4?t=${new Date((jobs[0]?.end_ms ?? 0) - 60_000).toISOString()}`)
+    const { page, close } = await tab(browser, `/nodes/n4?at=${new Date((jobs[0]?.end_ms ?? 0) - 60_000).toISOString()}`)
     await until('both jobs', async () => /name41[^]*name40|name40[^]*name41/.test(await page.locator('main').innerText()))
     await page.getByTestId('live').click()
     await until('one job', async () => !/name40/.test(await page.locator('main').innerText()))

@@ -139,7 +139,7 @@ describe('the map', () => {
   })
 
   it('is moved by hand and wheel without a new surface to draw on, and is sharp at rest', async () => {
-    const { page, errors, close } = await tab(browser, '/fabric?t=' + PAST())
+    const { page, errors, close } = await tab(browser, '/fabric?at=' + PAST())
     await mapDrawn(page)
     const whole = await page.getByTestId('map').screenshot()
     await page.getByTestId('map').evaluate((canvas) => {
@@ -181,21 +181,21 @@ describe('past times', () => {
     await until('the slider knows the range', () => slider.isEnabled())
     await slider.focus()
     await page.keyboard.press('Home')
-    const start = await until('the time is in the address', async () => query(page).get('t') ?? undefined)
+    const start = await until('the time is in the address', async () => query(page).get('at') ?? undefined)
     expect(Date.parse(start)).toBeLessThan(Date.now() - 550_000)
     expect(await page.getByTestId('time').innerText()).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
     await page.keyboard.press('PageUp')
-    await until('it moved on', async () => Date.parse(query(page).get('t') ?? '') > Date.parse(start))
+    await until('it moved on', async () => Date.parse(query(page).get('at') ?? '') > Date.parse(start))
     expect(await slider.getAttribute('aria-valuetext')).toMatch(/^\d{4}-/)
     await page.getByTestId('live').click()
-    await until('live again', async () => query(page).get('t') === null)
+    await until('live again', async () => query(page).get('at') === null)
     expect(await page.getByTestId('time').innerText()).toMatch(/^live/)
     expect(errors).toEqual([])
     await close()
   })
 
   it('an address gives the same view again, to the point', async () => {
-    const path = `/fabric?colour=waiting&job=${encodeURIComponent(JOB)}&node=${LEAF2}&open=${LEAF2}&t=${PAST()}&view=0.4000,0.550,1.30&window=60`
+    const path = `/fabric?at=${PAST()}&colour=waiting&job=${encodeURIComponent(JOB)}&node=${LEAF2}&open=${LEAF2}&view=0.4000,0.550,1.30&window=60`
     const pictures: Buffer[] = []
     for (let i = 0; i < 2; i += 1) {
       const { page, errors, close } = await tab(browser, path)
@@ -238,7 +238,7 @@ describe('routing', () => {
 
 describe('over the map', () => {
   it('a job lights its adapters and the links between them', async () => {
-    const { page, errors, close } = await tab(browser, `/fabric?t=${PAST()}`)
+    const { page, errors, close } = await tab(browser, `/fabric?at=${PAST()}`)
     await mapDrawn(page)
     const plain = await page.getByTestId('map').screenshot()
     await until('jobs are offered', async () => (await page.getByTestId('job').locator('option').count()) > 2)

@@ -183,9 +183,9 @@ const WRONG: [path: string, shows: RegExp][] = [
   ['/jobs/no:such', /No job\. .*no:such/],
   ['/nodes/nobody', /No node\. .*nobody/],
   ['/fabric?subnet=0x0000000000000001', /No fabric\. .*0x0000000000000001.*0xfe80000000000000/s],
-  ['/fabric?t=yesterday', /No fabric\. .*yesterday/s],
-  ['/fabric?t=yesterday&link=0x0000000000000100.1', /No fabric\. .*yesterday/s],
-  ['/fabric?t=1999-01-01T00:00:00Z', /Nothing is known of the fabric at this time/],
+  ['/fabric?at=yesterday', /No fabric\. .*yesterday/s],
+  ['/fabric?at=yesterday&link=0x0000000000000100.1', /No fabric\. .*yesterday/s],
+  ['/fabric?at=1999-01-01T00:00:00Z', /Nothing is known of the fabric at this time/],
   ['/fabric?link=0x0000000000000bad.1', /0x0000000000000bad\.1 is not part of the fabric/],
   ['/fabric?node=0xbad', /0xbad is not part of the fabric/],
   ['/fabric?job=no:such', /No job on the map\. .*no:such/],
@@ -198,10 +198,10 @@ const WRONG: [path: string, shows: RegExp][] = [
   [`${JOB_PATH}?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z`, /No series\. .*from/],
   [`${JOB_PATH}?rank=x`, /Rank = x/],
   [`${JOB_PATH}?fold=twice`, /fold is one of rank, node, not twice/],
-  ['/nodes/n1?t=noon', /No node\. .*noon/],
+  ['/nodes/n1?at=noon', /No node\. .*noon/],
   ['/multicast/7', /No multicast group\. .*0xc000/s],
   ['/multicast/0xc123', /No multicast group\. .*0xc123/s],
-  ['/multicast?t=noon', /No multicast groups\. .*noon/s],
+  ['/multicast?at=noon', /No multicast groups\. .*noon/s],
 ]
 
 describe('wrong addresses', () => {

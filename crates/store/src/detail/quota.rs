@@ -74,7 +74,7 @@ impl DetailRefusal {
         Self {
             reason: "off",
             message: "detail on demand is switched off here".to_owned(),
-            remedy: "`throughline-agent record` reads it on the node; the administrator switches it on with detail.enabled \
+            remedy: "`throughline-agent recorder` reads it on the node; the administrator switches it on with detail.enabled \
                      in server.toml"
                 .to_owned(),
             limit: Some("detail.enabled"),
@@ -132,7 +132,7 @@ impl DetailLimits {
                 "nodes",
                 "detail.nodes",
                 message,
-                "read it on a node with `throughline-agent record`",
+                "read it on a node with `throughline-agent recorder`",
             ));
         }
         if used.nodes + nodes > self.nodes {

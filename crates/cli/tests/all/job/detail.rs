@@ -1,4 +1,4 @@
-//! `throughline job record`: what the recorder of a real agent has of a real job comes into the database, exactly, and what
+//! `throughline job fetch`: what the recorder of a real agent has of a real job comes into the database, exactly, and what
 //! can't come is said.
 
 use super::*;
@@ -28,7 +28,7 @@ impl Stack {
 
     /// What the recorder has of a job up to before a time, read on the node.
     fn recorded(&self, key: &str, to: &str) -> Sums {
-        let mut command = agent("record", &self.environment);
+        let mut command = agent("recorder", &self.environment);
         let output = done(command.args(["--json", "--kind", "operations", "--job", key, "--to", to]));
         let mut sums = (0, 0, 0);
         for line in String::from_utf8(output.stdout).unwrap().lines() {
@@ -61,8 +61,9 @@ impl Stack {
 
     /// Requests and waits; the outcome, however it is.
     fn request(&self, arguments: &[&str]) -> (Option<i32>, Value, String) {
-        let output = self.job(&[&["record"], arguments, &["--wait", "60", "--json"]].concat());
-        let outcome = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let output = self.job(&[&["fetch"], arguments, &["--wait", "60", "--json"]].concat());
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let outcome = answer["requests"].get(0).cloned().unwrap_or(Value::Null);
         (output.status.code(), outcome, String::from_utf8(output.stderr).unwrap())
     }
 }
@@ -80,8 +81,8 @@ fn running_job(stack: &Stack) -> (Child, String) {
     loop {
         let output = stack.job(&["show", "last", "--json"]);
         let job: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        if job["ranks_running"] == RANKS {
-            return (program, job["job_key"].as_str().unwrap().to_owned());
+        if job["job"]["job"]["ranks_running"] == RANKS {
+            return (program, super::key(&job).to_owned());
         }
         assert!(begin.elapsed() < PATIENCE, "{job}");
         std::thread::sleep(Duration::from_millis(200));
@@ -124,12 +125,12 @@ async fn the_recorders_content_is_fetched_exactly_whatever_becomes_of_the_agent(
 
     // The agent is killed while requests are open: the next one answers them.
     let to = now();
-    let requested = stack.json(&["record", "last", "--to", &to, "--json"]);
+    let requested = stack.json(&["fetch", "last", "--to", &to, "--json"]);
     stack.kill_agent();
     stack.start_agent();
     let begin = Instant::now();
     loop {
-        let listed = stack.json(&["record", "last", "--list", "--json"]);
+        let listed = stack.json(&["fetch", "last", "--list", "--json"]);
         let request =
             listed["requests"].as_array().unwrap().iter().find(|one| one["id"] == requested["id"]).unwrap();
         if request["is_open"] == false {
@@ -181,7 +182,7 @@ async fn the_recorders_content_is_fetched_exactly_whatever_becomes_of_the_agent(
     end(program);
     let begin = Instant::now();
     loop {
-        let listed = stack.json(&["record", &key, "--list", "--json"]);
+        let listed = stack.json(&["fetch", &key, "--list", "--json"]);
         let all = listed["requests"].as_array().unwrap();
         if let Some(one) = all.iter().find(|one| one["reason"] == "job_end") {
             assert_eq!(one["requested_by"], "server", "{one}");
@@ -216,7 +217,7 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     let (code, _, errors) = stack.request(&["old:1@7"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("detail.user_requests_per_hour"), "{errors}");
-    let listed = stack.text(&["record", "old:1@7", "--list"]);
+    let listed = stack.text(&["fetch", "old:1@7", "--list"]);
     assert!(listed.contains("refused"), "{listed}");
     let metrics = metrics(&stack.server);
     let counted: BTreeMap<&str, &str> = metrics
@@ -241,7 +242,7 @@ async fn a_job_that_is_looked_at_has_rows_each_second_until_nobody_does() {
     }
     // Renewed, it is one request, which ends by itself.
     let live = || {
-        let listed = stack.json(&["record", &key, "--list", "--json"]);
+        let listed = stack.json(&["fetch", &key, "--list", "--json"]);
         let all = listed["requests"].as_array().unwrap().clone();
         all.into_iter().filter(|one| one["reason"] == "live").collect::<Vec<_>>()
     };

@@ -153,7 +153,7 @@ async fn a_job_that_was_not_traced_has_operations_over_time() {
         "-o",
         "-",
         "--last",
-        "0.5",
+        "500ms",
         "--lanes",
         "nodes,links,events,verdicts,open",
     ]);

@@ -1,9 +1,9 @@
 //! The first lines of a comparison: which job took longer, and where most of the difference is. Pure.
 
-use super::super::summary::Summary;
 use super::{Document, Row, Side, compute, times, world};
 use crate::text::{age, clean, count, percent, seconds, size_class, thousands};
 use throughline_api::JobState;
+use throughline_api::jobs::Job;
 
 /// Jobs whose durations differ by less took the same time: starting and ending vary by so much.
 const SAME_WITHIN: f64 = 0.05;
@@ -17,7 +17,7 @@ pub fn sentences(document: &Document) -> [String; 2] {
 
 fn durations(document: &Document) -> String {
     let Document { a, b, .. } = document;
-    let (Some(of_a), Some(of_b)) = (a.duration_seconds, b.duration_seconds) else {
+    let (Some(of_a), Some(of_b)) = (a.lasted_seconds(), b.lasted_seconds()) else {
         return "It is not known how long both took.".to_owned();
     };
     let lasted = format!("{} and {}", age(of_a), age(of_b));
@@ -40,7 +40,7 @@ fn durations(document: &Document) -> String {
 
 /// Where the ranks' time went otherwise, and by which operation.
 fn difference(document: &Document) -> String {
-    let Document { a, b, rows, .. } = document;
+    let Document { a, b, comparison } = document;
     if world(a) != world(b) {
         return format!(
             "They have {} and {}: only the time of a call compares (CALL).",
@@ -49,22 +49,22 @@ fn difference(document: &Document) -> String {
         );
     }
     if [a, b].iter().any(|job| job.state == JobState::Running) {
-        let share = |job: &Summary| percent(job.mpi_time_share);
+        let share = |job: &Job| percent(job.mpi_time_share());
         return format!(
             "Until now {} of the ranks' time was in MPI in A, {} in B; only the time of a call compares (CALL).",
             share(a),
             share(b)
         );
     }
-    let outside = document.compute_seconds[0].zip(document.compute_seconds[1]).map(|(a, b)| a - b);
-    let inside = a.mpi_seconds.zip(b.mpi_seconds).map(|(a, b)| a - b);
+    let outside = comparison.compute_seconds[0].zip(comparison.compute_seconds[1]).map(|(a, b)| a - b);
+    let inside = a.mpi_seconds().zip(b.mpi_seconds()).map(|(a, b)| a - b);
     let all = [a, b].into_iter().filter_map(whole).fold(0.0, f64::max);
     let is_much = |seconds: &f64| all > 0.0 && seconds.abs() > all * CHANGED_BY;
     let (outside, inside) = (outside.filter(is_much), inside.filter(is_much));
     let more = |seconds: f64| if seconds > 0.0 { "A" } else { "B" };
     let of_ranks = match (outside, inside) {
         (None, None) => {
-            return match rows.first() {
+            return match comparison.rows.first() {
                 Some(row) if row.difference_seconds != 0.0 => {
                     format!(
                         "Neither computing nor MPI differs by more than {} of the ranks' time; most in MPI: {}.",
@@ -93,13 +93,15 @@ fn difference(document: &Document) -> String {
             format!("Ranks of {} were in MPI {} longer", more(inside), seconds(inside.abs()))
         }
     };
-    rows.first()
+    comparison
+        .rows
+        .first()
         .map_or_else(|| format!("{of_ranks}."), |row| format!("{of_ranks}, most of it {}.", operation(row)))
 }
 
 /// Time of all ranks.
-fn whole(job: &Summary) -> Option<f64> {
-    compute(job).zip(job.mpi_seconds).map(|(outside, inside)| outside + inside).or(job.mpi_seconds)
+fn whole(job: &Job) -> Option<f64> {
+    compute(job).zip(job.mpi_seconds()).map(|(outside, inside)| outside + inside).or(job.mpi_seconds())
 }
 
 /// `allreduce of up to 8 KiB, 4.00 s in A and 2.00 s in B (50 calls and 100)`.
@@ -130,17 +132,21 @@ fn operation(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Comparison;
     use super::*;
+    use throughline_api::jobs::Totals;
 
     fn document(durations: [f64; 2], mpi: [f64; 2]) -> Document {
-        let job = |duration: f64, inside: f64| Summary {
+        let job = |duration: f64, inside: f64| Job {
             ranks: 4,
             state: JobState::Ended,
             duration_seconds: Some(duration),
-            mpi_seconds: Some(inside),
-            observed_seconds: Some(4.0 * duration),
-            mpi_time_share: Some(inside / duration / 4.0),
-            ..Summary::default()
+            totals: Some(Totals {
+                mpi_seconds: inside,
+                observed_seconds: Some(4.0 * duration),
+                ..Totals::default()
+            }),
+            ..Job::default()
         };
         let [a, b] = [job(durations[0], mpi[0]), job(durations[1], mpi[1])];
         let side = |seconds| Some(Side { calls: 50, elapsed_seconds: seconds, ..Side::default() });
@@ -153,16 +159,8 @@ mod tests {
             ..Row::default()
         };
         let compute_seconds = [compute(&a), compute(&b)];
-        Document {
-            a,
-            b,
-            mpi_time_ratio: None,
-            duration_ratio: None,
-            compute_seconds,
-            placement: Vec::new(),
-            caveats: Vec::new(),
-            rows: vec![row],
-        }
+        let comparison = Comparison { compute_seconds, rows: vec![row], ..Comparison::default() };
+        Document { a, b, comparison }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Ratios, order and text of a comparison.
 
 use super::*;
-use throughline_api::jobs::OperationSize;
+use throughline_api::jobs::{OperationSize, Totals};
 
 /// Operations by size class, calls and time.
 fn operations(sizes: &[(&str, u64, u64, f64)]) -> Vec<Operation> {
@@ -23,40 +23,49 @@ fn operations(sizes: &[(&str, u64, u64, f64)]) -> Vec<Operation> {
     operations
 }
 
-fn job(ranks: u64) -> Summary {
-    let state = JobState::Ended;
-    Summary { ranks, world_size: Some(ranks), state, calls: Some(1), ..Summary::default() }
+fn job(ranks: u64) -> Job {
+    let (state, totals) = (JobState::Ended, Some(Totals { calls: 1, ..Totals::default() }));
+    Job { ranks, world_size: Some(ranks), state, totals, ..Job::default() }
+}
+
+fn totals(mpi_seconds: f64) -> Option<Totals> {
+    Some(Totals { mpi_seconds, observed_seconds: Some(100.0), ..Totals::default() })
 }
 
 fn document(ranks: [u64; 2]) -> Document {
     let a = operations(&[("allreduce", 8, 100, 1.0), ("allreduce", 8192, 50, 4.0), ("send", 64, 5, 0.1)]);
     let b = operations(&[("allreduce", 8, 100, 2.0), ("allreduce", 8192, 100, 2.0), ("bcast", 64, 5, 0.5)]);
-    compare(ranks.map(job), &[vec!["X".into()], vec!["X".into()]], [sides(&a, true), sides(&b, true)])
+    let library = vec!["X".to_owned()];
+    compare(ranks.map(job), [&library, &library], [sides(&a, true), sides(&b, true)])
 }
 
 #[test]
 fn ratios_counts_and_order() {
     let document = document([4, 4]);
     let names: Vec<_> =
-        document.rows.iter().map(|row| (row.operation.as_str(), row.size_class_bytes)).collect();
+        document.comparison.rows.iter().map(|row| (row.operation.as_str(), row.size_class_bytes)).collect();
     // By the difference in time: 2 s, 1 s, 0.5 s, 0.1 s.
     let expected =
         [("allreduce", Some(8192)), ("allreduce", Some(8)), ("bcast", Some(64)), ("send", Some(64))];
     assert_eq!(names, expected);
-    let large = &document.rows[0];
+    let large = &document.comparison.rows[0];
     assert_eq!((large.call_time_ratio, large.time_ratio, large.calls_differ), (Some(4.0), Some(2.0), true));
-    let small = &document.rows[1];
+    let small = &document.comparison.rows[1];
     assert_eq!((small.call_time_ratio, small.time_ratio, small.calls_differ), (Some(0.5), Some(0.5), false));
     // What only one did has no ratio, and is no zero.
-    assert_eq!((document.rows[2].time_ratio, &document.rows[2].a), (None, &None));
-    assert_eq!(document.caveats.len(), 1);
-    assert!(document.caveats[0].contains("3 of 4 lines"), "{:?}", document.caveats);
+    assert_eq!((document.comparison.rows[2].time_ratio, &document.comparison.rows[2].a), (None, &None));
+    assert_eq!(document.comparison.caveats.len(), 1);
+    assert!(document.comparison.caveats[0].contains("3 of 4 lines"), "{:?}", document.comparison.caveats);
 }
 
 #[test]
 fn what_cannot_be_compared_is_said() {
     let document = document([4, 8]);
-    assert!(document.caveats[0].contains("A has 4 ranks, B 8"), "{:?}", document.caveats);
+    assert!(
+        document.comparison.caveats[0].contains("A has 4 ranks, B 8"),
+        "{:?}",
+        document.comparison.caveats
+    );
     for width in [80, 160] {
         let text = text(&document, 40, width);
         assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
@@ -71,22 +80,17 @@ fn what_cannot_be_compared_is_said() {
 #[test]
 fn computing_stands_beside_mpi_and_places_above_caveats() {
     let mut document = document([4, 4]);
-    document.a.mpi_seconds = Some(20.0);
-    document.a.observed_seconds = Some(100.0);
-    document.b.mpi_seconds = Some(60.0);
-    document.b.observed_seconds = Some(100.0);
-    document.a.mpi_time_share = Some(0.2);
-    document.b.mpi_time_share = Some(0.6);
-    document.compute_seconds = [compute(&document.a), compute(&document.b)];
-    document.placement = vec!["The CPUs of 1 of 4 ranks differ.".into()];
+    document.a.totals = totals(20.0);
+    document.b.totals = totals(60.0);
+    document.comparison.compute_seconds = [compute(&document.a), compute(&document.b)];
+    document.comparison.placement = vec!["The CPUs of 1 of 4 ranks differ.".into()];
     let text = text(&document, 40, 100);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(lines.contains(&vec!["computing", "80.0", "s", "40.0", "s", "2.00"]), "{text}");
     assert!(lines.contains(&vec!["in", "MPI", "20.0", "s", "60.0", "s", "0.33"]), "{text}");
     assert!(text.find("The CPUs of").unwrap() < text.find("The numbers of calls").unwrap(), "{text}");
     // Seconds of threads are no part of seconds of ranks.
-    document.a.mpi_seconds = Some(300.0);
-    document.a.mpi_time_share = None;
+    document.a.totals = totals(300.0);
     assert_eq!(compute(&document.a), None);
 }
 

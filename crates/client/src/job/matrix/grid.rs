@@ -1,6 +1,5 @@
 //! A matrix of traffic: by rank or by node, and summed to tiles. Pure.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Widest name of a row.
@@ -10,7 +9,7 @@ pub const NAME_COLUMNS: usize = 20;
 const UNKNOWN_NODE: &str = "?";
 
 /// Traffic from one row to one column; both are places in the grid's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Who sends.
     pub from: u32,

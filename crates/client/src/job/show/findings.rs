@@ -6,7 +6,7 @@ use super::Report;
 use super::operations::name;
 use super::ranks::RankTotal;
 use super::{link_shares, links};
-use crate::job::summary::Whole;
+use crate::job::whole::Whole;
 use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands, used};
 use throughline_api::jobs::{Operation, Pair};
@@ -45,7 +45,7 @@ pub fn of(report: &Report) -> Vec<String> {
     found.extend(heaviest_size(report));
     found.extend(algorithm(report));
     found.extend(unequal(report));
-    found.extend(link_shares::crowded(&report.summary.job_key, &report.link_shares));
+    found.extend(link_shares::crowded(&report.job.job_key, &report.link_shares));
     found.extend(hottest(report));
     found.extend(busiest(report));
     found.extend(between_nodes(report));
@@ -59,7 +59,7 @@ pub fn of(report: &Report) -> Vec<String> {
 }
 
 fn lost(report: &Report) -> Option<String> {
-    let lost = report.summary.ranks_lost;
+    let lost = report.job.ranks_lost;
     (lost > 0).then(|| {
         format!(
             "{} ended without MPI_Finalize: what {} did in the last push interval may be missing.",
@@ -84,25 +84,25 @@ fn incomplete(report: &Report) -> Option<String> {
 /// Whether there is enough to compare ranks or messages by; start-up is most of what came before.
 fn is_evidence(report: &Report) -> bool {
     let calls = report.ranks.iter().map(|rank| rank.calls).fold(0, u64::saturating_add);
-    report.summary.mpi_seconds.is_some_and(|inside| inside >= EVIDENCE_SECONDS)
+    report.job.mpi_seconds().is_some_and(|inside| inside >= EVIDENCE_SECONDS)
         && calls >= EVIDENCE_CALLS.saturating_mul(report.ranks.len() as u64)
 }
 
 /// `12.3 % of the ranks' time`: times of all sentences and of the table have this one basis.
 fn of_whole(report: &Report, inside: f64) -> Option<String> {
-    let whole = Whole::of(&report.summary)?;
+    let whole = Whole::of(&report.job)?;
     Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
 }
 
 /// Ranks that began MPI and do nothing with it.
 fn bypassed(report: &Report) -> Option<String> {
-    let lasted = report.summary.duration_seconds.filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
-    let has_none = report.operations.is_empty() && report.open_calls.is_empty() && report.summary.ranks > 0;
+    let lasted = report.job.lasted_seconds().filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
+    let has_none = report.operations.is_empty() && report.open_calls.is_empty() && report.job.ranks > 0;
     has_none.then(|| {
         format!(
             "No MPI call of its {} was counted in {}: functions that a program looks up in the library itself (dlsym, as MPI.jl, \
              ctypes and cffi do) bypass the shim.",
-            count(report.summary.ranks, "rank"),
+            count(report.job.ranks, "rank"),
             seconds(lasted),
         )
     })
@@ -128,8 +128,8 @@ fn unmeasured(report: &Report) -> Option<String> {
 }
 
 fn mpi_share(report: &Report) -> Option<String> {
-    let (inside, observed) = (report.summary.mpi_seconds?, report.summary.observed_seconds?);
-    if report.summary.is_threaded() {
+    let (inside, observed) = (report.job.mpi_seconds()?, report.job.observed_seconds()?);
+    if report.job.is_threaded() {
         return Some(format!(
             "Threads spent {} in MPI, several of a rank at the same time: shares below are of that, not of the {} that the ranks \
              ran.",
@@ -137,7 +137,7 @@ fn mpi_share(report: &Report) -> Option<String> {
             seconds(observed),
         ));
     }
-    let share = report.summary.mpi_time_share?;
+    let share = report.job.mpi_time_share()?;
     let mut shares: Vec<f64> = report.ranks.iter().filter_map(|rank| rank.mpi_time_share).collect();
     shares.sort_by(f64::total_cmp);
     let range = match (shares.first(), shares.last()) {
@@ -158,7 +158,7 @@ fn mpi_share(report: &Report) -> Option<String> {
 fn heaviest(report: &Report) -> Option<String> {
     let first = report.operations.first().filter(|first| first.elapsed_seconds > 0.0)?;
     let second = report.operations.get(1).filter(|second| second.elapsed_seconds > 0.0);
-    let whole = Whole::of(&report.summary)?;
+    let whole = Whole::of(&report.job)?;
     let share = |operation: &Operation| percent(part(operation.elapsed_seconds, whole.seconds));
     let next = second
         .map_or(String::new(), |second| format!("; {} follows with {}", second.operation, share(second)));
@@ -298,7 +298,7 @@ fn busiest(report: &Report) -> Option<String> {
 }
 
 fn between_nodes(report: &Report) -> Option<String> {
-    if report.summary.nodes < 2 {
+    if report.job.nodes < 2 {
         return None;
     }
     let traffic = report.traffic.iter().find(|traffic| traffic.kind == "wire").or(report.traffic.first())?;
@@ -374,7 +374,7 @@ fn senders(report: &Report) -> Option<String> {
 }
 
 fn small(report: &Report) -> Option<String> {
-    let all = report.summary.mpi_seconds.filter(|_| is_evidence(report))?;
+    let all = report.job.mpi_seconds().filter(|_| is_evidence(report))?;
     let sizes = || {
         let sending = report.operations.iter().filter(|operation| operation.bytes > 0);
         sending.flat_map(|operation| &operation.sizes)

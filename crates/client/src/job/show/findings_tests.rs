@@ -1,8 +1,7 @@
 //! What is worth knowing of jobs, from their figures.
 
 use super::*;
-use crate::job::summary::{Summary, share};
-use throughline_api::jobs::LinkPeak;
+use throughline_api::jobs::{Job, LinkPeak, Totals, mpi_time_share};
 
 #[test]
 fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
@@ -23,7 +22,7 @@ fn of_two(seconds: f64, inside: [f64; 2], calls: u64) -> Report {
         calls,
         mpi_seconds,
         observed_seconds: Some(seconds),
-        mpi_time_share: share(Some(mpi_seconds), Some(seconds)),
+        mpi_time_share: mpi_time_share(mpi_seconds, seconds),
         ..RankTotal::default()
     };
     let all = inside.iter().sum();
@@ -34,15 +33,9 @@ fn of_two(seconds: f64, inside: [f64; 2], calls: u64) -> Report {
         time_share: Some(part),
         ..Operation::default()
     };
-    let summary = Summary {
-        ranks: 2,
-        mpi_seconds: Some(all),
-        observed_seconds: Some(2.0 * seconds),
-        mpi_time_share: share(Some(all), Some(2.0 * seconds)),
-        ..Summary::default()
-    };
+    let totals = Totals { mpi_seconds: all, observed_seconds: Some(2.0 * seconds), ..Totals::default() };
     Report {
-        summary,
+        job: Job { ranks: 2, totals: Some(totals), ..Job::default() },
         ranks: vec![rank(0, inside[0]), rank(1, inside[1])],
         operations: vec![operation("allreduce", 0.75), operation("bcast", 0.25)],
         ..Report::default()
@@ -106,10 +99,10 @@ fn no_link_is_said_to_have_carried_more_than_it_can() {
 #[test]
 fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
     let mut report = Report::default();
-    report.summary.ranks = 4;
-    report.summary.duration_seconds = Some(0.5);
+    report.job.ranks = 4;
+    report.job.duration_seconds = Some(0.5);
     assert_eq!(bypassed(&report), None, "it has only begun");
-    report.summary.duration_seconds = Some(60.0);
+    report.job.duration_seconds = Some(60.0);
     assert!(bypassed(&report).unwrap().contains("bypass the shim"));
     report.operations.push(Operation::default());
     assert_eq!(bypassed(&report), None);

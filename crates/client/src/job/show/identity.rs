@@ -1,11 +1,8 @@
 //! The head of the page: who ran what, where, with which library, and how its ranks ended.
 
-use crate::job::list::whole_second;
-use crate::job::summary::Summary;
-use crate::text::{age, clean, count, folded, thousands};
-use serde::Serialize;
+use crate::text::{age, clean, count, folded, thousands, whole_second};
 use throughline_api::JobState;
-use throughline_api::jobs::{Ending, JobHost};
+use throughline_api::jobs::{Ending, Job, JobHost};
 
 /// Most nodes named on the page; all are in the JSON document.
 const NODES_SHOWN: usize = 12;
@@ -14,7 +11,7 @@ const NODES_SHOWN: usize = 12;
 const INCOMPLETE: [&str; 2] = ["unseen", "silent"];
 
 /// Where a job ran and how its ranks ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Identity {
     /// Its nodes with their ranks, by the smallest rank.
     pub hosts: Vec<JobHost>,
@@ -39,32 +36,32 @@ impl Identity {
 }
 
 /// The head as lines.
-pub fn text(summary: &Summary, identity: &Identity, width: usize) -> String {
-    let name = summary.name.as_deref().filter(|name| !name.is_empty());
+pub fn text(job: &Job, identity: &Identity, width: usize) -> String {
+    let name = job.name.as_deref().filter(|name| !name.is_empty());
     let name = name.map_or_else(String::new, |name| format!("  {name}"));
-    let mut lines = vec![clean(&format!("Job {}{name}", summary.job_key), width)];
-    if let Some(command) = &summary.command {
+    let mut lines = vec![clean(&format!("Job {}{name}", job.job_key), width)];
+    if let Some(command) = &job.command {
         lines.push(clean(&format!("  {command}"), width));
     }
-    let mut facts = vec![format!("user {}", summary.user.as_deref().unwrap_or("unknown"))];
-    if let (Some(scheduler), Some(native)) = (&summary.scheduler, &summary.native_id) {
-        facts.push(match summary.step.as_deref().filter(|step| !step.is_empty()) {
+    let mut facts = vec![format!("user {}", job.user.as_deref().unwrap_or("unknown"))];
+    if let (Some(scheduler), Some(native)) = (&job.scheduler, &job.native_id) {
+        facts.push(match job.step.as_deref().filter(|step| !step.is_empty()) {
             Some(step) => format!("{scheduler} job {native}, step {step}"),
             None => format!("{scheduler} job {native}"),
         });
     }
-    let ranks = match summary.world_size {
-        Some(size) if size > summary.ranks => {
-            format!("{} of {}", thousands(summary.ranks), count(size, "rank"))
+    let ranks = match job.world_size {
+        Some(size) if size > job.ranks => {
+            format!("{} of {}", thousands(job.ranks), count(size, "rank"))
         }
-        _ => count(summary.ranks, "rank"),
+        _ => count(job.ranks, "rank"),
     };
-    for (what, value) in [("account", &summary.account), ("queue", &summary.queue)] {
+    for (what, value) in [("account", &job.account), ("queue", &job.queue)] {
         facts.extend(value.as_ref().map(|value| format!("{what} {value}")));
     }
-    facts.push(format!("{ranks} on {}", count(summary.nodes, "node")));
+    facts.push(format!("{ranks} on {}", count(job.nodes, "node")));
     lines.extend(folded(&facts.join("; "), width));
-    lines.extend(folded(&times(summary), width));
+    lines.extend(folded(&times(job), width));
     if !identity.hosts.is_empty() {
         lines.extend(folded(&format!("nodes: {}", hosts(&identity.hosts)), width));
     }
@@ -73,23 +70,23 @@ pub fn text(summary: &Summary, identity: &Identity, width: usize) -> String {
         let library = library.split(", package").next().unwrap_or(library);
         lines.extend(folded(&format!("MPI library: {library}"), width));
     }
-    lines.extend(folded(&endings(summary, identity), width));
+    lines.extend(folded(&endings(job, identity), width));
     lines.retain(|line| !line.trim().is_empty());
     lines.join("\n") + "\n"
 }
 
-fn times(summary: &Summary) -> String {
-    let second = |time: &Option<String>| time.as_deref().map_or("unknown".to_owned(), whole_second);
-    let lasted = summary.duration_seconds.map_or(String::new(), |seconds| format!(", {}", age(seconds)));
-    match (summary.state, &summary.end) {
-        (JobState::Running, _) => format!("running since {}{lasted} so far", second(&summary.start)),
+fn times(job: &Job) -> String {
+    let second = |time: Option<i64>| time.map_or("unknown".to_owned(), whole_second);
+    let lasted = job.lasted_seconds().map_or(String::new(), |seconds| format!(", {}", age(seconds)));
+    match (job.state, job.end_ms) {
+        (JobState::Running, _) => format!("running since {}{lasted} so far", second(job.start_ms)),
         (JobState::Silent, None) => format!(
             "silent: began {}; not ended, and no report since {}{lasted}",
-            second(&summary.start),
-            second(&summary.reported),
+            second(job.start_ms),
+            second(job.reported_ms),
         ),
         (state, _) => {
-            format!("{state}: from {} to {}{lasted}", second(&summary.start), second(&summary.end))
+            format!("{state}: from {} to {}{lasted}", second(job.start_ms), second(job.end_ms))
         }
     }
 }
@@ -107,7 +104,7 @@ fn hosts(hosts: &[JobHost]) -> String {
     if more > 0 { format!("{}, and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-fn endings(summary: &Summary, identity: &Identity) -> String {
+fn endings(job: &Job, identity: &Identity) -> String {
     let one = |ending: &Ending| {
         let ranks = count(ending.ranks, "rank");
         let list: Vec<String> = ending.examples.iter().map(ToString::to_string).collect();
@@ -124,8 +121,8 @@ fn endings(summary: &Summary, identity: &Identity) -> String {
         }
     };
     let mut text: Vec<String> = identity.endings.iter().map(one).collect();
-    if identity.rank_starts > summary.ranks && summary.ranks > 0 {
-        text.push(format!("{} starts of {}", thousands(identity.rank_starts), count(summary.ranks, "rank")));
+    if identity.rank_starts > job.ranks && job.ranks > 0 {
+        text.push(format!("{} starts of {}", thousands(identity.rank_starts), count(job.ranks, "rank")));
     }
     text.join("; ")
 }

@@ -1,7 +1,6 @@
 //! Who ended first without MPI_Finalize: mostly the cause, as launchers end the others.
 
-use crate::job::summary::time;
-use crate::text::{count, seconds};
+use crate::text::{count, seconds, time};
 use throughline_api::jobs::LostRank;
 
 /// The sentence.

@@ -1,6 +1,6 @@
 //! The table of operations over all ranks.
 
-use crate::job::summary::Whole;
+use crate::job::whole::Whole;
 use crate::job::{mean, part};
 use crate::text::{ABSENT, Table, bytes, clean, percent, seconds, size_class, thousands};
 use throughline_api::jobs::{Operation, OperationAlgorithm};

@@ -1,11 +1,9 @@
 //! The sums of each rank, of which the findings are made.
 
-use crate::job::summary::share;
-use serde::Serialize;
-use throughline_api::jobs::JobRanks;
+use throughline_api::jobs::{JobRanks, mpi_time_share};
 
 /// One rank's MPI over all operations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankTotal {
     /// Its number.
     pub rank: i32,
@@ -37,7 +35,7 @@ pub fn of(ranks: &JobRanks) -> Vec<RankTotal> {
             bytes: columns.bytes.get(place).and_then(whole).unwrap_or_default(),
             mpi_seconds,
             observed_seconds,
-            mpi_time_share: share(Some(mpi_seconds), observed_seconds),
+            mpi_time_share: observed_seconds.and_then(|observed| mpi_time_share(mpi_seconds, observed)),
         })
     };
     columns.rank.iter().enumerate().filter_map(one).collect()

@@ -115,7 +115,7 @@ impl Bins<'_> {
             ];
             let query: Vec<(&str, &str)> =
                 query.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            let page: OperationSteps = server.get(&["jobs", &totals.job, "operation-steps"], &query)?;
+            let page: OperationSteps = server.get(&["jobs", &totals.job_key, "operation-steps"], &query)?;
             totals.calls += page.steps.calls.iter().map(|calls| calls.unsigned_abs()).sum::<u64>();
             for (operation, step) in sums(&page.steps) {
                 let state: &mut State = states.entry(operation.to_owned()).or_default();

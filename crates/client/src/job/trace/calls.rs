@@ -28,7 +28,7 @@ pub fn write<W: Write>(
 ) -> anyhow::Result<()> {
     let range = (range.0.map(|from| from + axis.zero), range.1.map(|until| until + axis.zero));
     let mut progress = Progress::new("rank", axis.ranks.len());
-    let key = totals.job.clone();
+    let key = totals.job_key.clone();
     for rank in &axis.ranks {
         progress.step();
         let next_number = if range.0.is_some() { i64::MAX } else { 0 };

@@ -27,12 +27,12 @@ impl Lined {
     }
 
     /// A range on rank 0's clock as one of the rank's own, with room for what the offset does in it.
-    pub fn range(&self, from: Option<i64>, until: Option<i64>) -> Range {
+    pub fn range(&self, from: Option<i64>, to: Option<i64>) -> Range {
         const ROOM: i64 = 1_000_000_000;
         let own = |time: i64| time.saturating_sub(self.align(time).time.saturating_sub(time));
         Range {
             from: from.map_or(i64::MIN, |from| own(from).saturating_sub(ROOM)),
-            until: until.map_or(i64::MAX, |until| own(until).saturating_add(ROOM)),
+            to: to.map_or(i64::MAX, |to| own(to).saturating_add(ROOM)),
         }
     }
 
@@ -41,8 +41,8 @@ impl Lined {
         let is_compared = self.alignment.comparisons() > 0;
         let seconds = |clock: i64| (self.align(clock).time - zero) as f64 / 1e9;
         let step = |step: &Step| StepSummary {
-            from: seconds(step.from),
-            until: seconds(step.to),
+            from_seconds: seconds(step.from),
+            to_seconds: seconds(step.to),
             seconds: step.jump as f64 / 1e9,
         };
         RankSummary {

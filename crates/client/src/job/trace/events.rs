@@ -81,7 +81,7 @@ pub fn write<W: Write>(
         marks.extend(events.into_iter().map(|(row, event)| Mark::of_event(axis, row, &event)));
     }
     if options.has(LaneKind::Verdicts) {
-        marks.extend(verdicts(server, axis, &totals.job, range.1)?);
+        marks.extend(verdicts(server, axis, &totals.job_key, range.1)?);
     }
     if options.has(LaneKind::Open) {
         marks.extend(open_calls(axis, known));

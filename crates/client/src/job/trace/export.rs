@@ -6,7 +6,7 @@ use super::clocks::{Axis, line_up};
 use super::known::Known;
 use super::lanes::Lanes;
 use super::summary::{Summary, untraced};
-use super::{LaneKind, Options, bins, calls, events};
+use super::{LaneKind, Options, bins, calls, events, nanoseconds};
 use crate::Server;
 use crate::job::output::Output;
 use anyhow::Context;
@@ -34,10 +34,10 @@ pub fn export(
     };
     let last = axis.ranks.iter().map(|rank| rank.align(rank.traced.last).time - axis.zero).max();
     let end = last.unwrap_or_else(|| axis.clock("").at(end_ms));
-    let from = options.from.or_else(|| options.last.map(|last| (end - last).max(0)));
+    let from = options.from.or_else(|| options.last.map(|last| (end - nanoseconds(last)).max(0)));
     let mut summary = Summary {
-        job: known.detail.job.job_key.clone(),
-        start: to_rfc3339(axis.utc(0)),
+        job_key: known.detail.job.job_key.clone(),
+        start_ns: axis.utc(0),
         is_traced,
         ranks: axis.ranks.iter().map(|rank| rank.summary(axis.zero, &known.all)).collect(),
         untraced,
@@ -45,21 +45,21 @@ pub fn export(
     };
     let about = json!({
         "program": format!("throughline {}", env!("CARGO_PKG_VERSION")),
-        "job": summary.job, "start": summary.start, "ranks": summary.ranks,
+        "job": summary.job_key, "start": to_rfc3339(summary.start_ns), "ranks": summary.ranks,
         "operations": if is_traced { "calls" } else { "shares of steps, as the job was not traced" },
     });
     let mut writer = Writer::begin(output, &about).context(WRITING)?;
     if options.has(LaneKind::Ranks) {
-        let each = options.most / (known.all.ranks.rank.len().max(1) as u64);
+        let each = options.limit / (known.all.ranks.rank.len().max(1) as u64);
         if is_traced {
-            calls::write(server, &axis, (from, options.until), each, &mut writer, &mut summary)?;
+            calls::write(server, &axis, (from, options.to), each, &mut writer, &mut summary)?;
         } else {
-            let range = (from.unwrap_or(0), options.until.unwrap_or(end).min(end));
-            let bins = bins::Bins { axis: &axis, all: &known.all, range, most: options.most };
+            let range = (from.unwrap_or(0), options.to.unwrap_or(end).min(end));
+            let bins = bins::Bins { axis: &axis, all: &known.all, range, most: options.limit };
             bins.write(server, is_wanted, &mut writer, &mut summary)?;
         }
     }
-    let range = (from.unwrap_or(0).max(0), options.until.unwrap_or(end).min(end).max(1));
+    let range = (from.unwrap_or(0).max(0), options.to.unwrap_or(end).min(end).max(1));
     let mut lanes = Lanes::new(server, &axis, &known, range, &mut writer, &mut summary);
     if options.has(LaneKind::Nodes) {
         lanes.nodes()?;

@@ -133,7 +133,7 @@ impl<'a, W: Write> Lanes<'a, W> {
             let texts = [from.to_string(), until.to_string(), ((until - from) / step).to_string()];
             let mut query = group.query.clone();
             query.extend([("from", texts[0].as_str()), ("to", &texts[1]), ("points", &texts[2])]);
-            let page: JobLanes = self.server.get(&["jobs", &self.totals.job, group.route], &query)?;
+            let page: JobLanes = self.server.get(&["jobs", &self.totals.job_key, group.route], &query)?;
             left_out = left_out.max(page.left_out);
             for lane in &page.lanes {
                 let process = match processes.get(&lane.instance) {

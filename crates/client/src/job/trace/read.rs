@@ -43,8 +43,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// A job that ended longer ago has all that will come.
 const JUST_NOW: Duration = Duration::from_secs(30);
 
-/// The year 9999, microseconds since 1970: the server takes no later time.
-const LAST_US: i64 = 253_402_300_799_999_999;
+/// The year 2255, milliseconds since 1970: the server takes no later time.
+const LAST_MS: i64 = 9_000_000_000_000;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub struct Range {
     /// Records that end before are left out.
     pub from: i64,
     /// Records that begin after are left out.
-    pub until: i64,
+    pub to: i64,
 }
 
 /// Records of one process, in the order of their numbers. One page of them is in memory.
@@ -162,12 +162,12 @@ fn page(
     after: i64,
 ) -> Result<TraceRecords, Failure> {
     let mut numbers =
-        vec![("epoch_us", of.epoch_us), ("from_ns", range.from), ("until_ns", range.until), ("after", after)];
+        vec![("epoch_us", of.epoch_us), ("from_ns", range.from), ("to_ns", range.to), ("next", after)];
     // Records may have come since the list of ranks was made: no bound but a wanted one leaves any of them out.
-    if range.until < i64::MAX {
+    if range.to < i64::MAX {
         // Times are stored to the microsecond below.
-        let until_us = range.until.saturating_add(of.utc_offset_max) / 1_000 + 1;
-        numbers.push(("until_us", until_us.clamp(0, LAST_US)));
+        let to_ms = range.to.saturating_add(of.utc_offset_max) / 1_000_000 + 1;
+        numbers.push(("to", to_ms.clamp(0, LAST_MS)));
     }
     let numbers: Vec<(&str, String)> =
         numbers.into_iter().map(|(name, number)| (name, number.to_string())).collect();

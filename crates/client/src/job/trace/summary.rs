@@ -3,14 +3,15 @@
 use super::read::TracedRank;
 use serde::Serialize;
 use throughline_api::jobs::JobRanks;
+use throughline_sample::to_rfc3339;
 
 /// What was written.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// The job's key.
-    pub job: String,
-    /// UTC of the trace's zero, by the node of rank 0.
-    pub start: String,
+    pub job_key: String,
+    /// UTC of the trace's zero, by the node of rank 0: nanoseconds since 1970.
+    pub start_ns: i64,
     /// From there to the end of the last record.
     pub seconds: f64,
     /// Whether calls were traced; else operations are shares of steps.
@@ -94,9 +95,9 @@ pub struct RankSummary {
 #[derive(Clone, Debug, Serialize)]
 pub struct StepSummary {
     /// The comparison before.
-    pub from: f64,
+    pub from_seconds: f64,
     /// The comparison after.
-    pub until: f64,
+    pub to_seconds: f64,
     /// By how much.
     pub seconds: f64,
 }
@@ -107,9 +108,9 @@ impl Summary {
         let mut text = match self.step_seconds {
             None => format!(
                 "{}: {:.3} s from {}, {} ranks, {} calls, {} messages sent, {} received\n",
-                self.job,
+                self.job_key,
                 self.seconds,
-                self.start,
+                to_rfc3339(self.start_ns),
                 self.ranks.len(),
                 self.calls,
                 self.sent,
@@ -118,7 +119,10 @@ impl Summary {
             Some(step) => format!(
                 "{}: {:.3} s from {}. It was not traced (throughline-exec --trace): operations are shares of time in steps of {step} s, \
                  of {} calls\n",
-                self.job, self.seconds, self.start, self.calls
+                self.job_key,
+                self.seconds,
+                to_rfc3339(self.start_ns),
+                self.calls
             ),
         };
         if self.unnumbered > 0 {
@@ -133,7 +137,7 @@ impl Summary {
         if !self.cut_off.is_empty() {
             let ranks: Vec<String> = self.cut_off.iter().map(i32::to_string).collect();
             text.push_str(&format!(
-                "the file is full before the end of ranks {}: give --ranks, --from and --to, or a larger --most\n",
+                "the file is full before the end of ranks {}: give --ranks, --from-seconds and --to-seconds, or a larger --limit\n",
                 ranks.join(", ")
             ));
         }
@@ -222,8 +226,8 @@ impl RankSummary {
             text.push_str(&format!(
                 "; stepped by {:+.3} ms between {:.3} and {:.3} s",
                 step.seconds * 1e3,
-                step.from,
-                step.until
+                step.from_seconds,
+                step.to_seconds
             ));
         }
         text.push('\n');

@@ -216,7 +216,7 @@ impl Read {
     }
 }
 
-/// A join state's name, as `throughline-fabric groups` has it.
+/// A join state's name, as `throughline-fabric multicast` has it.
 const fn state_name(state: i32) -> &'static str {
     match state {
         state if state & 1 != 0 => "full",

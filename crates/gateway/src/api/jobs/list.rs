@@ -79,7 +79,7 @@ pub async fn jobs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
         text: request.text("q")?,
         user: request.text("user")?,
         scheduler: request.text("scheduler")?,
-        since: request.time("since")?,
+        since: request.time("from")?,
         with_totals,
         limit: request.limit()?,
         behind: page::next(&request)?,

@@ -47,13 +47,9 @@ pub async fn records(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
         // Until the year 9999.
         epoch_us: request.number("epoch_us", 0, 0, 253_402_300_799_999_999)?,
         from_ns: request.number("from_ns", i64::MIN, i64::MIN, i64::MAX)?,
-        until_ns: request.number("until_ns", i64::MAX, i64::MIN, i64::MAX)?,
-        until_us: request
-            .text("until_us")?
-            .is_some()
-            .then(|| request.number("until_us", 0, 0, 253_402_300_799_999_999))
-            .transpose()?,
-        after: request.number("after", -1, -1, i64::MAX)?,
+        to_ns: request.number("to_ns", i64::MAX, i64::MIN, i64::MAX)?,
+        to_ms: request.time("to")?,
+        after: request.number("next", -1, -1, i64::MAX)?,
         limit: request.number("limit", RECORDS_MAX, 1, RECORDS_MAX)?,
     };
     request.done()?;

@@ -56,7 +56,7 @@ async fn lists_of_all_jobs_and_of_one_scheduler() {
     assert_eq!(keys("state=all").await, ["slurm:71.0@1000", "slurm:7.0@1000"]);
     assert_eq!(keys("state=all&user=ada").await, ["slurm:7.0@1000"]);
     // A job that runs, runs at any later time; one that ended does not.
-    assert_eq!(keys(&format!("state=all&since={}", START_MS + 61_000)).await, ["slurm:71.0@1000"]);
+    assert_eq!(keys(&format!("state=all&from={}", START_MS + 61_000)).await, ["slurm:71.0@1000"]);
     for state in ["all", "live", "ended"] {
         assert_eq!(keys(&format!("state={state}&scheduler=pbs")).await, [] as [Value; 0], "{state}");
     }

@@ -196,7 +196,7 @@ async fn lists_of_live_and_ended_jobs_page_by_page() {
     assert_eq!(all("state=ended&sort=duration&order=asc").await, [14, 13, 12, 11, 7, 10]);
     assert_eq!(all("state=ended&sort=user").await, [12, 13, 10, 14, 11, 7]);
     assert_eq!(all("state=ended&sort=ranks").await, [7, 14, 13, 12, 11, 10]);
-    assert_eq!(all(&format!("state=ended&since={}", START_MS + 260_000)).await, [14, 13]);
+    assert_eq!(all(&format!("state=ended&from={}", START_MS + 260_000)).await, [14, 13]);
     assert_eq!(all("state=ended&q=ada&order=asc").await, [7, 11, 14]);
     let body = get(&router, "/jobs").await;
     assert_eq!(

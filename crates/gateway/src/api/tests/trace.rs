@@ -69,20 +69,19 @@ async fn a_trace_page_by_page_to_its_last_record() {
         json!({"number": [0], "clock_ns": [1_000], "offset_ns": [-40], "uncertainty_ns": [7]})
     );
     // All of them, the last ones too: their UTC is later than the smallest offset says.
-    let until = (offset("last_ns") + offset("utc_offset_max_ns")) / 1_000 + 1;
-    let records =
-        format!("/jobs/slurm:7.0@1000/trace/1?epoch_us={}&until_us={until}&limit=2", START_MS * 1_000);
+    let until = (offset("last_ns") + offset("utc_offset_max_ns")) / 1_000_000 + 1;
+    let records = format!("/jobs/slurm:7.0@1000/trace/1?epoch_us={}&to={until}&limit=2", START_MS * 1_000);
     let (mut numbers, mut next) = (Vec::new(), String::new());
     loop {
         let page = get(&router, &format!("{records}{next}")).await;
         numbers.extend(page["records"]["number"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()));
         match page["next"].as_i64() {
-            Some(after) => next = format!("&after={after}"),
+            Some(after) => next = format!("&next={after}"),
             None => break,
         }
     }
     assert_eq!(numbers, [0, 1, 2, 4, 5]);
-    let few = get(&router, &format!("{records}&from_ns=2600&until_ns=3000")).await;
+    let few = get(&router, &format!("{records}&from_ns=2600&to_ns=3000")).await;
     assert_eq!((&few["records"]["start_ns"], &few["records"]["end_ns"]), (&json!([3_000]), &json!([3_500])));
     assert_eq!((&few["records"]["tag"], &few["records"]["sequence"]), (&json!([-1]), &json!([9])));
     for (path, said) in [

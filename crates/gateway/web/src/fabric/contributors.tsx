@@ -29,11 +29,11 @@ interface Props {
 }
 
 export function Contributors({ subnet, link, query, preferences }: Props) {
-  const t = query.get('t')
+  const at = query.get('at')
   const span = oneOf(SPANS, query.get('span'))
   const length = Number(span) * 1000
-  const now = useClock(LIVE_MS, t === null)
-  const range = t === null ? { from: new Date(now - length).toISOString() } : rangeBefore(t, length)
+  const now = useClock(LIVE_MS, at === null)
+  const range = at === null ? { from: new Date(now - length).toISOString() } : rangeBefore(at, length)
   const live = useLive<LinkShares>(address(`/fabric/${part(subnet)}/links/${part(link)}/shares`, { ...range, points: POINTS }), undefined, true)
   const data = live.data
   return (

@@ -26,9 +26,9 @@ interface Props {
 }
 
 export function LinkPanel({ topology, link, query, preferences, choose }: Props) {
-  const t = query.get('t')
-  const url = address(`/fabric/${part(topology.subnet)}/links/${part(linkId(topology, link))}`, { ...rangeBefore(t, RANGE_MS), points: 180 })
-  const live = useLive<Link>(url, t === null ? LIVE_MS : undefined, true)
+  const at = query.get('at')
+  const url = address(`/fabric/${part(topology.subnet)}/links/${part(linkId(topology, link))}`, { ...rangeBefore(at, RANGE_MS), points: 180 })
+  const live = useLive<Link>(url, at === null ? LIVE_MS : undefined, true)
   const data = live.data
   return (
     <Panel title={linkName(topology, link)} close={() => choose(null)}>

@@ -20,7 +20,7 @@ export const jobTitle = (job: Pick<Job, 'job_key' | 'name' | 'command' | 'user'>
 
 /** The job or the group that the URL names; of both the job. */
 export function useOverlay(base: string, query: URLSearchParams): Live<Overlay | Tree> {
-  const [job, group, at] = [query.get('job'), query.get('group'), query.get('t') ?? undefined]
+  const [job, group, at] = [query.get('job'), query.get('group'), query.get('at') ?? undefined]
   const tree = group === null ? null : address(`${base}/groups/${part(group)}`, { at })
   return useLive<Overlay | Tree>(job === null ? tree : address(`${base}/jobs/${part(job)}`, { at: at ?? 'latest' }), OVERLAY_MS)
 }
@@ -30,14 +30,14 @@ const SHARES_MOST = 1000
 
 /** What the job that the URL names put on links, in the minutes before the time of the URL. */
 export function useJobShares(query: URLSearchParams): Live<JobLinkShares> {
-  const [job, at] = [query.get('job'), query.get('t') ?? undefined]
+  const [job, at] = [query.get('job'), query.get('at') ?? undefined]
   return useLive<JobLinkShares>(job === null ? null : address(`/jobs/${part(job)}/link-shares`, { to: at, limit: SHARES_MOST }), OVERLAY_MS)
 }
 
 /** Menus of jobs and groups. */
 export function OverlayChoice({ base, query }: { base: string; query: URLSearchParams }) {
   const live = useLive<Jobs>(address('/jobs', { state: 'live', limit: OFFERED }), JOBS_MS)
-  const groups = useLive<Groups>(address(`${base}/groups`, { at: query.get('t') ?? undefined }), GROUPS_MS, true)
+  const groups = useLive<Groups>(address(`${base}/groups`, { at: query.get('at') ?? undefined }), GROUPS_MS, true)
   const chosen = query.get('job')
   const group = chosen === null ? query.get('group') : null
   const jobs = live.data?.jobs ?? []
@@ -78,7 +78,7 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
           </select>
         </label>
       )}
-      {group !== null && <a href={groupPath(group, { subnet: query.get('subnet') ?? undefined, t: query.get('t') ?? undefined })}>open group</a>}
+      {group !== null && <a href={groupPath(group, { subnet: query.get('subnet') ?? undefined, at: query.get('at') ?? undefined })}>open group</a>}
     </>
   )
 }

@@ -56,7 +56,7 @@ interface Shown {
 
 /** Answers about the subnet at the time of the URL; the topology is fetched again when the load is of another. */
 function useFabric(subnet: string, query: URLSearchParams) {
-  const at = query.get('t') ?? undefined
+  const at = query.get('at') ?? undefined
   const window = oneOf(WINDOWS, query.get('window'))
   const base = `/fabric/${part(subnet)}`
   const topology = useLive<Topology>(address(`${base}/topology`, { at }), undefined, true)
@@ -77,7 +77,7 @@ function useFabric(subnet: string, query: URLSearchParams) {
 /** The maps of all subnets under each other, at one time and with one job over them. */
 function Rails({ others, query, preferences }: Omit<Shown, 'subnet'>) {
   const quantity = oneOf(QUANTITIES, query.get('colour'))
-  const load = useLive<Load>(others[0] === undefined ? null : address(`/fabric/${part(others[0])}/load`, { at: query.get('t') ?? undefined }), undefined)
+  const load = useLive<Load>(others[0] === undefined ? null : address(`/fabric/${part(others[0])}/load`, { at: query.get('at') ?? undefined }), undefined)
   return (
     <section class="fabric" aria-label="Fabric maps">
       <Toolbar subnet={ALL} others={others} query={query} quantity={quantity} window={oneOf(WINDOWS, query.get('window'))} />
@@ -87,7 +87,7 @@ function Rails({ others, query, preferences }: Omit<Shown, 'subnet'>) {
           <Rail key={subnet} {...{ subnet, others, query, preferences }} />
         ))}
       </div>
-      <TimeBar at={query.get('t') ?? undefined} shown={load.data?.at_ms} table="ib_port_counters" />
+      <TimeBar at={query.get('at') ?? undefined} shown={load.data?.at_ms} table="ib_port_counters" />
     </section>
   )
 }

@@ -54,7 +54,7 @@ export function RecordButton({ job }: { job: string }) {
   return (
     <>
       <button type="button" disabled={isSent} onClick={() => void send()} title="Fetches what the nodes have of it in steps of 100 ms">
-        Record last 10 min
+        Fetch last 10 min
       </button>
       {error ? (
         <span class="dim" role="alert">

@@ -16,12 +16,12 @@ const ROWS = 300
 export function GroupPage({ id, query }: { id: string; query: URLSearchParams }) {
   const subnets = useLive<Subnets>(query.get('subnet') === null ? address('/subnets') : null)
   const subnet = query.get('subnet') ?? subnets.data?.subnets[0]?.subnet ?? null
-  const at = query.get('t') ?? undefined
+  const at = query.get('at') ?? undefined
   const base = subnet === null ? null : `/fabric/${part(subnet)}`
   const live = useLive<Tree>(base === null ? null : address(`${base}/groups/${part(id)}`, { at }), at === undefined ? LIVE_MS : undefined, true)
   const topology = useLive<Topology>(base === null ? null : address(`${base}/topology`, { at }), at === undefined ? 60_000 : undefined, true)
   const tree = live.data
-  const keep = { subnet: query.get('subnet') ?? undefined, t: at }
+  const keep = { subnet: query.get('subnet') ?? undefined, at }
   return (
     <section class="page wide">
       <div class="toolbar">
@@ -195,7 +195,7 @@ function Links({ tree, topology, subnet, at }: LinksProps) {
           </thead>
           <tbody>
             {rows.slice(0, ROWS).map((row) => (
-              <Row key={row.link} row={row} href={fabricPath({ subnet, t: at, link: linkId(topology, row.link), group: mlidText(tree.mlid) })} />
+              <Row key={row.link} row={row} href={fabricPath({ subnet, at, link: linkId(topology, row.link), group: mlidText(tree.mlid) })} />
             ))}
           </tbody>
         </table>

@@ -44,7 +44,7 @@ export function GroupsPage({ query }: { query: URLSearchParams }) {
       {(chosen === null ? all : [chosen]).map((subnet) => (
         <OfSubnet key={subnet} subnet={subnet} isOnly={all.length <= 1} words={words.trim()} query={query} shown={setShown} />
       ))}
-      <TimeBar at={query.get('t') ?? undefined} shown={shown} table="ib_port_counters" />
+      <TimeBar at={query.get('at') ?? undefined} shown={shown} table="ib_port_counters" />
     </section>
   )
 }
@@ -59,7 +59,7 @@ interface OfSubnetProps {
 }
 
 function OfSubnet({ subnet, isOnly, words, query, shown }: OfSubnetProps) {
-  const at = query.get('t') ?? undefined
+  const at = query.get('at') ?? undefined
   const live = useLive<Groups>(address(`/fabric/${part(subnet)}/groups`, { at }), at === undefined ? LIVE_MS : undefined, true)
   const groups = (live.data?.groups ?? []).filter((group) => matches(textOf(group), words))
   const time = live.data?.at_ms
@@ -131,7 +131,7 @@ function List({ groups, of, seconds, subnet, query }: ListProps) {
           {groups.slice(0, ROWS).map((group) => (
             <tr key={group.mlid}>
               <th scope="row">
-                <a href={groupPath(mlidText(group.mlid), { subnet: query.get('subnet') ?? subnet, t: query.get('t') ?? undefined })}>{mlidText(group.mlid)}</a>
+                <a href={groupPath(mlidText(group.mlid), { subnet: query.get('subnet') ?? subnet, at: query.get('at') ?? undefined })}>{mlidText(group.mlid)}</a>
               </th>
               <td>{purpose(group.known)}</td>
               <td class="n">{mtu(group)}</td>

@@ -25,7 +25,7 @@ interface Props {
 }
 
 export function NvlinkMetrics({ data, query, preferences }: Props) {
-  const at = query.get('t') ?? undefined
+  const at = query.get('at') ?? undefined
   const metric = query.get('metric') ?? RATE
   const gpu = query.get('gpu')
   const isOfBoth = metric === RATE || metric === USED

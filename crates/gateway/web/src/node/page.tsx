@@ -19,7 +19,7 @@ const RATES_MS = 10_000
 const RANGE_MS = 900_000
 
 export function NodePage({ name, query, preferences }: { name: string; query: URLSearchParams; preferences: Preferences }) {
-  const at = query.get('t') ?? undefined
+  const at = query.get('at') ?? undefined
   const base = `/nodes/${part(name)}`
   const live = useLive<Node>(address(base, { at }), at === undefined ? LIVE_MS : undefined, true)
   const rates = useLive<LinkRates>(address(`${base}/rates`, { ...rangeBefore(at, RANGE_MS), fold: 'gpu', points: 300 }), at === undefined ? RATES_MS : undefined, true)

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { type Range, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { clock, duration, moment } from '../text.ts'
-import { setQuery } from '../url.ts'
+import { setQuery, timeOf } from '../url.ts'
 
 /** Ranges that the slider spans; the last one is all there is. */
 const SPANS = ['900', '3600', '21600', '86400', '604800', 'all'] as const
@@ -25,7 +25,7 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
   const [span, setSpan] = useState<(typeof SPANS)[number]>('3600')
   const [held, setHeld] = useState<number | null>(null)
   const table = range.data?.tables.find((t) => t.table === name)
-  const parsed = at === undefined ? null : Date.parse(at)
+  const parsed = at === undefined ? null : timeOf(at)
   // What is no time is the API's to complain of.
   const wanted = parsed === null || Number.isNaN(parsed) ? null : parsed
   const end = Math.max(table?.to_ms ?? 0, wanted ?? 0)
@@ -37,7 +37,7 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
   useEffect(() => {
     if (held === null) return undefined
     const timer = setTimeout(() => {
-      setQuery({ t: new Date(timeAt(held, from, end)).toISOString() })
+      setQuery({ at: new Date(timeAt(held, from, end)).toISOString() })
       setHeld(null)
     }, REST_MS)
     return () => clearTimeout(timer)
@@ -45,7 +45,7 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
   const time = held === null ? (wanted ?? end) : timeAt(held, from, end)
   return (
     <div class="timebar">
-      <button type="button" aria-pressed={at === undefined} onClick={() => setQuery({ t: undefined }, true)} data-testid="live">
+      <button type="button" aria-pressed={at === undefined} onClick={() => setQuery({ at: undefined }, true)} data-testid="live">
         Live
       </button>
       <span class="dim">{table ? moment(from) : ''}</span>

@@ -1,4 +1,4 @@
-//! `groups`: multicast groups, their members, and the tree that carries each.
+//! `multicast`: multicast groups, their members, and the tree that carries each.
 
 use super::FabricOptions;
 use super::source::Need;
@@ -14,16 +14,16 @@ use throughline_infiniband::multicast::{Group, group_document, group_text, group
 /// Exit status of a check that found something.
 const FOUND: u8 = 2;
 
-/// Options of `groups`.
+/// Options of `multicast`.
 #[derive(Args)]
 pub struct Options {
-    /// Only this group: its MGID (an IPv6 address) or MLID (0xc000 to 0xfffe) [default: all, as a table]
+    /// Show this group only: its MGID (an IPv6 address) or MLID (0xc000 to 0xfffe) [default: all, as a table]
     #[arg(value_name = "MGID|MLID")]
     group: Option<Name>,
     /// End with status 2 where a tree is torn, circles, or misses a member
     #[arg(long)]
     check: bool,
-    /// Print one JSON document for each group, a line each
+    /// Print one JSON document per line and group
     #[arg(long)]
     json: bool,
 }
@@ -73,7 +73,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
             Name::Mlid(mlid) => group.mlid == mlid,
         });
         if groups.is_empty() {
-            return Err(Failure::usage("no such group; `throughline-fabric groups` lists them").into());
+            return Err(Failure::usage("no such group; `throughline-fabric multicast` lists them").into());
         }
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

@@ -1,4 +1,4 @@
-//! `record`: the readings that this crawler's recorder has, as a summary or reading by reading.
+//! `recorder`: the readings that this crawler's recorder has, as a summary or reading by reading.
 
 use super::DaemonOptions;
 use clap::Args;
@@ -13,14 +13,14 @@ use throughline_sample::catalogue::by_id;
 use throughline_sample::wire::{Batch, IbPortSample};
 use throughline_sample::{Guid, to_rfc3339};
 
-/// Options of `record`.
+/// Options of `recorder`.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
     list: ListOptions,
-    /// Readings of this port alone, as 0x98039b0300123456/1 (GUID of its node and number); may be repeated
+    /// List readings of this port only, as 0x98039b0300123456/1 (GUID of its node and number); may be repeated
     #[arg(long, value_name = "GUID/PORT")]
-    at: Vec<PortAt>,
+    of: Vec<PortAt>,
     #[command(flatten)]
     pub daemon: DaemonOptions,
 }
@@ -48,7 +48,7 @@ impl FromStr for PortAt {
 pub fn run(options: &Options, config: &Config) -> anyhow::Result<ExitCode> {
     let state = paths::state_dir(options.daemon.state_dir.as_deref().or(config.state_dir.as_deref()))?;
     let filter =
-        Filter { ports: options.at.iter().map(|port| (port.0, port.1)).collect(), ..Filter::default() };
+        Filter { ports: options.of.iter().map(|port| (port.0, port.1)).collect(), ..Filter::default() };
     let listed = Listed {
         daemon: "throughline-fabric",
         folder: &state.join(RECORDER_FOLDER),

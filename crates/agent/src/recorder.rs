@@ -1,4 +1,4 @@
-//! `throughline-agent record`: what this node's recorder has, as a summary or record by record.
+//! `throughline-agent recorder`: what this node's recorder has, as a summary or record by record.
 
 use crate::config::{Config, Places};
 use crate::detail::RECORDER_FOLDER;
@@ -12,10 +12,10 @@ use throughline_detail::{Filter, ListOptions, Listed};
 pub struct Options {
     #[command(flatten)]
     list: ListOptions,
-    /// Records of this job alone
+    /// List records of this job only
     #[arg(long, value_name = "JOB_KEY", conflicts_with = "device")]
     job: Option<String>,
-    /// Records of this GPU (UUID) or adapter (mlx5_0) alone
+    /// List records of this GPU (UUID) or adapter (mlx5_0) only
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 }
@@ -24,7 +24,7 @@ pub struct Options {
 ///
 /// # Errors
 /// There is no recorder here (69), or output fails.
-pub fn record(options: &Options, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn list(options: &Options, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let filter = Filter { job_key: options.job.clone(), device: options.device.clone(), ..Filter::default() };
     let listed = Listed {
         daemon: "throughline-agent",
