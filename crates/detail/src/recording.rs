@@ -8,7 +8,8 @@ use std::time::Duration;
 use throughline_daemon::{Condition, Failure, SelfMetrics};
 use throughline_recorder::{Error, Recorder, Stats};
 use throughline_sample::catalogue::{
-    DROPPED_RECORDS, RECORDER_BYTES, RECORDER_DAMAGED_BLOCKS, RECORDER_ERRORS, RECORDER_SPAN_SECONDS, RECORDS,
+    RECORDER_BYTES, RECORDER_DAMAGED_BLOCKS, RECORDER_ERRORS, RECORDER_SPAN_SECONDS, RECORDS,
+    RECORDS_DISCARDED,
 };
 
 /// Name of the part in metrics.
@@ -93,7 +94,6 @@ impl Recording {
         let errors = stats.no_space_errors + stats.write_errors;
         let counts = [
             (&RECORDS, stats.records),
-            (&DROPPED_RECORDS, stats.dropped_records),
             (&RECORDER_BYTES, stats.disk_bytes),
             (&RECORDER_ERRORS, errors),
             (&RECORDER_DAMAGED_BLOCKS, stats.damaged_blocks),
@@ -102,6 +102,8 @@ impl Recording {
             #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
             metrics.set(NAME, metric, count as f64);
         }
+        #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
+        metrics.set((NAME, "queue_full"), &RECORDS_DISCARDED, stats.dropped_records as f64);
         metrics.set(NAME, &RECORDER_SPAN_SECONDS, span(&stats).as_secs_f64());
     }
 

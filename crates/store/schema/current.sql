@@ -2007,10 +2007,12 @@ CREATE TABLE schema_objects (
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
 CREATE TABLE self_stat_names (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- Of sources and names.
+    -- Of sources, labels and names.
     digest text NOT NULL,
     -- The source of each of names.
     sources text[] NOT NULL,
+    -- The label of each of names.
+    labels text[] NOT NULL,
     -- As in the catalogue.
     names text[] NOT NULL,
     -- Since when it is there. Rows have its number an hour later.
@@ -2021,27 +2023,31 @@ CREATE TABLE self_stat_names (
     UNIQUE (digest)
 );
 
--- Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view
--- self_stats has a row for each value.
+-- Self-metrics of Throughline, of a daemon at a time: element n of each array is of the same value. The view self_stats
+-- has a row for each value.
 CREATE TABLE self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     sources text[] NOT NULL,
+    -- The value of the label that the catalogue gives the metric besides source, such as a reason. Empty where it
+    -- has none.
+    labels text[] NOT NULL,
     -- As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.
     names text[] NOT NULL,
     readings double precision[] NOT NULL,
-    -- In self_stat_names: sources and names are there, and empty here. NULL where they are here.
+    -- In self_stat_names: sources, labels and names are there, and empty here. NULL where they are here.
     names_id bigint
 );
 CREATE INDEX self_stat_rows_by_instance ON self_stat_rows (instance, "time" DESC);
 SELECT create_hypertable('self_stat_rows', by_range('time', INTERVAL '01:00:00'));
 
--- The series that self_stat_rows has or had: each daemon's metrics and their sources.
+-- The series that self_stat_rows has or had: each daemon's metrics, their sources and labels.
 CREATE TABLE self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
+    label text NOT NULL,
     instance text NOT NULL,
-    PRIMARY KEY (name, source, instance)
+    PRIMARY KEY (name, source, label, instance)
 );
 
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
@@ -4304,15 +4310,18 @@ COMMENT ON FUNCTION coverage_rounds IS
     'were on average, and each took as long as the slowest.';
 
 CREATE OR REPLACE VIEW self_stats AS
-SELECT r.time, r.instance, v.source, v.name, v.value
+SELECT r.time, r.instance, v.source, v.label, v.name, v.value
 FROM self_stat_rows r
 LEFT JOIN self_stat_names n ON n.id = r.names_id
-CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) v (source, name, value);
+CROSS JOIN LATERAL unnest(
+    coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
+    v (source, label, name, value);
 COMMENT ON VIEW self_stats IS
-    'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
+    'Self-metrics of Throughline; names, and what label means for each, are in the catalogue. For the newest value of one series use self_stat_newest.';
 
 CREATE OR REPLACE FUNCTION self_stat_newest(
-    of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now())
+    of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now(),
+    of_label text DEFAULT '')
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -4323,13 +4332,16 @@ AS $$
         SELECT r.time, e.value
         FROM self_stat_rows r
         LEFT JOIN self_stat_names n ON n.id = r.names_id
-        CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
-        WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
+        CROSS JOIN LATERAL unnest(
+            coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
+            e (source, label, name, value)
+        WHERE r.instance = s.instance AND r.time > since AND r.time <= until
+          AND e.source = s.source AND e.label = s.label AND e.name = s.name
         ORDER BY r.time DESC LIMIT 1) x
-    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance
+    WHERE s.name = of_name AND s.source = of_source AND s.label = of_label AND s.instance = of_instance
 $$;
 COMMENT ON FUNCTION self_stat_newest IS
-    'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';
+    'The newest value that a daemon reported of one of its self-metrics in a range of time; no row where it reported none.';
 
 CREATE OR REPLACE VIEW rejected_records AS
 SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,

@@ -3,5 +3,6 @@
 
 mod counters;
 mod cupti;
+mod metric_names;
 mod targets;
 mod units;

@@ -320,7 +320,7 @@ fn attacked(attacks: &[&str]) {
     println!("{attacks:?}: {} kB idle, {} kB at most", idle / 1024, highest / 1024);
     assert!(highest <= RSS_BYTES_MAX, "{attacks:?}: the agent took {} kB", highest / 1024);
     println!("{attacks:?}: {welcome}");
-    let losses = ["throughline_dropped_records_total", "throughline_thinned_records_total"];
+    let losses = ["throughline_records_discarded_total", "throughline_entries_discarded_total"];
     let losses = figures.lines().filter(|line| losses.iter().any(|name| line.starts_with(name)));
     check_victim(&node, &losses.collect::<Vec<_>>().join("\n"));
 }

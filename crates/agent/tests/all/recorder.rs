@@ -58,7 +58,7 @@ fn an_agent_that_is_killed_has_lost_at_most_a_second_of_its_recorder() {
     agent.wait_for(&[
         "throughline_recorder_bytes{source=\"recorder\"} ",
         "throughline_recorder_span_seconds{source=\"recorder\"} ",
-        "throughline_dropped_records_total{source=\"recorder\"} 0",
+        "throughline_records_discarded_total{source=\"recorder\",reason=\"queue_full\"} 0",
     ]);
     assert!(agent.stop().0.success());
     assert!(port_times(&node).is_superset(&killed));

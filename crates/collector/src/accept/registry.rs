@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    CONNECTION_LIMIT, OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS,
+    CONNECTION_LIMIT, CONNECTIONS_REJECTED, OPEN_CONNECTIONS, PENDING_HANDSHAKES,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -252,7 +252,7 @@ impl Registry {
 
     /// Counts a refusal.
     pub fn refused(&self, why: Refusal) {
-        self.metrics.add(why.name(), &REFUSED_CONNECTIONS, 1);
+        self.metrics.add((SOURCE, why.name()), &CONNECTIONS_REJECTED, 1);
     }
 
     /// Room for another handshake, taken from the origin that has most where there is none; or after what time to try
@@ -400,7 +400,7 @@ mod tests {
         let dropped: Vec<bool> = many.iter().map(|m| m.drop.is_cancelled()).collect();
         assert_eq!(dropped, [true, false, false], "the oldest of the one who has most");
         assert!(!other.drop.is_cancelled() && !third.drop.is_cancelled());
-        assert_eq!(metrics.get("handshakes_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get((SOURCE, "handshakes_full"), &CONNECTIONS_REJECTED), Some(1.0));
         assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(4.0));
         drop((many, other, third));
         assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(0.0));
@@ -424,7 +424,7 @@ mod tests {
         let third = open(&registry, "a").ok().unwrap();
         assert!(quiet.open.drop.is_cancelled(), "the one without a stream");
         assert!(!busy.open.drop.is_cancelled() && !stranger.open.drop.is_cancelled());
-        assert_eq!(metrics.get("sender_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get((SOURCE, "sender_full"), &CONNECTIONS_REJECTED), Some(1.0));
         drop((quiet, third, busy, stranger));
         assert_eq!(metrics.get(SOURCE, &OPEN_CONNECTIONS), Some(0.0));
     }

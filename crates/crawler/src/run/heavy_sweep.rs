@@ -4,13 +4,13 @@
 //! Signs: a burst of traps, the local port not yet Active, a request to register again, and the manager's own
 //! count of what it sends. The signs are pure; only waiting is not.
 
-use super::shared::Shared;
+use super::shared::{DISCOVERY, Shared};
 use crate::engine::Backpressure;
 use crate::stop::Stop;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_sample::catalogue::GIVEN_WAY_SECONDS;
+use throughline_sample::catalogue::HEAVY_SWEEP_WAIT_SECONDS;
 
 /// Traps that are a burst. One cable makes two to four.
 const BURST_TRAPS: usize = 8;
@@ -124,8 +124,8 @@ impl HeavySweep {
         let waited = start.elapsed();
         if waited >= LOOK {
             let metrics = &shared.publisher.metrics;
-            let before = metrics.get("discovery", &GIVEN_WAY_SECONDS).unwrap_or(0.0);
-            metrics.set("discovery", &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
+            let before = metrics.get(DISCOVERY, &HEAVY_SWEEP_WAIT_SECONDS).unwrap_or(0.0);
+            metrics.set(DISCOVERY, &HEAVY_SWEEP_WAIT_SECONDS, before + waited.as_secs_f64());
             tracing::info!(seconds = waited.as_secs_f64(), "gave way to the subnet manager");
         }
     }

@@ -78,7 +78,7 @@ fn attack_12_a_switch_behind_each_port() {
     let has = |kind: &str| double.events().iter().filter(|event| event.kind == kind).count();
     until("the truncation is an event", || has("discovery.truncated") == 1);
     let before = marks();
-    let truncated = r#"throughline_truncated_discoveries_total{source="max_ports"}"#;
+    let truncated = r#"throughline_truncated_discoveries_total{source="discovery",limit="max_ports"}"#;
     until("three truncated discoveries", || {
         let text = daemon.metrics();
         text.contains(truncated) && metric(&text, truncated) >= 3.0
@@ -151,7 +151,7 @@ fn attack_12_a_claimed_guid_takes_nobodys_place() {
     assert!(before.is_some_and(|(guid, _)| guid.is_some()));
     // Nearer to the crawler than the real one.
     fabric.control(&format!("claim leaf001 {FREE_PORT} \"{}\"", FatTree::host_description(victim))).unwrap();
-    let rejected = r#"throughline_rejected_replies_total{source="other_place"}"#;
+    let rejected = r#"throughline_replies_rejected_total{source="discovery",reason="other_place"}"#;
     until("claims that are not believed", || {
         let text = daemon.metrics();
         text.contains(rejected) && metric(&text, rejected) >= 5.0

@@ -54,13 +54,16 @@ async fn seeded() -> Database {
                     source: source.into(),
                     name: RECORDS.name.into(),
                     value: tick as f64,
+                    ..SelfStat::default()
                 })
                 .into_iter()
                 .chain((tick % 6 == 0).then(|| SelfStat {
                     time,
-                    source: "allreduce".into(),
+                    source: "mpi".into(),
+                    label: "allreduce".into(),
                     name: "mpi_calls".into(),
                     value: (tick / 12) as f64,
+                    ..SelfStat::default()
                 }))
                 .collect(),
             ..Batch::default()
