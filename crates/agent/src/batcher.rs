@@ -85,7 +85,7 @@ pub struct TraceSpace {
 impl TraceSpace {
     /// Half of what the spool may hold.
     pub fn of(spool: &SpoolSection) -> Self {
-        Self { disk_bytes: spool.limit_bytes / 2, memory_bytes: spool.memory_limit_bytes / 2 }
+        Self { disk_bytes: spool.bytes_max / 2, memory_bytes: spool.memory_bytes_max / 2 }
     }
 
     fn is_left(self, spool: &Spool) -> bool {

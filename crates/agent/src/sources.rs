@@ -72,7 +72,7 @@ pub struct Status {
     pub jobs: Option<u64>,
     /// What a person should know though it delivers: users over their share.
     pub conditions: Vec<String>,
-    /// Counts of its own, some of them by a reason that stands in the place of the source.
+    /// Counts of its own, with the labels of their series.
     pub counts: Vec<(Labels, &'static Metric, u64)>,
 }
 

@@ -127,7 +127,7 @@ fn welcome(settings: &Mpi) -> Welcome {
         wire: settings.wire.then_some(true),
         trace: Some(match settings.trace {
             Trace::Never => Tracing::Never,
-            Trace::Requested => Tracing::Requested,
+            Trace::OnRequest => Tracing::Requested,
             Trace::Always => Tracing::Always,
         }),
         trace_records_per_second: Some(settings.trace_records_per_second.into()),

@@ -284,7 +284,7 @@ fn attacked(attacks: &[&str]) {
     let node = Node::bare();
     std::fs::set_permissions(node.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let run = node.path().join("run");
-    let node = node.with("RUN_DIR", run.to_str().unwrap()).with("SPOOL__LIMIT_BYTES", "268435456");
+    let node = node.with("RUN_DIR", run.to_str().unwrap()).with("SPOOL__BYTES_MAX", "268435456");
     let socket = run.join("mpi.sock");
     let mut agent = node.run();
     let idle = rss(&agent);

@@ -91,10 +91,8 @@ fn a_node_without_a_recorder_says_so() {
     let output = node.command("record").output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     assert!(String::from_utf8_lossy(&output.stderr).contains("[recorder] switched on"));
-    let small = node.with("RECORDER__ENABLED", "true").with("RECORDER__LIMIT_BYTES", "1000");
+    let small = node.with("RECORDER__ENABLED", "true").with("RECORDER__BYTES_MAX", "1000");
     let output = small.command("run").output().unwrap();
     assert_eq!(output.status.code(), Some(64));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("recorder.limit_bytes must be at least 4194304")
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("recorder.bytes_max must be at least 4194304"));
 }

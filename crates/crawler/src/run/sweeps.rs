@@ -89,7 +89,7 @@ impl Sweeps {
     ) -> Sweeps {
         let engine = Some(Engine::new(transport, config.mad.settings()));
         let plan = config.sweep.plan();
-        let thinner = Thinner::new(config.sweep.thin, config.sweep.quiet_bytes);
+        let thinner = Thinner::new(config.sweep.omit_unchanged, config.sweep.quiet_bytes);
         Sweeps {
             config,
             plan,

@@ -20,7 +20,7 @@ const REPORT_ID: &str = "throughline-report-id";
 /// The part of the process in metrics.
 pub(super) const SOURCE: &str = "webhook";
 
-/// What becomes of a report, in the place of the source in metrics.
+/// What becomes of a report, the label outcome in metrics.
 const SENT: &str = "sent";
 const FAILED: &str = "failed";
 

@@ -192,7 +192,7 @@ impl Site {
             ("HTTP__LISTEN", "127.0.0.1:0".to_owned()),
             ("DELIVERY__COLLECTOR", format!("http://{}", agent.proxy.address)),
             ("DELIVERY__BATCH_INTERVAL_SECONDS", "0.5".to_owned()),
-            ("SPOOL__LIMIT_BYTES", SPOOL_BYTES.to_string()),
+            ("SPOOL__BYTES_MAX", SPOOL_BYTES.to_string()),
             ("NVML__ENABLED", "false".to_owned()),
             ("SYSFS__ROOT", nowhere),
         ] {
