@@ -161,7 +161,7 @@ delivered() {
 }
 # nothing_lost: what the server counted of its senders since its start.
 nothing_lost() {
-    lost=$(curl -s "http://$query/metrics" | sed -n 's/^throughline_\(rejected_records\|quarantined_entries\|refused_entries\)_total[{ ].* //p' |
+    lost=$(curl -s "http://$query/metrics" | sed -n 's/^throughline_\(records_rejected\|entries_rejected\)_total[{ ].* //p' |
         awk '{ sum += $1 } END { print sum + 0 }')
     [ "$lost" = 0 ] && [ "$($sql -qtA -c 'SELECT count(*) FROM internal.batch_quarantine')" = 0 ]
 }

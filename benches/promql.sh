@@ -165,15 +165,15 @@ $expressions
 EOF
 # Beyond the limit: refused before anything is sent, and Prometheus lists the reason among the warnings.
 THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
-    THROUGHLINE__QUERY__MAX_SAMPLES=100000 "$throughline" serve --state-dir "$folder/state" \
+    THROUGHLINE__QUERY__SAMPLES_MAX=100000 "$throughline" serve --state-dir "$folder/state" \
     >"$folder/small.out" 2>"$folder/small.log" &
 started="$started $!"
 printf 'remote_read:\n  - url: http://%s/api/v1/read\n    read_recent: true\n' \
     "$(word_after listening\ query= "$folder/small.out")" >"$folder/small.yml"
 start small $((20002 + $$ % 20000))
 ask small $((20002 + $$ % 20000)) 'max(infiniband_hca_port_transmit_data_bytes_total)' >/dev/null
-if grep -q 'query.max_samples' "$folder/small.answer" "$folder/small.log"; then
-    echo "  a query over the limit is refused: $(grep -ho 'more than [0-9]* samples, the limit query.max_samples' \
+if grep -q 'query.samples_max' "$folder/small.answer" "$folder/small.log"; then
+    echo "  a query over the limit is refused: $(grep -ho 'more than [0-9]* samples, the limit query.samples_max' \
         "$folder/small.answer" "$folder/small.log" | head -n 1)"
 else
     echo "  a query over the limit is not refused: MISSED: $(head -c 300 "$folder/small.answer")"

@@ -201,10 +201,11 @@ rows=$((rows * 5))
 for count in 9 75; do
     all=$rows rows=$((rows < 60000 ? rows : 60000))
     $psql -q -c "TRUNCATE internal.self_stat_rows"
-    fill self_stat_rows 500 "time, instance, sources, names, readings" "t, 'node' || i,
+    fill self_stat_rows 500 "time, instance, sources, labels, names, readings" "t, 'node' || i,
         (SELECT array_agg((ARRAY['delivery', 'spool', 'mpi', 'allreduce', 'sysfs', 'recorder'])[1 + n % 6] ORDER BY n)
          FROM generate_series(1, $count) n),
-        (SELECT array_agg((ARRAY['delivered_entries', 'dropped_records', 'rejected_records', 'mpi_elapsed_seconds', 'records',
+        (SELECT array_agg(CASE n % 6 WHEN 0 THEN 'disk_full' ELSE '' END ORDER BY n) FROM generate_series(1, $count) n),
+        (SELECT array_agg((ARRAY['delivered_entries', 'records_discarded', 'records_rejected', 'mpi_elapsed_seconds', 'records',
          'source_up'])[1 + n % 6] ORDER BY n) FROM generate_series(1, $count) n),
         (SELECT array_agg(CASE WHEN n > 9 AND n % 2 = 0 THEN n * 1000 ELSE step * 17.5 + noise(step, i, n, 1024) END ORDER BY n)
          FROM generate_series(1, $count) n)"

@@ -180,9 +180,9 @@ impl Agent {
             highest: kib("VmHWM:")?,
             spooled: all("throughline_spool_bytes{"),
             entries: all("throughline_spool_entries{"),
-            dropped: all("throughline_dropped_records_total{source=\"mpi\""),
+            dropped: all("throughline_records_discarded_total{source=\"mpi\""),
             failed: all("throughline_failed_reads_total{source=\"mpi\"")
-                + all("throughline_malformed_messages_total{source=\"mpi\""),
+                + all("throughline_messages_rejected_total{source=\"mpi\""),
         })
     }
 }

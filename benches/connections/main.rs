@@ -156,7 +156,7 @@ fn report(
         processor[0],
         processor[1],
         counts.lost.load(Relaxed),
-        server.figure("throughline_refused_connections_total")?
+        server.figure("throughline_connections_rejected_total")?
     );
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }

@@ -345,7 +345,13 @@ fn own_metrics(time: i64, begin: i64) -> Vec<SelfStat> {
     if seconds % 10 != 0 {
         return Vec::new();
     }
-    let stat = |source: &str, name: String, value: f64| SelfStat { time, source: source.into(), name, value };
+    let stat = |source: &str, name: String, value: f64| SelfStat {
+        time,
+        source: source.into(),
+        name,
+        value,
+        ..SelfStat::default()
+    };
     let mut all = Vec::new();
     for source in ["sysfs", "nvml", "spool"] {
         all.push(stat(source, SOURCE_UP.name.into(), 1.0));
@@ -353,7 +359,8 @@ fn own_metrics(time: i64, begin: i64) -> Vec<SelfStat> {
     }
     for operation in ["allreduce", "alltoall"] {
         for metric in Table::MpiOps.metrics() {
-            all.push(stat(operation, metric.figure_name(), (seconds * 1_000_000) as f64));
+            let one = stat("mpi", metric.self_metric_name(), (seconds * 1_000_000) as f64);
+            all.push(SelfStat { label: operation.into(), ..one });
         }
     }
     all

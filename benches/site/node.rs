@@ -194,12 +194,14 @@ impl Node {
             source: ["delivery", "spool", "mpi", "sysfs"][usize::try_from(number % 4).unwrap_or(0)].into(),
             name: format!("records_{number}"),
             value: (second * (number + 1)) as f64,
+            ..SelfStat::default()
         }));
         for operation in MPI_OPERATIONS {
             batch.self_stats.extend(MPI_TOTALS.map(|metric| SelfStat {
                 time,
-                source: operation.into(),
-                name: metric.figure_name(),
+                source: "mpi".into(),
+                label: operation.into(),
+                name: metric.self_metric_name(),
                 value: (second * 1000) as f64,
             }));
         }

@@ -39,10 +39,10 @@ pub fn dashboard(site: &Site) -> Dashboard {
 fn newest(name: &str) -> String {
     format!(
         "newest AS (
-  SELECT DISTINCT ON (source, instance) source, instance, time, value
+  SELECT DISTINCT ON (source, label, instance) source, label, instance, time, value
   FROM public.self_stats
   WHERE $__timeFilter(time) AND name = '{name}'
-  ORDER BY source, instance, time DESC
+  ORDER BY source, label, instance, time DESC
 )"
     )
 }
@@ -56,7 +56,7 @@ fn rate_of(name: &str, by: &str) -> String {
               WHEN lag(value) OVER w IS NOT NULL THEN value END AS risen
   FROM public.self_stats
   WHERE $__timeFilter(time) AND name = '{name}'
-  WINDOW w AS (PARTITION BY source, instance ORDER BY time)
+  WINDOW w AS (PARTITION BY source, label, instance ORDER BY time)
 )
 SELECT $__timeGroupAlias(time, $__interval), metric, sum(risen) / ($__interval_ms / 1000.0) AS value
 FROM steps
@@ -84,13 +84,13 @@ FROM (
   SELECT instance, max(time) AS last
   FROM internal.self_stat_rows WHERE $__timeFilter(time)
   GROUP BY 1) daemons";
-/// Records dropped in the time range.
-const DROPPED: &str = "SELECT coalesce(sum(risen), 0) AS dropped
+/// Records and entries discarded in the time range. Evicted entries cost detail only.
+const DISCARDED: &str = "SELECT coalesce(sum(risen), 0) AS discarded
 FROM (
   SELECT max(value) - min(value) AS risen
   FROM public.self_stats
-  WHERE $__timeFilter(time) AND name = 'dropped_records'
-  GROUP BY source, instance
+  WHERE $__timeFilter(time) AND name IN ('records_discarded', 'entries_discarded') AND label <> 'evicted'
+  GROUP BY name, source, label, instance
 ) daemons";
 
 fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
@@ -101,7 +101,10 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
         |metric: &str, value: &str| format!("WITH {}\nSELECT {value} FROM newest", newest(metric));
     let down = of_newest("source_up", "count(*) FILTER (WHERE value = 0) AS down");
     let lag = of_newest("delivery_lag_seconds", "max(value) AS lag");
-    let aside = of_newest("quarantined_entries", "sum(value) AS batches");
+    let aside = of_newest(
+        "entries_rejected",
+        "sum(value) FILTER (WHERE label IN ('quarantined', 'collector')) AS batches",
+    );
     let size = of_newest("database_bytes", "max(value) AS bytes");
     let about = "Sources that are down by the newest internal metric of their daemon.";
     let dashboard = dashboard.panel(small(2, "Sources that can't be read", about, &down).scale(&site.errors));
@@ -110,8 +113,8 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
         dashboard.panel(small(3, "Daemons without reports", about, WITHOUT_REPORTS).scale(&site.errors));
     let about = "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.";
     let dashboard = dashboard.panel(small(4, "Oldest undelivered entry", about, &lag).unit(SECONDS));
-    let about = "Records that daemons dropped in the time range because a bound was reached.";
-    let dashboard = dashboard.panel(small(5, "Dropped records", about, DROPPED).scale(&site.errors));
+    let about = "Records and entries that daemons discarded in the time range because a limit was reached.";
+    let dashboard = dashboard.panel(small(5, "Discarded records", about, DISCARDED).scale(&site.errors));
     let about = "Batches that could not be stored since the collectors began.";
     let dashboard = dashboard.panel(small(6, "Batches in quarantine", about, &aside).scale(&site.errors));
     let about = "Size on disk by the newest metric.";
@@ -255,7 +258,7 @@ ORDER BY 1, 2";
             24,
             "Time of a transaction",
             "How long the last transaction of each collector took.",
-            &gauge("commit_seconds", "instance"),
+            &gauge("last_commit_seconds", "instance"),
             SECONDS,
         ))
         .panel(panel(

@@ -213,6 +213,7 @@ impl Bench {
                 let mut line = line.clone();
                 if !is_old {
                     line["batch"] = self.lists.renames.json("wire", line["batch"].take());
+                    self.lists.renames.self_stats(&mut line["batch"]);
                 }
                 sender.send(&line).await?;
                 batches += 1;

@@ -8,6 +8,9 @@ use std::path::Path;
 /// Kinds of names in `renames.txt`.
 const KINDS: [&str; 7] = ["wire", "json", "text", "metric", "label", "view", "request"];
 
+/// Name, source and label of a self-metric.
+type Stat = [String; 3];
+
 /// The map: `KIND OLD NEW`, and for an old key of JSON `scale KEY FACTOR` where the new one has another unit, `time KEY` where it is
 /// RFC 3339 in place of milliseconds since 1970.
 #[derive(Default)]
@@ -15,6 +18,8 @@ pub struct Renames {
     names: HashMap<(String, String), String>,
     scales: HashMap<String, f64>,
     times: HashSet<String>,
+    /// By old name and source; a source `*` is any.
+    stats: HashMap<(String, String), Stat>,
 }
 
 /// Lines of a committed list without remarks.
@@ -35,10 +40,16 @@ impl Renames {
             match line.split_whitespace().collect::<Vec<_>>()[..] {
                 ["scale", key, factor] => drop(renames.scales.insert(key.into(), factor.parse()?)),
                 ["time", key] => drop(renames.times.insert(key.into())),
+                ["stat", old, from, new, source, label] => {
+                    let stat = [new, source, label].map(str::to_owned);
+                    renames.stats.insert((old.into(), from.into()), stat);
+                }
                 [kind, old, new] if KINDS.contains(&kind) => {
                     renames.names.insert((kind.into(), old.into()), new.into());
                 }
-                _ => bail!("renames.txt: `{line}` is neither KIND OLD NEW, scale KEY FACTOR nor time KEY"),
+                _ => bail!(
+                    "renames.txt: `{line}` is neither KIND OLD NEW, scale KEY FACTOR, time KEY nor stat"
+                ),
             }
         }
         Ok(renames)
@@ -50,6 +61,24 @@ impl Renames {
             return old;
         }
         self.names.get(&(kind.to_owned(), old.to_owned())).map_or(old, String::as_str)
+    }
+
+    /// Gives self-metrics of a batch their new names, sources and labels.
+    pub fn self_stats(&self, batch: &mut Value) {
+        let stats = batch.get_mut("self_stats").and_then(Value::as_array_mut);
+        for stat in stats.into_iter().flatten() {
+            let [name, source] =
+                ["name", "source"].map(|key| stat[key].as_str().unwrap_or_default().to_owned());
+            let of = |source: &str| self.stats.get(&(name.clone(), source.to_owned()));
+            let Some([new, part, label]) = of(&source).or_else(|| of("*")) else { continue };
+            let value = |word: &String| match word.as_str() {
+                "*" => source.clone(),
+                "-" => String::new(),
+                word => word.to_owned(),
+            };
+            (stat["name"], stat["source"]) = (new.as_str().into(), value(part).into());
+            stat["label"] = value(label).into();
+        }
     }
 
     /// A text with the new names of its words.
@@ -161,6 +190,11 @@ mod tests {
             renames.json("json", old),
             json!([{ "at_ms": at, "max_ms": [250, null], "name": "longest_seconds" }])
         );
+        std::fs::write(folder.path().join("renames.txt"), "stat calls * mpi_calls mpi *\n").unwrap();
+        let mut batch = json!({ "self_stats": [{ "name": "calls", "source": "send" }, { "name": "up", "source": "mpi" }] });
+        Renames::read(folder.path()).unwrap().self_stats(&mut batch);
+        assert_eq!(batch["self_stats"][0], json!({ "name": "mpi_calls", "source": "mpi", "label": "send" }));
+        assert_eq!(batch["self_stats"][1], json!({ "name": "up", "source": "mpi" }));
         std::fs::write(folder.path().join("renames.txt"), "value 1 2\n").unwrap();
         assert!(Renames::read(folder.path()).is_err());
     }

@@ -7,6 +7,7 @@ use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
 use crate::live::LiveJobs;
 use crate::rounds::Rounds;
+use crate::self_metrics::NAME;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +16,7 @@ use throughline_delivery::SpoolSection;
 use throughline_recorder::Recorder;
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
-use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, REJECTED_RECORDS};
+use throughline_sample::catalogue::{RECORDS, RECORDS_DISCARDED, RECORDS_REJECTED};
 use throughline_sample::wire::{Batch, RowRules};
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -65,8 +66,9 @@ fn utc_nanoseconds() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Name in metrics of what is left out of the spool because it fills up.
+/// Source and reason in metrics of records of trace mode that the spool does not get because it fills up.
 const TRACES: &str = "trace";
+const SPOOL_FULL: &str = "spool_full";
 
 /// The reason in metrics of records that fit into no entry, as [`Rejection::Size`] names it.
 const SIZE: &str = Rejection::Size.reason();
@@ -83,7 +85,7 @@ pub struct TraceSpace {
 impl TraceSpace {
     /// Half of what the spool may hold.
     pub fn of(spool: &SpoolSection) -> Self {
-        Self { disk_bytes: spool.limit_bytes / 2, memory_bytes: spool.memory_limit_bytes / 2 }
+        Self { disk_bytes: spool.bytes_max / 2, memory_bytes: spool.memory_bytes_max / 2 }
     }
 
     fn is_left(self, spool: &Spool) -> bool {
@@ -199,17 +201,17 @@ impl Batcher {
 
     fn append(&mut self, spool: &Spool, taken: Taken, space: TraceSpace) {
         if taken.too_large > 0 {
-            if self.metrics.get(SIZE, &REJECTED_RECORDS).is_none() {
+            if self.metrics.get((NAME, SIZE), &RECORDS_REJECTED).is_none() {
                 tracing::warn!(
                     records = taken.too_large,
-                    "records larger than {RECORD_BYTES_MAX} bytes are rejected, each alone; counted from now on in rejected_records"
+                    "records larger than {RECORD_BYTES_MAX} bytes are rejected, each alone; counted from now on in records_rejected"
                 );
             }
-            self.metrics.add(SIZE, &REJECTED_RECORDS, taken.too_large);
+            self.metrics.add((NAME, SIZE), &RECORDS_REJECTED, taken.too_large);
         }
         for ready in taken.ready {
             if ready.is_trace() && !space.is_left(spool) {
-                self.metrics.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
+                self.metrics.add((TRACES, SPOOL_FULL), &RECORDS_DISCARDED, records(&ready.batch) as u64);
                 continue;
             }
             let Ready { mut batch, class } = ready;
@@ -281,7 +283,10 @@ mod tests {
         batcher.append(&spool, ready(), SPACE);
         assert_eq!(spool.stats().appended_entries, 2);
         batcher.append(&spool, ready(), SPACE);
-        assert_eq!((spool.stats().appended_entries, metrics.get(TRACES, &DROPPED_RECORDS)), (3, Some(300.0)));
+        assert_eq!(
+            (spool.stats().appended_entries, metrics.get((TRACES, SPOOL_FULL), &RECORDS_DISCARDED)),
+            (3, Some(300.0))
+        );
     }
 
     #[test]

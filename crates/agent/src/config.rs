@@ -203,7 +203,7 @@ pub struct Cupti {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases: Option<PathBuf>,
     /// An older lease was abandoned.
-    pub lease_limit_seconds: Seconds,
+    pub lease_seconds_max: Seconds,
 }
 
 impl Default for Cupti {
@@ -216,7 +216,7 @@ impl Default for Cupti {
             samples_per_second: 100,
             user: None,
             leases: None,
-            lease_limit_seconds: Seconds::from_millis(86_400_000),
+            lease_seconds_max: Seconds::from_millis(86_400_000),
         }
     }
 }
@@ -298,12 +298,12 @@ pub struct Mpi {
 
 /// Who may trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Trace {
     /// Nobody, whoever requests it.
     Never,
     /// Programs whose environment requests it.
-    Requested,
+    OnRequest,
     /// Every program.
     Always,
 }
@@ -324,7 +324,7 @@ impl Default for Mpi {
             peer_bytes_min: 0,
             traffic_cells_per_second: 200,
             wire: false,
-            trace: Trace::Requested,
+            trace: Trace::OnRequest,
             trace_records_per_second: 50_000,
             trace_records_of_job: 20_000_000,
             edge_samples_per_second: 4,

@@ -123,7 +123,7 @@ impl Parts {
         if losses.dropped.is_recent(now) {
             let count = losses.dropped.count;
             conditions.push(Condition::failing(format!(
-                "spool: entries are being lost ({count} since the start) because it is full or damaged; see that the collector takes them, or raise spool.limit_bytes"
+                "spool: entries are being lost ({count} since the start) because it is full or damaged; see that the collector takes them, or raise spool.bytes_max"
             )));
         } else if losses.thinned.is_recent(now) {
             let count = losses.thinned.count;

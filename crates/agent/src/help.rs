@@ -29,7 +29,7 @@ in use, a folder), 77 no permission, 1 any other failure.";
 pub const RUN: &str = "\
 Prints `listening agent=ADDRESS` on standard output when ranks and Prometheus find it. Without a
 GPU, an adapter, ranks or a collector it runs and waits: what it reads stays in the spool, up to
-spool.limit_bytes. On SIGTERM or Ctrl-C it delivers what waits for at most 8 seconds; what is
+spool.bytes_max. On SIGTERM or Ctrl-C it delivers what waits for at most 8 seconds; what is
 left is sent after the next start.
 
 Example, beside a server on the same machine:

@@ -16,6 +16,9 @@ use throughline_sample::catalogue::{
 };
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, SelfStat};
 
+/// The part of the agent whose self-metrics these are.
+const SOURCE: &str = "mpi";
+
 /// Most ranks whose cells are cached: several jobs of one rank per hardware thread on a large node.
 const RANKS_MAX: usize = 8192;
 
@@ -306,10 +309,11 @@ impl MpiTotals {
                 Value::Whole(value) => value as f64,
                 Value::Real(value) => value,
             };
-            let name = metric.figure_name();
+            let name = metric.self_metric_name();
             let before = reported.insert((operation.to_owned(), metric.id), value);
             if all || before != Some(value) {
-                records.push(SelfStat { time, source: operation.to_owned(), name, value });
+                let label = operation.to_owned();
+                records.push(SelfStat { time, source: SOURCE.to_owned(), label, name, value });
             }
         }
         self.reported = reported;

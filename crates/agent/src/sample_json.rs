@@ -296,12 +296,16 @@ fn event(event: &wire::Event) -> Value {
 }
 
 fn self_metric(value: &wire::SelfStat) -> Value {
-    json!({
+    let mut all = json!({
         "time": to_rfc3339(value.time),
         "source": value.source,
         "name": value.name,
         "value": value.value,
-    })
+    });
+    if !value.label.is_empty() {
+        all["label"] = json!(value.label);
+    }
+    all
 }
 
 fn coverage(round: &wire::Coverage) -> Value {

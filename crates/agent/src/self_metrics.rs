@@ -12,7 +12,7 @@ use throughline_daemon::{BoundState, Clock, Expose, Page, SelfMetrics};
 use throughline_delivery::ShipStats;
 use throughline_detail::Recording;
 use throughline_host::sysfs::Tree;
-use throughline_sample::catalogue::{DROPPED_RECORDS, HTTP_BOUND, LEFT_OUT_CELLS};
+use throughline_sample::catalogue::{CELLS_DISCARDED, HTTP_BOUND, RECORDS_DISCARDED};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -62,11 +62,11 @@ impl AgentMetrics {
     fn refreshed(&self) -> &SelfMetrics {
         self.sources.report(&self.metrics);
         let reported = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
-        reported.into_iter().for_each(|(part, metric, value)| self.metrics.set(part, metric, value));
+        reported.into_iter().for_each(|(labels, metric, value)| self.metrics.set(labels, metric, value));
         self.recording.report(&self.metrics);
         self.metrics.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
         #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-        self.metrics.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);
+        self.metrics.set((NAME, "user_share"), &CELLS_DISCARDED, self.last.left_out_cells() as f64);
         self.health.observe();
         &self.metrics
     }
@@ -124,7 +124,7 @@ pub async fn run(
         }
         // The batcher empties this channel at once; a full one would be its defect, and costs metrics only.
         if records.try_send(batch).is_err() {
-            own.metrics.add(NAME, &DROPPED_RECORDS, 1);
+            own.metrics.add((NAME, "queue_full"), &RECORDS_DISCARDED, 1);
         }
         if stopping {
             return;

@@ -14,7 +14,7 @@ use slot::{Slot, report};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_daemon::{Clock, Expose, Failure, Page, SelfMetrics};
+use throughline_daemon::{Clock, Expose, Failure, Labels, Page, SelfMetrics};
 use throughline_gpu::Vendor;
 use throughline_mpit_bridge::{JobEdge, Places};
 use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
@@ -72,8 +72,8 @@ pub struct Status {
     pub jobs: Option<u64>,
     /// What a person should know though it delivers: users over their share.
     pub conditions: Vec<String>,
-    /// Counts of its own, some of them by a reason that stands in the place of the source.
-    pub counts: Vec<(&'static str, &'static Metric, u64)>,
+    /// Counts of its own, with the labels of their series.
+    pub counts: Vec<(Labels, &'static Metric, u64)>,
 }
 
 /// For each process the UUIDs of its GPUs, or why that is not known.

@@ -145,7 +145,7 @@ pub struct Delivery {
 pub struct Rejected {
     /// `node:NAME` or `crawler:NAME`, as the sender's certificate or socket says.
     pub sender: String,
-    /// One word, as in `throughline_rejected_records_total` (docs/SECURITY.md).
+    /// One word, as in `throughline_records_rejected_total` (docs/SECURITY.md).
     pub reason: String,
     /// How many.
     pub records: u64,

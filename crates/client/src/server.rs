@@ -22,7 +22,7 @@ const ROOT: &str = "/api/v1";
 /// For a connection; a host that drops packets must not hold a terminal for minutes.
 const CONNECT_SECONDS: u64 = 10;
 
-/// From the request to the head of the answer. The server gives up before (`query.max_seconds`, 30 unless configured).
+/// From the request to the head of the answer. The server gives up before (`query.seconds_max`, 30 unless configured).
 const ANSWER_SECONDS: u64 = 300;
 
 /// Between two pieces of an answer.

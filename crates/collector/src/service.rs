@@ -13,7 +13,7 @@ use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutRes
 use throughline_delivery::{DETAIL_KEY, LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
 use throughline_sample::Message;
 use throughline_sample::admission::{Rejection, is_deceptive};
-use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
+use throughline_sample::catalogue::{CONNECTED_SENDERS, ENTRIES_REJECTED};
 use throughline_store::{Content, DetailPlace, Entry, Sender as From, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -30,6 +30,14 @@ use crate::limits::{STREAMS_MAX, STREAMS_PER_SENDER};
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Queues, Sender, refusal, units};
 use crate::refused::RefusedSenders;
 use crate::{Leaser, SOURCE};
+
+/// Why entries and streams are rejected, in metrics: a sender that is not admitted, or has too many streams; too many
+/// streams of all; a stream that breaks the protocol; a lease that the sender may not have; an entry that it may not send.
+const SENDER: &str = "sender";
+const STREAMS: &str = "streams_full";
+const PROTOCOL: &str = "protocol";
+const LEASE: &str = "lease";
+const ENTRY: &str = "entry";
 
 pub(crate) struct Service {
     queue: Queues,
@@ -61,7 +69,9 @@ impl Service {
         stop: CancellationToken,
     ) -> Self {
         metrics.set(SOURCE, &CONNECTED_SENDERS, 0.0);
-        metrics.add(SOURCE, &REFUSED_ENTRIES, 0);
+        for reason in [SENDER, STREAMS, PROTOCOL, LEASE, ENTRY] {
+            metrics.add((SOURCE, reason), &ENTRIES_REJECTED, 0);
+        }
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         Self {
             queue,
@@ -95,7 +105,7 @@ impl Service {
             Ok((identity, place))
         });
         placed.inspect_err(|status| {
-            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add((SOURCE, SENDER), &ENTRIES_REJECTED, 1);
             if self.logged.is_due("unknown") {
                 tracing::warn!(%status, "a sender was refused; others are counted for a minute");
             }
@@ -112,7 +122,7 @@ impl Collect for Service {
         request: Request<Streaming<PutRequest>>,
     ) -> Result<Response<Self::PutStream>, Status> {
         let Ok(place) = self.streams.clone().try_acquire_owned() else {
-            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add((SOURCE, STREAMS), &ENTRIES_REJECTED, 1);
             return Err(Status::resource_exhausted(format!(
                 "this collector has {STREAMS_MAX} senders already"
             )));
@@ -146,7 +156,7 @@ impl Collect for Service {
             let acks = stream.acks.clone();
             let (routes, number) = (stream.routes.clone(), stream.number);
             if let Err(status) = stream.read(request.into_inner(), stop).await {
-                metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
+                metrics.add((SOURCE, PROTOCOL), &ENTRIES_REJECTED, 1);
                 if logged.is_due(&sender) {
                     tracing::warn!(sender, %status, "a sender's stream was refused");
                 }
@@ -164,7 +174,7 @@ impl Collect for Service {
         let (identity, _place) = self.identity(&request)?;
         let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
-            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add((SOURCE, LEASE), &ENTRIES_REJECTED, 1);
             if self.logged.is_due(&identity.name()) {
                 tracing::warn!(%status, "a crawler's request was refused");
             }
@@ -300,7 +310,7 @@ impl Stream {
 
     fn note_refused(&self, refused: &Refused) {
         let reason = refused.status.message();
-        self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
+        self.metrics.add((SOURCE, ENTRY), &ENTRIES_REJECTED, 1);
         self.refused.add(&self.identity.name(), refused.rejection, reason);
         if self.takes_refusals && self.logged.is_due(&self.identity.name()) {
             tracing::warn!(

@@ -17,8 +17,8 @@ use throughline_delivery::wire::PutResponse;
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, COMMIT_SECONDS, COMMITS, DELIVERED_ENTRIES, DUPLICATE_ENTRIES, FAILED_READS,
-    FENCED_ENTRIES, QUARANTINED_ENTRIES, REJECTED_RECORDS, ROWS_WRITTEN, SOURCE_UP,
+    COMMIT_FAILURES, COMMITS, DELIVERED_ENTRIES, DUPLICATE_ENTRIES, ENTRIES_DISCARDED, ENTRIES_REJECTED,
+    FAILED_READS, LAST_COMMIT_SECONDS, RECORDS_REJECTED, ROWS_WRITTEN, SOURCE_UP,
 };
 use throughline_store::{Content, Entry, WriteOutcome};
 use tokio::sync::mpsc;
@@ -31,6 +31,11 @@ use uuid::Uuid;
 use crate::judge::count_records;
 use crate::queue::{Queued, Sender};
 use crate::{CommitError, Committer, SOURCE};
+
+/// Reasons in metrics: entries that can't be decoded or stored and are set aside, and those of a crawler while another one had
+/// the lease of its subnet.
+const QUARANTINED: &str = "quarantined";
+const FENCED: &str = "fenced";
 
 /// How long the first entry of a transaction waits for others. A transaction costs a sync of a few
 /// milliseconds, so this keeps the disk mostly idle and rows less than a quarter of a second old.
@@ -54,20 +59,14 @@ pub(crate) async fn run<C: Committer>(
     give_up: CancellationToken,
 ) {
     debug_assert_eq!(queues.len(), committers.len(), "a queue without its writer");
-    let zero = [
-        &COMMITS,
-        &COMMIT_FAILURES,
-        &ROWS_WRITTEN,
-        &DELIVERED_ENTRIES,
-        &DUPLICATE_ENTRIES,
-        &QUARANTINED_ENTRIES,
-        &FENCED_ENTRIES,
-    ];
+    let zero = [&COMMITS, &COMMIT_FAILURES, &ROWS_WRITTEN, &DELIVERED_ENTRIES, &DUPLICATE_ENTRIES];
     for metric in zero {
         metrics.add(SOURCE, metric, 0);
     }
+    metrics.add((SOURCE, QUARANTINED), &ENTRIES_REJECTED, 0);
+    metrics.add((SOURCE, FENCED), &ENTRIES_DISCARDED, 0);
     for reason in Rejection::ALL {
-        metrics.add(reason.reason(), &REJECTED_RECORDS, 0);
+        metrics.add((SOURCE, reason.reason()), &RECORDS_REJECTED, 0);
     }
     let writers_away = Arc::new(AtomicUsize::new(0));
     let mut writers = Vec::new();
@@ -256,7 +255,7 @@ impl<C: Committer> Writer<C> {
             senders[first + place].end(Status::resource_exhausted(TOO_MANY_CHUNKS));
         }
         for (reason, records) in &done.rejected {
-            self.metrics.add(reason.reason(), &REJECTED_RECORDS, *records);
+            self.metrics.add((SOURCE, reason.reason()), &RECORDS_REJECTED, *records);
         }
         if std::mem::take(&mut self.away) && self.writers_away.fetch_sub(1, Relaxed) == 1 {
             tracing::info!("the database takes batches again");
@@ -271,13 +270,13 @@ impl<C: Committer> Writer<C> {
         if self.writers_away.load(Relaxed) == 0 {
             self.metrics.set(SOURCE, &SOURCE_UP, 1.0);
         }
-        self.metrics.set(SOURCE, &COMMIT_SECONDS, started.elapsed().as_secs_f64());
+        self.metrics.set(SOURCE, &LAST_COMMIT_SECONDS, started.elapsed().as_secs_f64());
         self.metrics.add(SOURCE, &COMMITS, 1);
         self.metrics.add(SOURCE, &ROWS_WRITTEN, done.rows);
         self.metrics.add(SOURCE, &DUPLICATE_ENTRIES, done.duplicates);
-        self.metrics.add(SOURCE, &QUARANTINED_ENTRIES, done.quarantined);
+        self.metrics.add((SOURCE, QUARANTINED), &ENTRIES_REJECTED, done.quarantined);
         self.metrics.add(SOURCE, &FAILED_READS, done.unknown_values);
-        self.metrics.add(SOURCE, &FENCED_ENTRIES, done.fenced);
+        self.metrics.add((SOURCE, FENCED), &ENTRIES_DISCARDED, done.fenced);
     }
 
     async fn wait(&mut self, reason: &str) {

@@ -26,7 +26,8 @@ use throughline_sample::Guid;
 
 pub(crate) use limits::Taken;
 pub use limits::{
-    DEFAULT_MAX_MADS, DEFAULT_MAX_MEMORY_MB, DEFAULT_MAX_NODES, DEFAULT_MAX_PORTS, DEFAULT_MAX_TIME, Limits,
+    DEFAULT_MAX_MADS, DEFAULT_MAX_NODES, DEFAULT_MAX_PORTS, DEFAULT_MAX_TIME, DEFAULT_MEMORY_BYTES_MAX,
+    Limits,
 };
 pub use throughline_infiniband::topology::Standing;
 

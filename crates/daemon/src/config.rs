@@ -143,7 +143,7 @@ mod tests {
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default, deny_unknown_fields)]
     struct Spool {
-        limit_bytes: u64,
+        bytes_max: u64,
         paths: Vec<String>,
     }
 
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_wrong_type_and_broken_toml_name_the_line() {
-        let error = read("\n[spool]\nlimit_bytes = 'many'\n", &[]).unwrap_err();
-        assert!(error.contains("line 3") && error.contains("limit_bytes"), "{error}");
+        let error = read("\n[spool]\nbytes_max = 'many'\n", &[]).unwrap_err();
+        assert!(error.contains("line 3") && error.contains("bytes_max"), "{error}");
         let error = read("node = \n", &[]).unwrap_err();
         assert!(error.contains("line 1"), "{error}");
     }
@@ -192,13 +192,13 @@ mod tests {
     fn the_environment_overrides() {
         let variables = [
             ("THROUGHLINE__NODE", "12"),
-            ("THROUGHLINE__SPOOL__LIMIT_BYTES", "7"),
+            ("THROUGHLINE__SPOOL__BYTES_MAX", "7"),
             ("THROUGHLINE__SPOOL__PATHS", "['a', 'b']"),
             ("THROUGHLINE_SOCKET", "ignored"),
         ];
         let config = read("node = 'x'\n", &variables).unwrap();
         assert_eq!(config.node, "12");
-        assert_eq!(config.spool, Spool { limit_bytes: 7, paths: vec!["a".into(), "b".into()] });
+        assert_eq!(config.spool, Spool { bytes_max: 7, paths: vec!["a".into(), "b".into()] });
     }
 
     #[test]

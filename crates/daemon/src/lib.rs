@@ -47,6 +47,6 @@ pub use renewed::Renewed;
 pub use screen::Screen;
 pub use seconds::Seconds;
 pub use secrets::hide_secrets;
-pub use self_metrics::SelfMetrics;
+pub use self_metrics::{Labels, SelfMetrics};
 pub use ticker::Ticker;
 pub use token::Token;

@@ -9,10 +9,32 @@ use throughline_sample::wire::SelfStat;
 /// Prometheus prefix of these metrics.
 const PREFIX: &str = "throughline_";
 
-/// A shared set of metrics by part of the process (`source`) and catalogue metric. Cheap to clone.
+/// A shared set of metrics by their labels and catalogue metric. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SelfMetrics {
     values: Arc<Mutex<BTreeMap<Key, Value>>>,
+}
+
+/// Values of the labels of a series. Made of a part of the process, or of it and the value of the metric's own label:
+/// `"mpi"`, `("mpi", "too_large")`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Labels {
+    /// The part of the process: the label `source`.
+    pub source: &'static str,
+    /// The value of [`Metric::label`], empty where the metric has none.
+    pub label: &'static str,
+}
+
+impl From<&'static str> for Labels {
+    fn from(source: &'static str) -> Self {
+        Self { source, label: "" }
+    }
+}
+
+impl From<(&'static str, &'static str)> for Labels {
+    fn from((source, label): (&'static str, &'static str)) -> Self {
+        Self { source, label }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,17 +47,23 @@ struct Value {
 /// Ordered by source, then by number in the catalogue.
 #[derive(Clone, Copy, Debug)]
 struct Key {
-    source: &'static str,
+    labels: Labels,
     metric: &'static Metric,
 }
 
 impl Key {
-    fn order(&self) -> (&'static str, u32) {
-        (self.source, self.metric.id)
+    fn new(labels: Labels, metric: &'static Metric) -> Self {
+        debug_assert_eq!(metric.label.is_some(), !labels.label.is_empty(), "{} {labels:?}", metric.name);
+        Self { labels, metric }
+    }
+
+    fn order(&self) -> (&'static str, u32, &'static str) {
+        (self.labels.source, self.metric.id, self.labels.label)
     }
 
     fn record(&self, time: i64, value: f64) -> SelfStat {
-        SelfStat { time, source: self.source.to_owned(), name: self.metric.name.to_owned(), value }
+        let (source, label) = (self.labels.source.to_owned(), self.labels.label.to_owned());
+        SelfStat { time, source, label, name: self.metric.name.to_owned(), value }
     }
 }
 
@@ -58,32 +86,34 @@ impl Ord for Key {
 
 impl SelfMetrics {
     /// Adds to a counter.
-    pub fn add(&self, source: &'static str, metric: &'static Metric, count: u64) {
+    pub fn add(&self, labels: impl Into<Labels>, metric: &'static Metric, count: u64) {
         // Exact up to 2^53, which no count of a process reaches.
         #[allow(clippy::cast_precision_loss)]
         let count = count as f64;
-        self.with(|values| values.entry(Key { source, metric }).or_default().now += count);
+        self.with(|values| values.entry(Key::new(labels.into(), metric)).or_default().now += count);
     }
 
     /// Sets a gauge, or a counter that is kept elsewhere.
-    pub fn set(&self, source: &'static str, metric: &'static Metric, value: f64) {
-        self.with(|values| values.entry(Key { source, metric }).or_default().now = value);
+    pub fn set(&self, labels: impl Into<Labels>, metric: &'static Metric, value: f64) {
+        self.with(|values| values.entry(Key::new(labels.into(), metric)).or_default().now = value);
     }
 
     /// Takes a gauge away that is not known any more: absent is not what it was.
-    pub fn unset(&self, source: &'static str, metric: &'static Metric) {
-        self.with(|values| values.remove(&Key { source, metric }));
+    pub fn unset(&self, labels: impl Into<Labels>, metric: &'static Metric) {
+        self.with(|values| values.remove(&Key::new(labels.into(), metric)));
     }
 
     /// The same for all gauges of a part of the process that does nothing for now; its counters stay.
     pub fn unset_gauges(&self, source: &'static str) {
-        self.with(|values| values.retain(|key, _| key.source != source || key.metric.kind != Kind::Gauge));
+        self.with(|values| {
+            values.retain(|key, _| key.labels.source != source || key.metric.kind != Kind::Gauge)
+        });
     }
 
     /// The value now, `None` if it was never set.
     #[must_use]
-    pub fn get(&self, source: &'static str, metric: &'static Metric) -> Option<f64> {
-        self.with(|values| values.get(&Key { source, metric }).map(|value| value.now))
+    pub fn get(&self, labels: impl Into<Labels>, metric: &'static Metric) -> Option<f64> {
+        self.with(|values| values.get(&Key::new(labels.into(), metric)).map(|value| value.now))
     }
 
     /// All metrics as records with this time (UTC nanoseconds).
@@ -116,7 +146,9 @@ impl Expose for SelfMetrics {
     fn expose(&self, page: &mut Page) {
         self.with(|values| {
             for (key, value) in values.iter() {
-                page.metric(key.metric, PREFIX, &[("source", key.source)], value.now);
+                let own = key.metric.label.map(|name| (name, key.labels.label));
+                let labels = [("source", key.labels.source)].into_iter().chain(own);
+                page.metric(key.metric, PREFIX, &labels.collect::<Vec<_>>(), value.now);
             }
         });
     }
@@ -126,21 +158,31 @@ impl Expose for SelfMetrics {
 mod tests {
     use super::*;
     use crate::Format;
-    use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, ROUND_SECONDS, SOURCE_UP};
+    use throughline_sample::catalogue::{
+        LAST_ROUND_SECONDS, MESSAGES_REJECTED, RECORDS, RECORDS_DISCARDED, SOURCE_UP,
+    };
 
     #[test]
-    fn told_in_metrics_and_as_records() {
+    fn in_the_page_and_as_records() {
         let metrics = SelfMetrics::default();
         metrics.add("nvml", &RECORDS, 2);
         metrics.add("nvml", &RECORDS, 3);
         assert_eq!(metrics.get("nvml", &RECORDS), Some(5.0));
-        assert_eq!(metrics.get("nvml", &DROPPED_RECORDS), None);
+        assert_eq!(metrics.get(("nvml", "queue_full"), &RECORDS_DISCARDED), None);
         let record = &metrics.records(7)[0];
         assert_eq!((record.time, record.name.as_str(), record.value), (7, "records", 5.0));
         let mut page = Page::default();
         metrics.expose(&mut page);
         let text = page.encode(Format::Text);
         assert!(text.contains("throughline_records_total{source=\"nvml\"} 5"), "{text}");
+        metrics.add(("mpi", "malformed"), &MESSAGES_REJECTED, 2);
+        let record = &metrics.records(7)[0];
+        assert_eq!((record.source.as_str(), record.label.as_str()), ("mpi", "malformed"));
+        let mut page = Page::default();
+        metrics.expose(&mut page);
+        let text = page.encode(Format::Text);
+        let series = "throughline_messages_rejected_total{source=\"mpi\",reason=\"malformed\"} 2";
+        assert!(text.contains(series), "{text}");
     }
 
     #[test]
@@ -148,11 +190,11 @@ mod tests {
         let metrics = SelfMetrics::default();
         metrics.add("upkeep", &RECORDS, 2);
         metrics.set("upkeep", &SOURCE_UP, 0.0);
-        metrics.set("upkeep", &ROUND_SECONDS, 3.0);
+        metrics.set("upkeep", &LAST_ROUND_SECONDS, 3.0);
         metrics.set("nvml", &SOURCE_UP, 1.0);
         metrics.unset_gauges("upkeep");
         assert_eq!(metrics.get("upkeep", &SOURCE_UP), None);
-        assert_eq!(metrics.get("upkeep", &ROUND_SECONDS), None);
+        assert_eq!(metrics.get("upkeep", &LAST_ROUND_SECONDS), None);
         assert_eq!(metrics.get("upkeep", &RECORDS), Some(2.0));
         assert_eq!(metrics.get("nvml", &SOURCE_UP), Some(1.0));
     }
@@ -160,7 +202,7 @@ mod tests {
     fn what_stands_still_is_recorded_with_all_only() {
         let metrics = SelfMetrics::default();
         metrics.add("nvml", &RECORDS, 2);
-        metrics.set("nvml", &DROPPED_RECORDS, 0.0);
+        metrics.set(("nvml", "queue_full"), &RECORDS_DISCARDED, 0.0);
         let names =
             |all| -> Vec<String> { metrics.changes(7, all).into_iter().map(|one| one.name).collect() };
         assert_eq!(names(false).len(), 2);

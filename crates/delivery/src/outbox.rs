@@ -19,26 +19,26 @@ use tokio_util::sync::CancellationToken;
 pub struct SpoolSection {
     /// Largest size on disk. The default holds about a day of a node with 8 GPUs, or an hour of 5,000 fabric
     /// ports read each 5 s.
-    pub limit_bytes: u64,
+    pub bytes_max: u64,
     /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
-    pub memory_limit_bytes: u64,
+    pub memory_bytes_max: u64,
     /// For diskless nodes: what waits is lost with the process.
     pub memory_only: bool,
     /// Largest size on disk of entries that the collector refuses until its configuration or this node's certificate is
     /// corrected.
-    pub refused_limit_bytes: u64,
+    pub refused_bytes_max: u64,
     /// How long such entries are kept.
-    pub refused_keep_seconds: u64,
+    pub refused_retention_seconds: u64,
 }
 
 impl Default for SpoolSection {
     fn default() -> Self {
         Self {
-            limit_bytes: 1 << 30,
-            memory_limit_bytes: 32 << 20,
+            bytes_max: 1 << 30,
+            memory_bytes_max: 32 << 20,
             memory_only: false,
-            refused_limit_bytes: 256 << 20,
-            refused_keep_seconds: 7 * 24 * 3600,
+            refused_bytes_max: 256 << 20,
+            refused_retention_seconds: 7 * 24 * 3600,
         }
     }
 }
@@ -51,12 +51,12 @@ impl SpoolSection {
     /// A bound out of range (64), a folder of another living process (69) or without permission (77).
     pub fn open(&self, folder: &Path, owner: String) -> Result<Spool, Failure> {
         let settings = throughline_spool::Config {
-            memory_bytes_max: usize::try_from(self.memory_limit_bytes).unwrap_or(usize::MAX),
-            disk_bytes_max: self.limit_bytes,
+            memory_bytes_max: usize::try_from(self.memory_bytes_max).unwrap_or(usize::MAX),
+            disk_bytes_max: self.bytes_max,
             owner,
             ..throughline_spool::Config::default()
         };
-        self.open_with(folder, settings, ["memory_limit_bytes", "limit_bytes"])
+        self.open_with(folder, settings, ["memory_bytes_max", "bytes_max"])
     }
 
     /// The quarantine of what `from` holds, in this folder; in memory where the spool is.
@@ -64,19 +64,19 @@ impl SpoolSection {
     /// # Errors
     /// As [`SpoolSection::open`].
     pub fn quarantine(&self, folder: &Path, owner: String, from: &Spool) -> Result<Quarantine, Failure> {
-        if self.refused_keep_seconds == 0 {
+        if self.refused_retention_seconds == 0 {
             let why = "must be at least 1; how long batches are kept that the collector refuses";
-            return Err(Failure::usage(format!("configuration: spool.refused_keep_seconds {why}")));
+            return Err(Failure::usage(format!("configuration: spool.refused_retention_seconds {why}")));
         }
         let settings = throughline_spool::Config {
             memory_bytes_max: QUARANTINE_MEMORY_BYTES,
-            disk_bytes_max: self.refused_limit_bytes,
+            disk_bytes_max: self.refused_bytes_max,
             owner,
             has_envelopes: true,
             ..throughline_spool::Config::default()
         };
-        let spool = self.open_with(folder, settings, ["memory_limit_bytes", "refused_limit_bytes"])?;
-        let keep = Duration::from_secs(self.refused_keep_seconds);
+        let spool = self.open_with(folder, settings, ["memory_bytes_max", "refused_bytes_max"])?;
+        let keep = Duration::from_secs(self.refused_retention_seconds);
         let refused = Quarantine::new(spool, Some(folder.to_owned()), keep, from);
         refused.map_err(|error| Failure::unavailable(format!("{}: {error}", folder.display())))
     }

@@ -265,7 +265,7 @@ impl Quarantine {
         }
         if self.dropped() > 0 {
             conditions.push(Condition::degraded(format!(
-                "delivery: {} refused batches were dropped since the start, as more than spool.refused_limit_bytes waited, or for longer than spool.refused_keep_seconds",
+                "delivery: {} refused batches were dropped since the start, as more than spool.refused_bytes_max waited, or for longer than spool.refused_retention_seconds",
                 self.dropped()
             )));
         }
@@ -379,7 +379,7 @@ mod tests {
         refused.take(&spool, &[refusal]).unwrap();
         refused.trim().unwrap();
         assert_eq!((refused.taken(), refused.dropped(), refused.stats().backlog_entries), (1, 1, 0));
-        assert!(refused.conditions()[0].text.contains("refused_keep_seconds"));
+        assert!(refused.conditions()[0].text.contains("refused_retention_seconds"));
     }
 
     #[test]

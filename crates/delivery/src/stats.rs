@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use throughline_daemon::Condition;
+use throughline_daemon::{Condition, Labels};
 use throughline_sample::catalogue::{self, Metric};
 use throughline_spool::Stats;
 
@@ -45,40 +45,38 @@ impl ShipStats {
     }
 }
 
-/// The catalogue's metrics of a spool and its delivery: part of the daemon, metric, value. `now_ns` is UTC
-/// nanoseconds. Set them before each look at `/metrics` and before each record of self-statistics.
+/// The catalogue's metrics of a spool and its delivery: labels, metric, value. `now_ns` is UTC
+/// nanoseconds. Set them before each look at `/metrics` and before each record of self-metrics.
 #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-pub fn metrics(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(&'static str, &'static Metric, f64)> {
+pub fn metrics(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(Labels, &'static Metric, f64)> {
     let failures: u64 = Reason::ALL.iter().map(|r| ship.failures(*r)).sum();
-    let dropped = spool.dropped_memory_entries
-        + spool.dropped_disk_entries
-        + spool.damaged_entries
-        + spool.refused_entries;
     let errors = spool.no_space_errors + spool.write_errors + spool.read_errors + spool.meta_errors;
     let refused = ship.quarantine.get().map(|refused| (refused.stats(), refused.taken(), refused.dropped()));
     let (waiting, taken, lost) = refused.unwrap_or_default();
     let lag = spool.oldest_ns.map_or(0.0, |oldest| (now_ns.saturating_sub(oldest)).max(0) as f64 / 1e9);
+    let of = |source: &'static str, metric, value| (Labels::from(source), metric, value);
+    let discarded = |source: &'static str, reason: &'static str, count: u64| {
+        (Labels::from((source, reason)), &catalogue::ENTRIES_DISCARDED, count as f64)
+    };
     vec![
-        ("spool", &catalogue::RECORDS, spool.appended_entries as f64),
-        ("spool", &catalogue::SPOOL_BYTES, (spool.memory_bytes + spool.disk_bytes) as f64),
-        ("spool", &catalogue::SPOOL_ENTRIES, spool.backlog_entries as f64),
-        (
-            "spool",
-            &catalogue::THINNED_RECORDS,
-            (spool.thinned_memory_entries + spool.thinned_disk_entries) as f64,
-        ),
-        ("spool", &catalogue::DROPPED_RECORDS, dropped as f64),
-        ("spool", &catalogue::SPOOL_ERRORS, errors as f64),
-        ("spool", &catalogue::SPOOL_DAMAGED_SEGMENTS, spool.damaged_segments as f64),
-        ("spool", &catalogue::SPOOL_LOST_ENTRIES, spool.damaged_entries as f64),
-        ("spool", &catalogue::SPOOL_DAMAGED_BYTES, spool.damaged_bytes as f64),
-        ("delivery", &catalogue::DELIVERED_ENTRIES, ship.acked_entries.load(Relaxed) as f64),
-        ("delivery", &catalogue::DELIVERY_FAILURES, failures as f64),
-        ("delivery", &catalogue::DELIVERY_LAG_SECONDS, lag),
-        ("quarantine", &catalogue::QUARANTINED_ENTRIES, taken as f64),
-        ("quarantine", &catalogue::SPOOL_BYTES, (waiting.memory_bytes + waiting.disk_bytes) as f64),
-        ("quarantine", &catalogue::SPOOL_ENTRIES, waiting.backlog_entries as f64),
-        ("quarantine", &catalogue::DROPPED_RECORDS, lost as f64),
-        ("delivery", &catalogue::SOURCE_UP, f64::from(u8::from(ship.connected.load(Relaxed)))),
+        of("spool", &catalogue::RECORDS, spool.appended_entries as f64),
+        of("spool", &catalogue::SPOOL_BYTES, (spool.memory_bytes + spool.disk_bytes) as f64),
+        of("spool", &catalogue::SPOOL_ENTRIES, spool.backlog_entries as f64),
+        discarded("spool", "evicted", spool.thinned_memory_entries + spool.thinned_disk_entries),
+        discarded("spool", "memory_full", spool.dropped_memory_entries),
+        discarded("spool", "disk_full", spool.dropped_disk_entries),
+        discarded("spool", "damaged", spool.damaged_entries),
+        discarded("spool", "size", spool.refused_entries),
+        of("spool", &catalogue::SPOOL_ERRORS, errors as f64),
+        of("spool", &catalogue::SPOOL_DAMAGED_SEGMENTS, spool.damaged_segments as f64),
+        of("spool", &catalogue::SPOOL_DAMAGED_BYTES, spool.damaged_bytes as f64),
+        of("delivery", &catalogue::DELIVERED_ENTRIES, ship.acked_entries.load(Relaxed) as f64),
+        of("delivery", &catalogue::DELIVERY_FAILURES, failures as f64),
+        of("delivery", &catalogue::DELIVERY_LAG_SECONDS, lag),
+        (Labels::from(("delivery", "collector")), &catalogue::ENTRIES_REJECTED, taken as f64),
+        of("quarantine", &catalogue::SPOOL_BYTES, (waiting.memory_bytes + waiting.disk_bytes) as f64),
+        of("quarantine", &catalogue::SPOOL_ENTRIES, waiting.backlog_entries as f64),
+        discarded("quarantine", "limit", lost),
+        of("delivery", &catalogue::SOURCE_UP, f64::from(u8::from(ship.connected.load(Relaxed)))),
     ]
 }

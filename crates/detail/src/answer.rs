@@ -23,6 +23,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+/// The part of the daemon whose self-metrics these are.
+const DETAIL: &str = "detail";
 /// Requests that wait for the one that is being answered; the collector sends what finds no place with the next stream.
 pub const WAITING_MAX: usize = 32;
 /// Encoded records of one entry: seven seconds of 32 busy ranks, of which the database makes a row for each rank. An entry may
@@ -100,7 +102,7 @@ impl<O: Origin> Details<O> {
         stop: CancellationToken,
     ) -> Self {
         for outcome in ["answered", "refused", "live"] {
-            metrics.add(outcome, &DETAIL_REQUESTS, 0);
+            metrics.add((DETAIL, outcome), &DETAIL_REQUESTS, 0);
         }
         // A daemon without a recorder has none of its metrics.
         if matches!(recording, Recording::On(_)) {
@@ -128,7 +130,7 @@ impl<O: Origin> Details<O> {
 
     fn take(&mut self, request: &DetailRequest) {
         if request.is_live {
-            self.metrics.add("live", &DETAIL_REQUESTS, 1);
+            self.metrics.add((DETAIL, "live"), &DETAIL_REQUESTS, 1);
             return self.origin.lift(&request.job_key, request.expires, now_ns());
         }
         if self.answered.contains(&request.id) || !self.origin.may_answer() {
@@ -164,7 +166,7 @@ impl<O: Origin> Details<O> {
             Err(Ended::Stopped) => return,
         }
         let outcome = if end.refusal.is_empty() { "answered" } else { "refused" };
-        self.metrics.add(outcome, &DETAIL_REQUESTS, 1);
+        self.metrics.add((DETAIL, outcome), &DETAIL_REQUESTS, 1);
         if answer.records > 0 {
             self.metrics.add(NAME, &DETAIL_RECORDS, answer.records);
         }

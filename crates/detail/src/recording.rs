@@ -8,7 +8,8 @@ use std::time::Duration;
 use throughline_daemon::{Condition, Failure, SelfMetrics};
 use throughline_recorder::{Error, Recorder, Stats};
 use throughline_sample::catalogue::{
-    DROPPED_RECORDS, RECORDER_BYTES, RECORDER_DAMAGED_BLOCKS, RECORDER_ERRORS, RECORDER_SPAN_SECONDS, RECORDS,
+    RECORDER_BYTES, RECORDER_DAMAGED_BLOCKS, RECORDER_ERRORS, RECORDER_SPAN_SECONDS, RECORDS,
+    RECORDS_DISCARDED,
 };
 
 /// Name of the part in metrics.
@@ -21,11 +22,11 @@ pub struct RecorderSection {
     /// Whether records stay in full resolution for a while.
     pub enabled: bool,
     /// How long.
-    pub keep_seconds: u64,
+    pub retention_seconds: u64,
     /// Largest size on disk: the oldest go before their time where it is reached.
-    pub limit_bytes: u64,
+    pub bytes_max: u64,
     /// Largest size with `spool.memory_only`, when the ring is in memory.
-    pub memory_limit_bytes: u64,
+    pub memory_bytes_max: u64,
 }
 
 impl Default for RecorderSection {
@@ -33,9 +34,9 @@ impl Default for RecorderSection {
         let default = throughline_recorder::Config::default();
         Self {
             enabled: true,
-            keep_seconds: default.age_max.as_secs(),
-            limit_bytes: default.bytes_max,
-            memory_limit_bytes: 32 << 20,
+            retention_seconds: default.age_max.as_secs(),
+            bytes_max: default.bytes_max,
+            memory_bytes_max: 32 << 20,
         }
     }
 }
@@ -61,14 +62,14 @@ impl Recording {
             return Ok(Self::Off);
         }
         let bounds = throughline_recorder::Config {
-            age_max: Duration::from_secs(section.keep_seconds),
-            bytes_max: if in_memory { section.memory_limit_bytes } else { section.limit_bytes },
+            age_max: Duration::from_secs(section.retention_seconds),
+            bytes_max: if in_memory { section.memory_bytes_max } else { section.bytes_max },
         };
         let opened = if in_memory { Recorder::in_memory(bounds) } else { Recorder::open(folder, bounds) };
         match opened {
             Ok(recorder) => Ok(Self::On(recorder)),
             Err(Error::Config { key, why }) => {
-                let key = if in_memory && key == "limit_bytes" { "memory_limit_bytes" } else { key };
+                let key = if in_memory && key == "bytes_max" { "memory_bytes_max" } else { key };
                 Err(Failure::usage(format!("configuration: recorder.{key} {why}")))
             }
             Err(error) => {
@@ -93,7 +94,6 @@ impl Recording {
         let errors = stats.no_space_errors + stats.write_errors;
         let counts = [
             (&RECORDS, stats.records),
-            (&DROPPED_RECORDS, stats.dropped_records),
             (&RECORDER_BYTES, stats.disk_bytes),
             (&RECORDER_ERRORS, errors),
             (&RECORDER_DAMAGED_BLOCKS, stats.damaged_blocks),
@@ -102,6 +102,8 @@ impl Recording {
             #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
             metrics.set(NAME, metric, count as f64);
         }
+        #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
+        metrics.set((NAME, "queue_full"), &RECORDS_DISCARDED, stats.dropped_records as f64);
         metrics.set(NAME, &RECORDER_SPAN_SECONDS, span(&stats).as_secs_f64());
     }
 
@@ -115,7 +117,7 @@ impl Recording {
                 let dropped = recorder.stats().dropped_records;
                 Some(Condition::degraded(format!(
                     "recorder: records are dropped ({dropped} since the start) because the disk is full or too slow; \
-                     they are delivered, and detail of that time can't be fetched; free space, or lower recorder.limit_bytes"
+                     they are delivered, and detail of that time can't be fetched; free space, or lower recorder.bytes_max"
                 )))
             }
             Self::On(_) | Self::Off => None,

@@ -141,16 +141,16 @@ impl FabricOptions {
             config.discovery.node_name_map = Some(map.clone());
         }
         if let Some(most) = self.max_nodes.and_then(NonZeroU32::new) {
-            config.discovery.max_nodes = most;
+            config.discovery.nodes_max = most;
         }
         if let Some(most) = self.max_ports.and_then(NonZeroU32::new) {
-            config.discovery.max_ports = most;
+            config.discovery.ports_max = most;
         }
         if let Some(timeout) = self.timeout {
             config.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
         if let Some(most) = self.max_mads_per_second {
-            config.mad.max_per_second = most;
+            config.mad.mads_per_second_max = most;
         }
         if let Some(window) = self.window {
             config.mad.window = Window(window);

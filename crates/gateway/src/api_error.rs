@@ -60,10 +60,10 @@ impl ApiError {
         let error = ApiError::new(
             StatusCode::GATEWAY_TIMEOUT,
             "too_slow",
-            format!("the database did not answer within {seconds} s, the limit query.max_seconds"),
-            "ask for a shorter time or for less, or raise query.max_seconds in server.toml",
+            format!("the database did not answer within {seconds} s, the limit query.seconds_max"),
+            "ask for a shorter time or for less, or raise query.seconds_max in server.toml",
         );
-        ApiError { limit: Some("query.max_seconds".to_owned()), ..error }
+        ApiError { limit: Some("query.seconds_max".to_owned()), ..error }
     }
 
     /// No token, or a wrong one.
@@ -80,9 +80,9 @@ impl ApiError {
     /// The reader has as many requests under way as it may.
     pub fn busy(message: impl Into<String>) -> ApiError {
         let remedy =
-            "ask again in a few seconds, one after the other, or raise query.max_parallel in server.toml";
+            "ask again in a few seconds, one after the other, or raise query.parallel_max in server.toml";
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "busy", message, remedy);
-        ApiError { limit: Some("query.max_parallel".to_owned()), ..error }
+        ApiError { limit: Some("query.parallel_max".to_owned()), ..error }
     }
 
     /// Not from here.
@@ -154,9 +154,9 @@ impl From<NoConnection> for ApiError {
                     StatusCode::TOO_MANY_REQUESTS,
                     "busy",
                     error.to_string(),
-                    "ask again in a few seconds, or raise query.max_parallel in server.toml",
+                    "ask again in a few seconds, or raise query.parallel_max in server.toml",
                 );
-                ApiError { limit: Some("query.max_parallel".to_owned()), ..error }
+                ApiError { limit: Some("query.parallel_max".to_owned()), ..error }
             }
             NoConnection::Database(error) => error.into(),
         }

@@ -16,14 +16,17 @@ mod target;
 pub use settings::{Protocol, RemoteWrite};
 
 use std::time::Duration;
-use throughline_daemon::SelfMetrics;
+use throughline_daemon::{Labels, SelfMetrics};
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, EXPORT_FAILURES, EXPORT_LATE_SAMPLES, EXPORT_REFUSED_SAMPLES, EXPORT_REPEATED_SAMPLES,
-    EXPORT_SKIPPED_SECONDS, EXPORTED_SAMPLES, SOURCE_UP,
+    COMMIT_FAILURES, EXPORT_DISCARDED_SECONDS, EXPORT_FAILURES, EXPORT_LATE_SAMPLES, EXPORT_RECEIVER_UP,
+    EXPORT_REPEATED_SAMPLES, EXPORT_SAMPLES_REJECTED, EXPORTED_SAMPLES,
 };
 use throughline_store::Database;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// The part of the server whose self-metrics these are.
+const SOURCE: &str = "export";
 
 /// How often a server without the lock requests it, and a lost database is looked for.
 const RETRY: Duration = Duration::from_secs(5);
@@ -57,27 +60,32 @@ async fn keep_sending(
     retained: Duration,
     metrics: SelfMetrics,
 ) {
-    // Names of metrics' sources live as long as the process, and there are as many as receivers are configured.
-    let source: &'static str = Box::leak(settings.name.clone().into_boxed_str());
+    // Labels of metrics live as long as the process, and there are as many as receivers are configured.
+    let receiver_name: &'static str = Box::leak(settings.name.clone().into_boxed_str());
+    let labels = Labels::from((SOURCE, receiver_name));
     for metric in [
         &EXPORTED_SAMPLES,
         &EXPORT_FAILURES,
-        &EXPORT_REFUSED_SAMPLES,
+        &EXPORT_SAMPLES_REJECTED,
         &EXPORT_REPEATED_SAMPLES,
         &EXPORT_LATE_SAMPLES,
-        &EXPORT_SKIPPED_SECONDS,
-        &COMMIT_FAILURES,
+        &EXPORT_DISCARDED_SECONDS,
     ] {
-        metrics.add(source, metric, 0);
+        metrics.add(labels, metric, 0);
     }
+    metrics.add(SOURCE, &COMMIT_FAILURES, 0);
     let mut is_failing = false;
     loop {
-        let target = target::Target::new(&settings, &receiver, retained, &metrics, source);
+        let target = target::Target::new(&settings, &receiver, retained, &metrics, labels);
         if let Err(error) = target.hold(&database, &mut is_failing).await {
-            metrics.add(source, &COMMIT_FAILURES, 1);
-            metrics.set(source, &SOURCE_UP, 0.0);
+            metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+            metrics.set(labels, &EXPORT_RECEIVER_UP, 0.0);
             if !is_failing {
-                tracing::warn!(receiver = source, error = format!("{error:#}"), "export: trying again");
+                tracing::warn!(
+                    receiver = receiver_name,
+                    error = format!("{error:#}"),
+                    "export: trying again"
+                );
             }
             is_failing = true;
         }

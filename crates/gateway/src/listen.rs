@@ -249,7 +249,7 @@ mod tests {
     use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
     use throughline_daemon::SelfMetrics;
-    use throughline_sample::catalogue::QUERY_REFUSED_CONNECTIONS;
+    use throughline_sample::catalogue::CONNECTIONS_REJECTED;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// A certificate for `localhost` and its key, in files.
@@ -348,7 +348,7 @@ mod tests {
         let all = tokio::join!(closed(silent), closed(slow), closed(idle), closed(no_handshake));
         assert!(all.2.starts_with("HTTP/1.1 200"), "{}", all.2);
         assert_eq!((all.0.contains("200"), all.1.contains("200"), all.3.as_str()), (false, false, ""));
-        assert_eq!(metrics.get("handshake", &QUERY_REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get(("query", "handshake"), &CONNECTIONS_REJECTED), Some(1.0));
     }
 
     #[tokio::test]

@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::{Metric, QUERY_REFUSED_CONNECTIONS, QUERY_REFUSED_REQUESTS};
+use throughline_sample::catalogue::{CONNECTIONS_REJECTED, Metric, REQUESTS_REJECTED};
+
+/// The part of the server whose self-metrics these are.
+const SOURCE: &str = "query";
+
+/// The same of requests for detail.
+pub(crate) const DETAIL: &str = "detail";
 
 /// Why a request is refused, as a word for the counter and as an answer.
 pub type Refused = (&'static str, Box<ApiError>);
@@ -26,16 +32,16 @@ impl Refusals {
 
     /// A request was refused.
     pub fn count(&self, reason: &'static str, peer: &dyn Display) {
-        self.add(reason, peer, &QUERY_REFUSED_REQUESTS, "a request was refused");
+        self.add(reason, peer, &REQUESTS_REJECTED, "a request was refused");
     }
 
     /// A connection was.
     pub fn connection(&self, reason: &'static str, peer: &dyn Display) {
-        self.add(reason, peer, &QUERY_REFUSED_CONNECTIONS, "a connection to the role query was refused");
+        self.add(reason, peer, &CONNECTIONS_REJECTED, "a connection to the role query was refused");
     }
 
     fn add(&self, reason: &'static str, peer: &dyn Display, metric: &'static Metric, what: &str) {
-        self.metrics.add(reason, metric, 1);
+        self.metrics.add((SOURCE, reason), metric, 1);
         let is_first = self.answer.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
         if is_first {
             tracing::warn!(reason, %peer, "{what}; further ones for this reason are counted and logged at debug level");

@@ -117,7 +117,7 @@ impl Shares {
         match tokio::time::timeout(PATIENCE, both).await {
             Ok(Ok((_share, _total))) => Ok(Held(Arc::new(Place { _share, _total, entered }))),
             _ => Err(ApiError::busy(format!(
-                "{} requests of this reader are worked on, its share of query.max_parallel",
+                "{} requests of this reader are worked on, its share of query.parallel_max",
                 entered.of.each
             ))),
         }

@@ -23,8 +23,8 @@ use anyhow::Context;
 use futures::future::OptionFuture;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    BLOCKS_MADE, COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS,
-    MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
+    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, EXPIRED_CHUNKS, LAST_ROUND_SECONDS, LATE_READINGS,
+    ORPHANED_RANKS, PACKED_HOURS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
@@ -99,12 +99,12 @@ pub async fn run(
     series: LinkSeries,
     stop: CancellationToken,
 ) {
-    metrics.add(SOURCE, &DROPPED_CHUNKS, 0);
+    metrics.add(SOURCE, &EXPIRED_CHUNKS, 0);
     metrics.add(SOURCE, &COMMIT_FAILURES, 0);
-    metrics.add(SOURCE, &SILENT_RANKS, 0);
-    metrics.add(SOURCE, &MINUTES_MADE, 0);
+    metrics.add(SOURCE, &ORPHANED_RANKS, 0);
+    metrics.add(SOURCE, &ROLLUPS_MADE, 0);
     metrics.add(SOURCE, &LATE_READINGS, 0);
-    metrics.add(SOURCE, &BLOCKS_MADE, 0);
+    metrics.add(SOURCE, &PACKED_HOURS, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
@@ -161,9 +161,6 @@ fn stand_by(metrics: &SelfMetrics, state: &mut State) {
     for source in [SOURCE, link_shares::SOURCE, verdicts::SOURCE, webhook::SOURCE] {
         metrics.unset_gauges(source);
     }
-    for kind in throughline_verdicts::Kind::ALL {
-        metrics.unset_gauges(kind.name());
-    }
     metrics.set(SOURCE, &SOURCE_UP, 1.0);
     if !std::mem::replace(&mut state.stands_by, true) || state.failing {
         tracing::info!("upkeep is done by another server");
@@ -188,7 +185,7 @@ async fn rounds(
             }
             if started >= state.silence_counts_from {
                 let closed = close_orphaned_jobs(client, options.job_silence).await?;
-                metrics.add(SOURCE, &SILENT_RANKS, closed.ranks);
+                metrics.add(SOURCE, &ORPHANED_RANKS, closed.ranks);
                 if closed.ranks > 0 || closed.jobs > 0 {
                     tracing::info!(
                         ranks = closed.ranks,
@@ -209,7 +206,7 @@ async fn rounds(
         }
         state.failing = false;
         metrics.set(SOURCE, &SOURCE_UP, 1.0);
-        metrics.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
+        metrics.set(SOURCE, &LAST_ROUND_SECONDS, started.elapsed().as_secs_f64());
         if !is_behind {
             rest(client, (started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await?;
         }
@@ -233,7 +230,7 @@ async fn retain(
 ) -> anyhow::Result<()> {
     let done = apply_retention(client, &options.retention, *way).await?;
     *way = Some(done.way);
-    metrics.add(SOURCE, &DROPPED_CHUNKS, done.dropped_chunks as u64);
+    metrics.add(SOURCE, &EXPIRED_CHUNKS, done.dropped_chunks as u64);
     if done.changed_policies > 0 || done.dropped_chunks > 0 {
         let way = match done.way {
             RetentionWay::Native => "policies of the database",
@@ -248,10 +245,10 @@ async fn retain(
 async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let made = make_rollups(client, &options.retention, MINUTES_PATIENCE).await?;
-    metrics.add(SOURCE, &MINUTES_MADE, made.minutes);
+    metrics.add(SOURCE, &ROLLUPS_MADE, made.minutes);
     metrics.add(SOURCE, &LATE_READINGS, made.late);
     if let Some(lag) = made.lag {
-        metrics.set(SOURCE, &MINUTES_LAG_SECONDS, lag.as_secs_f64());
+        metrics.set(SOURCE, &ROLLUP_LAG_SECONDS, lag.as_secs_f64());
     }
     let seconds = begun.elapsed().as_secs_f64();
     tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, seconds, "rows of minutes");
@@ -260,12 +257,12 @@ async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> 
     }
     let begun = Instant::now();
     let packed = encode_chunks(client, &options.retention, BLOCKS_PATIENCE).await?;
-    metrics.add(SOURCE, &BLOCKS_MADE, packed.blocks);
+    metrics.add(SOURCE, &PACKED_HOURS, packed.blocks);
     let seconds = begun.elapsed().as_secs_f64();
     let ChunksEncoded { blocks, samples, bytes, is_behind } = packed;
     tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");
     let moved = move_hours(client, &options.retention).await?;
-    metrics.add(SOURCE, &DROPPED_CHUNKS, moved);
+    metrics.add(SOURCE, &EXPIRED_CHUNKS, moved);
     if moved > 0 {
         tracing::info!(hours = moved, "hours of readings are packed only");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use throughline_daemon::SelfMetrics;
 use throughline_gateway::upkeep::{self, Options};
 use throughline_sample::catalogue::{
-    DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, MINUTES_LAG_SECONDS, MINUTES_MADE, SILENT_RANKS,
+    DATABASE_BYTES, DATABASE_CHUNKS, EXPIRED_CHUNKS, ORPHANED_RANKS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE,
     SOURCE_UP,
 };
 use throughline_store::{Groups, Retention, testing};
@@ -63,7 +63,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     })
     .await;
     // On the full edition a policy does it, and nothing is counted here.
-    assert!(first.get("upkeep", &DROPPED_CHUNKS).unwrap() <= 1.0);
+    assert!(first.get("upkeep", &EXPIRED_CHUNKS).unwrap() <= 1.0);
 
     until("making minutes", async || {
         let query = "SELECT transmit_bytes_per_second FROM internal.ib_port_minutes WHERE seconds = 60";
@@ -71,8 +71,8 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         !rows.is_empty() && rows.iter().all(|row| row.get::<_, f32>(0) == 10.0)
     })
     .await;
-    assert!(first.get("upkeep", &MINUTES_MADE).unwrap() >= 5.0);
-    assert!((150.0..300.0).contains(&first.get("upkeep", &MINUTES_LAG_SECONDS).unwrap()));
+    assert!(first.get("upkeep", &ROLLUPS_MADE).unwrap() >= 5.0);
+    assert!((150.0..300.0).contains(&first.get("upkeep", &ROLLUP_LAG_SECONDS).unwrap()));
 
     // While the first holds the lock ("thru" of its name in ASCII) nobody else gets it; when it ends, the next one does.
     let locks = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
@@ -167,7 +167,7 @@ async fn a_job_whose_node_died_ends() {
         ("silent", true),
         "when it was last known to run"
     );
-    until("counting it", async || metrics.get("upkeep", &SILENT_RANKS) == Some(1.0)).await;
+    until("counting it", async || metrics.get("upkeep", &ORPHANED_RANKS) == Some(1.0)).await;
     stop.cancel();
     task.await.unwrap();
 }

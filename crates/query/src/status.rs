@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 use throughline_api::status::{Delivery, Rejected, Source, SourceState, Status, StatusJob, StatusOperation};
 use throughline_sample::catalogue::{
-    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
-    OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
+    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, ENTRIES_DISCARDED, FAILED_READS,
+    OVER_QUOTA_USERS, RECORDS_DISCARDED, SOURCE_UP, SPOOL_ENTRIES,
 };
 use throughline_sample::row_rules::DEFAULT;
 use throughline_sample::wire::RowRules;
@@ -87,18 +87,21 @@ const SOURCES: &str = "
 
 /// The newest self-metrics of each daemon that is not silent.
 const SELF_METRICS: &str = "
-    SELECT DISTINCT ON (instance, source, name) instance, source, name, value
+    SELECT DISTINCT ON (instance, source, name, label) instance, source, name, value
     FROM public.self_stats
     WHERE time > now() - internal.default_gap() AND name = ANY($1)
-    ORDER BY instance, source, name, time DESC";
+    ORDER BY instance, source, name, label, time DESC";
 
 /// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
 /// few, and each is one step down the index.
 const DELIVERY: &str = "
     SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
     FROM (SELECT name AS instance FROM internal.node_key UNION SELECT prefix FROM internal.fabric) o
-    CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
-    CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day') s";
+    CROSS JOIN unnest($1::text[], $2::text[], $3::text[]) m (source, name, label)
+    CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day', of_label => m.label) s";
+
+/// Why a spool loses entries. Evicted ones are not among them: the entries beside them have their counts.
+const DISCARDED: [&str; 4] = ["memory_full", "disk_full", "damaged", "size"];
 
 /// The rules that senders reported last.
 const RULES: &str =
@@ -237,17 +240,17 @@ fn sources_query() -> String {
     )
 }
 
-/// Self-metrics by instance and part of the daemon, then by name.
+/// Self-metrics by instance and part of the daemon, then by name: sums over the reasons of losses.
 type SelfMetrics = BTreeMap<(String, String), BTreeMap<String, f64>>;
 
 async fn self_metrics(client: &Client) -> Result<SelfMetrics, Error> {
-    let names = [&SOURCE_UP, &DROPPED_RECORDS, &FAILED_READS, &OVER_QUOTA_USERS].map(|metric| metric.name);
+    let names = [&SOURCE_UP, &RECORDS_DISCARDED, &FAILED_READS, &OVER_QUOTA_USERS].map(|metric| metric.name);
     let rows =
         client.query(SELF_METRICS, &[&&names[..]]).await.map_err(Error::sql("reading self-metrics"))?;
     let mut metrics = SelfMetrics::new();
     for row in &rows {
         let part = (row.get("instance"), row.get("source"));
-        metrics.entry(part).or_default().insert(row.get("name"), row.get("value"));
+        *metrics.entry(part).or_default().entry(row.get("name")).or_default() += row.get::<_, f64>("value");
     }
     Ok(metrics)
 }
@@ -279,7 +282,7 @@ fn join_sources(rows: &[Row], metrics: &SelfMetrics) -> Vec<Source> {
         let key = (source.clone(), instance.clone());
         let known = sources.entry(key).or_insert_with(|| named(source, instance));
         known.up = Some(*up > 0.0);
-        known.dropped_records = values.get(DROPPED_RECORDS.name).map(count);
+        known.dropped_records = values.get(RECORDS_DISCARDED.name).map(count);
         known.failed_reads = values.get(FAILED_READS.name).map(count);
         known.over_quota_users = values.get(OVER_QUOTA_USERS.name).map(count);
     }
@@ -288,14 +291,18 @@ fn join_sources(rows: &[Row], metrics: &SelfMetrics) -> Vec<Source> {
 
 async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
     let wanted = [
-        ("spool", SPOOL_ENTRIES.name),
-        ("spool", DROPPED_RECORDS.name),
-        ("delivery", DELIVERY_LAG_SECONDS.name),
-        ("delivery", DELIVERED_ENTRIES.name),
-        ("delivery", DELIVERY_FAILURES.name),
+        ("spool", SPOOL_ENTRIES.name, ""),
+        ("delivery", DELIVERY_LAG_SECONDS.name, ""),
+        ("delivery", DELIVERED_ENTRIES.name, ""),
+        ("delivery", DELIVERY_FAILURES.name, ""),
     ];
-    let (sources, names): (Vec<&str>, Vec<&str>) = wanted.into_iter().unzip();
-    let rows = client.query(DELIVERY, &[&sources, &names]).await;
+    let discarded = DISCARDED.map(|reason| ("spool", ENTRIES_DISCARDED.name, reason));
+    let wanted: Vec<_> = wanted.into_iter().chain(discarded).collect();
+    let column = |of: fn(&(&'static str, &'static str, &'static str)) -> &'static str| wanted.iter().map(of);
+    let sources: Vec<&str> = column(|one| one.0).collect();
+    let names: Vec<&str> = column(|one| one.1).collect();
+    let labels: Vec<&str> = column(|one| one.2).collect();
+    let rows = client.query(DELIVERY, &[&sources, &names, &labels]).await;
     let mut all: BTreeMap<String, Delivery> = BTreeMap::new();
     for row in &rows.map_err(Error::sql("reading what daemons report of their delivery"))? {
         let instance: String = row.get("instance");
@@ -304,7 +311,9 @@ async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
         one.age_seconds = Some(one.age_seconds.map_or(age, |newest| newest.min(age)));
         match name.as_str() {
             name if name == SPOOL_ENTRIES.name => one.spool_entries = Some(count(&value)),
-            name if name == DROPPED_RECORDS.name => one.dropped_records = Some(count(&value)),
+            name if name == ENTRIES_DISCARDED.name => {
+                *one.dropped_records.get_or_insert_default() += count(&value);
+            }
             name if name == DELIVERY_LAG_SECONDS.name => one.lag_seconds = Some(value),
             name if name == DELIVERED_ENTRIES.name => one.delivered_entries = Some(count(&value)),
             _ => one.delivery_failures = Some(count(&value)),

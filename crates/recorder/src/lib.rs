@@ -73,10 +73,10 @@ pub const AGE_MAX_LEAST: Duration = Duration::from_secs(60);
 impl Config {
     fn check(&self) -> Result<(), Error> {
         if self.bytes_max < BYTES_MAX_LEAST {
-            return Err(Error::Config { key: "limit_bytes", why: "must be at least 4194304" });
+            return Err(Error::Config { key: "bytes_max", why: "must be at least 4194304" });
         }
         if self.age_max < AGE_MAX_LEAST {
-            return Err(Error::Config { key: "keep_seconds", why: "must be at least 60" });
+            return Err(Error::Config { key: "retention_seconds", why: "must be at least 60" });
         }
         Ok(())
     }

@@ -256,9 +256,9 @@ fn without_a_disk_it_is_in_memory() {
 #[test]
 fn bounds_that_make_no_sense_are_refused() {
     let small = Recorder::in_memory(Config { bytes_max: 1000, ..Config::default() });
-    assert!(small.err().unwrap().to_string().contains("limit_bytes must be at least 4194304"));
+    assert!(small.err().unwrap().to_string().contains("bytes_max must be at least 4194304"));
     let short = Recorder::in_memory(Config { age_max: Duration::from_secs(1), ..Config::default() });
-    assert!(short.err().unwrap().to_string().contains("keep_seconds must be at least 60"));
+    assert!(short.err().unwrap().to_string().contains("retention_seconds must be at least 60"));
 }
 
 proptest! {

@@ -112,6 +112,8 @@ pub struct Metric {
     pub unit: Unit,
     /// What a counter does at its largest value; `Wraps(63)` for gauges.
     pub width: Width,
+    /// The label that its series have besides those of the table, such as `reason`.
+    pub label: Option<&'static str>,
     /// What it means, one sentence: the help of Prometheus and the comment of the SQL column.
     pub help: &'static str,
     /// Where the number comes from: IBTA attribute, sysfs file, NVML field, MPI call.
@@ -119,12 +121,17 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The name under which a daemon reports it among its self-metrics (`self_stats`): that of its page, without
-    /// what all of them begin with. MPI's totals of a node are reported so, the operation in the place of the source.
+    /// The name under which a daemon reports it among its self-metrics (`self_stats`): that of its page without the prefix
+    /// that all have. A node's totals of MPI operations are reported so, too.
     #[must_use]
-    pub fn figure_name(&self) -> String {
+    pub fn self_metric_name(&self) -> String {
         let prefix = self.table.prometheus_prefixes().first().copied().unwrap_or_default();
         format!("{}{}", prefix.strip_prefix("throughline_").unwrap_or(prefix), self.name)
+    }
+
+    /// Names of the labels of its Prometheus series; `instance` (node name or subnet prefix) is added by the scrape.
+    pub fn labels(&self) -> impl Iterator<Item = &'static str> {
+        self.table.labels().iter().copied().chain(self.label)
     }
 
     /// The value at which the counter sticks, where the catalogue knows it.
@@ -247,7 +254,7 @@ impl Table {
         }
     }
 
-    /// Labels of a Prometheus series; `instance` (node name or subnet prefix) is added by the scrape.
+    /// Labels that the series of all its metrics have.
     #[must_use]
     pub const fn labels(self) -> &'static [&'static str] {
         match self {
@@ -303,7 +310,8 @@ pub fn by_id(id: u32) -> Option<&'static Metric> {
 /// Declares the metrics of one table and the list of them.
 macro_rules! metrics {
     ($(#[$list_doc:meta])* $list:ident, $table:ident:
-     $($id:literal $constant:ident $name:literal $kind:ident $unit:ident $width:expr, $help:literal, $origin:literal;)+) => {
+     $($id:literal $constant:ident $name:literal $kind:ident $unit:ident $width:expr, $help:literal, $origin:literal
+       $(, label $label:literal)?;)+) => {
         $(
             #[doc = $help]
             pub static $constant: $crate::catalogue::Metric = $crate::catalogue::Metric {
@@ -313,6 +321,7 @@ macro_rules! metrics {
                 kind: $crate::catalogue::Kind::$kind,
                 unit: $crate::catalogue::Unit::$unit,
                 width: $width,
+                label: $crate::catalogue::metrics!(@label $($label)?),
                 help: $help,
                 origin: $origin,
             };
@@ -320,6 +329,8 @@ macro_rules! metrics {
         $(#[$list_doc])*
         pub(super) static $list: &[&$crate::catalogue::Metric] = &[$(&$constant),+];
     };
+    (@label) => { None };
+    (@label $label:literal) => { Some($label) };
 }
 use metrics;
 

@@ -2008,10 +2008,12 @@ CREATE TABLE internal.schema_objects (
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
 CREATE TABLE internal.self_stat_names (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- Of sources and names.
+    -- Of sources, labels and names.
     digest text NOT NULL,
     -- The source of each of names.
     sources text[] NOT NULL,
+    -- The label of each of names.
+    labels text[] NOT NULL,
     -- As in the catalogue.
     names text[] NOT NULL,
     -- Since when it is there. Rows have its number an hour later.
@@ -2028,10 +2030,13 @@ CREATE TABLE internal.self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     sources text[] NOT NULL,
+    -- The value of the label that the catalogue gives the metric besides source, such as a reason. Empty where it
+    -- has none.
+    labels text[] NOT NULL,
     -- As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.
     names text[] NOT NULL,
     readings double precision[] NOT NULL,
-    -- In self_stat_names: sources and names are there, and empty here. NULL where they are here.
+    -- In self_stat_names: sources, labels and names are there, and empty here. NULL where they are here.
     names_id bigint
 );
 CREATE INDEX self_stat_rows_by_instance ON internal.self_stat_rows (instance, "time" DESC);
@@ -2041,8 +2046,9 @@ SELECT public.create_hypertable('internal.self_stat_rows', public.by_range('time
 CREATE TABLE internal.self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
+    label text NOT NULL,
     instance text NOT NULL,
-    PRIMARY KEY (name, source, instance)
+    PRIMARY KEY (name, source, label, instance)
 );
 
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one

@@ -10,7 +10,7 @@ use crate::error::Error;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// Longest statement of the reading role. A session may set another one, as the role query does (`query.max_seconds`):
+/// Longest statement of the reading role. A session may set another one, as the role query does (`query.seconds_max`):
 /// this bounds sessions that set none.
 pub const READ_STATEMENT_SECONDS_MAX: u64 = 300;
 
@@ -20,7 +20,7 @@ pub const READ_IDLE_SECONDS_MAX: u64 = 60;
 /// Temporary files of one of its sessions, for sorting: only a superuser may set more.
 pub const READ_TEMP_FILES_MB_MAX: u64 = 4096;
 
-/// Its connections at a time: the role query has two for each of `query.max_parallel`, and dashboards some. The rest of
+/// Its connections at a time: the role query has two for each of `query.parallel_max`, and dashboards some. The rest of
 /// PostgreSQL's 100 is the writer's.
 pub const READ_CONNECTIONS_MAX: u32 = 60;
 

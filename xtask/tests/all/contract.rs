@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use super::top;
+
 /// The types of the API, with the file of each.
 const TYPES: [(&str, &str); 2] = [("Job", "crates/api/src/jobs.rs"), ("Status", "crates/api/src/status.rs")];
 
@@ -79,10 +81,6 @@ fn second_types(types: &[Serialised]) -> Vec<String> {
         }
     }
     second
-}
-
-fn top() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn types_of_the_tree() -> Vec<Serialised> {

@@ -3,9 +3,11 @@
 
 mod adding;
 mod architecture;
+mod config_keys;
 mod contract;
 mod cupti;
 mod decisions;
+mod metric_names;
 mod targets;
 mod units;
 

@@ -22,7 +22,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         user: settings.user.as_deref().map(user).transpose()?,
         leases: Leases {
             folder: start.places.gpu_leases.clone(),
-            longest: settings.lease_limit_seconds.duration(),
+            longest: settings.lease_seconds_max.duration(),
         },
         ..CuptiConfig::default()
     };

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{ExitStatus, Failure, boot_id, paths};
+use throughline_daemon::{ExitStatus, Failure, Labels, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{Agreement, Roots, identify};
 use throughline_mpit_bridge::{
@@ -16,9 +16,9 @@ use throughline_mpit_bridge::{
     Tracing, Verdict, Welcome,
 };
 use throughline_sample::catalogue::{
-    CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS, RECOVERED_ENDS,
-    REFUSED_CONNECTIONS, REJECTED_RECORDS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS,
-    UNSEEN_ENDS, WAITING_BYTES,
+    CONNECTIONS_REJECTED, CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS,
+    RECORDS_REJECTED, RECOVERED_ENDS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS, UNOBSERVED_ENDS,
+    WAITING_BYTES,
 };
 use tokio::runtime::Handle;
 
@@ -127,7 +127,7 @@ fn welcome(settings: &Mpi) -> Welcome {
         wire: settings.wire.then_some(true),
         trace: Some(match settings.trace {
             Trace::Never => Tracing::Never,
-            Trace::Requested => Tracing::Requested,
+            Trace::OnRequest => Tracing::Requested,
             Trace::Always => Tracing::Always,
         }),
         trace_records_per_second: Some(settings.trace_records_per_second.into()),
@@ -221,26 +221,27 @@ fn over_quota(status: &ReceiverStatus) -> Option<String> {
 }
 
 /// Counts with a place of their own among the metrics.
-fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> {
-    let refused = status.closed.iter().filter(|(_, count)| *count > 0);
-    let refused = refused.map(|(why, count)| (why.name(), &REFUSED_CONNECTIONS, *count));
-    let gpus = status.unknown_gpus.iter().map(|(why, count)| (*why, &UNKNOWN_RANK_GPUS, *count));
-    let ports = status.unknown_ports.iter().map(|(why, count)| (*why, &UNKNOWN_RANK_PORTS, *count));
+fn counts(status: &ReceiverStatus) -> Vec<(Labels, &'static Metric, u64)> {
     let own = [
-        (NAME, &RECLAIMED_RANKS, status.reclaimed_ranks),
-        (NAME, &UNSEEN_ENDS, status.unseen_ends),
-        (NAME, &RECOVERED_ENDS, status.recovered_ends),
-        (NAME, &STATE_FAILURES, status.failed_saves),
-        (NAME, &OVER_QUOTA_USERS, status.over_quota_users),
-        (NAME, &WAITING_BYTES, status.waiting_bytes),
-        (NAME, &CONTESTED_CLAIMS, status.contested_claims),
+        (&RECLAIMED_RANKS, status.reclaimed_ranks),
+        (&UNOBSERVED_ENDS, status.unseen_ends),
+        (&RECOVERED_ENDS, status.recovered_ends),
+        (&STATE_FAILURES, status.failed_saves),
+        (&OVER_QUOTA_USERS, status.over_quota_users),
+        (&WAITING_BYTES, status.waiting_bytes),
+        (&CONTESTED_CLAIMS, status.contested_claims),
     ];
+    let own = own.map(|(metric, count)| (Labels::from(NAME), metric, count));
+    let labelled = |label: &'static str, metric, count: u64| ((NAME, label).into(), metric, count);
+    let closed = status.closed.iter().filter(|(_, count)| *count > 0);
+    let closed = closed.map(|(why, count)| labelled(why.name(), &CONNECTIONS_REJECTED, *count));
     let rejected = status.rejected.iter().filter(|(_, count)| *count > 0);
-    let rejected = rejected.map(|(why, count)| (why.reason(), &REJECTED_RECORDS, *count));
+    let rejected = rejected.map(|(why, count)| labelled(why.reason(), &RECORDS_REJECTED, *count));
     let quotas = status.quotas.iter().filter(|(_, count)| *count > 0);
-    let quotas = quotas.map(|(quota, count)| (quota.name(), &QUOTA_LIMITED, *count));
-    let own = own.into_iter().chain(rejected).chain(quotas);
-    own.chain(refused).chain(gpus).chain(ports).collect()
+    let quotas = quotas.map(|(quota, count)| labelled(quota.name(), &QUOTA_LIMITED, *count));
+    let gpus = status.unknown_gpus.iter().map(|(why, count)| labelled(why, &UNKNOWN_RANK_GPUS, *count));
+    let ports = status.unknown_ports.iter().map(|(why, count)| labelled(why, &UNKNOWN_RANK_PORTS, *count));
+    own.into_iter().chain(closed).chain(rejected).chain(quotas).chain(gpus).chain(ports).collect()
 }
 
 #[cfg(test)]

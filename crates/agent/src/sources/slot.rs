@@ -3,7 +3,7 @@
 use super::{Health, Source, Status};
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS,
+    CONNECTED_RANKS, FAILED_READS, LAST_ROUND_SECONDS, MESSAGES_REJECTED, OVERRUNS, RECORDS_DISCARDED,
     RUNNING_JOBS, SOURCE_UP,
 };
 use throughline_sample::wire::Event;
@@ -83,12 +83,11 @@ pub(super) fn report(metrics: &SelfMetrics, name: &'static str, status: &Status,
     if let Some(up) = up {
         metrics.set(name, &SOURCE_UP, up);
     }
-    metrics.set(name, &DROPPED_RECORDS, number(status.dropped));
+    metrics.set((name, "queue_full"), &RECORDS_DISCARDED, number(status.dropped));
     metrics.set(name, &FAILED_READS, number(status.failed));
     let optional = [
         (&OVERRUNS, status.overruns.map(number)),
-        (&ROUND_SECONDS, status.round_seconds),
-        (&MALFORMED_MESSAGES, status.malformed.map(number)),
+        (&LAST_ROUND_SECONDS, status.round_seconds),
         (&CONNECTED_RANKS, status.connected.map(number)),
         (&RUNNING_JOBS, status.jobs.map(number)),
     ];
@@ -97,5 +96,8 @@ pub(super) fn report(metrics: &SelfMetrics, name: &'static str, status: &Status,
             metrics.set(name, metric, value);
         }
     }
-    status.counts.iter().for_each(|(source, metric, count)| metrics.set(source, metric, number(*count)));
+    if let Some(malformed) = status.malformed {
+        metrics.set((name, "malformed"), &MESSAGES_REJECTED, number(malformed));
+    }
+    status.counts.iter().for_each(|(labels, metric, count)| metrics.set(*labels, metric, number(*count)));
 }

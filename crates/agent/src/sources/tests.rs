@@ -1,7 +1,7 @@
 //! Tests of the sources as the agent holds them.
 
 use super::*;
-use throughline_sample::catalogue::{CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, OVERRUNS, SOURCE_UP};
+use throughline_sample::catalogue::{CONNECTED_RANKS, FAILED_READS, OVERRUNS, RECORDS_DISCARDED, SOURCE_UP};
 
 struct Fake(Arc<Mutex<bool>>);
 
@@ -40,7 +40,7 @@ async fn one_failed_source_leaves_the_other_up() {
     let metrics = SelfMetrics::default();
     sources.report(&metrics);
     assert_eq!(metrics.get("good", &SOURCE_UP), Some(1.0));
-    assert_eq!(metrics.get("good", &DROPPED_RECORDS), Some(4.0));
+    assert_eq!(metrics.get(("good", "queue_full"), &RECORDS_DISCARDED), Some(4.0));
     assert_eq!(metrics.get("good", &CONNECTED_RANKS), Some(2.0));
     assert_eq!(metrics.get("good", &OVERRUNS), None);
     assert_eq!(metrics.get("bad", &SOURCE_UP), Some(0.0));
@@ -50,7 +50,7 @@ async fn one_failed_source_leaves_the_other_up() {
     assert!(*stopped.lock().unwrap());
     sources.report(&metrics);
     assert_eq!(metrics.get("good", &SOURCE_UP), Some(0.0));
-    assert_eq!(metrics.get("good", &DROPPED_RECORDS), Some(4.0));
+    assert_eq!(metrics.get(("good", "queue_full"), &RECORDS_DISCARDED), Some(4.0));
 }
 
 #[tokio::test]

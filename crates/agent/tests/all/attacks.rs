@@ -284,7 +284,7 @@ fn attacked(attacks: &[&str]) {
     let node = Node::bare();
     std::fs::set_permissions(node.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let run = node.path().join("run");
-    let node = node.with("RUN_DIR", run.to_str().unwrap()).with("SPOOL__LIMIT_BYTES", "268435456");
+    let node = node.with("RUN_DIR", run.to_str().unwrap()).with("SPOOL__BYTES_MAX", "268435456");
     let socket = run.join("mpi.sock");
     let mut agent = node.run();
     let idle = rss(&agent);
@@ -320,7 +320,7 @@ fn attacked(attacks: &[&str]) {
     println!("{attacks:?}: {} kB idle, {} kB at most", idle / 1024, highest / 1024);
     assert!(highest <= RSS_BYTES_MAX, "{attacks:?}: the agent took {} kB", highest / 1024);
     println!("{attacks:?}: {welcome}");
-    let losses = ["throughline_dropped_records_total", "throughline_thinned_records_total"];
+    let losses = ["throughline_records_discarded_total", "throughline_entries_discarded_total"];
     let losses = figures.lines().filter(|line| losses.iter().any(|name| line.starts_with(name)));
     check_victim(&node, &losses.collect::<Vec<_>>().join("\n"));
 }

@@ -251,7 +251,12 @@ fn a_crash_or_an_endless_wait_of_the_library_costs_no_other_source_a_sample() {
             let page = agent.metrics();
             assert!(!page.contains("throughline_source_info{source=\"nvml\",state=\"running\"}"), "{page}");
             if port_records(&page) >= 40.0 {
-                assert!(page.contains("throughline_dropped_records_total{source=\"sysfs\"} 0"), "{page}");
+                assert!(
+                    page.contains(
+                        "throughline_records_discarded_total{source=\"sysfs\",reason=\"queue_full\"} 0"
+                    ),
+                    "{page}"
+                );
                 break;
             }
             assert!(begin.elapsed() < crate::bench::PATIENCE, "{fault}: {page}");

@@ -134,8 +134,9 @@ fn costs_nobody_else_a_sample(at_fault: &str, fault: &str) {
     wait_for_readings_after(&agent, at_fault, fault);
     let page = agent.metrics();
     for source in ALL.into_iter().filter(|source| *source != at_fault) {
-        for figure in ["throughline_dropped_records_total", "throughline_failed_reads_total"] {
-            let line = format!("{figure}{{source=\"{source}\"}} 0.0");
+        let discarded = ("throughline_records_discarded_total", ",reason=\"queue_full\"");
+        for (name, reason) in [discarded, ("throughline_failed_reads_total", "")] {
+            let line = format!("{name}{{source=\"{source}\"{reason}}} 0.0");
             assert!(page.lines().any(|found| found == line), "{at_fault} {fault}: {line} is not in\n{page}");
         }
         let running = format!("throughline_source_info{{source=\"{source}\",state=\"running\"}} 1");

@@ -152,7 +152,7 @@ fn killed_and_started_when_the_program_has_ended() {
         agent.wait_for(&[
             &all_calls(100),
             "throughline_recovered_ends_total{source=\"mpi\"} 2",
-            "throughline_unseen_ends_total{source=\"mpi\"} 0",
+            "throughline_unobserved_ends_total{source=\"mpi\"} 0",
         ]);
         let begin = std::time::Instant::now();
         while left() > 0 {

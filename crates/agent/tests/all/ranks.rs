@@ -176,7 +176,7 @@ fn ranks_over_the_agents_end() {
     agent.wait_for(&[
         "throughline_connected_ranks{source=\"mpi\"} 2",
         "throughline_reclaimed_ranks_total{source=\"mpi\"} 2",
-        "throughline_unseen_ends_total{source=\"mpi\"} 1",
+        "throughline_unobserved_ends_total{source=\"mpi\"} 1",
     ]);
     killed.kill();
     agent.wait_for(&[
@@ -328,7 +328,7 @@ fn ranks_on_gpus_whose_library_reports_no_processes() {
         "throughline_source_info{source=\"nvml\",state=\"library_missing\"} 1",
     ]);
     // Agents look for the places of ranks now and then: one that ends before counts as not looked for.
-    let unknown = "throughline_unknown_rank_gpus_total{source=\"not_told_by_library\"} 1";
+    let unknown = "throughline_unknown_rank_gpus_total{source=\"mpi\",reason=\"not_told_by_library\"} 1";
     for seconds in [2, 4, 8, 16, 32] {
         let rank = Rank::start(&node, 0);
         agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 1"]);

@@ -58,7 +58,7 @@ fn an_agent_that_is_killed_has_lost_at_most_a_second_of_its_recorder() {
     agent.wait_for(&[
         "throughline_recorder_bytes{source=\"recorder\"} ",
         "throughline_recorder_span_seconds{source=\"recorder\"} ",
-        "throughline_dropped_records_total{source=\"recorder\"} 0",
+        "throughline_records_discarded_total{source=\"recorder\",reason=\"queue_full\"} 0",
     ]);
     assert!(agent.stop().0.success());
     assert!(port_times(&node).is_superset(&killed));
@@ -91,10 +91,8 @@ fn a_node_without_a_recorder_says_so() {
     let output = node.command("recorder").output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     assert!(String::from_utf8_lossy(&output.stderr).contains("[recorder] switched on"));
-    let small = node.with("RECORDER__ENABLED", "true").with("RECORDER__LIMIT_BYTES", "1000");
+    let small = node.with("RECORDER__ENABLED", "true").with("RECORDER__BYTES_MAX", "1000");
     let output = small.command("run").output().unwrap();
     assert_eq!(output.status.code(), Some(64));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("recorder.limit_bytes must be at least 4194304")
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("recorder.bytes_max must be at least 4194304"));
 }

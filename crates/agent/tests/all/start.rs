@@ -54,7 +54,7 @@ fn refused(output: &Output, status: i32) -> String {
 fn a_wrong_configuration_names_file_line_and_key() {
     let wrong = [
         ("node = 'n1'\ncolour = 'red'\n", "line 2", "colour"),
-        ("[spool]\nlimit_bytes = 'many'\n", "line 2", "limit_bytes"),
+        ("[spool]\nbytes_max = 'many'\n", "line 2", "bytes_max"),
         ("[nvml]\n\ninterval_seconds = 0\n", "line 3", "interval_seconds"),
         ("[mpi]\nsocket_mode = 'rw'\n", "line 2", "socket_mode"),
         ("[delivery]\ncollector = 'nowhere'\n", "line 2", "collector"),
@@ -62,7 +62,7 @@ fn a_wrong_configuration_names_file_line_and_key() {
         ("node = 'a b'\n", "line 1", "node"),
         ("hca_guids = ['x']\n", "line 1", "hca_guids"),
         ("[spool\n", "line 1", "[spool"),
-        ("[spool]\nlimit_bytes = 1\n", "spool.limit_bytes", "must hold"),
+        ("[spool]\nbytes_max = 1\n", "spool.bytes_max", "must hold"),
     ];
     let case = Case::new();
     for (toml, place, key) in wrong {

@@ -106,9 +106,9 @@ pub struct CollectConfig {
     /// Connections to the database that write at a time.
     pub writers: usize,
     /// Connections at once.
-    pub connections: usize,
+    pub connections_max: usize,
     /// Of these those of one certificate.
-    pub connections_per_sender: usize,
+    pub connections_per_sender_max: usize,
 }
 
 /// `collect.crawlers`: names, or names with the prefixes of their subnets.
@@ -147,8 +147,8 @@ impl Default for CollectConfig {
             local_users: Vec::new(),
             token_file: None,
             writers: WRITERS,
-            connections: limits.connections,
-            connections_per_sender: limits.per_sender,
+            connections_max: limits.connections,
+            connections_per_sender_max: limits.per_sender,
         }
     }
 }
@@ -225,8 +225,12 @@ impl CollectConfig {
             Err(Failure::usage(format!("collect.{key} = {value}: must be from 1 to {most}")))
         };
         Ok(Connections {
-            connections: within("connections", self.connections, CONNECTIONS_CEILING)?,
-            per_sender: within("connections_per_sender", self.connections_per_sender, CONNECTIONS_CEILING)?,
+            connections: within("connections_max", self.connections_max, CONNECTIONS_CEILING)?,
+            per_sender: within(
+                "connections_per_sender_max",
+                self.connections_per_sender_max,
+                CONNECTIONS_CEILING,
+            )?,
             ..Connections::default()
         })
     }
@@ -254,15 +258,15 @@ pub struct QueryConfig {
     /// Names of this server, besides its addresses, its node's name and those of loopback.
     pub hosts: BTreeSet<String>,
     /// Samples read from the database for one remote-read.
-    pub max_samples: u64,
+    pub samples_max: u64,
     /// Time of one statement.
-    pub max_seconds: u64,
+    pub seconds_max: u64,
     /// Remote-reads answered at once; each holds a connection to the database.
-    pub max_parallel: usize,
+    pub parallel_max: usize,
     /// Connections of readers at most.
-    pub max_connections: usize,
-    /// Megabytes of packed hours that stay in memory for the next remote-read; 0 for none.
-    pub cache_mb: usize,
+    pub connections_max: usize,
+    /// Bytes of packed hours that stay in memory for the next remote-read; 0 for none.
+    pub cache_bytes_max: usize,
     /// Prometheus' API of what `[export]` sends to: ranges are read there that begin before what the database holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promql_url: Option<String>,
@@ -290,11 +294,11 @@ impl Default for QueryConfig {
             proxy: None,
             local_users: BTreeSet::new(),
             hosts: BTreeSet::new(),
-            max_samples: limits.samples,
-            max_seconds: limits.time.as_secs(),
-            max_parallel: limits.parallel,
-            max_connections: limits.connections,
-            cache_mb: limits.kept_bytes >> 20,
+            samples_max: limits.samples,
+            seconds_max: limits.time.as_secs(),
+            parallel_max: limits.parallel,
+            connections_max: limits.connections,
+            cache_bytes_max: limits.kept_bytes,
             promql_url: None,
             promql_ca_file: None,
             promql_token_file: None,
@@ -354,14 +358,14 @@ impl QueryConfig {
             }
             Err(Failure::usage(format!("query.{key} = {value}: must be from 1 to {most}")))
         };
-        let parallel = within("max_parallel", self.max_parallel as u64, QUERIES_AT_ONCE_MAX)?;
-        let connections = within("max_connections", self.max_connections as u64, CONNECTIONS_MAX)?;
+        let parallel = within("parallel_max", self.parallel_max as u64, QUERIES_AT_ONCE_MAX)?;
+        let connections = within("connections_max", self.connections_max as u64, CONNECTIONS_MAX)?;
         Ok(Limits {
-            samples: within("max_samples", self.max_samples, SAMPLES_MAX)?,
-            time: Duration::from_secs(within("max_seconds", self.max_seconds, QUERY_SECONDS_MAX)?),
+            samples: within("samples_max", self.samples_max, SAMPLES_MAX)?,
+            time: Duration::from_secs(within("seconds_max", self.seconds_max, QUERY_SECONDS_MAX)?),
             parallel: usize::try_from(parallel).unwrap_or(usize::MAX),
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
-            kept_bytes: self.cache_mb.saturating_mul(1 << 20),
+            kept_bytes: self.cache_bytes_max,
         })
     }
 }

@@ -63,6 +63,7 @@ pub fn batch(node: &str, time: i64, tick: i64) -> Batch {
             source: "nvml".into(),
             name: RECORDS.name.into(),
             value: tick as f64,
+            ..SelfStat::default()
         }],
         ..Batch::default()
     }

@@ -107,7 +107,7 @@ impl Serve {
     /// Whether this one did a round of upkeep.
     async fn does_upkeep(&self) -> bool {
         let page = fetch(self.query.clone(), "/metrics").await.unwrap_or_default();
-        page.lines().any(|line| line.starts_with("throughline_round_seconds{source=\"upkeep\"}"))
+        page.lines().any(|line| line.starts_with("throughline_last_round_seconds{source=\"upkeep\"}"))
     }
 
     async fn replica(&self) -> Value {

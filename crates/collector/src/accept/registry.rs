@@ -15,7 +15,7 @@ use throughline_daemon::connections::{
     Counted, Counts, Evicted, Full, GivesWay, LastBytes, Place, Places, Usefulness,
 };
 use throughline_sample::catalogue::{
-    CONNECTION_LIMIT, Metric, OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS,
+    CONNECTION_LIMIT, CONNECTIONS_REJECTED, Metric, OPEN_CONNECTIONS, PENDING_HANDSHAKES,
 };
 
 use crate::SOURCE;
@@ -190,7 +190,7 @@ impl Registry {
 
     /// Counts a refusal.
     pub fn refused(&self, why: Refusal) {
-        self.metrics.add(why.name(), &REFUSED_CONNECTIONS, 1);
+        self.metrics.add((SOURCE, why.name()), &CONNECTIONS_REJECTED, 1);
     }
 
     /// Room for another handshake, taken from the origin that has most where there is none; or after what time to try
@@ -291,7 +291,7 @@ mod tests {
         let dropped: Vec<bool> = many.iter().map(|m| m.closed().is_cancelled()).collect();
         assert_eq!(dropped, [true, false, false], "the oldest of the one who has most");
         assert!(!other.closed().is_cancelled() && !third.closed().is_cancelled());
-        assert_eq!(metrics.get("handshakes_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get((SOURCE, "handshakes_full"), &CONNECTIONS_REJECTED), Some(1.0));
         assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(4.0));
         drop((many, other, third));
         assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(0.0));
@@ -315,7 +315,7 @@ mod tests {
         let third = open(&registry, "a").ok().unwrap();
         assert!(quiet.closed().is_cancelled(), "the one without a stream");
         assert!(!busy.closed().is_cancelled() && !stranger.closed().is_cancelled());
-        assert_eq!(metrics.get("sender_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get((SOURCE, "sender_full"), &CONNECTIONS_REJECTED), Some(1.0));
         drop((quiet, third, busy, stranger));
         assert_eq!(metrics.get(SOURCE, &OPEN_CONNECTIONS), Some(0.0));
     }

@@ -243,6 +243,7 @@ impl Checked for SelfStat {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         name(&self.source)?;
         name(&self.name)?;
+        optional(&self.label)?;
         finite(self.value)?;
         check.time(self.time)
     }

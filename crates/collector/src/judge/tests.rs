@@ -8,7 +8,7 @@ const NOW: i64 = 1_790_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 
 fn stat(time: i64, value: f64) -> SelfStat {
-    SelfStat { time, source: "mpi".into(), name: "records".into(), value }
+    SelfStat { time, source: "mpi".into(), name: "records".into(), value, ..SelfStat::default() }
 }
 
 fn event(text: &str) -> Event {

@@ -266,7 +266,13 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
         ib_multicast_tables: vec![IbMulticastTable { guid: 0x50, ..Default::default() }],
         ib_multicast_groups: vec![IbMulticastGroup { mgid: vec![0xFF; 16], ..Default::default() }],
         ib_multicast_marks: vec![IbMulticastMark { generation: t + 5, groups: 0 }],
-        self_stats: vec![SelfStat { time: t, source: "mpi".into(), name: "records".into(), value: 1.0 }],
+        self_stats: vec![SelfStat {
+            time: t,
+            source: "mpi".into(),
+            name: "records".into(),
+            value: 1.0,
+            ..SelfStat::default()
+        }],
         ..sweep(t + 1, 0x50)
     };
     let forged = Batch { node: "evil".into(), ..forged };

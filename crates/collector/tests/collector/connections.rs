@@ -10,7 +10,7 @@ use throughline_collector::{Access, CommitError, Committer, Leaser, Limits, Sock
 use throughline_daemon::SelfMetrics;
 use throughline_delivery::{GrpcSink, OnRefusal, Reason, Session, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
-use throughline_sample::catalogue::{OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS};
+use throughline_sample::catalogue::{CONNECTIONS_REJECTED, OPEN_CONNECTIONS, PENDING_HANDSHAKES};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Config, Spool};
 use throughline_store::{Entry, TermGrant, TermRequest, WriteOutcome};
@@ -75,7 +75,7 @@ impl Collector {
     }
 
     fn refused(&self, why: &'static str) -> f64 {
-        self.metrics.get(why, &REFUSED_CONNECTIONS).unwrap_or_default()
+        self.metrics.get(("collector", why), &CONNECTIONS_REJECTED).unwrap_or_default()
     }
 
     fn gauge(&self, metric: &'static throughline_sample::catalogue::Metric) -> f64 {

@@ -8,7 +8,7 @@ use throughline_collector::{Access, Crawlers, run};
 use throughline_daemon::{Clock, SelfMetrics};
 use throughline_delivery::{GrpcSink, OnRefusal, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
-use throughline_sample::catalogue::REJECTED_RECORDS;
+use throughline_sample::catalogue::RECORDS_REJECTED;
 use throughline_sample::wire::*;
 use throughline_spool::{Class, Config, Entry, Spool};
 use throughline_store::{Database, Terms, Writer, testing};
@@ -160,7 +160,7 @@ impl Site {
     }
 
     pub fn rejected(&self, reason: &'static str) -> u64 {
-        self.metrics.get(reason, &REJECTED_RECORDS).unwrap_or(0.0) as u64
+        self.metrics.get(("collector", reason), &RECORDS_REJECTED).unwrap_or(0.0) as u64
     }
 
     pub async fn end(self) {

@@ -13,7 +13,7 @@ use throughline_delivery::wire::collect_client::CollectClient;
 use throughline_delivery::wire::{LeaseRequest, PutRequest};
 use throughline_delivery::{GrpcSink, Leases, Reason, ShipStats, TlsFiles, ship};
 use throughline_sample::Message;
-use throughline_sample::catalogue::{COMMIT_FAILURES, COMMITS, QUARANTINED_ENTRIES, REFUSED_ENTRIES};
+use throughline_sample::catalogue::{COMMIT_FAILURES, COMMITS, ENTRIES_REJECTED};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Config, Spool};
 use throughline_store::{Content, Entry, TermGrant, TermRequest, WriteOutcome};
@@ -236,7 +236,7 @@ async fn what_cannot_be_decoded_or_stored_is_set_aside_and_blocks_nobody() {
         aside.sort_unstable();
         assert_eq!(aside, [11, 21]);
     }
-    assert_eq!(collector.metrics.get("collector", &QUARANTINED_ENTRIES), Some(2.0));
+    assert_eq!(collector.metrics.get(("collector", "quarantined"), &ENTRIES_REJECTED), Some(2.0));
     // Stopping while senders are connected ends.
     collector.stop.cancel();
     collector.task.await.unwrap().unwrap();
@@ -258,7 +258,7 @@ async fn a_stream_that_breaks_the_protocol_is_refused_and_others_go_on() {
         let status = answers.message().await.unwrap_err();
         assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
     }
-    assert_eq!(collector.metrics.get("collector", &REFUSED_ENTRIES), Some(3.0));
+    assert_eq!(collector.metrics.get(("collector", "protocol"), &ENTRIES_REJECTED), Some(3.0));
     good.spool.append(batch("n", 0), Class::Precious).unwrap();
     until("delivery", || good.spool.stats().backlog_entries == 0).await;
     collector.stop.cancel();

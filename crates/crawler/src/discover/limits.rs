@@ -18,7 +18,7 @@ pub const DEFAULT_MAX_PORTS: usize = 262_144;
 pub const DEFAULT_MAX_MADS: u64 = 4_000_000;
 /// Memory of one topology with what is still to be requested. During a discovery there are two topologies, and records
 /// and readings besides: the process takes up to four times as much.
-pub const DEFAULT_MAX_MEMORY_MB: usize = 128;
+pub const DEFAULT_MEMORY_BYTES_MAX: usize = 128 << 20;
 /// The largest subnets take some 10 s, with many silent nodes a minute.
 pub const DEFAULT_MAX_TIME: Duration = Duration::from_secs(300);
 
@@ -46,7 +46,7 @@ impl Default for Limits {
             ports: DEFAULT_MAX_PORTS,
             hops: MAX_HOPS,
             mads: DEFAULT_MAX_MADS,
-            bytes: DEFAULT_MAX_MEMORY_MB << 20,
+            bytes: DEFAULT_MEMORY_BYTES_MAX,
             time: DEFAULT_MAX_TIME,
         }
     }

@@ -12,7 +12,7 @@ use crate::scrape::CounterChoice;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Seconds;
@@ -84,7 +84,7 @@ pub struct Mad {
     /// Repetitions.
     pub retries: Retries,
     /// MADs that the process sends in any second, at most; 0: no limit.
-    pub max_per_second: u32,
+    pub mads_per_second_max: u32,
     /// Service level of performance MADs.
     pub service_level: ServiceLevel,
     /// File with the M_Key; none when absent.
@@ -108,7 +108,7 @@ impl Default for Mad {
             per_node: PerNode(engine::DEFAULT_PER_NODE),
             timeout_seconds: engine::DEFAULT_TIMEOUT.into(),
             retries: Retries(engine::DEFAULT_RETRIES),
-            max_per_second: 0,
+            mads_per_second_max: 0,
             service_level: ServiceLevel(0),
             m_key_file: None,
             m_key: Key::default(),
@@ -126,7 +126,7 @@ impl Mad {
             per_node: self.per_node.0,
             timeout: self.timeout_seconds.duration(),
             retries: self.retries.0,
-            budget: Budget::of_process(self.max_per_second),
+            budget: Budget::of_process(self.mads_per_second_max),
             m_key: self.m_key,
             ..Settings::default()
         }
@@ -149,17 +149,17 @@ pub struct Discovery {
     /// Whether the subnet manager is requested to report traps.
     pub traps: bool,
     /// Nodes of one discovery.
-    pub max_nodes: NonZeroU32,
+    pub nodes_max: NonZeroU32,
     /// Ports of all its nodes.
-    pub max_ports: NonZeroU32,
+    pub ports_max: NonZeroU32,
     /// Links of a directed route.
-    pub max_hops: Hops,
+    pub hops_max: Hops,
     /// Its requests.
-    pub max_mads: NonZeroU32,
+    pub mads_max: NonZeroU32,
     /// Memory of its topology.
-    pub max_memory_mb: NonZeroU32,
+    pub memory_bytes_max: NonZeroU64,
     /// Its time.
-    pub max_seconds: Seconds,
+    pub seconds_max: Seconds,
 }
 
 impl Discovery {
@@ -172,12 +172,12 @@ impl Discovery {
     /// What one discovery may take.
     pub fn limits(&self) -> Limits {
         Limits {
-            nodes: self.max_nodes.get() as usize,
-            ports: self.max_ports.get() as usize,
-            hops: usize::from(self.max_hops.0),
-            mads: u64::from(self.max_mads.get()),
-            bytes: (self.max_memory_mb.get() as usize) << 20,
-            time: self.max_seconds.duration(),
+            nodes: self.nodes_max.get() as usize,
+            ports: self.ports_max.get() as usize,
+            hops: usize::from(self.hops_max.0),
+            mads: u64::from(self.mads_max.get()),
+            bytes: usize::try_from(self.memory_bytes_max.get()).unwrap_or(usize::MAX),
+            time: self.seconds_max.duration(),
         }
     }
 }
@@ -190,12 +190,13 @@ impl Default for Discovery {
             node_name_map: None,
             source: Choice::default(),
             traps: true,
-            max_nodes: number(discover::DEFAULT_MAX_NODES),
-            max_ports: number(discover::DEFAULT_MAX_PORTS),
-            max_hops: Hops(MAX_HOPS as u8),
-            max_mads: number(discover::DEFAULT_MAX_MADS as usize),
-            max_memory_mb: number(discover::DEFAULT_MAX_MEMORY_MB),
-            max_seconds: discover::DEFAULT_MAX_TIME.into(),
+            nodes_max: number(discover::DEFAULT_MAX_NODES),
+            ports_max: number(discover::DEFAULT_MAX_PORTS),
+            hops_max: Hops(MAX_HOPS as u8),
+            mads_max: number(discover::DEFAULT_MAX_MADS as usize),
+            memory_bytes_max: NonZeroU64::new(discover::DEFAULT_MEMORY_BYTES_MAX as u64)
+                .unwrap_or(NonZeroU64::MIN),
+            seconds_max: discover::DEFAULT_MAX_TIME.into(),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::group_reading::GroupsRequest;
 use super::publish::{Publication, Published};
 use super::sa_thread::SaThread;
 use super::shared::Shared;
-use super::thread_names::DISCOVERY;
+use super::thread_names::{ADMINISTRATION, DISCOVERY};
 use super::topology_cache::TopologyCache;
 use super::topology_source::TopologySource;
 use super::trigger::{Trigger, Wanted};
@@ -33,7 +33,9 @@ use throughline_infiniband::mad::LFT_BLOCK_LIDS;
 use throughline_infiniband::names::NameFile;
 use throughline_infiniband::topology::{NodeIndex, Topology};
 use throughline_sample::Guid;
-use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, UNREAD_GROUPS, WALK_MADS};
+use throughline_sample::catalogue::{
+    FAILED_READS, LAST_DISCOVERY_MADS, LIGHT_DISCOVERIES, SOURCE_UP, UNREAD_MULTICAST_GROUPS,
+};
 
 /// Shortest time from one whole walk to the next where somebody requests it, unless the configured interval is
 /// shorter: a walk costs each switch some 100 SMPs.
@@ -236,12 +238,16 @@ impl DiscoveryThread {
         let metrics = &self.parts.shared.publisher.metrics;
         // Below 2^53.
         #[allow(clippy::cast_precision_loss)]
-        metrics.set(if is_whole { "whole" } else { "light" }, &WALK_MADS, found.mads as f64);
+        metrics.set(
+            (DISCOVERY, if is_whole { "whole" } else { "light" }),
+            &LAST_DISCOVERY_MADS,
+            found.mads as f64,
+        );
         if is_whole {
             self.last_whole = Some(start);
             self.wants_whole = false;
         } else {
-            metrics.add(DISCOVERY, &LIGHT_WALKS, 1);
+            metrics.add(DISCOVERY, &LIGHT_DISCOVERIES, 1);
         }
         let tables_cost = if how.tables { table_mads(&found.topology) } else { 0 };
         if !is_whole || self.light_mads == 0 {
@@ -305,7 +311,7 @@ impl DiscoveryThread {
     /// Has multicast groups read by the thread of the administrator.
     fn request_groups(&self, began: i64, mlids: BTreeSet<u16>) {
         if !self.parts.administration.read_groups(GroupsRequest { began, mlids }) {
-            self.parts.shared.publisher.metrics.add("busy", &UNREAD_GROUPS, 1);
+            self.parts.shared.publisher.metrics.add((ADMINISTRATION, "busy"), &UNREAD_MULTICAST_GROUPS, 1);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::SweepInfo;
 use throughline_daemon::{Large, Piece, Scrape};
 use throughline_infiniband::records::SOURCE;
-use throughline_sample::catalogue::{LAST_ROUND_TIMESTAMP_SECONDS, REFUSED_SCRAPES, RENDERED_PAGES};
+use throughline_sample::catalogue::{LAST_ROUND_TIMESTAMP_SECONDS, RENDERED_PAGES, REQUESTS_REJECTED};
 
 /// Sweeps that may be missed before nothing is shown any more: two or three are lost to a slow fabric.
 const MISSED_SWEEPS: u32 = 5;
@@ -90,7 +90,7 @@ impl Large for Exposition {
     fn render(&self, scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
         let metrics = &self.shared.publisher.metrics;
         let request = PageRequest::parse(scrape, &self.configured)
-            .inspect_err(|_| metrics.add(SOURCE, &REFUSED_SCRAPES, 1))?;
+            .inspect_err(|_| metrics.add((SOURCE, "query"), &REQUESTS_REJECTED, 1))?;
         let is_first = request.shard.is_first();
         let Some(last) = self.shared.last() else { return Ok((Arc::new(Piece::default()), is_first)) };
         // Reported as long as there was a sweep: its age is how a blocked crawler is seen.

@@ -4,6 +4,7 @@
 //! with its reason, and what was known before stays.
 
 use super::shared::Shared;
+use super::thread_names::ADMINISTRATION;
 use crate::sa::{self, Client, SaError};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use throughline_infiniband::key::Key;
 use throughline_infiniband::multicast::Groups;
 use throughline_infiniband::records;
-use throughline_sample::catalogue::{RECORDS, UNREAD_GROUPS};
+use throughline_sample::catalogue::{RECORDS, UNREAD_MULTICAST_GROUPS};
 use throughline_spool::Class;
 
 /// Records of groups and members that are read in a second on average, at most: 3 fit a MAD, so some 500 MADs, as for
@@ -63,7 +64,7 @@ impl GroupReading {
             client.without_repeats(|client| sa::all_groups(client, key, &request.mlids, &ports, stop))
         });
         let count = |reason: &'static str, groups: usize| {
-            shared.publisher.metrics.add(reason, &UNREAD_GROUPS, groups as u64);
+            shared.publisher.metrics.add((ADMINISTRATION, reason), &UNREAD_MULTICAST_GROUPS, groups as u64);
         };
         let queries = client.stats().sent.saturating_sub(sent);
         let records = reported.as_ref().map_or(0, |groups| groups.members.len());
@@ -117,11 +118,7 @@ fn publish(groups: &Groups, prefix: u64, began: i64, shared: &Shared, count: imp
     count("group_bound", made.left_out_groups);
     count("member_bound", made.unlisted_groups);
     for batch in made.batches {
-        shared.publisher.metrics.add(
-            super::thread_names::ADMINISTRATION,
-            &RECORDS,
-            batch.ib_multicast_groups.len() as u64,
-        );
+        shared.publisher.metrics.add(ADMINISTRATION, &RECORDS, batch.ib_multicast_groups.len() as u64);
         shared.publisher.append(batch, Class::Precious);
     }
 }

@@ -69,7 +69,7 @@ impl CrawlerHealth {
         let thinned = stats.thinned_memory_entries + stats.thinned_disk_entries;
         if dropped.observe(lost + thinned, now) {
             conditions.push(Condition::failing(format!(
-                "spool: full, readings are lost ({lost} entries) or thinned ({thinned}) since the start; see that the collector takes them, or raise spool.limit_bytes"
+                "spool: full, readings are lost ({lost} entries) or thinned ({thinned}) since the start; see that the collector takes them, or raise spool.bytes_max"
             )));
         }
         let errors = stats.no_space_errors + stats.write_errors + stats.meta_errors;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::GIVEN_WAY_SECONDS;
+use throughline_sample::catalogue::HEAVY_SWEEP_WAIT_SECONDS;
 
 /// Traps that are a burst. One cable makes two to four.
 const BURST_TRAPS: usize = 8;
@@ -124,8 +124,8 @@ impl HeavySweep {
         while self.look() && start.elapsed() < LONGEST && !stop.sleep(LOOK) {}
         let waited = start.elapsed();
         if waited >= LOOK {
-            let before = metrics.get(DISCOVERY, &GIVEN_WAY_SECONDS).unwrap_or(0.0);
-            metrics.set(DISCOVERY, &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
+            let before = metrics.get(DISCOVERY, &HEAVY_SWEEP_WAIT_SECONDS).unwrap_or(0.0);
+            metrics.set(DISCOVERY, &HEAVY_SWEEP_WAIT_SECONDS, before + waited.as_secs_f64());
             tracing::info!(seconds = waited.as_secs_f64(), "gave way to the subnet manager");
         }
     }

@@ -17,7 +17,7 @@ use throughline_infiniband::topology::SwitchRouting;
 use throughline_infiniband::topology::{Node, NodeIndex, Topology};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{
-    DROPPED_RECORDS, FAILED_READS, RECORDS, ROUND_SECONDS, SOURCE_UP, UNANSWERED_NODES,
+    FAILED_READS, LAST_ROUND_SECONDS, RECORDS, RECORDS_DISCARDED, SOURCE_UP, UNANSWERED_NODES,
 };
 use throughline_spool::Class as SpoolClass;
 
@@ -113,14 +113,14 @@ impl Publication {
         let metrics = &self.shared.publisher.metrics;
         metrics.add(DISCOVERY, &RECORDS, (records + events.len()) as u64);
         metrics.add(DISCOVERY, &FAILED_READS, failures as u64);
-        metrics.set(DISCOVERY, &ROUND_SECONDS, elapsed);
+        metrics.set(DISCOVERY, &LAST_ROUND_SECONDS, elapsed);
         metrics.set(DISCOVERY, &SOURCE_UP, 1.0);
         // Exact up to 2^53.
         #[allow(clippy::cast_precision_loss)]
         metrics.set(DISCOVERY, &UNANSWERED_NODES, topology.unanswered.len() as f64);
         let is_good = topology.truncated.is_none();
         if published == Published::Changed && is_good && self.cache.store(&topology, signature) {
-            metrics.add("topology_memory", &DROPPED_RECORDS, 1);
+            metrics.add((DISCOVERY, "not_stored"), &RECORDS_DISCARDED, 1);
         }
         if is_good || self.believed.is_none() {
             self.believed = Some(guids(&topology));

@@ -10,8 +10,8 @@ use throughline_daemon::{Expose, Page, SelfMetrics};
 use throughline_delivery::ShipStats;
 use throughline_infiniband::records::SOURCE;
 use throughline_sample::catalogue::{
-    MAD_BUDGET_WAITS, MAD_RETRIES, MAD_TIMEOUTS, MAD_WIRE_BYTES, MADS_RECEIVED, MADS_SENT, REDIRECTIONS,
-    ROUND_COMMIT_SECONDS, SILENT_NODES, UNEXPECTED_MADS,
+    LAST_ROUND_COMMIT_SECONDS, MAD_BUDGET_WAITS, MAD_RETRIES, MAD_TIMEOUTS, MAD_WIRE_BYTES, MADS_RECEIVED,
+    MADS_SENT, REDIRECTIONS, SILENT_NODES, UNEXPECTED_MADS,
 };
 use throughline_sample::wire::Batch;
 use throughline_spool::Class;
@@ -43,7 +43,7 @@ impl CrawlerMetrics {
         let publisher = &self.shared.publisher;
         let internal =
             throughline_delivery::metrics(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
-        internal.into_iter().for_each(|(part, metric, value)| publisher.metrics.set(part, metric, value));
+        internal.into_iter().for_each(|(labels, metric, value)| publisher.metrics.set(labels, metric, value));
         publisher.recording.report(&publisher.metrics);
         &publisher.metrics
     }
@@ -114,7 +114,7 @@ pub async fn watch_commits(own: CrawlerMetrics, mut rounds: mpsc::Receiver<Round
         while let Some((start, _)) = waiting.front().copied().filter(|(_, sequence)| *sequence <= acked) {
             waiting.pop_front();
             let elapsed = start.elapsed();
-            publisher.metrics.set(SOURCE, &ROUND_COMMIT_SECONDS, elapsed.as_secs_f64());
+            publisher.metrics.set(SOURCE, &LAST_ROUND_COMMIT_SECONDS, elapsed.as_secs_f64());
             tracing::debug!(elapsed_seconds = elapsed.as_secs_f64(), "rows of a sweep are committed");
         }
         if !waiting.is_empty() {

@@ -19,6 +19,9 @@ use throughline_sample::catalogue::{DISCOVERY_REQUESTS, TOPOLOGY_EVENTS};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Spool};
 
+/// The part of the crawler that looks at the topology, in metrics.
+pub const DISCOVERY: &str = "discovery";
+
 /// Longest wait between two checks of a stop request.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -48,7 +51,7 @@ impl Publisher {
         let time = self.clock.now();
         self.interruptions().explain(events, Instant::now());
         for event in events {
-            self.metrics.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
+            self.metrics.add((DISCOVERY, event.kind.id), &TOPOLOGY_EVENTS, 1);
             match event.kind.severity {
                 Severity::Info => tracing::info!(kind = event.kind.id, "{}", event.text),
                 Severity::Warning | Severity::Error => tracing::warn!(kind = event.kind.id, "{}", event.text),
@@ -173,7 +176,7 @@ impl Shared {
 
     /// Requests a look at the subnet before its time, and counts the reason.
     pub fn want_discovery(&self, trigger: &Trigger) {
-        self.publisher.metrics.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
+        self.publisher.metrics.add((DISCOVERY, trigger.name()), &DISCOVERY_REQUESTS, 1);
         self.lock().wanted.add(trigger);
         self.changed.notify_all();
     }

@@ -31,9 +31,9 @@ pub struct Sweep {
     /// Whether ports of hosts are read: an agent on the host reads them in sysfs, too.
     pub host_ports: bool,
     /// Hosts whose ports are left out, by name with `*` and `?`.
-    pub hosts_left_out: Vec<String>,
+    pub exclude_hosts: Vec<String>,
     /// Whether unchanged readings become no rows.
-    pub thin: bool,
+    pub omit_unchanged: bool,
     /// Data since the last row that count as unchanged.
     pub quiet_bytes: u64,
     /// Bytes of one tick of PortXmitWait on devices that do not report; 0: unknown.
@@ -91,8 +91,8 @@ impl Default for Sweep {
             slow: Sets::DETAILS | Sets::FEC,
             all_ports: false,
             host_ports: true,
-            hosts_left_out: Vec::new(),
-            thin: true,
+            exclude_hosts: Vec::new(),
+            omit_unchanged: true,
             quiet_bytes: thin::DEFAULT_QUIET_BYTES,
             assumed_tick_bytes: 0,
             assumed_bytes_per_second: 0,
@@ -133,7 +133,7 @@ impl Sweep {
                 own.unwrap_or(usual).duration()
             });
         let interval = interval.max().unwrap_or_default();
-        match self.thin {
+        match self.omit_unchanged {
             true => RowRules::thinned(thin::HEARTBEAT, interval, self.quiet_bytes),
             false => RowRules::unthinned(interval),
         }
@@ -155,7 +155,7 @@ impl Sweep {
         let is_host = node.kind == NodeKind::Ca;
         let fits =
             |names: &[String]| names.iter().any(|name| WildMatch::new(name).matches(&node.description));
-        if is_host && (!self.host_ports || fits(&self.hosts_left_out)) {
+        if is_host && (!self.host_ports || fits(&self.exclude_hosts)) {
             return None;
         }
         let own = self.class.iter().position(|class| {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_first_class_that_fits_counts() {
         let sweep = read(
-            "interval_seconds = 1.0\nhosts_left_out = ['login*']\n\
+            "interval_seconds = 1.0\nexclude_hosts = ['login*']\n\
              [[class]]\nnames = ['spine-?']\ninterval_seconds = 0.25\nfast = ['data']\n\
              [[class]]\ndevice_ids = [54000]\nslow = []\n",
         )

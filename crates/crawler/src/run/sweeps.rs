@@ -21,8 +21,8 @@ use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::reading::{Coverage, PortReading};
 use throughline_infiniband::records::{self, SOURCE};
 use throughline_sample::catalogue::{
-    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LEFT_OUT_RECORDS, OVERRUNS, RECORDS, ROUND_SECONDS,
-    SOURCE_UP, STATE_FAILURES, UNSUPPORTED_COUNTERS,
+    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LAST_ROUND_SECONDS, OVERRUNS, RECORDS, SOURCE_UP,
+    STATE_FAILURES, UNCHANGED_READINGS, UNSUPPORTED_COUNTERS,
 };
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -89,7 +89,7 @@ impl Sweeps {
     ) -> Sweeps {
         let engine = Some(Engine::new(transport, config.mad.settings()));
         let plan = config.sweep.plan();
-        let thinner = Thinner::new(config.sweep.thin, config.sweep.quiet_bytes);
+        let thinner = Thinner::new(config.sweep.omit_unchanged, config.sweep.quiet_bytes);
         Sweeps {
             config,
             plan,
@@ -271,11 +271,11 @@ impl Sweeps {
         let metrics = &publisher.metrics;
         let read = coverage.complete + coverage.partial;
         metrics.add(SOURCE, &RECORDS, rows as u64);
-        metrics.add(SOURCE, &LEFT_OUT_RECORDS, left_out as u64);
+        metrics.add(SOURCE, &UNCHANGED_READINGS, left_out as u64);
         metrics.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
         metrics.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
         metrics.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
-        metrics.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
+        metrics.set(SOURCE, &LAST_ROUND_SECONDS, coverage.elapsed.as_secs_f64());
         tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
         metrics.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
         if read > 0 {

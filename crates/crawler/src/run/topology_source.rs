@@ -1,7 +1,7 @@
 //! A walk of the subnet, or what the subnet administrator reports of it where the nodes do not answer.
 
 use super::sa_thread::SaThread;
-use super::shared::Shared;
+use super::shared::{DISCOVERY, Shared};
 use crate::discover::Discovery;
 use crate::engine::EngineError;
 use crate::sa::{self, Choice, SaError};
@@ -52,7 +52,7 @@ impl TopologySource {
                 false => tracing::info!("the topology is what the nodes tell"),
             }
         }
-        shared.publisher.metrics.set("discovery", &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));
+        shared.publisher.metrics.set(DISCOVERY, &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));
         Ok(found)
     }
 

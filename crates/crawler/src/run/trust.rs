@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{
-    REJECTED_REPLIES, RETAINED_TOPOLOGIES, TOPOLOGY_TRUNCATED, TRUNCATED_DISCOVERIES,
+    DISCOVERIES_REJECTED, REPLIES_REJECTED, TOPOLOGY_TRUNCATED, TRUNCATED_DISCOVERIES,
 };
 
 /// Topologies of fewer nodes change as a whole: a laboratory's switch is unplugged.
@@ -62,7 +62,7 @@ impl Trust {
         let truncated = found.topology.truncated;
         metrics.set(DISCOVERY, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
         if let Some(limit) = truncated {
-            metrics.add(limit.name(), &TRUNCATED_DISCOVERIES, 1);
+            metrics.add((DISCOVERY, limit.name()), &TRUNCATED_DISCOVERIES, 1);
         }
         let was = std::mem::replace(&mut self.is_truncated, truncated.is_some());
         if let Some(limit) = truncated.filter(|_| !was) {
@@ -74,7 +74,7 @@ impl Trust {
             shared.publisher.emit(&[event(&DISCOVERY_TRUNCATED, key, text)]);
         }
         for (reason, count) in &found.rejected {
-            metrics.add(reason, &REJECTED_REPLIES, *count);
+            metrics.add((DISCOVERY, *reason), &REPLIES_REJECTED, *count);
         }
         let new: BTreeMap<&str, u64> = found
             .rejected
@@ -104,7 +104,7 @@ fn doubt(found: &Discovery, known: &Topology) -> Option<&'static str> {
 }
 
 fn retained(shared: &Shared, reason: &'static str, known: Option<&Topology>, found: usize) {
-    shared.publisher.metrics.add(reason, &RETAINED_TOPOLOGIES, 1);
+    shared.publisher.metrics.add((DISCOVERY, reason), &DISCOVERIES_REJECTED, 1);
     let nodes = known.map_or(0, |known| known.nodes.len());
     let text = format!(
         "the topology of {nodes} nodes stays in use: the discovery {} ({found} nodes)",

@@ -24,8 +24,8 @@ fn crawler(fabric: &SimFabric, folder: &Path) -> Command {
 fn configuration(collector: std::net::SocketAddr) -> String {
     format!(
         "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n[sweep]\n\
-         interval_seconds = 0.2\nthin = false\n[discovery]\ninterval_seconds = 2.0\n\
-         light_interval_seconds = 0.5\nmax_ports = {MAX_PORTS}\n"
+         interval_seconds = 0.2\nomit_unchanged = false\n[discovery]\ninterval_seconds = 2.0\n\
+         light_interval_seconds = 0.5\nports_max = {MAX_PORTS}\n"
     )
 }
 
@@ -78,7 +78,7 @@ fn attack_12_a_switch_behind_each_port() {
     let has = |kind: &str| double.events().iter().filter(|event| event.kind == kind).count();
     until("the truncation is an event", || has("discovery.truncated") == 1);
     let before = marks();
-    let truncated = r#"throughline_truncated_discoveries_total{source="max_ports"}"#;
+    let truncated = r#"throughline_truncated_discoveries_total{source="discovery",limit="ports_max"}"#;
     until("three truncated discoveries", || {
         let text = daemon.metrics();
         text.contains(truncated) && metric(&text, truncated) >= 3.0
@@ -94,7 +94,7 @@ fn attack_12_a_switch_behind_each_port() {
     assert_eq!(std::fs::read(&retained).unwrap(), memory);
     assert_eq!(metric(&daemon.metrics(), "throughline_topology_truncated"), 1.0);
     let (status, text) = daemon.health();
-    assert!(status == 200 && text.starts_with("degraded") && text.contains("max_ports"), "{status} {text}");
+    assert!(status == 200 && text.starts_with("degraded") && text.contains("ports_max"), "{status} {text}");
     // The fabric is honest again, and the discovery whole.
     fabric.control("honest").unwrap();
     until("a whole discovery", || metric(&daemon.metrics(), "throughline_topology_truncated") == 0.0);
@@ -114,9 +114,9 @@ fn attack_12_commands_end_at_a_bound_and_say_so() {
     let output = output.unwrap();
     assert!(output.status.success(), "{output:?}");
     let warning = String::from_utf8(output.stderr).unwrap();
-    assert!(warning.contains("max_ports"), "{warning}");
+    assert!(warning.contains("ports_max"), "{warning}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["truncated"], "max_ports");
+    assert_eq!(document["truncated"], "ports_max");
     let nodes = document["nodes"].as_array().unwrap();
     let guid = |node: &Value| u64::from_str_radix(&node["guid"].as_str().unwrap()[2..], 16).unwrap();
     let (real, made_up): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_real(guid(node)));
@@ -151,7 +151,7 @@ fn attack_12_a_claimed_guid_takes_nobodys_place() {
     assert!(before.is_some_and(|(guid, _)| guid.is_some()));
     // Nearer to the crawler than the real one.
     fabric.control(&format!("claim leaf001 {FREE_PORT} \"{}\"", FatTree::host_description(victim))).unwrap();
-    let rejected = r#"throughline_rejected_replies_total{source="other_place"}"#;
+    let rejected = r#"throughline_replies_rejected_total{source="discovery",reason="other_place"}"#;
     until("claims that are not believed", || {
         let text = daemon.metrics();
         text.contains(rejected) && metric(&text, rejected) >= 5.0

@@ -176,9 +176,10 @@ fn links_nodes_and_cables() {
     assert!(reported[0].before.contains(&format!("leaf003 port {free}")), "{:?}", reported[0]);
 
     let page = watched.daemon.metrics();
-    for series in
-        ["topology_events_total{source=\"cable.moved\"} 2", "topology_events_total{source=\"node.gone\"} 2"]
-    {
+    for series in [
+        "topology_events_total{source=\"discovery\",kind=\"cable.moved\"} 2",
+        "topology_events_total{source=\"discovery\",kind=\"node.gone\"} 2",
+    ] {
         assert!(page.contains(series), "{series} is not in\n{page}");
     }
 }

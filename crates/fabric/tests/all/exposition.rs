@@ -134,7 +134,9 @@ fn shards_are_disjoint_and_complete() {
         let said = String::from_utf8(body).unwrap();
         assert!(head.starts_with("http/1.1 400") && said.contains(word), "{query}: {head}\n{said}");
     }
-    assert!(daemon.page("").contains("throughline_refused_scrapes_total{source=\"mad\"} 5"));
+    assert!(
+        daemon.page("").contains("throughline_requests_rejected_total{source=\"mad\",reason=\"query\"} 5")
+    );
 }
 
 /// Gzip is the same text, and ten scrapers share a page. A sweep in between, as a change of the fabric causes, begins pages anew: then

@@ -323,6 +323,6 @@ async fn multicast_groups_are_stored_with_their_members() {
     watched.fabric.control("sm-key 0x77").unwrap();
     store.until("members unknown", MEMBERS, &[&0xC005], -1).await;
     let page = watched.daemon.metrics();
-    let reason = "throughline_unread_multicast_groups_total{source=\"members_not_reported\"}";
+    let reason = "throughline_unread_multicast_groups_total{source=\"administration\",reason=\"members_not_reported\"}";
     assert!(page.lines().any(|line| line.starts_with(reason)), "{page}");
 }

@@ -54,7 +54,10 @@ fn one_manager_is_killed_and_another_takes_over() {
     until("sweeps with the other manager", || read() > before + 160);
     assert_eq!((reported("sm.gone").len(), reported("sm.changed").len()), (1, 1), "{:#?}", reported("sm."));
     for kind in ["sm.gone", "sm.changed"] {
-        assert_eq!(figure(&format!("throughline_topology_events_total{{source=\"{kind}\"}}")), 1.0);
+        assert_eq!(
+            figure(&format!("throughline_topology_events_total{{source=\"discovery\",kind=\"{kind}\"}}")),
+            1.0
+        );
     }
     assert_eq!(daemon.stop(), 0);
 }

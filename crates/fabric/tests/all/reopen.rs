@@ -17,7 +17,7 @@ const PORTS: usize = 2 * (SMALL.hosts + SMALL.leafs * SMALL.uplinks);
 fn configuration(collector: std::net::SocketAddr) -> String {
     format!(
         "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n[sweep]\n\
-         interval_seconds = 0.2\nthin = false\n[discovery]\ninterval_seconds = 2.0\n\
+         interval_seconds = 0.2\nomit_unchanged = false\n[discovery]\ninterval_seconds = 2.0\n\
          light_interval_seconds = 0.5\n[mad]\ntimeout_seconds = 0.05\nretries = 1\n"
     )
 }

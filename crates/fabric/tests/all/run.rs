@@ -99,7 +99,7 @@ fn check_page(page: &str) {
             FatTree::host_port_guid(9)
         ),
         "throughline_mads_sent_total{source=\"mad\"} ".to_owned(),
-        "throughline_round_commit_seconds{source=\"mad\"} ".to_owned(),
+        "throughline_last_round_commit_seconds{source=\"mad\"} ".to_owned(),
     ] {
         assert!(page.contains(&series), "{series} is not in\n{page}");
     }

@@ -137,7 +137,9 @@ fn traps_and_managers_wake_discovery() {
 
     fabric.control("manager \"node0005 mlx5_0\" 1 9").unwrap();
     daemon.wait_for(&["sm.changed", "priority 9"]);
-    until("a walk for it", || daemon.figure("throughline_discovery_requests_total", "sm_change") >= 1.0);
+    until("a walk for it", || {
+        daemon.figure("throughline_discovery_requests_total", "discovery\",reason=\"sm_change") >= 1.0
+    });
     fabric.control("manager none").unwrap();
     daemon.wait_for(&["sm.gone"]);
     until("a silent manager", || daemon.figure("throughline_sm_up", "administration") == 0.0);

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_api::detail::{AlertsTaken, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
 use throughline_query::detail::{self, Of};
-use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{AlertLabels, AlertSubject, DetailReason, NewDetail, alert_subjects, request_detail};
 
 /// Alerts of one notification that are looked at: Alertmanager groups them, and a switch that dies has all its links along.
@@ -118,7 +118,7 @@ pub async fn take(
                     });
                 }
                 Err(refusal) => {
-                    api.detail.metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
+                    api.detail.metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);
                     taken.refused.push(format!("{}: {refusal}", subject.name));
                 }
             }

@@ -14,7 +14,7 @@ use throughline_api::detail::{DetailRequest, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
 use throughline_query::detail::{self, Of};
 use throughline_query::jobs::Job;
-use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{
     DetailReason, DetailRefusal, DetailSubject, Error, LIVE_SECONDS, NewDetail, lift_job, request_detail,
 };
@@ -201,7 +201,7 @@ async fn counted(
     work: impl AsyncFnOnce(&mut Client) -> Result<Result<i64, DetailRefusal>, Error>,
 ) -> Result<i64, ApiError> {
     write(api, work).await?.map_err(|refusal| {
-        api.detail.metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
+        api.detail.metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);
         refusal.into()
     })
 }

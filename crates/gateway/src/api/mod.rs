@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 use throughline_daemon::SelfMetrics;
 use throughline_query::long_range::LongRange;
 use throughline_query::{Pool, ReadPath};
-use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{Database, DetailRefusal};
 use tokio::sync::Semaphore;
 use tokio_postgres::Client;
@@ -109,7 +109,7 @@ impl Api {
     #[must_use]
     pub fn with_detail(self, triggers: Triggers, metrics: SelfMetrics) -> Api {
         for reason in DetailRefusal::REASONS {
-            metrics.add(reason, &DETAIL_REFUSALS, 0);
+            metrics.add((crate::refusals::DETAIL, reason), &REQUESTS_REJECTED, 0);
         }
         Api { detail: Detail { triggers, metrics, ..self.detail }, ..self }
     }

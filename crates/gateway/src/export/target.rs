@@ -5,12 +5,12 @@ use super::message::{Part, encoded};
 use super::receiver::{Answer, Receiver};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use throughline_daemon::SelfMetrics;
+use throughline_daemon::{Labels, SelfMetrics};
 use throughline_query::history::Range;
 use throughline_query::history::tail::{Slice, Tail, TailSeries, TailWindow, parts};
 use throughline_sample::catalogue::{
-    EXPORT_FAILURES, EXPORT_LAG_SECONDS, EXPORT_LATE_SAMPLES, EXPORT_REFUSED_SAMPLES,
-    EXPORT_REPEATED_SAMPLES, EXPORT_SKIPPED_SECONDS, EXPORTED_SAMPLES, SOURCE_UP,
+    EXPORT_DISCARDED_SECONDS, EXPORT_FAILURES, EXPORT_LAG_SECONDS, EXPORT_LATE_SAMPLES, EXPORT_RECEIVER_UP,
+    EXPORT_REPEATED_SAMPLES, EXPORT_SAMPLES_REJECTED, EXPORTED_SAMPLES,
 };
 use throughline_store::{Database, ExportTarget, LateNote, lock_export};
 use tokio_postgres::Client;
@@ -47,7 +47,7 @@ pub struct Target<'a> {
     receiver: &'a Receiver,
     retained: Duration,
     metrics: &'a SelfMetrics,
-    source: &'static str,
+    labels: Labels,
     tail: Tail,
     /// Whether the receiver may have had the next request already.
     is_repeated: bool,
@@ -62,17 +62,17 @@ impl<'a> Target<'a> {
         receiver: &'a Receiver,
         retained: Duration,
         metrics: &'a SelfMetrics,
-        source: &'static str,
+        labels: Labels,
     ) -> Target<'a> {
         let (tail, reached) = (Tail::default(), (0, 0, Instant::now()));
-        Target { settings, receiver, retained, metrics, source, tail, is_repeated: true, reached }
+        Target { settings, receiver, retained, metrics, labels, tail, is_repeated: true, reached }
     }
 
     /// Sends for as long as this server has the lock; returns at once where another one has it.
     pub async fn hold(mut self, database: &Database, is_failing: &mut bool) -> anyhow::Result<()> {
         let mut client = database.connect().await?;
         if !lock_export(&client, &self.settings.name).await? {
-            tracing::debug!(receiver = self.source, "another server exports to this receiver");
+            tracing::debug!(receiver = self.labels.label, "another server exports to this receiver");
             return Ok(());
         }
         let now = ExportTarget::now(&client).await?;
@@ -82,7 +82,7 @@ impl<'a> Target<'a> {
             self.note_lag(&target, now);
             self.skip(&client, &mut target, now).await?;
             let Some(end) = self.next_end(&client, &target, now).await? else {
-                self.metrics.set(self.source, &SOURCE_UP, 1.0);
+                self.metrics.set(self.labels, &EXPORT_RECEIVER_UP, 1.0);
                 self.late(&mut client, &mut target).await?;
                 let due = target.exported_until + WINDOW + self.delay();
                 let pause = due.saturating_sub(ExportTarget::now(&client).await?).clamp(0, WINDOW);
@@ -91,7 +91,7 @@ impl<'a> Target<'a> {
             };
             self.window(&mut client, &mut target, end).await?;
             if std::mem::take(is_failing) {
-                tracing::info!(receiver = self.source, "the export goes on");
+                tracing::info!(receiver = self.labels.label, "the export goes on");
             }
             self.late(&mut client, &mut target).await?;
         }
@@ -132,7 +132,7 @@ impl<'a> Target<'a> {
     fn show_lag(&self) {
         let (until, now, since) = self.reached;
         let lag = (now - until).max(0) as f64 / 1e3 + since.elapsed().as_secs_f64();
-        self.metrics.set(self.source, &EXPORT_LAG_SECONDS, lag);
+        self.metrics.set(self.labels, &EXPORT_LAG_SECONDS, lag);
     }
 
     /// Goes on where readings are still retained.
@@ -143,8 +143,12 @@ impl<'a> Target<'a> {
             return Ok(());
         }
         let seconds = (oldest - target.exported_until).unsigned_abs() / 1000;
-        tracing::warn!(receiver = self.source, seconds, "not exported: readings are no longer retained");
-        self.metrics.add(self.source, &EXPORT_SKIPPED_SECONDS, seconds);
+        tracing::warn!(
+            receiver = self.labels.label,
+            seconds,
+            "not exported: readings are no longer retained"
+        );
+        self.metrics.add(self.labels, &EXPORT_DISCARDED_SECONDS, seconds);
         target.skip_to(client, oldest).await?;
         self.tail = Tail::default();
         Ok(())
@@ -235,7 +239,7 @@ impl<'a> Target<'a> {
             let slices = self.tail.read_late(client, &part, &things).await?;
             for some in requests(&slices, self.settings.samples_per_request) {
                 let (samples, refused) = self.send(some).await?;
-                self.metrics.add(self.source, &EXPORT_LATE_SAMPLES, samples);
+                self.metrics.add(self.labels, &EXPORT_LATE_SAMPLES, samples);
                 let done: Vec<i64> =
                     some.iter().filter_map(|slice| ids.get(&slice.thing)).flatten().copied().collect();
                 target.acknowledge_late(client, (samples, refused), &done).await?;
@@ -261,7 +265,7 @@ impl<'a> Target<'a> {
             let of_piece = count(&piece);
             let (why, written) = match self.answer(&piece).await? {
                 Answer::Taken => {
-                    self.metrics.add(self.source, &EXPORTED_SAMPLES, of_piece);
+                    self.metrics.add(self.labels, &EXPORTED_SAMPLES, of_piece);
                     continue;
                 }
                 Answer::Refused { why, written } => (why, written),
@@ -274,18 +278,18 @@ impl<'a> Target<'a> {
                 continue;
             }
             let written = written.unwrap_or_default().min(of_piece);
-            self.metrics.add(self.source, &EXPORTED_SAMPLES, written);
+            self.metrics.add(self.labels, &EXPORTED_SAMPLES, written);
             if self.is_repeated {
                 // Most likely it has them: an earlier request had no answer.
-                self.metrics.add(self.source, &EXPORT_REPEATED_SAMPLES, of_piece - written);
+                self.metrics.add(self.labels, &EXPORT_REPEATED_SAMPLES, of_piece - written);
             } else {
                 if refused == 0 {
-                    tracing::warn!(receiver = self.source, why, "the receiver refuses samples");
+                    tracing::warn!(receiver = self.labels.label, why, "the receiver refuses samples");
                 }
                 refused += of_piece - written;
             }
         }
-        self.metrics.add(self.source, &EXPORT_REFUSED_SAMPLES, refused);
+        self.metrics.add(self.labels, &EXPORT_SAMPLES_REJECTED, refused);
         self.is_repeated = false;
         Ok((samples, refused))
     }
@@ -297,11 +301,11 @@ impl<'a> Target<'a> {
         loop {
             match self.receiver.send(body.clone()).await {
                 Answer::Failed { why, after } => {
-                    self.metrics.add(self.source, &EXPORT_FAILURES, 1);
-                    self.metrics.set(self.source, &SOURCE_UP, 0.0);
+                    self.metrics.add(self.labels, &EXPORT_FAILURES, 1);
+                    self.metrics.set(self.labels, &EXPORT_RECEIVER_UP, 0.0);
                     self.show_lag();
                     if failing.is_none() {
-                        tracing::warn!(receiver = self.source, why, "remote write fails: trying again");
+                        tracing::warn!(receiver = self.labels.label, why, "remote write fails: trying again");
                     }
                     failing.get_or_insert_with(Instant::now);
                     self.is_repeated = true;
@@ -311,9 +315,9 @@ impl<'a> Target<'a> {
                 answer => {
                     if let Some(since) = failing {
                         let seconds = since.elapsed().as_secs();
-                        tracing::info!(receiver = self.source, seconds, "remote write goes on");
+                        tracing::info!(receiver = self.labels.label, seconds, "remote write goes on");
                     }
-                    self.metrics.set(self.source, &SOURCE_UP, 1.0);
+                    self.metrics.set(self.labels, &EXPORT_RECEIVER_UP, 1.0);
                     return Ok(answer);
                 }
             }

@@ -51,7 +51,7 @@ const REGEX_THREADS_SPARE: usize = 2;
 /// How long the expressions of one request may be held against the values of one family's labels.
 const MATCH_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Statements of one request together, in times that one may take (`query.max_seconds`): `{}` with the hint `series`
+/// Statements of one request together, in times that one may take (`query.seconds_max`): `{}` with the hint `series`
 /// would be thousands of them.
 const STATEMENT_TIMES_MAX: u32 = 10;
 
@@ -189,7 +189,7 @@ impl Reader {
         let most = self.limits.answer_within() * STATEMENT_TIMES_MAX;
         tokio::time::timeout(most, self.answer_all(plans, out)).await.unwrap_or_else(|_| {
             let why = format!(
-                "longer than {} s, {STATEMENT_TIMES_MAX} times the limit query.max_seconds; ask for fewer series",
+                "longer than {} s, {STATEMENT_TIMES_MAX} times the limit query.seconds_max; ask for fewer series",
                 most.as_secs()
             );
             Err((StatusCode::GATEWAY_TIMEOUT, why))
@@ -276,7 +276,7 @@ impl Reader {
 
     fn hangs(&self) -> Refusal {
         let seconds = self.limits.time.as_secs();
-        let why = format!("the database did not answer within {seconds} s, the limit query.max_seconds");
+        let why = format!("the database did not answer within {seconds} s, the limit query.seconds_max");
         (StatusCode::GATEWAY_TIMEOUT, why)
     }
 
@@ -292,13 +292,13 @@ impl Reader {
             HistoryError::TooMany(_) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 format!(
-                    "more than {most} samples, the limit query.max_samples; ask for a shorter time or fewer series"
+                    "more than {most} samples, the limit query.samples_max; ask for a shorter time or fewer series"
                 ),
             ),
             _ if begun.elapsed() >= self.limits.time => (
                 StatusCode::GATEWAY_TIMEOUT,
                 format!(
-                    "longer than {} s, the limit query.max_seconds: {error}; ask for a shorter time or fewer series",
+                    "longer than {} s, the limit query.seconds_max: {error}; ask for a shorter time or fewer series",
                     self.limits.time.as_secs()
                 ),
             ),
@@ -318,7 +318,7 @@ fn internal(why: &str) -> Refusal {
 fn no_connection(error: &NoConnection) -> Refusal {
     match error {
         NoConnection::Busy => {
-            (StatusCode::TOO_MANY_REQUESTS, format!("{error}; ask again later, or raise query.max_parallel"))
+            (StatusCode::TOO_MANY_REQUESTS, format!("{error}; ask again later, or raise query.parallel_max"))
         }
         NoConnection::Database(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }

@@ -54,11 +54,13 @@ async fn seeded() -> Database {
                     source: source.into(),
                     name: RECORDS.name.into(),
                     value: tick as f64,
+                    ..SelfStat::default()
                 })
                 .into_iter()
                 .chain((tick % 6 == 0).then(|| SelfStat {
                     time,
-                    source: "allreduce".into(),
+                    source: "mpi".into(),
+                    label: "allreduce".into(),
                     name: "mpi_calls".into(),
                     value: (tick / 12) as f64,
                 }))
@@ -224,7 +226,7 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     let few = Arc::new(Reader::new(seeded().await, Limits { samples: 10, ..Limits::default() }));
     for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
         let (status, why) = refused(&few, sent(), form).await;
-        assert!(status == 422 && why.contains("query.max_samples"), "{status} {why}");
+        assert!(status == 422 && why.contains("query.samples_max"), "{status} {why}");
         let (status, why) = refused(&few, query(&[], ""), form).await;
         assert!(status == 400 && why.contains("__name__"), "{status} {why}");
         let (status, why) = refused(&few, query(&[(MatchType::Regex, NAME, "(")], ""), form).await;
@@ -243,7 +245,7 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     transaction.batch_execute("LOCK TABLE internal.nvlink_counters IN ACCESS EXCLUSIVE MODE").await.unwrap();
     for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
         let (status, why) = refused(&slow, sent(), form).await;
-        assert!(status == 504 && why.contains("query.max_seconds"), "{status} {why}");
+        assert!(status == 504 && why.contains("query.seconds_max"), "{status} {why}");
     }
     transaction.rollback().await.unwrap();
     assert_eq!(answers(&slow, vec![sent()], ResponseType::Samples).await[0].len(), 2);

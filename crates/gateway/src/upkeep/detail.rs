@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::DETAIL_REFUSALS;
+use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{
     Database, DetailLimits, DetailReason, DetailSubject, DetailTrigger, NewDetail, detail_triggers,
     request_detail,
@@ -91,7 +91,7 @@ async fn round(
         match request_detail(&mut client, &triggers.request(&one), &triggers.limits).await? {
             Ok(id) => tracing::info!(request = id, job, reason, "detail is requested"),
             Err(refusal) => {
-                metrics.add(refusal.reason, &DETAIL_REFUSALS, 1);
+                metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);
                 tracing::info!(job, reason, %refusal, "detail is not requested");
                 refused.insert((job, one.reason), Instant::now());
             }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, LATE_SHARE_WINDOWS, LEFT_OUT_LINK_SERIES, LEFT_OUT_TRAFFIC, ROUND_SECONDS,
-    SHARE_WINDOWS, SHARES_LAG_SECONDS, SOURCE_UP,
+    COMMIT_FAILURES, LAST_ROUND_SECONDS, LATE_LINK_SHARE_WINDOWS, LINK_SERIES_DISCARDED,
+    LINK_SHARE_LAG_SECONDS, LINK_SHARE_WINDOWS, SOURCE_UP, TRAFFIC_ROWS_DISCARDED,
 };
 use throughline_store::{
     Database, LinkShareCache, largest_contributions, link_shares_made_until, make_link_shares,
@@ -18,6 +18,10 @@ use tokio_postgres::Client;
 
 /// The part of the process in metrics.
 pub(super) const SOURCE: &str = "link_shares";
+
+/// Reasons of losses in metrics: no place for growing cells, and none for series of contributors.
+const CACHE_FULL: &str = "cache_full";
+const SERIES_FULL: &str = "series_full";
 
 /// How often it is looked whether a window is due: half of a window.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -33,11 +37,11 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
 pub async fn run(database: &Database, options: &Options, metrics: &SelfMetrics, series: &LinkSeries) {
-    for metric in
-        [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &LEFT_OUT_LINK_SERIES, &COMMIT_FAILURES]
-    {
+    for metric in [&LINK_SHARE_WINDOWS, &LATE_LINK_SHARE_WINDOWS, &COMMIT_FAILURES] {
         metrics.add(SOURCE, metric, 0);
     }
+    metrics.add((SOURCE, CACHE_FULL), &TRAFFIC_ROWS_DISCARDED, 0);
+    metrics.add((SOURCE, SERIES_FULL), &LINK_SERIES_DISCARDED, 0);
     let mut is_failing = false;
     loop {
         if let Err(error) = hold(database, options, metrics, series, &mut is_failing).await {
@@ -89,7 +93,7 @@ async fn show(
     let Some(until) = link_shares_made_until(client).await? else { return Ok(()) };
     if let Some(after) = shown.filter(|after| *after < until) {
         let made = largest_contributions(client, after, until, super::link_series::OF_A_LINK).await?;
-        metrics.add(SOURCE, &LEFT_OUT_LINK_SERIES, series.add(&made));
+        metrics.add((SOURCE, SERIES_FULL), &LINK_SERIES_DISCARDED, series.add(&made));
     }
     *shown = Some(until);
     Ok(())
@@ -104,16 +108,16 @@ async fn round(
 ) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let made = make_link_shares(client, cache, &options.groups, &options.retention, PATIENCE).await?;
-    metrics.add(SOURCE, &SHARE_WINDOWS, made.windows);
-    metrics.add(SOURCE, &LATE_SHARE_WINDOWS, made.late);
-    metrics.add(SOURCE, &LEFT_OUT_TRAFFIC, made.left_out);
+    metrics.add(SOURCE, &LINK_SHARE_WINDOWS, made.windows);
+    metrics.add(SOURCE, &LATE_LINK_SHARE_WINDOWS, made.late);
+    metrics.add((SOURCE, CACHE_FULL), &TRAFFIC_ROWS_DISCARDED, made.left_out);
     if let Some(lag) = made.lag {
-        metrics.set(SOURCE, &SHARES_LAG_SECONDS, lag.as_secs_f64());
+        metrics.set(SOURCE, &LINK_SHARE_LAG_SECONDS, lag.as_secs_f64());
     }
     let seconds = begun.elapsed().as_secs_f64();
     if made.windows + made.late > 0 {
         // A round without a window took no time worth knowing.
-        metrics.set(SOURCE, &ROUND_SECONDS, seconds);
+        metrics.set(SOURCE, &LAST_ROUND_SECONDS, seconds);
         tracing::debug!(
             windows = made.windows,
             late = made.late,

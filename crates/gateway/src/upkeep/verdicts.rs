@@ -8,7 +8,9 @@ use throughline_daemon::SelfMetrics;
 use throughline_query::evidence::{self, Cache, OfJob};
 use throughline_query::jobs::{self, Job};
 use throughline_query::link_shares::{JobLabel, Source, job_name};
-use throughline_sample::catalogue::{COMMIT_FAILURES, JUDGED_JOBS, ROUND_SECONDS, SAID_VERDICTS, SOURCE_UP};
+use throughline_sample::catalogue::{
+    COMMIT_FAILURES, JOBS_WITH_VERDICT, JUDGED_JOBS, LAST_ROUND_SECONDS, SOURCE_UP,
+};
 use throughline_sample::row_rules::MINUTELY;
 use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
 use throughline_verdicts::{Judged, Kind, Verdict, accuse, judge, report};
@@ -172,13 +174,13 @@ async fn one(
 fn count(metrics: &SelfMetrics, known: &Known, jobs: usize, begun: Instant) {
     metrics.add(SOURCE, &JUDGED_JOBS, jobs as u64);
     let seconds = begun.elapsed().as_secs_f64();
-    metrics.set(SOURCE, &ROUND_SECONDS, seconds);
+    metrics.set(SOURCE, &LAST_ROUND_SECONDS, seconds);
     let mut by: BTreeMap<Kind, usize> = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
     for kind in known.said.values().flat_map(|(_, kinds)| kinds) {
         *by.entry(*kind).or_default() += 1;
     }
     for (kind, jobs) in by {
-        metrics.set(kind.name(), &SAID_VERDICTS, jobs as f64);
+        metrics.set((SOURCE, kind.name()), &JOBS_WITH_VERDICT, jobs as f64);
     }
     tracing::debug!(jobs, seconds, "verdicts on jobs");
 }

@@ -7,7 +7,7 @@ use crate::outbound::{PostError, Receiver};
 use std::time::Duration;
 use throughline_api::verdicts::JobReport;
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::{WAITING_REPORTS, WEBHOOK_REPORTS};
+use throughline_sample::catalogue::{WEBHOOK_REPORTS, WEBHOOK_WAITING_REPORTS};
 use throughline_store::{
     Database, PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post,
     waiting_report_posts,
@@ -20,7 +20,7 @@ const REPORT_ID: &str = "throughline-report-id";
 /// The part of the process in metrics.
 pub(super) const SOURCE: &str = "webhook";
 
-/// What becomes of a report, in the place of the source in metrics.
+/// What becomes of a report, the label outcome in metrics.
 const SENT: &str = "sent";
 const FAILED: &str = "failed";
 
@@ -36,7 +36,7 @@ const READ_MAX: i64 = 100;
 /// Runs for as long as it is polled. An absent database is waited for.
 pub async fn run(database: &Database, receiver: &Receiver, metrics: &SelfMetrics) {
     for outcome in [SENT, FAILED] {
-        metrics.add(outcome, &WEBHOOK_REPORTS, 0);
+        metrics.add((SOURCE, outcome), &WEBHOOK_REPORTS, 0);
     }
     let mut is_failing = false;
     loop {
@@ -88,7 +88,7 @@ pub(crate) async fn post_due(
     receiver: &Receiver,
     metrics: &SelfMetrics,
 ) -> anyhow::Result<Round> {
-    metrics.add(FAILED, &WEBHOOK_REPORTS, give_up_report_posts(client).await?);
+    metrics.add((SOURCE, FAILED), &WEBHOOK_REPORTS, give_up_report_posts(client).await?);
     let mut round = Round::Done;
     loop {
         let due = reports_to_post(client, READ_MAX).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn post_due(
         }
     }
     #[allow(clippy::cast_precision_loss)] // reports
-    metrics.set(SOURCE, &WAITING_REPORTS, waiting_report_posts(client).await? as f64);
+    metrics.set(SOURCE, &WEBHOOK_WAITING_REPORTS, waiting_report_posts(client).await? as f64);
     Ok(round)
 }
 
@@ -120,7 +120,7 @@ async fn post(
     let headers = vec![("content-type", "application/json".to_owned()), (REPORT_ID, id.to_string())];
     match receiver.post(headers, body).await {
         Ok(()) => {
-            metrics.add(SENT, &WEBHOOK_REPORTS, 1);
+            metrics.add((SOURCE, SENT), &WEBHOOK_REPORTS, 1);
             note_report_post(client, job_id, PostOutcome::Taken).await?;
         }
         Err(PostError::Temporary(why)) => {
@@ -128,7 +128,7 @@ async fn post(
             return Ok(Err(why));
         }
         Err(PostError::Refused(why)) => {
-            metrics.add(FAILED, &WEBHOOK_REPORTS, 1);
+            metrics.add((SOURCE, FAILED), &WEBHOOK_REPORTS, 1);
             tracing::warn!(receiver = receiver.name(), job = job_key, why, "report of a job is refused");
             note_report_post(client, job_id, PostOutcome::Refused(&why)).await?;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use throughline_gateway::access::Access;
 use throughline_gateway::listen::{CONNECTIONS_EACH_MAX, CONNECTIONS_STRANGER_MAX};
 use throughline_gateway::read::Limits;
-use throughline_sample::catalogue::QUERY_REFUSED_CONNECTIONS;
+use throughline_sample::catalogue::CONNECTIONS_REJECTED;
 use throughline_store::Database;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,7 +33,7 @@ async fn attack_05_silent_connections_of_readers_hold_up_nobody() {
         closed += usize::from(matches!(stream.read(&mut answer).await, Ok(0) | Err(_)));
     }
     assert_eq!(closed, 700 - CONNECTIONS_EACH_MAX);
-    assert!(site.count("peer", &QUERY_REFUSED_CONNECTIONS) >= 572.0);
+    assert!(site.count(("query", "peer"), &CONNECTIONS_REJECTED) >= 572.0);
     let newest = silent.last_mut().unwrap();
     newest.write_all(b"t: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
@@ -60,5 +60,5 @@ async fn attack_05_who_has_the_most_connections_loses_them_when_all_places_are_t
         closed += usize::from(matches!(stream.read(&mut answer).await, Ok(0) | Err(_)));
     }
     assert_eq!(closed, 280);
-    assert!(site.count("total", &QUERY_REFUSED_CONNECTIONS) >= 280.0);
+    assert!(site.count(("query", "total"), &CONNECTIONS_REJECTED) >= 280.0);
 }

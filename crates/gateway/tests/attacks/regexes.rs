@@ -44,9 +44,9 @@ async fn attack_07_regexes_are_bounded_and_others_are_answered() {
     let writer = database.connect().await.unwrap();
     // Values that an expression takes long to be held against.
     let metrics = "
-        INSERT INTO internal.self_stat_series (name, source, instance) SELECT 'records', repeat('ab', 100) || n, 'n' || n FROM generate_series(1, 2000) n;
-        INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings)
-            SELECT now(), instance, ARRAY[source], ARRAY[name], '{1}' FROM internal.self_stat_series";
+        INSERT INTO internal.self_stat_series (name, source, label, instance) SELECT 'records', repeat('ab', 100) || n, '', 'n' || n FROM generate_series(1, 2000) n;
+        INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, readings)
+            SELECT now(), instance, ARRAY[source], ARRAY[label], ARRAY[name], '{1}' FROM internal.self_stat_series";
     writer.batch_execute(metrics).await.unwrap();
     let site = Arc::new(Site::new(database, Default::default(), Access::default()).await);
     let classes = "\\pL".repeat(1300);

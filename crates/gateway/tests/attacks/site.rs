@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use throughline_daemon::SelfMetrics;
+use throughline_daemon::{Labels, SelfMetrics};
 use throughline_gateway::access::Access;
 use throughline_gateway::query::Server;
 use throughline_gateway::read::Limits;
@@ -46,7 +46,7 @@ impl Site {
         Site::new(nowhere, Limits::default(), access).await
     }
 
-    pub fn count(&self, reason: &'static str, metric: &'static Metric) -> f64 {
+    pub fn count(&self, reason: impl Into<Labels>, metric: &'static Metric) -> f64 {
         self.metrics.get(reason, metric).unwrap_or_default()
     }
 

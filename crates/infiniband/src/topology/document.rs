@@ -7,7 +7,7 @@ use crate::topology::Limit;
 use serde::Serialize;
 use throughline_sample::Guid;
 
-/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator reported it, and with `"truncated":"max_nodes"` (or
+/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator reported it, and with `"truncated":"nodes_max"` (or
 /// another bound) where the discovery ended at a bound.
 #[derive(Serialize)]
 struct Document {

@@ -28,12 +28,12 @@ impl Limit {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Limit::Nodes => "max_nodes",
-            Limit::Ports => "max_ports",
-            Limit::Hops => "max_hops",
-            Limit::Mads => "max_mads",
-            Limit::Memory => "max_memory_mb",
-            Limit::Time => "max_seconds",
+            Limit::Nodes => "nodes_max",
+            Limit::Ports => "ports_max",
+            Limit::Hops => "hops_max",
+            Limit::Mads => "mads_max",
+            Limit::Memory => "memory_bytes_max",
+            Limit::Time => "seconds_max",
         }
     }
 }

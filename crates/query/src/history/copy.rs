@@ -61,7 +61,7 @@ pub(super) async fn samples(
             let query = column(keys, (metric.table, &source), &saturated(metric), request.range, &ids);
             (places, vec![query])
         }
-        Place::Figure { name, .. } => figure(name, request.range, round),
+        Place::SelfMetric { name, .. } => self_metric(name, request.range, round),
         Place::Info(_) => (Places::new(), Vec::new()),
     };
     for query in queries {
@@ -322,22 +322,22 @@ fn column(keys: &Keys, (table, source): (Table, &str), expression: &str, range: 
     }
 }
 
-fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
+fn self_metric(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     let mut places = HashMap::with_capacity(round.len());
     let (mut values, mut instances) = (String::new(), BTreeSet::new());
     for (place, series) in round.iter().enumerate() {
-        if let Known::Figures { instance, source } = &series.known {
+        if let Known::SelfMetric { instance, source, label } = &series.known {
             instances.insert(quoted(instance));
             places.insert((place as i64, 0), place);
             let comma = if values.is_empty() { "" } else { "," };
-            _ = write!(values, "{comma}({place},{},{})", quoted(instance), quoted(source));
+            _ = write!(values, "{comma}({place},{},{},{})", quoted(instance), quoted(source), quoted(label));
         }
     }
     let instances: Vec<String> = instances.into_iter().collect();
     // Rows of arrays are found by their instance: a join alone would read those of all.
     let sql = format!(
-        "SELECT v.place::bigint, time, value FROM (VALUES {values}) AS v (place, instance, source) \
-         JOIN public.self_stats s ON s.instance = v.instance AND s.source = v.source \
+        "SELECT v.place::bigint, time, value FROM (VALUES {values}) AS v (place, instance, source, label) \
+         JOIN public.self_stats s ON s.instance = v.instance AND s.source = v.source AND s.label = v.label \
          WHERE name = {} AND s.instance = ANY (ARRAY[{}]::text[]) AND {}",
         quoted(name),
         instances.join(","),
@@ -362,8 +362,8 @@ pub(super) async fn has_samples(
     let (keys, metric, value) = match &request.family.place {
         Place::Column { keys, metric } => (keys, metric, shown(metric)),
         Place::Saturated { keys, metric } => (keys, metric, saturated(metric)),
-        // Figures and infos are only found where they have some.
-        Place::Figure { .. } | Place::Info(_) => return Ok(true),
+        // Self-metrics and infos are only found where they have some.
+        Place::SelfMetric { .. } | Place::Info(_) => return Ok(true),
     };
     let Known::Rows { id, element } = &series.known else { return Ok(true) };
     let subscript = if metric.table.has_arrays() { format!("[{}]", element + 1) } else { String::new() };

@@ -20,8 +20,8 @@ pub(super) enum Place {
     Column { keys: &'static Keys, metric: &'static Metric },
     /// Rows of a hypertable that name a counter among those that stand at their end: 1.
     Saturated { keys: &'static Keys, metric: &'static Metric },
-    /// Rows of `self_stats` by name; their source is this label.
-    Figure { metric: &'static Metric, name: String, label: &'static str },
+    /// Rows of `self_stats` by name.
+    SelfMetric { metric: &'static Metric, name: String },
     /// Rows of the inventory: 1 while they are valid.
     Info(&'static Info),
 }
@@ -133,7 +133,7 @@ impl Family {
     #[must_use]
     pub fn is_counter(&self) -> bool {
         match &self.place {
-            Place::Column { metric, .. } | Place::Figure { metric, .. } => metric.kind == Kind::Counter,
+            Place::Column { metric, .. } | Place::SelfMetric { metric, .. } => metric.kind == Kind::Counter,
             Place::Saturated { .. } | Place::Info(_) => false,
         }
     }
@@ -142,7 +142,7 @@ impl Family {
     pub(super) fn keys(&self) -> Option<&'static Keys> {
         match self.place {
             Place::Column { keys, .. } | Place::Saturated { keys, .. } => Some(keys),
-            Place::Figure { .. } | Place::Info(_) => None,
+            Place::SelfMetric { .. } | Place::Info(_) => None,
         }
     }
 
@@ -152,10 +152,21 @@ impl Family {
             Place::Column { keys, .. } | Place::Saturated { keys, .. } => {
                 keys.labels.iter().map(|(name, _)| *name).collect()
             }
-            Place::Figure { label, .. } => vec!["instance", label],
+            Place::SelfMetric { metric, .. } => {
+                let own = self_metric_labels(metric).into_iter().map(|(name, _)| name);
+                ["instance"].into_iter().chain(own).collect()
+            }
             Place::Info(info) => info.labels.iter().map(|(name, _)| *name).collect(),
         }
     }
+}
+
+/// Labels of a self-metric and the columns of `self_stats` with their values, ordered by name. `instance` is before all of them.
+pub(super) fn self_metric_labels(metric: &Metric) -> Vec<(&'static str, &'static str)> {
+    let column = |name| if name == "source" { "source" } else { "label" };
+    let mut labels: Vec<_> = metric.labels().map(|name| (name, column(name))).collect();
+    labels.sort_unstable();
+    labels
 }
 
 /// Everything that can be requested, ordered by name.
@@ -176,11 +187,11 @@ pub fn families() -> &'static [Family] {
                 }));
             }
         }
-        for (table, label) in [(Table::SelfStats, "source"), (Table::MpiOps, "operation")] {
+        for table in [Table::SelfStats, Table::MpiOps] {
             let prefix = table.prometheus_prefixes().first().copied().unwrap_or_default();
             all.extend(table.metrics().iter().map(|metric| Family {
                 name: metric.prometheus_name(prefix),
-                place: Place::Figure { metric, name: metric.figure_name(), label },
+                place: Place::SelfMetric { metric, name: metric.self_metric_name() },
             }));
         }
         all.extend(
@@ -220,10 +231,10 @@ mod tests {
             let labels = family.labels();
             assert!(labels.windows(2).all(|pair| pair[0] < pair[1]), "{}", family.name);
             assert!(labels.contains(&"instance"), "{}", family.name);
-            if let Place::Column { metric, .. } | Place::Figure { metric, .. } = &family.place {
-                let of_table = metric.table.labels();
-                assert!(of_table.iter().all(|label| labels.contains(label)), "{}", family.name);
-                assert_eq!(labels.len(), of_table.len() + 1, "{}", family.name);
+            if let Place::Column { metric, .. } | Place::SelfMetric { metric, .. } = &family.place {
+                let own: Vec<&str> = metric.labels().collect();
+                assert!(own.iter().all(|label| labels.contains(label)), "{}", family.name);
+                assert_eq!(labels.len(), own.len() + 1, "{}", family.name);
             }
         }
     }

@@ -43,8 +43,8 @@ impl Series {
 pub(super) enum Known {
     /// Rows with this id, and of arrays this element, from 0.
     Rows { id: i64, element: i32 },
-    /// Figures of this instance and source.
-    Figures { instance: String, source: String },
+    /// Self-metrics of this instance, source and label.
+    SelfMetric { instance: String, source: String, label: String },
     /// 1 while valid.
     Valid(Validity),
 }

@@ -1,6 +1,6 @@
 //! Which series a family has: labels from the inventory.
 
-use super::family::{Family, Place, families};
+use super::family::{Family, Place, families, self_metric_labels};
 use super::series::{Equal, Known, Labels, Parameter, Series, request, seconds, texts};
 use super::{Range, infos};
 use std::fmt::Write;
@@ -24,7 +24,9 @@ pub(super) async fn find(
             let known = |row: &Row| Known::Rows { id: row.get(0), element: row.get(1) };
             rows.iter().map(|row| Series { labels: texts(row, keys.labels), known: known(row) }).collect()
         }
-        Place::Figure { name, label, .. } => figures(client, name, label, range, equal).await?,
+        Place::SelfMetric { metric, name } => {
+            self_metrics(client, name, &self_metric_labels(metric), range, equal).await?
+        }
         Place::Info(info) => infos::find(client, info, range, equal).await?,
     };
     found.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -46,27 +48,37 @@ pub(crate) async fn of_ids(
     Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), texts(row, keys.labels))).collect())
 }
 
-async fn figures(
+async fn self_metrics(
     client: &Client,
     name: &str,
-    label: &'static str,
+    columns: &[(&'static str, &'static str)],
     range: Range,
     equal: &[Equal<'_>],
 ) -> Result<Vec<Series>, Error> {
     let (from, to) = (seconds(range.from), seconds(range.to));
-    let mut sql = "SELECT 0, 0, instance, source FROM (\
-           SELECT k.source, k.instance FROM internal.self_stat_series k WHERE k.name = $1 AND EXISTS (\
+    let mut labels = vec![("instance", "instance")];
+    labels.extend(columns);
+    let columns: Vec<&str> = labels.iter().map(|(_, column)| *column).collect();
+    let mut sql = format!(
+        "SELECT 0, 0, {}, instance, source, label FROM (\
+           SELECT k.source, k.label, k.instance FROM internal.self_stat_series k WHERE k.name = $1 AND EXISTS (\
              SELECT FROM internal.self_stat_rows r LEFT JOIN internal.self_stat_names l ON l.id = r.names_id \
-             CROSS JOIN LATERAL unnest(coalesce(l.sources, r.sources), coalesce(l.names, r.names)) v (source, name) \
+             CROSS JOIN LATERAL unnest(coalesce(l.sources, r.sources), coalesce(l.labels, r.labels), \
+               coalesce(l.names, r.names)) v (source, label, name) \
              WHERE r.instance = k.instance AND r.time >= to_timestamp($2) AND r.time <= to_timestamp($3) \
-             AND v.source = k.source AND v.name = k.name)) p WHERE true"
-        .to_owned();
-    let labels = [("instance", "instance"), (label, "source")];
+             AND v.source = k.source AND v.label = k.label AND v.name = k.name)) p WHERE true",
+        columns.join(", ")
+    );
+    let own = columns.len() + 2;
     let given: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&from, Type::FLOAT8), (&to, Type::FLOAT8)];
     let rows = request(client, &mut sql, &labels, equal, &given).await?;
     let series = |row: &Row| Series {
         labels: texts(row, &labels),
-        known: Known::Figures { instance: row.get(2), source: row.get(3) },
+        known: Known::SelfMetric {
+            instance: row.get(own),
+            source: row.get(own + 1),
+            label: row.get(own + 2),
+        },
     };
     Ok(rows.iter().map(series).collect())
 }

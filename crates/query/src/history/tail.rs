@@ -9,14 +9,14 @@
 //!
 //! A window of a time whose readings are packed only should be an hour ([`Tail::packed_hour_end`]).
 
-mod figures;
 mod packed;
+mod self_metrics;
 mod tables;
 
 use super::family::{Family, Place, families};
 use super::{HistoryError, Range, Samples, infos, series_lookup};
-use figures::Figures;
 use packed::PackedHours;
+use self_metrics::SelfMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ type Last = HashMap<Key, (i64, f64)>;
 #[derive(Debug)]
 pub struct Tail {
     tables: Vec<TableTail>,
-    figures: Figures,
+    self_metrics: SelfMetrics,
     last: Last,
     /// Whether the last readings until the window's beginning are retained.
     is_primed: bool,
@@ -117,7 +117,7 @@ impl Default for Tail {
     fn default() -> Tail {
         Tail {
             tables: TABLES.map(TableTail::new).into(),
-            figures: Figures::default(),
+            self_metrics: SelfMetrics::default(),
             last: Last::new(),
             is_primed: false,
             packed: PackedHours::default(),
@@ -174,7 +174,7 @@ impl Tail {
         }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
-            return within_time(self.figures.read(client, (window, self.is_primed), after, last)).await;
+            return within_time(self.self_metrics.read(client, (window, self.is_primed), after, last)).await;
         }
         if let Some(table) = self.tables.iter_mut().find(|table| table.name() == part) {
             return within_time(table.read(client, (window, self.is_primed), after, &self.packed, last))
@@ -199,7 +199,7 @@ impl Tail {
         }
         let last = &mut self.last;
         if part == Table::SelfStats.name() {
-            return within_time(self.figures.read_late(client, things, last)).await;
+            return within_time(self.self_metrics.read_late(client, things, last)).await;
         }
         match self.tables.iter_mut().find(|table| table.name() == part) {
             Some(table) => within_time(table.read_late(client, things, &self.packed, last)).await,

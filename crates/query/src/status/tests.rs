@@ -26,7 +26,7 @@ fn values(metric: &'static Metric) -> Option<Values> {
 }
 
 fn figure(time: i64, source: &str, metric: &Metric, value: f64) -> SelfStat {
-    SelfStat { time, source: source.into(), name: metric.name.into(), value }
+    SelfStat { time, source: source.into(), name: metric.name.into(), value, ..SelfStat::default() }
 }
 
 /// A node with one adapter port, one GPU and a job of two ranks that began 100 s ago, and its figures.
@@ -95,7 +95,7 @@ fn node(time: i64) -> Batch {
         ],
         self_stats: vec![
             figure(time, "sysfs", &SOURCE_UP, 1.0),
-            figure(time, "sysfs", &DROPPED_RECORDS, 3.0),
+            SelfStat { label: "queue_full".into(), ..figure(time, "sysfs", &RECORDS_DISCARDED, 3.0) },
             figure(time, "cupti", &SOURCE_UP, 0.0),
             figure(time, "spool", &SPOOL_ENTRIES, 2.0),
             figure(time, "delivery", &SOURCE_UP, 1.0),

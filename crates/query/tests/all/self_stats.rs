@@ -20,36 +20,41 @@ use crate::batches::{SECOND, entry};
 const TICK: i64 = 30;
 const TICKS: i64 = 12;
 
-/// What an agent reports: each has a part of the daemon and a name, and a value at a tick where it is there.
-fn stats(tick: i64) -> Vec<(&'static str, &'static str, f64)> {
+/// What an agent reports: each has a part of the daemon, a label and a name, and a value at a tick where it is there.
+fn stats(tick: i64) -> Vec<(&'static str, &'static str, &'static str, f64)> {
     #[allow(clippy::cast_precision_loss)] // a few
     let count = tick as f64;
     let mut all = vec![
-        ("spool", "records", 100.0 * count),
-        ("delivery", "delivered_entries", 30.0 * count),
-        ("allreduce", "mpi_calls", 7.0 * count),
-        ("bcast", "mpi_calls", count),
+        ("spool", "", "records", 100.0 * count),
+        ("delivery", "", "delivered_entries", 30.0 * count),
+        ("mpi", "allreduce", "mpi_calls", 7.0 * count),
+        ("mpi", "bcast", "mpi_calls", count),
     ];
     if tick % 2 == 0 {
         all.extend([
-            ("sysfs", "source_up", 1.0),
-            ("sysfs", "dropped_records", 3.0),
-            ("delivery", "source_up", 1.0),
-            ("delivery", "delivery_lag_seconds", 0.5),
-            ("spool", "spool_entries", 2.0),
+            ("sysfs", "", "source_up", 1.0),
+            ("sysfs", "queue_full", "records_discarded", 2.0),
+            ("sysfs", "spool_full", "records_discarded", 1.0),
+            ("spool", "disk_full", "entries_discarded", 5.0),
+            ("spool", "damaged", "entries_discarded", 6.0),
+            ("spool", "evicted", "entries_discarded", 7.0),
+            ("delivery", "", "source_up", 1.0),
+            ("delivery", "", "delivery_lag_seconds", 0.5),
+            ("spool", "", "spool_entries", 2.0),
         ]);
         // A source that was switched off meanwhile.
         if tick < 4 {
-            all.push(("nvml", "source_up", 0.0));
+            all.push(("nvml", "", "source_up", 0.0));
         }
     }
     all
 }
 
 fn batch(node: &str, time: i64, tick: i64) -> Batch {
-    let stat = |(source, name, value): (&str, &str, f64)| SelfStat {
+    let stat = |(source, label, name, value): (&str, &str, &str, f64)| SelfStat {
         time,
         source: source.into(),
+        label: label.into(),
         name: name.into(),
         value,
     };
@@ -82,15 +87,15 @@ async fn seeded() -> (Client, i64) {
     let client = database.connect().await.unwrap();
     let mixed = end - (TICKS - 8) * TICK;
     let copy = format!(
-        "INSERT INTO internal.self_stat_names (digest, sources, names)
-             SELECT DISTINCT md5(sources::text || names::text), sources, names FROM internal.self_stat_rows WHERE instance = 'named';
-         INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings, names_id)
-             SELECT r.time, i.instance, '{{}}', '{{}}', r.readings, n.id
-             FROM internal.self_stat_rows r JOIN internal.self_stat_names n ON n.digest = md5(r.sources::text || r.names::text),
+        "INSERT INTO internal.self_stat_names (digest, sources, labels, names)
+             SELECT DISTINCT md5(sources::text || labels::text || names::text), sources, labels, names FROM internal.self_stat_rows WHERE instance = 'named';
+         INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, readings, names_id)
+             SELECT r.time, i.instance, '{{}}', '{{}}', '{{}}', r.readings, n.id
+             FROM internal.self_stat_rows r JOIN internal.self_stat_names n ON n.digest = md5(r.sources::text || r.labels::text || r.names::text),
                   (VALUES ('listed', 'infinity'::timestamptz), ('mixed', to_timestamp({mixed}))) i (instance, until)
              WHERE r.instance = 'named' AND r.time < i.until;
-         INSERT INTO internal.self_stat_series (name, source, instance)
-             SELECT s.name, s.source, i.instance FROM internal.self_stat_series s, unnest(ARRAY['listed', 'mixed']) i (instance)
+         INSERT INTO internal.self_stat_series (name, source, label, instance)
+             SELECT s.name, s.source, s.label, i.instance FROM internal.self_stat_series s, unnest(ARRAY['listed', 'mixed']) i (instance)
              WHERE s.instance = 'named' ON CONFLICT DO NOTHING"
     );
     client.batch_execute(&copy).await.unwrap();
@@ -150,22 +155,23 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
     assert_eq!(rows, 3 * TICKS);
     let values = of_nodes(
         &client,
-        "SELECT time, source, name, value FROM public.self_stats WHERE instance = $1 ORDER BY 1, 2, 3",
+        "SELECT time, source, label, name, value FROM public.self_stats WHERE instance = $1 ORDER BY 1, 2, 3, 4",
     )
     .await;
     all_equal(&values, "rows");
     assert!(values[0].contains("clock_error_seconds") && values[0].contains("mpi_calls"));
-    for (name, source) in [
-        ("source_up", "sysfs"),
-        ("source_up", "nvml"),
-        ("source_up", "mad"),
-        ("mpi_calls", "bcast"),
-        ("records", "spool"),
+    for (name, source, label) in [
+        ("source_up", "sysfs", ""),
+        ("source_up", "nvml", ""),
+        ("source_up", "mad", ""),
+        ("mpi_calls", "mpi", "bcast"),
+        ("records_discarded", "sysfs", "queue_full"),
+        ("records", "spool", ""),
     ] {
         for since in ["now() - INTERVAL '1 day'", "now() - INTERVAL '100 s'"] {
             for until in ["now()", "now() - INTERVAL '200 s'"] {
                 let select = format!(
-                    "SELECT time, value FROM internal.self_stat_newest('{name}', '{source}', $1, {since}, {until})"
+                    "SELECT time, value FROM internal.self_stat_newest('{name}', '{source}', $1, {since}, {until}, '{label}')"
                 );
                 let newest = of_nodes(&client, &select).await;
                 all_equal(&newest, &select);
@@ -189,10 +195,16 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
     assert!(of("named").contains(&("sysfs".to_owned(), Some(true), Some(3))), "{:?}", of("named"));
     let delivery = |node: &str| {
         let one = status.delivery.iter().find(|one| one.instance == node).unwrap();
-        (one.spool_entries, one.lag_seconds, one.delivered_entries, one.delivery_failures)
+        (
+            one.spool_entries,
+            one.dropped_records,
+            one.lag_seconds,
+            one.delivered_entries,
+            one.delivery_failures,
+        )
     };
     all_equal(&NODES.map(delivery), "delivery of status");
-    assert_eq!(delivery("named"), (Some(2), Some(0.5), Some(360), None));
+    assert_eq!(delivery("named"), (Some(2), Some(11), Some(0.5), Some(360), None));
     let sources = events::sources(&client).await.unwrap();
     let of = |node: &str| {
         let all = sources.iter().filter(|source| source.instance == node);
@@ -208,6 +220,8 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
         ("throughline_source_up", 3),
         ("throughline_records_total", 1),
         ("throughline_mpi_calls_total", 2),
+        ("throughline_records_discarded_total", 2),
+        ("throughline_entries_discarded_total", 3),
         ("throughline_clock_error_seconds", 1),
     ] {
         for range in [Range { from: end - 600_000, to: end }, Range { from: end - 100_000, to: end - 20_000 }]

@@ -17,7 +17,8 @@ counter. A value that could not be read is NULL or absent, never 0. *Wraps at 63
 value starts again at 0 there; *saturates at 16 bits* means that the device's counter stops at its
 largest value there. The database has NULL for such a reading and names the counter in `saturated`. Prometheus, scraped or
 read back, has the largest value, and beside the counter of a fabric port a series prefix + name + `_saturated`, which is 1
-as long as the counter stands at its end and absent otherwise. `dlid_mapping_errors` is `dli_mapping_errors` in Prometheus, as
+as long as the counter stands at its end and absent otherwise. A label that a metric has besides those of its table is in the
+column of its meaning; in the view `self_stats` the column `label` has its value. `dlid_mapping_errors` is `dli_mapping_errors` in Prometheus, as
 infiniband_exporter spells it.
 ";
 
@@ -70,7 +71,9 @@ pub fn to_markdown() -> String {
             };
             let (name, id, unit) = (metric.name, metric.id, metric.unit.name());
             let (help, origin) = (metric.help, metric.origin);
-            let _ = writeln!(text, "| `{name}` | {id} | {kind} | {unit} | {width} | {help} | {origin} |");
+            let label = metric.label.map_or_else(String::new, |label| format!(" Label `{label}`."));
+            let _ =
+                writeln!(text, "| `{name}` | {id} | {kind} | {unit} | {width} | {help}{label} | {origin} |");
         }
     }
     text.push_str("\n## Info series\n\nOf value 1; only in Prometheus, for joins.\n\n");

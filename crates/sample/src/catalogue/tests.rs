@@ -41,6 +41,19 @@ fn names_are_valid_and_end_in_their_unit() {
 }
 
 #[test]
+fn losses_have_two_names_and_a_reason() {
+    for metric in Table::SelfStats.metrics() {
+        let words: Vec<&str> = metric.name.split('_').collect();
+        let is_loss = words.contains(&"discarded") || words.contains(&"rejected");
+        // Those of a receiver have one reason each, which their help has.
+        assert!(!is_loss || matches!(metric.label, Some("reason" | "receiver")), "{}", metric.name);
+        for other in ["dropped", "left", "refused", "fenced", "quarantined", "thinned", "skipped", "lost"] {
+            assert!(!words.contains(&other), "{}: {other} is discarded or rejected", metric.name);
+        }
+    }
+}
+
+#[test]
 fn the_document_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
     let written = std::fs::read_to_string(path).unwrap_or_default();

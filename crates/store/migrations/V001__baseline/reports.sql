@@ -76,6 +76,7 @@ CREATE TABLE internal.self_stat_names (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     digest text NOT NULL,
     sources text[] NOT NULL,
+    labels text[] NOT NULL,
     names text[] NOT NULL,
     listed_at timestamptz NOT NULL DEFAULT now(),
     used_at timestamptz NOT NULL DEFAULT now(),
@@ -84,8 +85,9 @@ CREATE TABLE internal.self_stat_names (
 );
 COMMENT ON TABLE internal.self_stat_names IS
     'Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.';
-COMMENT ON COLUMN internal.self_stat_names.digest IS 'Of sources and names.';
+COMMENT ON COLUMN internal.self_stat_names.digest IS 'Of sources, labels and names.';
 COMMENT ON COLUMN internal.self_stat_names.sources IS 'The source of each of names.';
+COMMENT ON COLUMN internal.self_stat_names.labels IS 'The label of each of names.';
 COMMENT ON COLUMN internal.self_stat_names.names IS 'As in the catalogue.';
 COMMENT ON COLUMN internal.self_stat_names.listed_at IS 'Since when it is there. Rows have its number an hour later.';
 COMMENT ON COLUMN internal.self_stat_names.used_at IS 'When rows were last given its number.';
@@ -94,6 +96,7 @@ CREATE TABLE internal.self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
     sources text[] NOT NULL,
+    labels text[] NOT NULL,
     names text[] NOT NULL,
     readings double precision[] NOT NULL,
     names_id bigint
@@ -101,16 +104,19 @@ CREATE TABLE internal.self_stat_rows (
 SELECT public.create_hypertable('internal.self_stat_rows', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX self_stat_rows_by_instance ON internal.self_stat_rows (instance, time DESC);
 COMMENT ON TABLE internal.self_stat_rows IS
-    'Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view self_stats has a row for each value.';
+    'Self-metrics of Throughline, of a daemon at a time: element n of each array is of the same value. The view self_stats has a row for each value.';
+COMMENT ON COLUMN internal.self_stat_rows.labels IS
+    'The value of the label that the catalogue gives the metric besides source, such as a reason. Empty where it has none.';
 COMMENT ON COLUMN internal.self_stat_rows.names IS
     'As in the catalogue. Not each row has all of a daemon: agents report those that changed, and each minute all.';
-COMMENT ON COLUMN internal.self_stat_rows.names_id IS 'In self_stat_names: sources and names are there, and empty here. NULL where they are here.';
+COMMENT ON COLUMN internal.self_stat_rows.names_id IS 'In self_stat_names: sources, labels and names are there, and empty here. NULL where they are here.';
 
 CREATE TABLE internal.self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
+    label text NOT NULL,
     instance text NOT NULL,
-    PRIMARY KEY (name, source, instance)
+    PRIMARY KEY (name, source, label, instance)
 );
 COMMENT ON TABLE internal.self_stat_series IS
-    'The series that self_stat_rows has or had: each daemon''s metrics and their sources.';
+    'The series that self_stat_rows has or had: each daemon''s metrics, their sources and labels.';

@@ -1,7 +1,9 @@
 CREATE OR REPLACE VIEW public.self_stats AS
-SELECT r.time, r.instance, v.source, v.name, v.value
+SELECT r.time, r.instance, v.source, v.label, v.name, v.value
 FROM internal.self_stat_rows r
 LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
-CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) v (source, name, value);
+CROSS JOIN LATERAL unnest(
+    coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
+    v (source, label, name, value);
 COMMENT ON VIEW public.self_stats IS
-    'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
+    'Self-metrics of Throughline; names, and what label means for each, are in the catalogue. For the newest value of one series use self_stat_newest.';

@@ -116,7 +116,7 @@ impl DetailLimits {
                 format!("{span} s are requested, and {} s is the most at once", self.span.as_secs());
             return Ok(Err(DetailRefusal::over(
                 "span",
-                "detail.span_seconds",
+                "detail.span_seconds_max",
                 message,
                 "request a shorter time",
             )));
@@ -130,14 +130,14 @@ impl DetailLimits {
             let message = format!("the job has {nodes} nodes, and {} may answer at a time", self.nodes);
             return Err(DetailRefusal::over(
                 "nodes",
-                "detail.nodes",
+                "detail.nodes_max",
                 message,
                 "read it on a node with `throughline-agent recorder`",
             ));
         }
         if used.nodes + nodes > self.nodes {
             let message = format!("{} nodes are answering, and {} may at a time", used.nodes, self.nodes);
-            return Err(DetailRefusal::over("nodes", "detail.nodes", message, "try again in a minute"));
+            return Err(DetailRefusal::over("nodes", "detail.nodes_max", message, "try again in a minute"));
         }
         let keys = ["detail.requests_per_hour", "detail.user_requests_per_hour"];
         for ((key, used), limit) in keys.into_iter().zip(used.requests).zip(self.requests) {
@@ -176,7 +176,7 @@ impl DetailLimits {
             let message = format!("{jobs} jobs are shown live");
             Err(DetailRefusal::over(
                 "nodes",
-                "detail.live_jobs",
+                "detail.live_jobs_max",
                 message,
                 "its rows come at the usual interval",
             ))
@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(limits.within(&none(), 4), Ok(()));
         let refused = |used: Used, nodes| limits.within(&used, nodes).unwrap_err();
         for (refusal, reason, key) in [
-            (refused(none(), 5), "nodes", "detail.nodes"),
-            (refused(Used { nodes: 2, ..none() }, 3), "nodes", "detail.nodes"),
+            (refused(none(), 5), "nodes", "detail.nodes_max"),
+            (refused(Used { nodes: 2, ..none() }, 3), "nodes", "detail.nodes_max"),
             (refused(Used { requests: [3, 0], ..none() }, 1), "requests", "detail.requests_per_hour"),
             (refused(Used { requests: [2, 2], ..none() }, 1), "requests", "detail.user_requests_per_hour"),
             (refused(Used { records: [100, 0], ..none() }, 1), "records", "detail.records_per_day"),

@@ -236,7 +236,7 @@ pub static TABLES: [StoredTable; 87] = [
         &["self_stats"],
         rows(|s| s.nodes() / OWN_SECONDS, |s| by_values(522.0, 2088.0, own_values(s)))
             .assuming("45 metrics of an agent about itself: 9 of them change, and totals of 5 MPI operations")
-            .copied("time, instance, sources, names, readings")
+            .copied("time, instance, sources, labels, names, readings")
             .thinned(
                 Rule::Metrics,
                 METRICS_STEP,
@@ -480,7 +480,7 @@ pub static TABLES: [StoredTable; 87] = [
         s.ranks() * JOBS_A_YEAR * 250.0
     }),
     stays("row_rules", &["instance", "source", "valid_from"], &["coverage"], Why::Inventory, NONE),
-    stays("self_stat_series", &["name", "source", "instance"], &["self_stats"], Why::Key, NONE),
+    stays("self_stat_series", &["name", "source", "label", "instance"], &["self_stats"], Why::Key, NONE),
     stays("detail_request", &["id"], &[], Why::Ledger, NONE),
     stays("detail_request_node", &["request_id", "node_id"], &[], Why::Ledger, NONE),
     stays("batch_ledger", &["spool_id"], &[], Why::Ledger, NONE),

@@ -142,29 +142,32 @@ impl Kept {
         let (key, step) = (self.key_of("m"), self.step("m.time"));
         format!(
             "WITH made AS MATERIALIZED (
-                 SELECT max(v.time) AS time, {of_v}, array_agg(v.source ORDER BY v.source, v.name) AS sources,
-                        array_agg(v.name ORDER BY v.source, v.name) AS names, array_agg(v.reading ORDER BY v.source, v.name) AS readings
-                 FROM (SELECT {key}, {step} AS step, u.source, u.name, max(m.time) AS time, public.last(u.reading, m.time) AS reading
+                 SELECT max(v.time) AS time, {of_v}, array_agg(v.source ORDER BY {series}) AS sources,
+                        array_agg(v.label ORDER BY {series}) AS labels, array_agg(v.name ORDER BY {series}) AS names,
+                        array_agg(v.reading ORDER BY {series}) AS readings
+                 FROM (SELECT {key}, {step} AS step, u.source, u.label, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
                        FROM {chunk} m LEFT JOIN internal.self_stat_names n ON n.id = m.names_id
-                       CROSS JOIN LATERAL unnest(coalesce(n.sources, m.sources), coalesce(n.names, m.names), m.readings)
-                           u (source, name, reading)
-                       GROUP BY {key}, {step}, u.source, u.name) v
+                       CROSS JOIN LATERAL unnest(coalesce(n.sources, m.sources), coalesce(n.labels, m.labels),
+                           coalesce(n.names, m.names), m.readings) u (source, label, name, reading)
+                       GROUP BY {key}, {step}, u.source, u.label, u.name) v
                  GROUP BY {of_v}, v.step
              ), lists AS (
-                 INSERT INTO internal.self_stat_names AS l (digest, sources, names)
-                 SELECT DISTINCT ON (digest) digest, sources, names
-                 FROM (SELECT {digest} AS digest, sources, names FROM made) m
+                 INSERT INTO internal.self_stat_names AS l (digest, sources, labels, names)
+                 SELECT DISTINCT ON (digest) digest, sources, labels, names
+                 FROM (SELECT {digest} AS digest, sources, labels, names FROM made) m
                  ON CONFLICT (digest) DO UPDATE SET used_at = now()
                  RETURNING l.id, l.digest, l.listed_at < now() - {NAMES_AGE} AS is_known
              )
-             INSERT INTO {scratch} (time, {names}, sources, names, readings, names_id)
-             SELECT m.time, {of_m}, CASE WHEN l.is_known THEN '{{}}' ELSE m.sources END, CASE WHEN l.is_known THEN '{{}}' ELSE m.names END,
-                    m.readings, CASE WHEN l.is_known THEN l.id END
+             INSERT INTO {scratch} (time, {names}, sources, labels, names, readings, names_id)
+             SELECT m.time, {of_m}, CASE WHEN l.is_known THEN '{{}}' ELSE m.sources END,
+                    CASE WHEN l.is_known THEN '{{}}' ELSE m.labels END, CASE WHEN l.is_known THEN '{{}}' ELSE m.names END, m.readings,
+                    CASE WHEN l.is_known THEN l.id END
              FROM made m JOIN lists l ON l.digest = {digest}",
             names = self.key.join(", "),
             of_v = self.key_of("v"),
             of_m = self.key_of("m"),
-            digest = "md5(sources::text || names::text)",
+            series = "v.source, v.label, v.name",
+            digest = "md5(sources::text || labels::text || names::text)",
         )
     }
 

@@ -196,7 +196,7 @@ impl Details {
                     Some(if Open::is_gone(&end, since) && end.recorded_from > 0 {
                         let file = if node == CRAWLER { "fabric.toml" } else { "agent.toml" };
                         format!(
-                            "the recorder does not reach back to the begin of it: raise keep_seconds or limit_bytes in [recorder] of \
+                            "the recorder does not reach back to the begin of it: raise retention_seconds or bytes_max in [recorder] of \
                              {file}, or request it sooner"
                         )
                     } else {

@@ -236,21 +236,22 @@ impl Rows {
 
     /// Adds what a process reports of itself, a row for each time.
     fn add_stats(&mut self, instance: &str, batch: &Batch) {
-        let mut times: BTreeMap<i64, BTreeMap<(&str, &str), f64>> = BTreeMap::new();
+        let mut times: BTreeMap<i64, BTreeMap<(&str, &str, &str), f64>> = BTreeMap::new();
         for stat in &batch.self_stats {
-            times.entry(stat.time).or_default().insert((&stat.source, &stat.name), stat.value);
+            times.entry(stat.time).or_default().insert((&stat.source, &stat.label, &stat.name), stat.value);
         }
         // With them, and not with each batch: it hardly changes from one second to the next.
         if let (Some(error), Some(mut last)) = (batch.clock_error_nanoseconds, times.last_entry()) {
-            last.get_mut().insert((CLOCK, catalogue::CLOCK_ERROR_SECONDS.name), error as f64 / 1e9);
+            last.get_mut().insert((CLOCK, "", catalogue::CLOCK_ERROR_SECONDS.name), error as f64 / 1e9);
         }
         for (time, stats) in times {
             let row = &mut self.buffers[const { index("self_stat_rows") }];
             row.row();
             row.time(time);
             row.text(instance);
-            row.text_array(&stats.keys().map(|(source, _)| *source).collect::<Vec<_>>());
-            row.text_array(&stats.keys().map(|(_, name)| *name).collect::<Vec<_>>());
+            row.text_array(&stats.keys().map(|(source, ..)| *source).collect::<Vec<_>>());
+            row.text_array(&stats.keys().map(|(_, label, _)| *label).collect::<Vec<_>>());
+            row.text_array(&stats.keys().map(|(.., name)| *name).collect::<Vec<_>>());
             row.float8_array(&stats.into_values().collect::<Vec<_>>());
         }
     }

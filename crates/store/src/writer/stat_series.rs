@@ -17,16 +17,19 @@ const OF_INSTANCE: usize = 8192;
 /// Series in memory, at most: those of many thousand nodes.
 const CACHED: usize = 2_000_000;
 
-/// The series that the table has, as far as this session has written them: source and name by instance.
+/// The series that the table has, as far as this session has written them, by instance.
 #[derive(Default)]
 pub(super) struct KnownSeries {
-    known: HashMap<String, HashSet<(String, String)>>,
+    known: HashMap<String, HashSet<Own>>,
     count: usize,
 }
 
-/// Instance, source and name, in the order in which all writers write them.
+/// Source, label and name of a series of a daemon.
+type Own = (String, String, String);
+
+/// Instance and series, in the order in which all writers write them.
 #[derive(Default)]
-pub(super) struct NewSeries(BTreeSet<(String, String, String)>);
+pub(super) struct NewSeries(BTreeSet<(String, Own)>);
 
 impl KnownSeries {
     /// The series of these batches that the table may not have.
@@ -35,16 +38,16 @@ impl KnownSeries {
         for batch in batches.iter().filter(|batch| !batch.self_stats.is_empty()) {
             let instance = instance_of(batch);
             let known = self.known.get(&instance);
-            let clock = batch.clock_error_nanoseconds.map(|_| (CLOCK, CLOCK_ERROR_SECONDS.name));
-            let all = batch.self_stats.iter().map(|stat| (stat.source.as_str(), stat.name.as_str()));
+            let clock = batch.clock_error_nanoseconds.map(|_| (CLOCK, "", CLOCK_ERROR_SECONDS.name));
+            let all = batch.self_stats.iter().map(|stat| (&*stat.source, &*stat.label, &*stat.name));
             let mut left = OF_INSTANCE.saturating_sub(known.map_or(0, HashSet::len));
-            for (source, name) in all.chain(clock) {
-                let series = (source.to_owned(), name.to_owned());
+            for (source, label, name) in all.chain(clock) {
+                let series = (source.to_owned(), label.to_owned(), name.to_owned());
                 let is_known = known.is_some_and(|known| known.contains(&series));
-                if left == 0 || is_known || source.contains('\0') || name.contains('\0') {
+                if left == 0 || is_known || [source, label, name].iter().any(|text| text.contains('\0')) {
                     continue;
                 }
-                left -= usize::from(new.0.insert((instance.clone(), series.0, series.1)));
+                left -= usize::from(new.0.insert((instance.clone(), series)));
             }
         }
         new
@@ -54,8 +57,8 @@ impl KnownSeries {
         if self.count > CACHED {
             *self = Self::default();
         }
-        for (instance, source, name) in new.0 {
-            self.count += usize::from(self.known.entry(instance).or_default().insert((source, name)));
+        for (instance, series) in new.0 {
+            self.count += usize::from(self.known.entry(instance).or_default().insert(series));
         }
     }
 }
@@ -65,13 +68,18 @@ impl NewSeries {
         if self.0.is_empty() {
             return Ok(());
         }
-        let insert = "INSERT INTO internal.self_stat_series (instance, source, name) \
-                      SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING";
+        let insert = "INSERT INTO internal.self_stat_series (instance, source, label, name) \
+                      SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
         let instances: Vec<&str> = self.0.iter().map(|series| series.0.as_str()).collect();
-        let sources: Vec<&str> = self.0.iter().map(|series| series.1.as_str()).collect();
-        let names: Vec<&str> = self.0.iter().map(|series| series.2.as_str()).collect();
-        let given: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-            [(&instances, Type::TEXT_ARRAY), (&sources, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
+        let sources: Vec<&str> = self.0.iter().map(|(_, series)| series.0.as_str()).collect();
+        let labels: Vec<&str> = self.0.iter().map(|(_, series)| series.1.as_str()).collect();
+        let names: Vec<&str> = self.0.iter().map(|(_, series)| series.2.as_str()).collect();
+        let given: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
+            (&instances, Type::TEXT_ARRAY),
+            (&sources, Type::TEXT_ARRAY),
+            (&labels, Type::TEXT_ARRAY),
+            (&names, Type::TEXT_ARRAY),
+        ];
         transaction.query_typed(insert, &given).await.map_err(failed("noting series of self-metrics"))?;
         Ok(())
     }

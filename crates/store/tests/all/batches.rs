@@ -328,7 +328,13 @@ pub fn batch_of_everything() -> Batch {
             first_time: time - 2_000_000_000,
             ..Coverage::default()
         }],
-        self_stats: vec![SelfStat { time, source: source("mad"), name: RECORDS.name.to_owned(), value: 1.0 }],
+        self_stats: vec![SelfStat {
+            time,
+            source: source("mad"),
+            name: RECORDS.name.to_owned(),
+            value: 1.0,
+            ..SelfStat::default()
+        }],
         nodes: vec![NodeInfo {
             name: "node1".to_owned(),
             boot_id: "b".to_owned(),

@@ -35,8 +35,8 @@ INSERT INTO internal.ib_port_minutes (time, port_id, epoch, seconds, transmit_by
 VALUES ('2026-11-20 12:00:00+00', 1, '2026-11-20', 60, 500, 10, 1000, 2);
 INSERT INTO internal.events (time, instance, source, kind, severity, text)
 VALUES ('2026-11-20 12:00:00+00', 'n1', 'gpu', 'source.down', 'error', 'GPU 1''s driver');
-INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings)
-SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', '{spool,spool}', '{records,spool_bytes}', ARRAY[n, n]
+INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, readings)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', '{spool,spool}', array_fill(''::text, '{2}'), '{records,spool_bytes}', ARRAY[n, n]
 FROM generate_series(1, 3) n;
 INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
 VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);

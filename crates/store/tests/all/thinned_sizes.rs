@@ -45,7 +45,8 @@ async fn fill(
 
 const STATS: &str = "'node' || i,
     (SELECT array_agg((ARRAY['delivery', 'spool', 'mpi', 'allreduce', 'sysfs', 'recorder'])[1 + n % 6] ORDER BY n) FROM generate_series(1, k) n),
-    (SELECT array_agg((ARRAY['delivered_entries', 'dropped_records', 'rejected_records', 'mpi_elapsed_seconds', 'records', 'source_up'])[1 + n % 6]
+    (SELECT array_agg(CASE n % 6 WHEN 0 THEN 'disk_full' ELSE '' END ORDER BY n) FROM generate_series(1, k) n),
+    (SELECT array_agg((ARRAY['delivered_entries', 'records_discarded', 'records_rejected', 'mpi_elapsed_seconds', 'records', 'source_up'])[1 + n % 6]
          || n / 6 ORDER BY n) FROM generate_series(1, k) n),
     (SELECT array_agg(CASE WHEN n > 9 AND n % 2 = 0 THEN n * 1000 ELSE step * 17.5 + noise(step, i, n, 1024) END ORDER BY n)
      FROM generate_series(1, k) n)";
@@ -96,7 +97,8 @@ async fn fill_all(client: &Client) {
     fill(client, ("coverage", 100, 30), (48, 24), columns, rounds).await;
     // Of two hours, as a list of names is used once it is an hour old.
     let stats = STATS.replace("k)", "CASE step % 2 WHEN 0 THEN 75 ELSE 27 END)");
-    fill(client, ("self_stat_rows", 1000, 60), (12, 1), "instance, sources, names, readings", &stats).await;
+    fill(client, ("self_stat_rows", 1000, 60), (12, 1), "instance, sources, labels, names, readings", &stats)
+        .await;
 }
 
 async fn thin(client: &mut Client) {
@@ -121,7 +123,14 @@ async fn rows_of_thinned_chunks_are_as_large_as_predicted() {
         .await
         .unwrap();
     let stats = STATS.replace("k)", "CASE step % 2 WHEN 0 THEN 75 ELSE 27 END)");
-    fill(&client, ("self_stat_rows", 1000, 60), (14, 1), "instance, sources, names, readings", &stats).await;
+    fill(
+        &client,
+        ("self_stat_rows", 1000, 60),
+        (14, 1),
+        "instance, sources, labels, names, readings",
+        &stats,
+    )
+    .await;
     thin(&mut client).await;
 
     let site = Site { nodes: 100, ranks_per_node: 32, ports: 100, ..Site::default() };

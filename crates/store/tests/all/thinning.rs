@@ -358,7 +358,13 @@ fn sampled_job(key: &str, begin: i64, ticks: i64) -> Vec<Batch> {
         let grown =
             [("send", count, 2), ("recv", count * 3, 2), ("barrier", barriers, u32::from(tick % 6 == 2))];
         let cells = grown.into_iter().filter(|(_, calls, ranks)| *calls > 0 && (is_whole || *ranks > 0));
-        let stat = |name: &str, value: f64| SelfStat { time, source: "mpi".into(), name: name.into(), value };
+        let stat = |name: &str, value: f64| SelfStat {
+            time,
+            source: "mpi".into(),
+            name: name.into(),
+            value,
+            ..SelfStat::default()
+        };
         Batch {
             node: format!("n{node}"),
             mpi_sampled_calls: vec![MpiSampledCalls {
@@ -431,7 +437,7 @@ async fn self_metrics_have_their_last_values() {
     let begin = hours_ago(&client, 6).await;
     write(&database, sampled_job("a", begin, 100)).await;
     let newest = "SELECT s.* , extract(epoch FROM n.time)::bigint, n.value FROM internal.self_stat_series s
-                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n WHERE s.name = 'records'";
+                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day', of_label => s.label) n WHERE s.name = 'records'";
     let before = lines(&client, newest).await;
     assert!(thin(&mut client).await.chunks > 0);
     assert_eq!(lines(&client, newest).await, before);

@@ -37,7 +37,7 @@ pub struct Sender {
     pub spool: PathBuf,
     pub mounted: bool,
     pub http: Option<String>,
-    /// `throughline_dropped_records_total` of the spool when last read in each life.
+    /// `throughline_entries_discarded_total` of the spool, without evicted ones, when last read in each life.
     pub dropped: Vec<f64>,
     /// How often its spool was damaged on purpose.
     pub torn: usize,
@@ -192,7 +192,7 @@ impl Site {
             ("HTTP__LISTEN", "127.0.0.1:0".to_owned()),
             ("DELIVERY__COLLECTOR", format!("http://{}", agent.proxy.address)),
             ("DELIVERY__BATCH_INTERVAL_SECONDS", "0.5".to_owned()),
-            ("SPOOL__LIMIT_BYTES", SPOOL_BYTES.to_string()),
+            ("SPOOL__BYTES_MAX", SPOOL_BYTES.to_string()),
             ("NVML__ENABLED", "false".to_owned()),
             ("SYSFS__ROOT", nowhere),
         ] {
@@ -347,15 +347,28 @@ impl Sender {
 
     /// Reads what would be gone with the process.
     pub fn read_counters(&mut self) {
-        if let Some(dropped) = self.metric("throughline_dropped_records_total", "spool")
+        if let Some(dropped) = self.discarded()
             && let Some(last) = self.dropped.last_mut()
         {
             *last = dropped;
         }
     }
 
+    /// Entries that the spool lost.
+    fn discarded(&self) -> Option<f64> {
+        let page = self.page()?;
+        let begin = "throughline_entries_discarded_total{source=\"spool\",reason=\"";
+        let losses = page.lines().filter_map(|line| line.strip_prefix(begin)?.split_once("\"} "));
+        let losses = losses.filter(|(reason, _)| *reason != "evicted");
+        losses.map(|(_, count)| count.parse::<f64>().ok()).sum()
+    }
+
+    fn page(&self) -> Option<String> {
+        get(self.http.as_ref().filter(|_| self.part.is_running())?)
+    }
+
     pub fn metric(&self, name: &str, source: &str) -> Option<f64> {
-        let page = get(self.http.as_ref().filter(|_| self.part.is_running())?)?;
+        let page = self.page()?;
         let begin = format!("{name}{{source=\"{source}\"}} ");
         page.lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok())
     }

@@ -22,7 +22,7 @@ pub struct DetailConfig {
     /// Whether detail may be requested.
     pub enabled: bool,
     /// Nodes that are answering at a time.
-    pub nodes: u64,
+    pub nodes_max: u64,
     /// Requests of an hour, by everybody.
     pub requests_per_hour: u64,
     /// Requests of an hour, by one user.
@@ -32,11 +32,11 @@ pub struct DetailConfig {
     /// Records of a day, by one user.
     pub user_records_per_day: u64,
     /// Longest time of one request.
-    pub span_seconds: u64,
+    pub span_seconds_max: u64,
     /// After so long what has not arrived is given up.
     pub wait_seconds: u64,
     /// Jobs that are shown live at a time.
-    pub live_jobs: u64,
+    pub live_jobs_max: u64,
     /// Whether it is requested of jobs of which a rank ended without MPI_Finalize.
     pub on_bad_end: bool,
     /// Whether it is requested of jobs that hang or wait for a slow rank.
@@ -54,14 +54,14 @@ impl Default for DetailConfig {
         let ([requests, user_requests], [records, user_records]) = (usual.requests, usual.records);
         Self {
             enabled: usual.is_enabled,
-            nodes: usual.nodes,
+            nodes_max: usual.nodes,
             requests_per_hour: requests,
             user_requests_per_hour: user_requests,
             records_per_day: records,
             user_records_per_day: user_records,
-            span_seconds: usual.span.as_secs(),
+            span_seconds_max: usual.span.as_secs(),
             wait_seconds: usual.wait.as_secs(),
-            live_jobs: usual.live_jobs,
+            live_jobs_max: usual.live_jobs,
             on_bad_end: triggers.on_bad_end,
             on_verdict: triggers.on_verdict,
             on_alert: triggers.on_alert,
@@ -99,7 +99,7 @@ impl DetailConfig {
         let count = |key: &str, value: u64| within(key, value, 0, COUNT_MAX);
         Ok(DetailLimits {
             is_enabled: self.enabled,
-            nodes: count("nodes", self.nodes)?,
+            nodes: count("nodes_max", self.nodes_max)?,
             requests: [
                 count("requests_per_hour", self.requests_per_hour)?,
                 count("user_requests_per_hour", self.user_requests_per_hour)?,
@@ -108,9 +108,14 @@ impl DetailConfig {
                 count("records_per_day", self.records_per_day)?,
                 count("user_records_per_day", self.user_records_per_day)?,
             ],
-            span: Duration::from_secs(within("span_seconds", self.span_seconds, 1, SPAN_SECONDS_MAX)?),
+            span: Duration::from_secs(within(
+                "span_seconds_max",
+                self.span_seconds_max,
+                1,
+                SPAN_SECONDS_MAX,
+            )?),
             wait: Duration::from_secs(within("wait_seconds", self.wait_seconds, 5, WAIT_SECONDS_MAX)?),
-            live_jobs: count("live_jobs", self.live_jobs)?,
+            live_jobs: count("live_jobs_max", self.live_jobs_max)?,
         })
     }
 }
@@ -122,7 +127,7 @@ mod tests {
     #[test]
     fn defaults_hold_and_what_is_out_of_range_is_named() {
         assert_eq!(DetailConfig::default().limits().unwrap(), DetailLimits::default());
-        let wrong = DetailConfig { span_seconds: 0, ..DetailConfig::default() };
-        assert!(wrong.limits().unwrap_err().to_string().contains("detail.span_seconds = 0"));
+        let wrong = DetailConfig { span_seconds_max: 0, ..DetailConfig::default() };
+        assert!(wrong.limits().unwrap_err().to_string().contains("detail.span_seconds_max = 0"));
     }
 }

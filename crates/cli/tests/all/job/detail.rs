@@ -222,7 +222,10 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     let metrics = metrics(&stack.server);
     let counted: BTreeMap<&str, &str> = metrics
         .lines()
-        .filter_map(|line| line.strip_prefix("throughline_detail_refusals_total{source=")?.split_once("} "))
+        .filter_map(|line| {
+            line.strip_prefix("throughline_requests_rejected_total{source=\"detail\",reason=")?
+                .split_once("} ")
+        })
         .collect();
     assert_eq!(counted.get("\"requests\""), Some(&"1.0"), "{counted:?}");
 }

@@ -71,7 +71,13 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
     };
     let event_at = |time| event(time, "text");
     let round = |time| Coverage { time, source: "nvml".into(), ..Default::default() };
-    let stat = |time| SelfStat { time, source: "nvml".into(), name: "records".into(), value: 1.0 };
+    let stat = |time| SelfStat {
+        time,
+        source: "nvml".into(),
+        name: "records".into(),
+        value: 1.0,
+        ..SelfStat::default()
+    };
     timed!(
         e,
         random,

@@ -68,7 +68,13 @@ async fn events_by_what_they_are_about_page_by_page() {
 async fn sources_and_ranges() {
     let database = seed::fabric().await;
     let now = throughline_daemon::Clock::new().now();
-    let stat = |time, value| SelfStat { time, source: "nvml".into(), name: "source_up".into(), value };
+    let stat = |time, value| SelfStat {
+        time,
+        source: "nvml".into(),
+        name: "source_up".into(),
+        value,
+        ..SelfStat::default()
+    };
     let mut fresh = seed::hosts();
     fresh.coverage[0].time = now - 30 * seed::SECOND;
     fresh.self_stats = vec![stat(now - 20 * seed::SECOND, 1.0), stat(now - 10 * seed::SECOND, 0.0)];

@@ -24,7 +24,13 @@ fn node(seconds: i64, count: u64, rules: Option<RowRules>) -> Batch {
     let link = GpuLinkInfo { gpu_uuid: gpu_uuid.clone(), active: true, ..GpuLinkInfo::default() };
     let round =
         |source: &str| Coverage { time, source: source.into(), row_rules: rules, ..Coverage::default() };
-    let up = |source: &str| SelfStat { time, source: source.into(), name: SOURCE_UP.name.into(), value: 1.0 };
+    let up = |source: &str| SelfStat {
+        time,
+        source: source.into(),
+        name: SOURCE_UP.name.into(),
+        value: 1.0,
+        ..SelfStat::default()
+    };
     Batch {
         gpus: vec![gpu],
         gpu_link_infos: vec![link],

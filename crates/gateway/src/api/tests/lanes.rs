@@ -28,6 +28,7 @@ fn pcie() -> Vec<Batch> {
             source: "nvml".into(),
             name: "records".into(),
             value: 1.0,
+            ..SelfStat::default()
         }],
         clock_error_nanoseconds: Some(40_000 * (1 + second)),
         ..Batch::default()

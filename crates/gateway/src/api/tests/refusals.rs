@@ -54,7 +54,7 @@ async fn a_database_that_is_away_busy_or_slow() {
     let transaction = holder.transaction().await.unwrap();
     transaction.batch_execute("LOCK TABLE internal.fabric IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let body = refused(&router, "/subnets").await;
-    assert!(body.starts_with("504 too_slow") && body.contains("query.max_seconds"), "{body}");
+    assert!(body.starts_with("504 too_slow") && body.contains("query.seconds_max"), "{body}");
     transaction.rollback().await.unwrap();
     assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
 }
@@ -91,6 +91,6 @@ async fn a_database_that_hangs_is_not_waited_for() {
     send("-STOP");
     let body = refused(&router, "/subnets").await;
     send("-CONT");
-    assert!(body.starts_with("504 too_slow") && body.contains("query.max_seconds"), "{body}");
+    assert!(body.starts_with("504 too_slow") && body.contains("query.seconds_max"), "{body}");
     assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use std::sync::{Arc, Mutex};
 use throughline_daemon::SelfMetrics;
-use throughline_sample::catalogue::{WAITING_REPORTS, WEBHOOK_REPORTS};
+use throughline_sample::catalogue::{WEBHOOK_REPORTS, WEBHOOK_WAITING_REPORTS};
 
 /// Ids and bodies that arrived.
 type Got = Arc<Mutex<Vec<(String, Value)>>>;
@@ -67,7 +67,7 @@ async fn a_report_waits_in_the_database_until_it_is_taken() {
     for tries in 1..=2 {
         let Round::NotTaken(why) = post_due(&client, &receiver, &metrics).await.unwrap() else { panic!() };
         assert!(why.starts_with("it answers "), "{why}");
-        assert_eq!(metrics.get("webhook", &WAITING_REPORTS), Some(1.0));
+        assert_eq!(metrics.get("webhook", &WEBHOOK_WAITING_REPORTS), Some(1.0));
         assert_eq!(rows(&database).await, [format!("waiting {tries} {why}")]);
         assert_eq!(post_due(&client, &receiver, &metrics).await.unwrap(), Round::Done, "not due yet");
         later(&database, "next_try = now()").await;
@@ -75,9 +75,9 @@ async fn a_report_waits_in_the_database_until_it_is_taken() {
     assert_eq!(post_due(&client, &receiver, &metrics).await.unwrap(), Round::Done);
     assert_eq!(rows(&database).await, Vec::<String>::new());
     assert_eq!(post_due(&client, &receiver, &metrics).await.unwrap(), Round::Done, "posted once");
-    let outcome = |name: &'static str| metrics.get(name, &WEBHOOK_REPORTS);
+    let outcome = |name: &'static str| metrics.get(("webhook", name), &WEBHOOK_REPORTS);
     assert_eq!((outcome("sent"), outcome("failed")), (Some(1.0), Some(0.0)));
-    assert_eq!(metrics.get("webhook", &WAITING_REPORTS), Some(0.0));
+    assert_eq!(metrics.get("webhook", &WEBHOOK_WAITING_REPORTS), Some(0.0));
     let got = got.lock().unwrap().clone();
     let ids: std::collections::BTreeSet<_> = got.iter().map(|(id, _)| id.clone()).collect();
     assert_eq!((got.len(), ids.len()), (3, 1), "{got:?}");
@@ -99,7 +99,7 @@ async fn what_is_refused_or_a_day_old_is_not_posted_again() {
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(left.iter().all(|row| row.starts_with("failed 1 it answers ")), "{left:?}");
     assert_eq!(got.lock().unwrap().len(), 3);
-    let outcome = |name: &'static str| metrics.get(name, &WEBHOOK_REPORTS);
+    let outcome = |name: &'static str| metrics.get(("webhook", name), &WEBHOOK_REPORTS);
     assert_eq!((outcome("sent"), outcome("failed")), (Some(1.0), Some(2.0)));
 }
 

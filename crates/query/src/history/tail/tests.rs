@@ -38,7 +38,13 @@ fn batch(node: &str, second: i64) -> Batch {
         remote_type: "switch".into(),
         ..GpuLinkInfo::default()
     };
-    let figure = |value| SelfStat { time, source: "nvml".into(), name: RECORDS.name.into(), value };
+    let figure = |value| SelfStat {
+        time,
+        source: "nvml".into(),
+        name: RECORDS.name.into(),
+        value,
+        ..SelfStat::default()
+    };
     Batch {
         node: node.into(),
         gpus: vec![GpuInfo { uuid: uuid.clone(), name: "H200".into(), ..GpuInfo::default() }],

@@ -120,6 +120,7 @@ fn stats(begin: i64) -> Vec<Batch> {
         source: source.into(),
         name: name.into(),
         value,
+        ..SelfStat::default()
     };
     let batch = |(node, minute): (&str, i64)| {
         let time = begin + minute * 60 * SECOND;
@@ -152,7 +153,7 @@ async fn names_of_self_metrics_are_listed_once() {
     let of_last = "SELECT time, instance, source, name, value FROM public.self_stats
                    WHERE extract(epoch FROM time)::integer % 240 = 0 AND time < now() - INTERVAL '2 hours'";
     let newest = "SELECT s.instance, s.source, s.name, n.time, n.value FROM internal.self_stat_series s
-                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day') n";
+                  CROSS JOIN LATERAL internal.self_stat_newest(s.name, s.source, s.instance, now() - INTERVAL '1 day', of_label => s.label) n";
     let before = (lines(&client, of_last).await, lines(&client, newest).await);
     assert_eq!((before.0.len(), before.1.len()), (2 * 2 * 4 * 3, 6));
     assert!(thin(&mut client).await.chunks > 0);
@@ -162,8 +163,8 @@ async fn names_of_self_metrics_are_listed_once() {
     assert_eq!(number(&client, all).await, 2 * 2 * 4 * 3);
 
     // Late rows beside rows without names of their own: the chunk is thinned again.
-    let late = "INSERT INTO internal.self_stat_rows (time, instance, sources, names, readings)
-                SELECT time + INTERVAL '1 second' * i, 'n' || i, ARRAY['sysfs'], ARRAY['late'], ARRAY[i] FROM internal.self_stat_rows, generate_series(2, 400) i
+    let late = "INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, readings)
+                SELECT time + INTERVAL '1 second' * i, 'n' || i, ARRAY['sysfs'], ARRAY[''], ARRAY['late'], ARRAY[i] FROM internal.self_stat_rows, generate_series(2, 400) i
                 WHERE names_id IS NOT NULL AND instance = 'n0'";
     client.batch_execute(late).await.unwrap();
     assert!(thin(&mut client).await.chunks > 0);

@@ -94,7 +94,7 @@ fn daemons(batch: &mut Batch, end: i64) {
         if stat.source == "mpi" && stat.name == c::SOURCE_UP.name && tick >= TROUBLE {
             stat.value = 0.0;
         }
-        if stat.source == "spool" && stat.name == c::DROPPED_RECORDS.name && tick >= LATE_TROUBLE {
+        if stat.source == "spool" && stat.name == c::ENTRIES_DISCARDED.name && tick >= LATE_TROUBLE {
             stat.value = 7.0;
         }
         // The replica of the server there falls behind.

@@ -144,6 +144,7 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
         source: source.to_owned(),
         name: metric.name.to_owned(),
         value,
+        ..SelfStat::default()
     };
     let records = (tick + 1) as f64 * read as f64;
     let ended = (time / SECOND) as f64;
@@ -157,7 +158,7 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
             stat("mad", &c::LAST_ROUND_TIMESTAMP_SECONDS, ended),
             stat("mad", &c::LARGEST_GAP_SECONDS, 75.0),
             stat("spool", &c::RECORDS, (tick + 1) as f64),
-            stat("spool", &c::DROPPED_RECORDS, 0.0),
+            SelfStat { label: "disk_full".into(), ..stat("spool", &c::ENTRIES_DISCARDED, 0.0) },
             stat("mad", &c::MADS_SENT, records),
             stat("mad", &c::MAD_TIMEOUTS, 0.0),
         ],

@@ -84,6 +84,7 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
         source: source.to_owned(),
         name: metric.name.to_owned(),
         value,
+        ..SelfStat::default()
     };
     let ticks = (tick + 1) as f64;
     Batch {
@@ -93,16 +94,16 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
         self_stats: vec![
             stat("sysfs", &c::SOURCE_UP, 1.0),
             stat("sysfs", &c::RECORDS, ticks),
-            stat("spool", &c::DROPPED_RECORDS, 0.0),
+            SelfStat { label: "disk_full".into(), ..stat("spool", &c::ENTRIES_DISCARDED, 0.0) },
             stat("spool", &c::SPOOL_BYTES, 4096.0 * f64::from(node + 1)),
             stat("delivery", &c::DELIVERY_LAG_SECONDS, 0.4),
             stat("clock", &c::CLOCK_ERROR_SECONDS, 1e-5),
             stat("collect", &c::ROWS_WRITTEN, 1000.0 * ticks),
-            stat("collect", &c::QUARANTINED_ENTRIES, 0.0),
-            stat("collect", &c::COMMIT_SECONDS, 0.02),
+            SelfStat { label: "quarantined".into(), ..stat("collect", &c::ENTRIES_REJECTED, 0.0) },
+            stat("collect", &c::LAST_COMMIT_SECONDS, 0.02),
             stat("upkeep", &c::DATABASE_BYTES, 1e9 + ticks),
-            stat("upkeep", &c::MINUTES_LAG_SECONDS, 170.0),
-            stat("link_shares", &c::SHARES_LAG_SECONDS, 25.0),
+            stat("upkeep", &c::ROLLUP_LAG_SECONDS, 170.0),
+            stat("link_shares", &c::LINK_SHARE_LAG_SECONDS, 25.0),
         ],
         ..Batch::default()
     }

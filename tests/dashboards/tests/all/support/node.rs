@@ -123,18 +123,24 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
     for source in ["nvml", "mpi"] {
         for (metric, value) in [(&c::SOURCE_UP, 1.0), (&c::RECORDS, (tick + 1) as f64)] {
             let name = metric.name.to_owned();
-            batch.self_stats.push(SelfStat { time, source: source.to_owned(), name, value });
+            batch.self_stats.push(SelfStat {
+                time,
+                source: source.to_owned(),
+                name,
+                value,
+                ..SelfStat::default()
+            });
         }
     }
     let [records, _] = spool(time, tick);
     batch.self_stats.push(records);
     let (source, name) = (String::from("quarantine"), c::SPOOL_ENTRIES.name.to_owned());
-    batch.self_stats.push(SelfStat { time, source, name, value: 0.0 });
+    batch.self_stats.push(SelfStat { time, source, name, value: 0.0, ..SelfStat::default() });
     if node == 0 {
         // A server runs there, and has a replica.
         for (metric, value) in [(&c::REPLICA_LAG_SECONDS, 0.5), (&c::REPLICA_FALLBACKS, 0.0)] {
             let (source, name) = (String::from("query"), metric.name.to_owned());
-            batch.self_stats.push(SelfStat { time, source, name, value });
+            batch.self_stats.push(SelfStat { time, source, name, value, ..SelfStat::default() });
         }
     }
     batch
@@ -151,9 +157,11 @@ pub fn host_port(time: i64, epoch: i64, tick: i64, node_guid: u64) -> HostPortSa
 
 /// Internal metrics of a spool.
 pub fn spool(time: i64, tick: i64) -> [SelfStat; 2] {
-    [(&c::RECORDS, (tick + 1) as f64), (&c::DROPPED_RECORDS, 0.0)].map(|(metric, value)| SelfStat {
+    let of = [(&c::RECORDS, "", (tick + 1) as f64), (&c::ENTRIES_DISCARDED, "disk_full", 0.0)];
+    of.map(|(metric, label, value)| SelfStat {
         time,
         source: String::from("spool"),
+        label: label.to_owned(),
         name: metric.name.to_owned(),
         value,
     })
@@ -167,6 +175,7 @@ fn server(end: i64, tick: i64) -> Batch {
         source: source.to_owned(),
         name: metric.name.to_owned(),
         value,
+        ..SelfStat::default()
     };
     let self_stats = vec![
         stat("collector", &c::SOURCE_UP, 1.0),

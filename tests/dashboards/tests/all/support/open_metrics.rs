@@ -176,7 +176,8 @@ fn own(families: &mut Families, batch: &Batch) {
         if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() };
     for stat in &batch.self_stats {
         let metric = Table::SelfStats.metrics().iter().find(|metric| metric.name == stat.name).unwrap();
-        let labels = format!("instance=\"{instance}\",source=\"{}\"", stat.source);
+        let own = metric.label.map_or_else(String::new, |name| format!(",{name}=\"{}\"", stat.label));
+        let labels = format!("instance=\"{instance}\",source=\"{}\"{own}", stat.source);
         families.metric(metric, "throughline_", &labels, stat.value, stat.time);
     }
 }

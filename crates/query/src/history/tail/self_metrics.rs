@@ -1,5 +1,6 @@
 //! Samples of `self_stats`: what daemons report about themselves, and a node's totals of MPI.
 
+use super::super::family::self_metric_labels;
 use super::super::series::seconds;
 use super::super::{HistoryError, Range, Samples};
 use super::packed::things as things_of;
@@ -11,35 +12,38 @@ use throughline_store::binary_copy::milliseconds;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-/// Instances of a round: each has some hundred figures. And of an hour.
+/// Instances of a round: each has some hundred self-metrics. And of an hour.
 const INSTANCES: usize = 200;
 const INSTANCES_OF_HOUR: usize = 20;
 
-const WHAT: &str = "reading figures for the export";
+const WHAT: &str = "reading self-metrics for the export";
 
-/// Which figures there are.
+/// Labels and the columns of `self_stats` with their values.
+type Columns = Vec<(&'static str, &'static str)>;
+
+/// The self-metrics that are exported.
 #[derive(Debug)]
-pub(super) struct Figures {
-    /// Place of the family and name of its label, by the figure's name.
-    names: HashMap<String, (usize, &'static str)>,
-    /// A number for each pair of instance and source, for what is retained of them.
-    numbers: HashMap<(String, String), u64>,
+pub(super) struct SelfMetrics {
+    /// Place of the family, and its labels with their columns, by the metric's name.
+    names: HashMap<String, (usize, Columns)>,
+    /// A number for each instance, source and label, for what is retained of them.
+    numbers: HashMap<(String, String, String), u64>,
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
+impl Default for SelfMetrics {
+    fn default() -> Self {
         let all = families().iter().enumerate().filter_map(|(place, family)| match &family.place {
-            Place::Figure { name, label, .. } => Some((name.clone(), (place, *label))),
+            Place::SelfMetric { name, metric } => Some((name.clone(), (place, self_metric_labels(metric)))),
             _ => None,
         });
-        Figures { names: all.collect(), numbers: HashMap::new() }
+        Self { names: all.collect(), numbers: HashMap::new() }
     }
 }
 
-/// Readings by instance, source and name.
-type Readings = BTreeMap<(String, String, String), Samples>;
+/// Readings by instance, source, label and name.
+type Readings = BTreeMap<[String; 4], Samples>;
 
-impl Figures {
+impl SelfMetrics {
     pub async fn read(
         &mut self,
         client: &Client,
@@ -86,17 +90,20 @@ impl Figures {
         last: &mut Last,
     ) -> Vec<Slice> {
         let mut slices: Vec<Slice> = Vec::new();
-        for ((instance, source, name), samples) in readings {
-            let Some((family, label)) = self.names.get(&name).copied() else { continue };
+        for ([instance, source, label, name], samples) in readings {
+            let Some((family, columns)) = self.names.get(&name) else { continue };
+            let family = *family;
             let count = self.numbers.len() as u64;
-            let number = *self.numbers.entry((instance.clone(), source.clone())).or_insert(count);
+            let number =
+                *self.numbers.entry((instance.clone(), source.clone(), label.clone())).or_insert(count);
             let points = added((family, number), &samples, Gaps::usual(), ranges(&instance), last);
             if points.is_empty() {
                 continue;
             }
-            // Ordered by name: "instance" comes before "operation" and "source".
-            let labels = [("instance", instance.clone()), (label, source)];
-            let labels: Labels = labels.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            let value = |column: &str| if column == "source" { source.clone() } else { label.clone() };
+            let own = columns.iter().map(|(name, column)| (*name, value(column)));
+            let labels = [("instance", instance.clone())].into_iter().chain(own);
+            let labels: Labels = labels.filter(|(_, value)| !value.is_empty()).collect();
             let series = TailSeries { family, labels, points };
             match slices.last_mut().filter(|slice| slice.thing == instance) {
                 Some(slice) => slice.series.push(series),
@@ -108,7 +115,7 @@ impl Figures {
 }
 
 async fn readings(client: &Client, range: Range, instances: &[String]) -> Result<Readings, HistoryError> {
-    let select = "SELECT instance, source, name, \
+    let select = "SELECT instance, source, label, name, \
                     (extract(epoch FROM time - TIMESTAMPTZ '2000-01-01 00:00:00+00') * 1000000)::bigint, value \
                   FROM public.self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance = ANY ($3)";
     let (from, to) = (seconds(range.from), seconds(range.to + 1));
@@ -118,8 +125,8 @@ async fn readings(client: &Client, range: Range, instances: &[String]) -> Result
     let mut all = Readings::new();
     for row in &rows {
         let key = |place: usize, row: &Row| row.get::<_, String>(place);
-        let samples = all.entry((key(0, row), key(1, row), key(2, row))).or_default();
-        samples.push(milliseconds(row.get(3)), row.get(4));
+        let samples = all.entry([0, 1, 2, 3].map(|place| key(place, row))).or_default();
+        samples.push(milliseconds(row.get(4)), row.get(5));
     }
     Ok(all)
 }
