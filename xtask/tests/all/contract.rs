@@ -4,7 +4,6 @@
 //! A second type is found by its keys, whatever it is called: one that derives `Serialize` and has half or more of the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 
 use super::top;

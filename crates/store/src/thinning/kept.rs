@@ -145,7 +145,7 @@ impl Kept {
                  SELECT max(v.time) AS time, {of_v}, array_agg(v.source ORDER BY {series}) AS sources,
                         array_agg(v.label ORDER BY {series}) AS labels, array_agg(v.name ORDER BY {series}) AS names,
                         array_agg(v.reading ORDER BY {series}) AS readings
-                 FROM (SELECT {key}, {step} AS step, u.source, u.label, u.name, max(m.time) AS time, last(u.reading, m.time) AS reading
+                 FROM (SELECT {key}, {step} AS step, u.source, u.label, u.name, max(m.time) AS time, public.last(u.reading, m.time) AS reading
                        FROM {chunk} m LEFT JOIN internal.self_stat_names n ON n.id = m.names_id
                        CROSS JOIN LATERAL unnest(coalesce(n.sources, m.sources), coalesce(n.labels, m.labels),
                            coalesce(n.names, m.names), m.readings) u (source, label, name, reading)
