@@ -48,6 +48,8 @@ async fn commands_print_the_answers_of_the_api() {
     same(&["status", "--json"], &api(&server, &["status"], &[]));
     let list = [("state", "all"), ("totals", "true"), ("limit", "20")];
     same(&["job", "list", "--json"], &api(&server, &["jobs"], &list));
+    // The server writes the report of an ended job within a minute or two.
+    site.text(&["job", "report", job, "--wait", "150"]);
     for (command, part) in [("waits", "waits"), ("report", "report"), ("matrix", "pairs")] {
         same(&["job", command, job, "--json"], &of_job(part));
     }
