@@ -7,7 +7,6 @@ use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
 use crate::live::LiveJobs;
 use crate::rounds::Rounds;
-use crate::self_metrics::NAME;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,6 +22,9 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{StreamExt, StreamMap};
+
+/// Name of the agent's own channel and part.
+pub const NAME: &str = "agent";
 
 /// Fragments that wait in one source's channel while the batcher is busy for a moment; at 10 readings a
 /// second, three seconds.

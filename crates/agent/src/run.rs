@@ -3,7 +3,7 @@
 //! Whatever a person can put right is found before anything is sent or reported. Order of the drain: sources
 //! stop, the last batch is appended, the spool is synced, what waits is delivered for a bounded time.
 
-use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceSpace};
+use crate::batcher::{self, Batcher, CHANNEL_FRAGMENTS, Sender, TraceSpace};
 use crate::config::{Config, Places};
 use crate::control::Control;
 use crate::detail::{Node, RECORDER_FOLDER};
@@ -136,7 +136,7 @@ impl Started {
             }
         };
         let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
-        batcher.input(self_metrics::NAME, receiver);
+        batcher.input(batcher::NAME, receiver);
         Ok(Started { sources, batcher, records, control, listening })
     }
 }

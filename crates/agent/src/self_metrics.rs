@@ -1,6 +1,7 @@
 //! What the agent says about itself, in `/metrics` and at intervals as records: its metrics and its node; and
 //! the care of its clock.
 
+use crate::batcher::NAME;
 use crate::config::Config;
 use crate::health::AgentHealth;
 use crate::latest::LastValues;
@@ -18,9 +19,6 @@ use throughline_spool::Spool;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-
-/// Name of the agent's own channel and part.
-pub const NAME: &str = "agent";
 
 /// From one round to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);

@@ -31,7 +31,9 @@ pub fn problems(sql: &str) -> Vec<String> {
     }
     for keyword in ["FROM ", "JOIN "] {
         for (at, _) in sql.match_indices(keyword) {
-            let table = word_at(sql, at + keyword.len());
+            let schema =
+                ["internal.", "public."].into_iter().find(|name| sql[at + keyword.len()..].starts_with(name));
+            let table = word_at(sql, at + keyword.len() + schema.map_or(0, str::len));
             let rest = within(&sql[at..]);
             let is_bounded = rest.contains("$__timeFilter(") || rest.contains("time >= ");
             if (hypertable(table).is_some() || UNBOUNDED.contains(&table)) && !is_bounded {

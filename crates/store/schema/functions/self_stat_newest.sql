@@ -17,7 +17,7 @@ BEGIN ATOMIC
         WHERE r.instance = s.instance AND r.time > since AND r.time <= until
           AND e.source = s.source AND e.label = s.label AND e.name = s.name
         ORDER BY r.time DESC LIMIT 1) x
-    WHERE s.name = of_name AND s.source = of_source AND s.label = of_label AND s.instance = of_instance
-$$;
+    WHERE s.name = of_name AND s.source = of_source AND s.label = of_label AND s.instance = of_instance;
+END;
 COMMENT ON FUNCTION internal.self_stat_newest IS
     'The newest value that a daemon reported of one of its self-metrics in a range of time; no row where it reported none.';
