@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub struct Subject<'a> {
     /// Where the API has it: `jobs`, its key and so on; `detail` is appended.
     pub path: &'a [&'a str],
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: &'a str,
     /// The command that lists what was requested of it.
     pub list: &'a str,

@@ -220,7 +220,7 @@ fn verdict(shares: &LinkShares) -> String {
     }
 }
 
-/// Of a subnet not all switches of which report how they route.
+/// For a subnet where not all switches report how they route.
 pub const NOT_REPORTED: &str = "not reported";
 
 /// Windows are made within a minute.

@@ -124,7 +124,7 @@ impl Taker {
         tokio::spawn(async move {
             let dropped = handshake.closed();
             let proved = tokio::select! {
-                // Counted by whoever took the place.
+                // Counted by the connection that took the place.
                 () = dropped.cancelled() => return,
                 proved = tokio::time::timeout(HANDSHAKE_LIMIT, gate.prove(raw)) => proved,
             };

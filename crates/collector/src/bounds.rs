@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::identity::Identity;
 
-/// From one line in the log about a refused sender to the next about the same one: whoever is refused comes again each
+/// From one line in the log about a refused sender to the next about the same one: a refused sender comes again each
 /// second.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,4 @@
-//! Detail on demand on its way down: requests that stand in the database are sent to the agents and crawlers that are connected here.
+//! Detail on demand on its way down: requests in the database are sent to the agents and crawlers that are connected here.
 //!
 //! Any collector may have a node's agent, so each looks at all open requests and sends those of its own senders. A request is
 //! sent once over each stream: an agent that was started again, or that comes to another collector, gets it again, and

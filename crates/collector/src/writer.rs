@@ -106,7 +106,7 @@ struct Writer<C> {
     backoff: Backoff,
     /// Whether the database took nothing of this writer last.
     away: bool,
-    /// Writers of which it took nothing last.
+    /// Writers that it took nothing from last.
     writers_away: Arc<AtomicUsize>,
     /// How often an entry was refused alone.
     refused: HashMap<(Uuid, u64), usize>,

@@ -27,7 +27,7 @@ pub enum Purpose {
 /// Files of a configuration, as PEM.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateFiles<'a> {
-    /// Where they stand in the configuration: `collect.tls`.
+    /// Their section of the configuration: `collect.tls`.
     pub section: &'a str,
     /// Own certificate, with intermediate ones behind it.
     pub certificate: &'a Path,

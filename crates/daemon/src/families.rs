@@ -16,7 +16,7 @@ pub struct Families {
     written: PieceWriter,
     /// What is not compressed yet.
     text: String,
-    /// Name as it stands in the lines of the present family.
+    /// Name as the lines of the present family have it.
     name: String,
 }
 

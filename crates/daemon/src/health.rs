@@ -1,12 +1,12 @@
 //! What `/healthz` reports: conditions in plain lines, and a status that monitoring can act on.
 //!
-//! A daemon that runs and doesn't do what it is for is not healthy, however well it answers. Each part reports its own
+//! A daemon that runs and doesn't do its work is not healthy, however well it answers. Each part reports its own
 //! conditions; none is cached, so that the page never shows a fault that has passed.
 
 use axum::http::StatusCode;
 use std::sync::Arc;
 
-/// Most conditions on the page. Some are about users or devices, of which there may be many; the page stays short.
+/// Most conditions on the page. Some are about users or devices, and there may be many of those; the page stays short.
 const CONDITIONS_MAX: usize = 64;
 
 /// Longest line of a condition, in characters: causes come from libraries and other machines.
@@ -19,7 +19,7 @@ pub enum Level {
     Notice,
     /// Part of the work isn't done. The answer stays 200.
     Degraded,
-    /// The daemon doesn't do what it is for. The answer is 503.
+    /// The daemon doesn't do its work. The answer is 503.
     Failing,
 }
 
@@ -43,7 +43,7 @@ impl Condition {
         Self { level: Level::Degraded, text: text.into() }
     }
 
-    /// The daemon doesn't do what it is for.
+    /// The daemon doesn't do its work.
     pub fn failing(text: impl Into<String>) -> Self {
         Self { level: Level::Failing, text: text.into() }
     }

@@ -1,7 +1,7 @@
 //! Which user of this machine is at the other end of a connection, by the kernel's word.
 //!
 //! A Unix socket has the peer's credentials (SO_PEERCRED, unix(7)). For TCP over loopback both ends lie in the same
-//! kernel, which looks the peer's socket up (sock_diag(7)); where it can't, the socket with its owner stands in `/proc/net/tcp`
+//! kernel, which looks the peer's socket up (sock_diag(7)); where it can't, `/proc/net/tcp` lists the socket with its owner
 //! (proc_pid_net(5)), which takes milliseconds of a processor to read with a thousand connections.
 
 use crate::Failure;
@@ -97,7 +97,7 @@ pub fn user_of_loopback(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
 }
 
 fn user_in(folder: &Path, own: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    // A socket of the IPv6 family serves IPv4, too, and stands in the file of its family.
+    // A socket of the IPv6 family serves IPv4, too, and is listed in the file of its family.
     let files = [("tcp", false), ("tcp6", true)];
     files.iter().filter(|(_, six)| *six || !peer.ip().to_canonical().is_ipv6()).find_map(|(file, six)| {
         let text = std::fs::read_to_string(folder.join(file)).ok()?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
 /// Keys of connection strings whose values are secret.

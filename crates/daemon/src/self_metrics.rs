@@ -123,7 +123,7 @@ impl SelfMetrics {
     }
 
     /// Those that changed since their last record of this kind, or all: an agent is one of thousands, and most of its metrics
-    /// stand still. Whoever calls it records all of them often enough that no series ends for its readers.
+    /// stand still. The caller records all of them often enough that no series ends for its readers.
     #[must_use]
     pub fn changes(&self, time: i64, all: bool) -> Vec<SelfStat> {
         self.with(|values| {

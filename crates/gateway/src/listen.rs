@@ -51,7 +51,7 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Requests at a time on a connection of HTTP/2.
 const STREAMS_MAX: u32 = 32;
 
-/// Connections of which it is not known yet whose they are: further ones wait in the kernel.
+/// Connections whose user is not known yet: further ones wait in the kernel.
 const UNKNOWN_MAX: usize = 64;
 
 /// Looks at the kernel's table of connections at a time: each reads as much as the machine has connections.

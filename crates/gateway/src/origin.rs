@@ -1,5 +1,5 @@
-//! Requests that a web page of another site makes a browser send are refused: such a page has the rights of whoever
-//! looks at it, on that person's machine (cross-site request forgery, and DNS rebinding: a name of the page's own that
+//! Requests that a web page of another site makes a browser send are refused: such a page has the rights of the person
+//! who looks at it, on that person's machine (cross-site request forgery, and DNS rebinding: a name of the page's own that
 //! suddenly has this server's address).
 //!
 //! A browser says what page a request comes from (Sec-Fetch-Site, Origin) and which name it was sent to (Host). Programs
@@ -33,7 +33,7 @@ pub struct Names<'a> {
     pub is_any_host: bool,
 }
 
-/// Whether a text can stand in `query.hosts`.
+/// Whether a text can be an entry of `query.hosts`.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let (name, port) = parts(text);

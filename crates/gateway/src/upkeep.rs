@@ -58,7 +58,7 @@ const BLOCKS_PATIENCE: Duration = Duration::from_secs(20);
 const THINNING_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
-/// whoever reads it.
+/// its readers.
 const ROUND_LIMIT: Duration = Duration::from_secs(600);
 
 /// What upkeep does.

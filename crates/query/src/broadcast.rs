@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn broadcasts_to_all_are_laid_out() {
-        // Ten of 1,000 bytes, of which rank 0 is the root of seven and rank 1 of three.
+        // Ten of 1,000 bytes: rank 0 is the root of seven, rank 1 of three.
         let cells = [cell(0, 1024, 10, 7000), cell(1, 1024, 10, 3000), cell(2, 1024, 10, 0)];
         let received: Vec<_> = by_rank(&cells, 3)
             .iter()

@@ -1,4 +1,4 @@
-//! Hosts of which no agent reports anything, as the fabric knows them: adapters whose node description begins with the
+//! Hosts that no agent reports anything about, as the fabric knows them: adapters whose node description begins with the
 //! host's name, which is what the kernel writes there (`n17 mlx5_0`), and what their ports carry.
 
 use crate::links::Series;

@@ -109,10 +109,10 @@ pub enum HistoryError {
         /// What answers then.
         effect: &'static str,
     },
-    /// Whoever takes the samples can't hold more.
+    /// The reader of the samples can't hold more.
     #[error("an answer in one message of more than 4 GiB")]
     TooLarge,
-    /// Whoever takes the samples has gone.
+    /// The reader of the samples has gone.
     #[error("the reader has gone")]
     Gone,
 }

@@ -148,7 +148,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// All of which shares are parts: what was counted, and where a window was not, all that contributors have in it. `None`
+    /// The total that shares are parts of: what was counted, and where a window was not, all that contributors have in it. `None`
     /// where no window was counted.
     #[must_use]
     pub fn whole(&self) -> Option<i64> {

@@ -58,7 +58,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// So many steps of which nothing is known.
+    /// So many steps without any known value.
     pub(crate) fn empty(steps: usize) -> Series {
         let nothing = || vec![None; steps];
         Series {

@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(idle.rates(&WINDOW, Some(&round(0.0, 1))).transmit, None);
         let long = Reading { age: 40.0, interval: Some(1.0), first_age: None, ..steady() };
         assert_eq!(long.rates(&WINDOW, Some(&round(0.0, 0))).transmit, Some(0.0));
-        // An idle one goes on idle, whoever else did not answer.
+        // An idle one goes on idle, whichever others did not answer.
         let idle = Reading { transmit: increase(0.0, 0.0, 0.0), ..long };
         assert_eq!(idle.rates(&WINDOW, Some(&round(0.0, 1))).transmit, Some(0.0));
     }

@@ -69,7 +69,7 @@ pub async fn of_jobs(client: &Client, ids: &[i64]) -> Result<Vec<OpenCall>, Erro
     Ok(rows.iter().map(call).collect())
 }
 
-/// Calls of one job by what they are, those with most ranks first.
+/// Calls of one job grouped by operation and communicator, those with most ranks first.
 #[must_use]
 pub fn grouped(calls: &[OpenCall]) -> Vec<OpenCalls> {
     let mut groups: BTreeMap<_, OpenCalls> = BTreeMap::new();

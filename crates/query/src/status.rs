@@ -19,7 +19,7 @@ use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
 /// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
-/// the newest row before that is the coverage's, of which sources write one a round.
+/// the newest row before that is the coverage's: sources write one such row a round.
 const SOURCES: &str = "
     SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
     FROM (

@@ -90,7 +90,7 @@ impl Grid {
         Grid { from, step, steps: usize::try_from(steps).unwrap_or(1) }
     }
 
-    /// As [`Grid::new`], with steps of a tenth of a second and more where these are no more than so many: for a time of which there is
+    /// As [`Grid::new`], with steps of a tenth of a second and more where these are no more than so many: for a time that has
     /// detail.
     #[must_use]
     pub fn fine(from: i64, to: i64, points: usize) -> Grid {

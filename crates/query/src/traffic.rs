@@ -155,7 +155,8 @@ fn before_detail(grid: &Grid) -> String {
     )
 }
 
-/// A job's operations in the steps of a grid, of each rank where there is detail of that time, ordered by what they are distinguished by; at most `limit` rows.
+/// A job's operations in the steps of a grid, of each rank where there is detail of that time, ordered by the columns that
+/// distinguish them; at most `limit` rows.
 ///
 /// # Errors
 /// The database's.

@@ -165,7 +165,7 @@ pub(crate) async fn invalidate(
     let touched = "SELECT DISTINCT a.id, b.time FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
                    CROSS JOIN LATERAL generate_series(date_bin('1 hour', a.since, 'epoch'), a.until, INTERVAL '1 hour') AS b (time)
                    WHERE b.time < (SELECT blocks_until FROM internal.minute_state)";
-    // The whole time stands in the statement, so that other chunks are no part of its plan.
+    // The statement has the whole time as constants, so that other chunks are no part of its plan.
     let invalidate = format!(
         "WITH touched AS ({touched}) DELETE FROM internal.{table} m USING touched t
          WHERE NOT EXISTS (SELECT FROM internal.packed_state s WHERE s.readings = '{readings}' AND m.time >= s.packed_from

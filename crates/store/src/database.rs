@@ -261,7 +261,7 @@ impl Database {
             .map_err(|_| Error::late(&what, CONNECT_LIMIT.as_secs()))
             .and_then(|opened| opened.map_err(Error::sql(&what)))
             .map_err(|error| error.at(self))?;
-        // Ends when the client is dropped or the server goes; the client's next call tells which.
+        // Ends when the client is dropped or the server goes; the client's next call shows which it was.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "database connection ended");

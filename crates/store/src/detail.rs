@@ -1,7 +1,7 @@
 //! Requests for detail on demand: made within quotas, handed to the collectors that have the nodes' agents, and what became of
 //! them. The records themselves come through the writer.
 //!
-//! Requests stand in the database, so that any server takes one and whichever collector has the agent sends it.
+//! Requests are in the database, so that any server takes one, and the collector that has the agent sends it.
 
 mod alert;
 mod queue;

@@ -49,7 +49,7 @@ pub(crate) const WINDOW: Micros = SHARE_WINDOW.as_micros() as Micros;
 /// Rows of traffic until so long after a window belong to it: a node reports each second, at most each ten.
 const AHEAD: Micros = 10_000_000;
 
-/// A window of which more bytes arrived after it was made is made again.
+/// A window is made again if more bytes than this arrived after it was made.
 const MISSED_BYTES: f64 = 1_048_576.0;
 
 /// What a call of [`make_link_shares`] did.

@@ -1,4 +1,4 @@
-//! Whether a database answers, and what it is: for `/healthz` and `throughline db status`.
+//! Whether a database answers, and its kind and state: for `/healthz` and `throughline db status`.
 
 use tokio_postgres::Client;
 

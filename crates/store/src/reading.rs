@@ -53,7 +53,7 @@ const FUNCTIONS: [&str; 22] = [
 /// What only the administrator of the server may take: run as such, in the database.
 pub(crate) async fn restrict_as_admin(admin: &Client) -> Result<(), Error> {
     let functions = FUNCTIONS.map(|function| {
-        // Whoever writes needs the locks, for migrations and upkeep.
+        // Writers need the locks, for migrations and upkeep.
         format!(
             "REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC; \
              GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {WRITE_ROLE}"

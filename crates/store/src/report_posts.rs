@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-/// A report that is not taken for so long is not posted again: whoever was to read it has read the job's page.
+/// A report that is not taken for so long is not posted again: its readers have read the job's page.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(86_400);
 
 /// Pause after the first failure; each further one is twice as long.

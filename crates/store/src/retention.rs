@@ -17,7 +17,7 @@ const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 /// readings come late. Whatever reads older ones unpacks them or takes minutes.
 const DEFAULT_ROWS: Duration = Duration::from_secs(5400);
 
-/// Detail on demand is retained for a day unless configured: long enough for whoever requested it, and short because it is a
+/// Detail on demand is retained for a day unless configured: long enough for the person who requested it, and short because it is a
 /// hundred times what is stored anyway.
 const DEFAULT_DETAIL: Duration = Duration::from_secs(24 * 3600);
 

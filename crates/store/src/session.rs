@@ -1,4 +1,4 @@
-//! What of a database needs a session of its own, and what a session tells of the server: advisory locks that live as long as
+//! What of a database needs a session of its own, and what a session shows about the server: advisory locks that live as long as
 //! a connection, and whether a server is a primary or a standby.
 
 use tokio_postgres::Client;

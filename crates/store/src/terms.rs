@@ -273,7 +273,7 @@ struct FencedTerm {
 }
 
 impl Fence {
-    /// Reads the terms that touch records from `oldest` on, and holds off whoever wants to begin another.
+    /// Reads the terms that touch records from `oldest` on, and holds off servers that want to begin another.
     pub async fn read(
         transaction: &Transaction<'_>,
         subnets: &[i64],

@@ -84,7 +84,7 @@ pub async fn set_away(database: &Database, is_away: bool) {
     }
 }
 
-/// The same database, of which nothing relies on a session.
+/// The same database, used without relying on a session.
 pub fn behind_pooler(database: &Database) -> Database {
     database.pooled()
 }

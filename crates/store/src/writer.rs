@@ -72,7 +72,7 @@ use work::{ReportLimit, Work};
 const WRITE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long one statement may take. Beyond it the entries are at fault, or the server has much else to do: the caller
-/// halves them. Longer than [`LOCK_LIMIT`], so that whoever waits for a lock is not taken for slow.
+/// halves them. Longer than [`LOCK_LIMIT`], so that a statement that waits for a lock is not taken for slow.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a statement may wait for a lock: somebody works on a table, and the entries are not at fault.
@@ -108,7 +108,7 @@ struct Session {
     statement_limit: Duration,
     /// Limits of time hold in a session, and behind a pooler in each transaction only.
     is_pooled: bool,
-    /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
+    /// Spools that had an entry deferred in this call: what is behind it must wait as well.
     deferred: HashSet<Uuid>,
     reports: ReportLimit,
 }
@@ -303,7 +303,7 @@ impl Session {
         }
     }
 
-    /// One transaction with entries of which the first has this place in the call.
+    /// One transaction with entries; the first of them has this place in the call.
     ///
     /// The order of its steps matters:
     /// 1. Keys, owners and chunks are looked up, and writes are claimed at the fence, each committed by itself.

@@ -56,7 +56,7 @@ struct Document {
     comparison: Comparison,
 }
 
-/// The comparison, as it stands in the document.
+/// The comparison, as the document has it.
 #[derive(Debug, Default, Serialize)]
 struct Comparison {
     /// Ratio of the time inside MPI.

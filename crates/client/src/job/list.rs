@@ -176,7 +176,7 @@ fn narrow(jobs: &[Job], width: usize) -> String {
     for job in jobs {
         let mut row = vec![key(job)];
         row.extend(numbers(job));
-        row.remove(VERDICT_PLACE); // it stands in the second line: 80 columns don't hold it
+        row.remove(VERDICT_PLACE); // the second line has it: 80 columns don't hold it
         table.row(row);
     }
     let lines = table.text();

@@ -20,7 +20,7 @@ enum Field {
     Message(&'static Shape),
     /// Texts in a list.
     Texts,
-    /// Packed numbers of which each may have one byte on the wire and so many in memory.
+    /// Packed numbers: each may have one byte on the wire and so many in memory.
     Numbers(usize),
 }
 

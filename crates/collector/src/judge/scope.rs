@@ -30,7 +30,7 @@ pub(super) trait Scoped {
     fn of_crawler(&self) -> Result<(), Rejection>;
 }
 
-/// Kinds of which each record is a node's own, or is judged further by the store.
+/// Kinds where each record is a node's own, or is judged further by the store.
 macro_rules! of_nodes {
     ($($kind:ty),+ $(,)?) => {
         $(impl Scoped for $kind {

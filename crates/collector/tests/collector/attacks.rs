@@ -278,7 +278,7 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     let forged = Batch { node: "evil".into(), ..forged };
     site.batch("evil", &forged).await.unwrap();
     assert_eq!(of_others(&site).await, before);
-    // Its own is there: one adapter, a job of which it alone reports a rank, two events, a figure.
+    // Its own is there: one adapter, a job that it alone reports a rank of, two events, a figure.
     let own =
         site.texts("SELECT array_to_string(hca_guids, ',') FROM internal.node WHERE name = 'evil'").await;
     assert_eq!(own, ["0x0000000000000010"]);

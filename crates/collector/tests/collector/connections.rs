@@ -276,7 +276,7 @@ async fn a_required_socket_that_can_t_be_had_ends_the_server() {
     collector.end().await;
 }
 
-/// Silent connections beyond the places for handshakes: the oldest go, whoever comes gets through.
+/// Silent connections beyond the places for handshakes: the oldest go, and new ones get through.
 #[tokio::test]
 async fn silent_connections_give_way() {
     let limits = Limits { handshakes: 8, ..Limits::default() };

@@ -42,7 +42,7 @@ struct MemoryContent {
     largest: usize,
 }
 
-/// Whoever asks first has the term; decisions over time are the store's, and its tests'.
+/// The first to request the term has it; decisions over time are the store's, and its tests'.
 #[tonic::async_trait]
 impl Leaser for Memory {
     async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError> {

@@ -180,7 +180,7 @@ impl<K: Peer, U: Usefulness> Places<K, U> {
         first.is_some()
     }
 
-    /// Closes those of which this holds; how many they were.
+    /// Closes those that this holds for; returns how many they were.
     pub fn evict_where(&self, goes: impl Fn(&U) -> bool) -> usize {
         let mut table = self.lock();
         let those = table.open.iter().filter(|(_, entry)| goes(&entry.used));

@@ -1,4 +1,4 @@
-//! The pages of a daemon, for whoever may connect: on a node every user may.
+//! The pages of a daemon, for all who may connect: on a node every user may.
 
 use super::{Counts, GivesWay, HeldBody, LastBytes, Place, Places, Watched};
 use crate::peer::user_of_loopback;
@@ -36,7 +36,7 @@ pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 /// Largest head of a request: a scraper's has some hundred bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Answers under way, each of which may be a page of some megabytes; and those of one user or address.
+/// Answers under way: each may be a page of some megabytes; and those of one user or address.
 pub const ANSWERS_MAX: usize = 16;
 /// See [`ANSWERS_MAX`].
 pub const ANSWERS_EACH_MAX: usize = 4;
@@ -49,7 +49,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long an answer may take to be sent: longer than any scraper waits.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Connections of which it is not known yet whose they are: further ones wait in the kernel. Each look reads the kernel's
+/// Connections whose user is not known yet: further ones wait in the kernel. Each look reads the kernel's
 /// whole table of connections.
 const UNKNOWN_MAX: usize = 4;
 

@@ -37,7 +37,7 @@ const SAMPLES_WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 pub enum Answer {
     /// All samples were taken.
     Taken,
-    /// The samples are refused for what they are; sending them again is of no use.
+    /// The samples are refused for their content; sending them again is of no use.
     Refused {
         /// Its words.
         why: String,

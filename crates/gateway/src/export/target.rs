@@ -34,7 +34,7 @@ const LATE_NOTES: i64 = 2_000;
 const LATE_THINGS: usize = 200;
 const LATE_SPAN: i64 = 60_000;
 
-/// The same of a time that is packed only, of which a thing's hour is unpacked at once: an hour of each, with notes of each second.
+/// The same of a time that is packed only, where a thing's hour is unpacked at once: an hour of each, with notes of each second.
 const LATE_PACKED_THINGS: usize = 4;
 const LATE_PACKED_NOTES: i64 = 16_000;
 

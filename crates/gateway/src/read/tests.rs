@@ -21,7 +21,7 @@ fn values(metric: &Metric, value: u64) -> Option<Values> {
     Some(values)
 }
 
-/// Two minutes of a GPU with two links, of which the second is read every other time, and of a figure.
+/// Two minutes of a GPU with two links, where the second is read every other time, and of a self-metric.
 async fn seeded() -> Database {
     let database = testing::database().await;
     let link = |link| GpuLinkInfo {

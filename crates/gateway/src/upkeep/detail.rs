@@ -32,7 +32,7 @@ const VERDICTS: [&str; 2] = ["hung", "slow_rank"];
 pub struct Triggers {
     /// The site's quotas.
     pub limits: DetailLimits,
-    /// Of jobs of which a rank ended without MPI_Finalize.
+    /// Of jobs that had a rank end without MPI_Finalize.
     pub on_bad_end: bool,
     /// Of jobs that hang or wait for a slow rank.
     pub on_verdict: bool,

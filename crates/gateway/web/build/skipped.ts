@@ -12,7 +12,7 @@ export default class SkippedReporter implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
-    // Whoever runs a part of the tests by their names skips the others on purpose.
+    // A run of a part of the tests by their names skips the others on purpose.
     if (this.#vitest?.config.testNamePattern !== undefined) return
     const file = process.env['THROUGHLINE_SKIPPED_FILE']
     for (const module of modules) {

@@ -5,7 +5,7 @@ export type Quantity = 'utilisation' | 'waiting' | 'errors'
 export const QUANTITIES: readonly Quantity[] = ['utilisation', 'waiting', 'errors']
 
 /** `site`: grey, greens, orange, red, as the dashboards; `blind`: grey, blues, orange and a last one by its brightness,
- * told apart without red and green. */
+ * distinguishable without red and green. */
 export type Palette = 'site' | 'blind'
 export const PALETTES: readonly Palette[] = ['site', 'blind']
 export type Theme = 'light' | 'dark'

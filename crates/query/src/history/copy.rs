@@ -19,7 +19,7 @@ use throughline_store::rollup_kind::Kind;
 use tokio_postgres::Client;
 
 /// Newest rows that are looked at to find whether a series has samples: a metric that is read more rarely than others
-/// stands in each of some tens of rows.
+/// is in one of some tens of rows.
 const LOOKED_AT: u32 = 500;
 
 /// Milliseconds of a minute.
@@ -176,7 +176,7 @@ fn time_range(range: Range) -> String {
     )
 }
 
-/// Until when minutes are the better source for a column, and of which kind: where readings are gone, and where no more
+/// Until when minutes are the better source for a column, and the kind of these minutes: where readings are gone, and where no more
 /// than a sample a minute is wanted.
 fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i64)> {
     let kind = Kind::keeping(metric.table, metric.name)?;

@@ -185,8 +185,8 @@ pub(super) async fn find(
     Ok(valid.into_iter().map(series).collect())
 }
 
-/// The samples of one series in a range of whole minutes, of which each has its end: those of ranges that follow each other
-/// are those of all of them together.
+/// The samples of one series in a range of whole minutes; each minute's sample has the time of its end. The samples of
+/// ranges that follow each other are those of all of them together.
 pub(super) fn of_minutes(series: &Series, range: Range) -> Samples {
     let Known::Valid(ranges) = &series.known else { return Samples::default() };
     let mut samples = of_ranges(ranges, range);

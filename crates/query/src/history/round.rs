@@ -1,4 +1,4 @@
-//! Samples of a round of series while they are read: where those of a row belong, and of which source they are.
+//! Samples of a round of series while they are read: where those of a row belong, and their source.
 
 use super::Samples;
 use std::collections::HashMap;

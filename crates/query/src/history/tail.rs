@@ -49,7 +49,7 @@ pub struct TailSeries {
 /// What a window has of one thing: a port, a GPU, an instance, or a row of the inventory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
-    /// What it is; things of a part come in their order.
+    /// The thing's name; things of a part come in their order.
     pub thing: String,
     /// Its series that have samples.
     pub series: Vec<TailSeries>,

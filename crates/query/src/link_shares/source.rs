@@ -75,7 +75,7 @@ impl Source {
         from < gone && to > since && since < gone
     }
 
-    /// The whole minutes of a range that minutes answer: those of which windows may be gone, or, where minutes `are_enough`, all
+    /// The whole minutes of a range that minutes answer: those whose windows may be gone, or, where minutes `are_enough`, all
     /// that are made.
     fn minutes_of(&self, from: i64, to: i64, are_enough: bool) -> Option<(i64, i64)> {
         let (since, until) = self.minutes?;

@@ -156,7 +156,7 @@ fn readings(random: &mut Random) -> Vec<(i64, i64)> {
     all
 }
 
-/// Ports of a switch, of a host, and two GPUs with links that two sources read, of which one began later.
+/// Ports of a switch, of a host, and two GPUs with links that two sources read; one source began later.
 async fn seed(database: &Database) {
     let mut random = Random(17);
     let mut sql = format!(

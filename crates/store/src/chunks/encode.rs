@@ -202,7 +202,7 @@ impl Slice {
         let (time, epoch) = (field(data)??.try_get_i64().ok()?, field(data)??.try_get_i64().ok()?);
         let (source, saturated) = (field(data)??, field(data)?);
         let source = std::str::from_utf8(&source).ok()?;
-        // Of ports there is one series, whoever read it.
+        // A port has one series, from any source.
         let (key, has_sources) = if self.kind.has_sources() { (source, false) } else { ("", true) };
         if !self.open.contains_key(key) {
             let metrics = self.metrics.iter().map(|_| Vec::new()).collect();

@@ -66,7 +66,7 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     let Some(row) = row else { return Ok(false) };
     let (begin, chunk): (SystemTime, &str) = (row.get(0), row.get(1));
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
-    // Whoever wrote into it has committed, with a note.
+    // All writers of this chunk have committed, with a note.
     let lock =
         format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'; LOCK TABLE {chunk} IN ACCESS EXCLUSIVE MODE");
     if let Err(error) = transaction.batch_execute(&lock).await {

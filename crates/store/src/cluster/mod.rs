@@ -123,8 +123,8 @@ impl PrivateCluster {
     }
 
     /// Where the caller is root: makes the cluster's folder and `also` (unless they are there) for the server's
-    /// user, and becomes that user for good, in all threads. Whoever has that user may put links into the
-    /// folder; then they lead nowhere that the user may not go itself. Everything that needs root is done before.
+    /// user, and becomes that user for good, in all threads. A process of that user may put links into the
+    /// folder; they lead nowhere that the user may not go itself. Everything that needs root is done before.
     ///
     /// # Errors
     /// A folder cannot be made, or the server's user cannot enter it.

@@ -108,7 +108,7 @@ const NOT_YET: [&str; 7] = [
     "server did not start in time",
 ];
 
-/// Tells a start that failed for good from one that will succeed by itself, and from a full disk.
+/// Distinguishes a start that failed for good from one that will succeed by itself, and from a full disk.
 fn temporary_where_so(error: Error, runs: bool) -> Error {
     let text = error.to_string();
     let what = STARTING.to_owned();

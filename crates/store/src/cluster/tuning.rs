@@ -131,7 +131,7 @@ pub struct SettingRemark {
     pub reason: &'static str,
 }
 
-/// The settings that are right on any machine that is large enough, and of which less is worse.
+/// The settings that are right on any machine that is large enough, and where a smaller value is worse.
 const REVIEWED: [&str; 4] =
     ["max_wal_size", "checkpoint_timeout", "wal_compression", "max_locks_per_transaction"];
 

@@ -134,7 +134,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Takes our parameters out of `KEY=VALUE` pairs; values may stand in single quotes, with backslashes.
+/// Takes our parameters out of `KEY=VALUE` pairs; values may be in single quotes, with backslashes.
 fn split_pairs(text: &str) -> (String, Own) {
     let (mut rest, mut own) = (String::new(), Vec::new());
     let mut left = text.trim_start();

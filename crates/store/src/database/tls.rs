@@ -21,7 +21,7 @@ use tokio_rustls::{Connect, TlsConnector};
 /// What is checked of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Nothing: encrypted, and whoever answers is believed.
+    /// Nothing: the connection is encrypted, and any server is believed.
     Nothing,
     /// That a known authority signed it.
     Authority,
@@ -118,7 +118,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Believes whoever can prove that he has the key of the certificate that he shows.
+/// Believes any server that proves to have the key of the certificate that it shows.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What an alert names of which there is detail: a job, a node, or a link with the jobs that have the most bytes on it.
+//! What an alert names and detail exists for: a job, a node, or a link with the jobs that have the most bytes on it.
 
 use std::time::SystemTime;
 

@@ -1,5 +1,5 @@
-//! Jobs of which detail is requested without a person: those that ended badly, and those of which something is said that the
-//! full resolution shows.
+//! Jobs whose detail is requested without a person: those that ended badly, and those with a verdict that the full
+//! resolution shows.
 
 use std::time::SystemTime;
 
@@ -21,9 +21,9 @@ pub struct DetailTrigger {
     pub end: Option<SystemTime>,
 }
 
-/// Jobs that ended within a quarter of an hour and of which a rank ended without MPI_Finalize, and those that run and of which
-/// a verdict of these kinds is said now; without those of which it was requested for the same reason, of a job that runs in the
-/// last hour.
+/// Jobs that ended within a quarter of an hour and have a rank that ended without MPI_Finalize, and jobs that run and have a
+/// verdict of these kinds now. Jobs whose detail was requested for the same reason are left out; for a job that runs, only
+/// requests of the last hour count.
 ///
 /// # Errors
 /// The database's.

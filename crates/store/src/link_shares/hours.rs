@@ -1,7 +1,7 @@
 //! Shares of links by the minute, an hour of a port in one row: made of `link_share_minutes` once no window of them is made again.
 //!
 //! `link_share_state.hours_until` says where readers change from one table to the other. Rows of `link_share_hours` after it are of a
-//! chunk of minutes of which not all ports are through; rows of `link_share_minutes` before it wait for their chunk to be dropped.
+//! chunk of minutes whose ports are not all through; rows of `link_share_minutes` before it wait for their chunk to be dropped.
 
 use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
@@ -53,7 +53,7 @@ pub(super) async fn make(
     Ok(false)
 }
 
-/// The oldest chunk of minutes that is not in hours yet and of which no window is made again.
+/// The oldest chunk of minutes that is not in hours yet and has no window that is made again.
 async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, Error> {
     let sql = format!(
         "SELECT greatest(c.range_start, s.hours_until), c.range_end FROM timescaledb_information.chunks c, internal.link_share_state s

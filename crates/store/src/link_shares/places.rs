@@ -21,7 +21,7 @@ pub(super) struct KnownPlaces(HashMap<i64, (Micros, Arc<Places>)>);
 
 impl KnownPlaces {
     /// Places of the jobs of this traffic in the window that ends at `end`. Ranks of a job start one after the other, so a
-    /// job of which some are not known yet is read again.
+    /// job is read again while some of its ranks are not known yet.
     pub async fn get(
         &mut self,
         client: &Client,

@@ -104,7 +104,7 @@ struct Columns {
     before: Vec<SystemTime>,
 }
 
-/// Rows of cells of which no value is cached, in order.
+/// Rows of cells that have no cached value, in order.
 #[derive(Debug, Default)]
 struct Added {
     unknown: Vec<Cell>,
@@ -139,7 +139,7 @@ pub(super) struct Traffic {
     /// By the end of the window.
     windows: BTreeMap<Micros, HashMap<Key, Amount>>,
     read_until: Option<Micros>,
-    /// Windows that were taken and of which more was read later, by end.
+    /// Windows that were taken before more of them was read, by end.
     missed: BTreeMap<Micros, f64>,
     /// Rows that were left out because too many cells are cached.
     pub left_out: u64,
@@ -168,7 +168,7 @@ impl Traffic {
         Ok(window)
     }
 
-    /// Windows of which at least so many bytes were read after they had been taken.
+    /// Windows with at least so many bytes that were read after the window had been taken.
     pub fn missed(&mut self, least_bytes: f64) -> Vec<Micros> {
         let missed = std::mem::take(&mut self.missed);
         missed.into_iter().filter(|(_, bytes)| *bytes >= least_bytes).map(|(end, _)| end).collect()
@@ -213,7 +213,7 @@ impl Traffic {
         added.unknown.push(cell);
     }
 
-    /// Adds rows of cells of which no value is cached: their values before are looked up.
+    /// Adds rows of cells that have no cached value: their values before are looked up.
     async fn add_unknown(
         &mut self,
         client: &Client,

@@ -73,7 +73,7 @@ type Pair = (usize, usize, usize, f64);
 pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
     let mut contributors: HashMap<(i64, u32), u32> = HashMap::new();
     let mut flows: Vec<Vec<Flow>> = vec![Vec::new(); input.fabrics.len()];
-    // Contributors of which it is not known which of a host's ports they use.
+    // Contributors for which it is not known which of a host's ports they use.
     let mut is_split: HashSet<u32> = HashSet::new();
     let mut pairs_of: HashMap<(i64, i64, i64), Vec<Pair>> = HashMap::new();
     let routes: Vec<WindowRoutes<'_>> =

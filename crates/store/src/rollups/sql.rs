@@ -1,7 +1,8 @@
 //! The statements that make rollups. Text only; `rollups.rs` runs them.
 //!
 //! Parameters of each are arrays: things, for each the beginning of its first minute and the end of its last, and, where
-//! minutes are made, the largest gap in seconds between two of its readings that are one time. The whole time stands in the statement as constants, so that other chunks are no part of its plan.
+//! minutes are made, the largest gap in seconds between two of its readings that are one time. The statement has the whole
+//! time as constants, so that other chunks are no part of its plan.
 
 use super::Kind;
 use crate::counter_sql::errors_of;

@@ -92,7 +92,7 @@ impl TableSize {
 /// What a site takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizePrediction {
-    /// Of which site.
+    /// The site that it is for.
     pub site: Site,
     /// On which edition: that with policies or that without.
     pub way: RetentionWay,

@@ -1,4 +1,4 @@
-//! For tests of several servers: a primary, a streaming standby and PgBouncer in one folder, each of which can be killed and
+//! For tests of several servers: a primary, a streaming standby and PgBouncer in one folder. Each can be killed and
 //! started again. They end with the test process, in whatever way that ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -40,7 +40,7 @@ pub struct Replicated {
 }
 
 impl Replicated {
-    /// Starts all three, with an empty database. `pooler` is PgBouncer's configuration, of which addresses, logins,
+    /// Starts all three, with an empty database. `pooler` is PgBouncer's configuration; its addresses, logins,
     /// certificates and files are replaced.
     ///
     /// # Panics

@@ -137,7 +137,7 @@ impl Kept {
         )
     }
 
-    /// Rows have numbers of lists of names, of which all daemons have a few, unless the list is new.
+    /// Rows have numbers of lists of names, unless the list is new. All daemons together have a few lists.
     fn metrics(&self, chunk: &str, scratch: &str) -> String {
         let (key, step) = (self.key_of("m"), self.step("m.time"));
         format!(

@@ -1,7 +1,7 @@
 //! Small numbers of cells of MPI operations: a cache of what is committed in `mpi_cell_key`.
 //!
-//! Programs name regions, so unlike other keys these are removed with retention when no row has them any more: whoever looks one up notes
-//! that it is used, and looks it up again after [`CACHED`].
+//! Programs name regions, so unlike other keys these are removed with retention when no row has them any more: a writer that looks
+//! one up notes that it is used, and looks it up again after [`CACHED`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

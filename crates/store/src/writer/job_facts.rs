@@ -1,5 +1,5 @@
 //! What ranks report about their job once: names of communicators, settings of the MPI library. Reported again after each
-//! reconnect, so the same row comes many times. And what its threads are in for long, of which the newest report counts.
+//! reconnect, so the same row comes many times. And what its threads are in for long; only the newest report of it counts.
 
 use serde_json::{Value, json};
 use throughline_sample::to_rfc3339;

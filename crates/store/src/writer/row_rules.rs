@@ -15,7 +15,7 @@ use super::{Failed, failed};
 /// Rules in memory, at most: a source of each of very many nodes.
 const CACHED: usize = 100_000;
 
-/// Who reports, and of which source.
+/// The reporter and the source.
 type Key = (String, String);
 
 /// The rules that the table has, as far as this session has written them.

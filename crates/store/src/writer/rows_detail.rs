@@ -1,5 +1,5 @@
-//! Records of detail on demand to rows. A record is a row with its cells as arrays; those of operations, of which there are most,
-//! are some seconds of a rank in a row.
+//! Records of detail on demand to rows. A record is a row with its cells as arrays; operations have the most
+//! records, and a row has some seconds of a rank.
 
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::Message;
@@ -63,7 +63,7 @@ impl Rows {
     }
 }
 
-/// Longest time of the bins in a row, microseconds: whoever looks for a time finds the row by its last bin not much later.
+/// Longest time of the bins in a row, microseconds: a reader that looks for a time finds the row by its last bin not much later.
 const ROW_MICROSECONDS: i64 = 60_000_000;
 
 /// Bins of one rank, in the order of their times: the bins of a row.
@@ -109,7 +109,7 @@ impl Rows {
     }
 }
 
-/// The columns of cells: each once with what it is of, then of each bin its cells by their places there.
+/// The columns of cells: each cell once with its identity, then of each bin its cells by their places there.
 fn cells_of(row: &mut RowBuffer, bins: &[(i64, &MpiRankBin)], since: i64) -> Result<(), String> {
     let all = || bins.iter().flat_map(|(time, bin)| bin.cells.iter().map(move |cell| (time, cell)));
     let mut places = HashMap::new();

@@ -1,4 +1,4 @@
-//! Which self-metrics there are of which daemon, as rows of `self_stat_series`: readers find a series there, and not in
+//! Which self-metrics each daemon has, as rows of `self_stat_series`: readers find a series there, and not in
 //! each row of arrays.
 
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -105,7 +105,7 @@ const TIMES: [(&str, &str, usize, &str); 3] = [
     ("store/schema/functions/ib_port_rates.sql", "1 minute", 1, "an example in a comment"),
 ];
 
-/// Each source of programs and of what they are made of below a folder, without tests.
+/// Each source file of programs and their libraries below a folder, without tests.
 fn sources(folder: &Path, all: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -65,7 +65,7 @@ async fn ports(client: &Client) {
     }
 }
 
-/// Of each link two counters that are busy; a link's health in each tenth row, of which corrected blocks grow.
+/// Of each link two counters that are busy; a link's health in each tenth row, with corrected blocks that grow.
 async fn gpus(client: &Client, links: usize) {
     let fill = format!(
         "INSERT INTO internal.nvlink_counters (time, epoch, gpu_id, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,

@@ -65,7 +65,7 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
     assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, Started::Already);
     assert!(!cluster.stop_own().await.unwrap());
 
-    // Left by a process that was killed: whoever comes next has it.
+    // Left by a process that was killed: the next process takes it.
     std::fs::write(cluster.folder().join("started-by"), "1 1\n").unwrap();
     assert_eq!(cluster.start(Lifetime::WithCaller).await.unwrap(), Started::TakenOver);
     assert!(cluster.stop_own().await.unwrap());

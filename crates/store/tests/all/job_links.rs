@@ -2,7 +2,7 @@
 
 use throughline_store::testing;
 
-/// Node n1 with an adapter, a GPU and the fabric's port of that adapter; n2, of which no rank is. The job runs from
+/// Node n1 with an adapter, a GPU and the fabric's port of that adapter; n2, without a rank. The job runs from
 /// 12:00:00 to 12:01:45. Readings each 5 s from 11:59 on: 500 bytes a second out, 900 in one interval of the job,
 /// 100 in; 2,000 before the job began. The speed is 1,000.
 pub const SEED: &str = "

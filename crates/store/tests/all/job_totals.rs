@@ -94,7 +94,7 @@ fn life(life: &Life) -> Batch {
             key: life.job.into(),
             user: "ada".into(),
             start,
-            // As a node tells it when its own ranks are done, whatever runs elsewhere.
+            // As a node reports it when its own ranks are done, whatever runs elsewhere.
             end: life.end.map_or(0, |end| START + end * SECOND),
             world_size: 4,
             ..Job::default()

@@ -327,7 +327,7 @@ impl Site {
             .unwrap();
     }
 
-    /// Rows of a port in the window that ends at a time: what they are called, bytes, kind, and what was counted.
+    /// Rows of a port in the window that ends at a time: their names, bytes, kind, and what was counted.
     async fn rows(&self, guid: u64, port: i32, end: f64) -> BTreeMap<String, (i64, String, Option<i64>)> {
         let sql = "SELECT contributor || coalesce(' ' || j.user_name || ' ' || operation, '') || coalesce(' ' || s.name, ''),
                           bytes, kind, counted_bytes, low_bytes, high_bytes

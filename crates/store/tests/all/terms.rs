@@ -26,7 +26,7 @@ async fn let_expire(client: &Client) {
     client.execute(expire, &[]).await.unwrap();
 }
 
-/// Seconds after [`START`] of which there are rows.
+/// Seconds after [`START`] that have rows.
 async fn written(client: &Client) -> Vec<i64> {
     let query = "SELECT DISTINCT extract(epoch FROM time)::bigint FROM internal.ib_port_counters ORDER BY 1";
     let rows = client.query(query, &[]).await.unwrap();

@@ -1,4 +1,4 @@
-//! Old chunks with fewer rows: totals and matrices stay what they are, whoever writes or reads meanwhile.
+//! Old chunks with fewer rows: totals and matrices stay the same, whatever is written or read meanwhile.
 
 mod overflow;
 mod reports;
@@ -174,7 +174,7 @@ fn traffic_as_of_each(seconds: i64) -> String {
     )
 }
 
-/// Three jobs over two hours, the second of which begins at a whole one, and a fourth that runs in an hour that is not old.
+/// Three jobs over two hours, the second beginning at a whole hour, and a fourth that runs in an hour that is not old.
 async fn seeded() -> (Database, Client) {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();

@@ -7,7 +7,7 @@ use throughline_api::jobs::JobRanks;
 /// Longest list of a rank's CPUs, GPUs or ports in a sentence.
 const LIST_CHARACTERS: usize = 40;
 
-/// One kind of place: what it is called, and where each rank was. A rank of which it is not known is left out.
+/// One kind of place: its name, and where each rank was. A rank whose place is not known is left out.
 type Places = (&'static str, BTreeMap<i32, String>);
 
 fn places(ranks: &JobRanks) -> [Places; 4] {

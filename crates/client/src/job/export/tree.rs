@@ -73,7 +73,7 @@ fn tree(key: &str, observed: Option<f64>, regions: &Regions, operations: &ByRegi
     node(key, "job", all, all - inner, None, None, children)
 }
 
-/// A region of which it is not known what is around it: beside the others, without those in it.
+/// A region whose surrounding region is not known: beside the others, without those in it.
 fn flat(region: &Region, operations: &ByRegion) -> Value {
     let children: Vec<Value> = leaves(operations.get(&region.region));
     let inner: f64 = children.iter().map(inclusive).sum();

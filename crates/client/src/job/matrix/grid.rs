@@ -119,7 +119,7 @@ mod tests {
         let tiles = grid.tiles(2, |entry| entry.bytes);
         assert_eq!(tiles, [[Some(3), None, None], [None, None, None], [None, None, Some(8)]]);
         assert_eq!(grid.tiles(5, |entry| entry.messages), [[Some(3)]]);
-        // A peer beyond the world that the job tells is still there.
+        // A peer beyond the world that the job reports is still there.
         assert_eq!(Grid::by_rank(&[entry(0, 9, 1)], 4).names.len(), 10);
     }
 }

@@ -69,7 +69,7 @@ fn lost(report: &Report) -> Option<String> {
     })
 }
 
-/// A rank leaves its totals for the next agent where it can; `unseen` are those of which nothing was found.
+/// A rank leaves its totals for the next agent where it can; `unseen` are those without any totals found.
 fn incomplete(report: &Report) -> Option<String> {
     let ranks = report.identity.ranks_incomplete;
     (ranks > 0).then(|| {

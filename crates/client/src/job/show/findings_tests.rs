@@ -15,7 +15,7 @@ fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
     assert!(text.contains("12 ranks ended while no agent ran there"), "{text}");
 }
 
-/// Two ranks of so many seconds each, of which they spent these in MPI, by so many calls.
+/// Two ranks of so many seconds each. They spent these seconds in MPI, in so many calls.
 fn of_two(seconds: f64, inside: [f64; 2], calls: u64) -> Report {
     let rank = |rank: i32, mpi_seconds: f64| RankTotal {
         rank,

@@ -1,4 +1,4 @@
-//! The sums of each rank, of which the findings are made.
+//! The sums of each rank: the findings are made from them.
 
 use throughline_api::jobs::{JobRanks, mpi_time_share};
 

@@ -1,6 +1,6 @@
 //! Operations of a job that was not traced: of each rank the share of time inside each operation, and bytes a second, as counters.
 //!
-//! A call is counted when it returns, so that one of five seconds stands in one step with all of its time: it is spread over the
+//! A call is counted when it returns, so that one step has all the time of a call of five seconds: it is spread over the
 //! time before, back to the last call of the same operation at most.
 
 use super::chrome::Writer;

@@ -20,7 +20,7 @@ const NODES_MAX: usize = 64;
 const LINKS_MAX: &str = "16";
 /// Values of a lane.
 const VALUES_MAX: i64 = 7_200;
-/// Values of all lanes, of which a node with 8 GPUs and 8 ports has 48.
+/// Values of all lanes: a node with 8 GPUs and 8 ports has 48 lanes.
 const ALL_VALUES_MAX: i64 = 2_000_000;
 const LANES_OF_NODE: i64 = 48;
 /// Steps of a request; the server returns 2,000 at most, and aligns them.

@@ -38,7 +38,7 @@ pub struct Summary {
     pub lost: u64,
     /// Each process.
     pub ranks: Vec<RankSummary>,
-    /// Ranks of which calls were counted and nothing is in the trace.
+    /// Ranks whose calls were counted and that have nothing in the trace.
     pub untraced: Vec<Untraced>,
 }
 

@@ -59,7 +59,7 @@ pub struct FabricCache {
     loads: Mutex<FreshBy<(i64, u64), Body>>,
 }
 
-/// Values about the present by what they are of.
+/// Values about the present, each by the thing that it belongs to.
 type FreshBy<K, T> = HashMap<K, Arc<Fresh<T>>>;
 
 #[derive(Serialize)]

@@ -210,7 +210,7 @@ impl Topology {
         let port = |end: &End| {
             Some(Port { id: end.port_id, node: *place_of.get(&end.node)?, number: end.port, lid: end.lid })
         };
-        // The end nearer to the hosts is `a`. A link of which a node is not known is none.
+        // The end nearer to the hosts is `a`. A link with an unknown node is left out.
         let mut found: Vec<([Port; 2], &Link)> = links
             .iter()
             .filter_map(|link| {

@@ -1,4 +1,4 @@
-//! `/jobs`: jobs that run, of which one reading a second serves all requests, and jobs that ended, page by page.
+//! `/jobs`: jobs that run, read once a second for all requests, and jobs that ended, page by page.
 
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, page};
@@ -14,7 +14,7 @@ use throughline_query::jobs::{self, Job, JobQuery, Sort, Totals};
 use throughline_query::time::now;
 use tokio_postgres::Client;
 
-/// Most jobs of a page with sums, each of which costs the database some work.
+/// Most jobs of a page with sums: each job costs the database some work.
 const TOTALS_MAX: usize = 100;
 
 /// Jobs that run, as of a time.

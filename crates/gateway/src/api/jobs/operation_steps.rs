@@ -14,7 +14,7 @@ use throughline_query::time::Grid;
 /// Rows of an answer: 5 MB of JSON.
 const ROWS_MAX: usize = 50_000;
 
-/// Time of which rows are read for one answer: a busy rank has 77 a second.
+/// Longest time whose rows are read for one answer: a busy rank has 77 a second.
 const READ_MS: i64 = 1_800_000;
 
 /// Shortest, usual and longest step. Agents report bins of 100 ms unless configured otherwise.

@@ -51,7 +51,7 @@ async fn an_alert_that_fires_has_detail_requested_of_what_it_names() {
     let body = notification(&[job.clone(), link, node, stranger, over]);
     let (status, taken) = post(&router, "/alerts", Some(reader.clone()), body).await;
     assert_eq!(status, 200, "{taken}");
-    // The link has its ports and both jobs, of which the first has been requested.
+    // The link has its ports and both jobs; the first has been requested.
     assert_eq!(taken["requested"].as_array().unwrap().len(), 4, "{taken}");
     assert_eq!(
         (&taken["repeated"], &taken["unknown"], &taken["refused"]),

@@ -28,7 +28,7 @@ async fn each_path_has_a_route_and_each_route_a_path() {
         let said = refused(&router, &address).await;
         assert!(said.starts_with("503 database_absent"), "{path}: {said}");
     }
-    // The list of the routes stands in the source once.
+    // The source has the list of the routes once.
     let source = include_str!("../mod.rs");
     let routes: Vec<&str> =
         source.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();

@@ -14,7 +14,7 @@ use throughline_sample::wire::{
 
 const PREFIX: u64 = 0xfe80_0000_0000_0000;
 
-/// The multicast tables of the switches as a walk at `seconds` read them: two groups, of which the second is only on
+/// The multicast tables of the switches as a walk at `seconds` read them: two groups; the second is only on
 /// one leaf and later gone.
 fn multicast(seconds: i64, with_second: bool) -> Batch {
     let entry = |mlid: u32, ports: &[u8]| IbMulticastEntry { mlid, ports: ports.to_vec() };

@@ -6,7 +6,7 @@ use serde_json::json;
 use throughline_sample::catalogue::{PCIE_RECEIVE_BYTES, PCIE_TRANSMIT_BYTES};
 use throughline_sample::wire::{Batch, Coverage, GpuPcieSample, SelfStat};
 
-/// PCIe of both GPUs of n2, of which the job uses the first, and rounds of its agent.
+/// PCIe of both GPUs of n2, and rounds of its agent. The job uses the first GPU.
 fn pcie() -> Vec<Batch> {
     let sample = |second: i64, gpu: &str| GpuPcieSample {
         time: at(second),

@@ -37,7 +37,7 @@ async fn every_surface_shows_the_same_state() {
             batches.push(seed::operations(&run, now - 700, 0, &[("allreduce", 8, 10, 80, 100)]));
         }
     }
-    // A job of which only a sample came.
+    // A job that only a sample came from.
     let run = Run { number: 8, user: "ada", start: now - 100, end: None, hosts: vec!["n2"] };
     batches.push(seed::operations(&run, now - 10, 0, &[("allreduce", 8, 10, 80, 100)]));
     seed::write(&database, 3, batches).await;

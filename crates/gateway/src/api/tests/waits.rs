@@ -61,7 +61,7 @@ async fn a_slow_rank_is_what_others_wait_for() {
     check_slow_rank(10).await;
 }
 
-/// A job of which rank 3 is slow, with records of so many seconds.
+/// A job whose rank 3 is slow, with records of so many seconds.
 async fn slow_rank(seconds: i64) -> Database {
     let database = seed::fabric().await;
     let run = Run { number: 7, user: "ada", start: 10, end: Some(80), hosts: vec!["n2", "n10"] };

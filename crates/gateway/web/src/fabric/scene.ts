@@ -179,7 +179,7 @@ export class Scene {
     return { waiting: underWay.length, took }
   }
 
-  /** Draws a frame; sizes are in CSS pixels, of which the canvas has `full` pixels each. With a share below 1 only so many
+  /** Draws a frame; sizes are in CSS pixels, and the canvas has `full` pixels for each of them. With a share below 1 only so many
    * pixels of it are drawn each way, and made larger. */
   draw(map: Mapping, size: Size, full: number, share: number, radius: number, width: number): void {
     const gl = this.gl

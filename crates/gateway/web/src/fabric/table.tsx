@@ -1,4 +1,4 @@
-// All links as a table, the worst first: what the map shows, for whoever reads rather than looks.
+// All links as a table, the worst first: what the map shows, for people who would rather read.
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type LinkName, type Load, type Topology, address, fetchJson } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'

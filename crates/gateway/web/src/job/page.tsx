@@ -18,7 +18,7 @@ import { VerdictsView } from './verdicts.tsx'
 import { WaitsView } from './waits.tsx'
 import { inMpi, wholeOf } from './whole.ts'
 
-/** Hosts that are written out; the rest stand in the matrix folded by node. */
+/** Hosts that are written out; the matrix folded by node has the rest. */
 const HOSTS_SHOWN = 32
 
 export function JobPage({ id, query, preferences }: { id: string; query: URLSearchParams; preferences: Preferences }) {

@@ -11,7 +11,7 @@ const LIVE_MS = 15_000
 /** Operations and last ranks that are shown. */
 const ROWS = 8
 
-/** Kinds of waiting in columns, with what they are. */
+/** Kinds of waiting in columns, each with its explanation. */
 const KINDS: readonly [key: 'late_sender' | 'late_receiver' | 'at_collective' | 'late_root' | 'progress', title: string, text: string][] = [
   ['late_sender', 'Late sender', 'Receives before their message was sent'],
   ['late_receiver', 'Late receiver', 'Sends before their receive was posted'],

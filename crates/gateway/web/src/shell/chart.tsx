@@ -1,5 +1,5 @@
 // Lines over time, drawn by uPlot: one way for all pages. Charts of one group share the pointer's time and the zoom.
-// A table of the last values stands in for the drawing where it is read out.
+// A table of the last values replaces the drawing for screen readers.
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'

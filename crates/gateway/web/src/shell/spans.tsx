@@ -1,5 +1,5 @@
 // Rows of things that have a time and no value: events as ticks, what lasts as bars. It is a chart of uPlot, so that its time axis,
-// pointer and zoom are those of the charts around it. What stands under the pointer is written out; all of it stands in a list.
+// pointer and zoom are those of the charts around it. What is under the pointer is written out; a list has all of it.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { Theme } from '../colour.ts'

@@ -162,7 +162,7 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     let mut site = Site::new().await;
     let client = site.database.connect().await.unwrap();
     minutes_made(&site.database).await;
-    /// Ends whoever waits for this lock.
+    /// Ends the session that waits for this lock.
     async fn killed(client: &mut Client, table: &str, work: impl Future<Output = bool> + Send + 'static) {
         let transaction = client.transaction().await.unwrap();
         transaction.batch_execute(&format!("LOCK TABLE internal.{table} IN EXCLUSIVE MODE")).await.unwrap();
