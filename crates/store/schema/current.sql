@@ -2024,8 +2024,8 @@ CREATE TABLE internal.self_stat_names (
     UNIQUE (digest)
 );
 
--- Figures about Throughline itself, of a daemon at a time: element n of each array is of the same value. The view
--- self_stats has a row for each value.
+-- Self-metrics of Throughline, of a daemon at a time: element n of each array is of the same value. The view self_stats
+-- has a row for each value.
 CREATE TABLE internal.self_stat_rows (
     time timestamptz NOT NULL,
     instance text NOT NULL,
@@ -2042,7 +2042,7 @@ CREATE TABLE internal.self_stat_rows (
 CREATE INDEX self_stat_rows_by_instance ON internal.self_stat_rows (instance, "time" DESC);
 SELECT public.create_hypertable('internal.self_stat_rows', public.by_range('time', INTERVAL '01:00:00'));
 
--- The series that self_stat_rows has or had: each daemon's metrics and their sources.
+-- The series that self_stat_rows has or had: each daemon's metrics, their sources and labels.
 CREATE TABLE internal.self_stat_series (
     name text NOT NULL,
     source text NOT NULL,
@@ -4324,15 +4324,18 @@ COMMENT ON FUNCTION internal.coverage_rounds IS
     'were on average, and each took as long as the slowest.';
 
 CREATE OR REPLACE VIEW public.self_stats AS
-SELECT r.time, r.instance, v.source, v.name, v.value
+SELECT r.time, r.instance, v.source, v.label, v.name, v.value
 FROM internal.self_stat_rows r
 LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
-CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) v (source, name, value);
+CROSS JOIN LATERAL unnest(
+    coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
+    v (source, label, name, value);
 COMMENT ON VIEW public.self_stats IS
-    'Figures about Throughline itself; the names are those of the catalogue. For the newest value of one series use self_stat_newest.';
+    'Self-metrics of Throughline; names, and what label means for each, are in the catalogue. For the newest value of one series use self_stat_newest.';
 
 CREATE OR REPLACE FUNCTION internal.self_stat_newest(
-    of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now())
+    of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now(),
+    of_label text DEFAULT '')
 RETURNS TABLE ("time" timestamptz, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -4343,13 +4346,16 @@ BEGIN ATOMIC
         SELECT r.time, e.value
         FROM internal.self_stat_rows r
         LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
-        CROSS JOIN LATERAL unnest(coalesce(n.sources, r.sources), coalesce(n.names, r.names), r.readings) e (source, name, value)
-        WHERE r.instance = s.instance AND r.time > since AND r.time <= until AND e.source = s.source AND e.name = s.name
+        CROSS JOIN LATERAL unnest(
+            coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
+            e (source, label, name, value)
+        WHERE r.instance = s.instance AND r.time > since AND r.time <= until
+          AND e.source = s.source AND e.label = s.label AND e.name = s.name
         ORDER BY r.time DESC LIMIT 1) x
-    WHERE s.name = of_name AND s.source = of_source AND s.instance = of_instance;
+    WHERE s.name = of_name AND s.source = of_source AND s.label = of_label AND s.instance = of_instance;
 END;
 COMMENT ON FUNCTION internal.self_stat_newest IS
-    'The newest value that a daemon reported of one of its figures in a range of time; no row where it reported none.';
+    'The newest value that a daemon reported of one of its self-metrics in a range of time; no row where it reported none.';
 
 CREATE OR REPLACE VIEW internal.rejected_records AS
 SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,
