@@ -183,7 +183,7 @@ LIMIT 100",
             21,
             "Operations",
             "Each operation of either job over all ranks. An empty cell: that job did not call it.",
-            &side("operation", "mpi_op_totals", "operation AS \"Operation\""),
+            &side("operation", "public.mpi_op_totals", "operation AS \"Operation\""),
         ))
         .panel(table(
             22,
@@ -191,7 +191,7 @@ LIMIT 100",
             "The same by the size of the message, the 100 that took most time in either job.",
             &side(
                 "operation, size_class_bytes",
-                "mpi_op_cell_totals",
+                "internal.mpi_op_cell_totals",
                 "operation AS \"Operation\", size_class_bytes AS \"Up to\"",
             ),
         ))

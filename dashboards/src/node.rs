@@ -275,7 +275,7 @@ fn by_gpu(function: &str, means: &[(&str, &str)], highest: &[(&str, &str)]) -> S
         .collect();
     format!(
         "SELECT $__timeGroupAlias(time, $__interval), 'GPU ' || gpu_index AS metric{columns}
-FROM {function}($__timeFrom(), $__timeTo())
+FROM public.{function}($__timeFrom(), $__timeTo())
 WHERE {GPUS}
 GROUP BY 1, 2
 ORDER BY 1, 2"

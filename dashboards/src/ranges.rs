@@ -82,14 +82,14 @@ pub fn host_rates(condition: &str) -> String {
 pub fn contributors(condition: &str) -> String {
     let columns = "contributor, label, known, job_key, operation";
     let minutes = "public.link_contributor_minutes($__timeFrom(), $__timeTo())";
-    windows(["link_contributors", minutes], columns, condition)
+    windows(["public.link_contributors", minutes], columns, condition)
 }
 
 /// The same of one job, without names.
 pub fn link_shares(job: &str) -> String {
     // Named to the function, which reads no hour without it.
     let minutes = format!("public.link_minute_shares($__timeFrom(), $__timeTo(), {job})");
-    windows(["link_shares", &minutes], "kind, is_bound", &format!("job_id = {job}"))
+    windows(["internal.link_shares", &minutes], "kind, is_bound", &format!("job_id = {job}"))
 }
 
 /// Windows of shares of links, or minutes of them, with these columns beside the bytes: minutes where the range is long, or begins where

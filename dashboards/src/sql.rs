@@ -46,7 +46,7 @@ pub fn newest_rates(function: &str, (kind, id): (&str, &str), window: &str) -> S
         "(
     SELECT r.*
     FROM internal.row_gap('{kind}', $__timeTo(), $__timeTo()) w
-    CROSS JOIN LATERAL {function}($__timeTo()::timestamptz - greatest(INTERVAL '{window}', w.gap), $__timeTo()) r
+    CROSS JOIN LATERAL public.{function}($__timeTo()::timestamptz - greatest(INTERVAL '{window}', w.gap), $__timeTo()) r
     JOIN internal.row_rules_of('{kind}', $__timeTo(), $__timeTo()) g ON g.id = r.{id}
     WHERE r.time > $__timeTo()::timestamptz - greatest(INTERVAL '{window}', make_interval(secs => g.largest_gap_seconds))
   ) r"

@@ -54,7 +54,7 @@ fn set_once(
     timeout: Duration,
 ) -> Result<(), ClearError> {
     for attempt in 0..ATTEMPTS {
-        // Replies are told apart by what they answer; the number only has to differ between two in a row.
+        // Replies are distinguished by the request that they answer; the number only has to differ between two in a row.
         let transaction =
             u32::from(to_lid(to)) << 16 | u32::from(port) << 8 | u32::from(set.attribute()) << 2 | attempt;
         let mut bytes: Mad = [0; MAD_BYTES];

@@ -97,7 +97,7 @@ impl<'a> WalkOptions<'a> {
     }
 }
 
-/// Walks the subnet of which nothing is known. With `tables`, forwarding tables are read as well.
+/// Walks a subnet without knowing anything of it. With `tables`, forwarding tables are read as well.
 ///
 /// # Errors
 /// [`EngineError`]. A local node that does not answer gives an empty topology with a failure.

@@ -1,8 +1,8 @@
 //! Events of the fabric: their vocabulary, in one place, and what makes those of the topology.
 //!
 //! [`ALL`] is every kind there is, with severity and meaning; docs/FABRIC.md is held against it by a test.
-//! [`Watch`] compares one topology with the next and keeps what must be retained between them. An event says
-//! what it is about at both ends, what was before and what is after. Nothing here queries the fabric or knows how
+//! [`Watch`] compares one topology with the next and keeps what must be retained between them. An event names
+//! its subject at both ends, what was before and what is after. Nothing here queries the fabric or knows how
 //! events travel.
 
 mod cables;

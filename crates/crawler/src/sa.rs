@@ -18,7 +18,7 @@ use crate::transport::TransportError;
 use throughline_infiniband::mad::sa::{Status, attribute};
 
 /// SM_Key that opensm accepts where its configuration has no other one, and that saquery uses by default. With
-/// it the administrator reports who is a member of which group.
+/// it the administrator reports the members of each group.
 pub const DEFAULT_SM_KEY: u64 = 1;
 
 /// A request to the subnet administrator failed.

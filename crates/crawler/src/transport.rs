@@ -1,4 +1,4 @@
-//! What carries MADs: the trait that the engine speaks to, so that a simulated fabric can stand in.
+//! What carries MADs: the trait that the engine speaks to, so that a simulated fabric can replace the real one.
 //!
 //! A transport sends and receives single MADs of one management class and knows nothing of requests, retries
 //! or deadlines; those are the engine's.

@@ -14,7 +14,7 @@ const PERFWORKS: &str = "libnvperf_host.so";
 pub const OLDEST: u32 = 24;
 
 /// Releases that can't be used, newest first: a function that came with each, and why. Their calls, even
-/// `cuptiGetVersion`, crash or fail, so that they are told apart by what they export. Tried on PyPI's packages.
+/// `cuptiGetVersion`, crash or fail, so that they are recognized by what they export. Tried on PyPI's packages.
 const KNOWN_BAD: [(&str, &str, &str); 3] = [
     ("cuptiClockControlLock", "13.4 or later", "13.4.92 and 13.5.25 answer 999 (unknown) to every call"),
     ("cuptiGetTimestamp_v2", "13.3", "13.3.75 answers 999 (unknown) to every call"),

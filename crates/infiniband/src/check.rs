@@ -129,7 +129,7 @@ impl Kind {
 /// One finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What it is about.
+    /// Kind of the fault.
     pub kind: Kind,
     /// The node; `None` where it is about the whole subnet.
     pub node: Option<NodeIndex>,
@@ -358,7 +358,7 @@ fn unanswered(topology: &Topology, failures: &[Failure], found: &mut Vec<Finding
     for failure in failures {
         let node = failure.guid.and_then(|guid| topology.node_by_guid(guid));
         let ports: Vec<u8> = failure.port.into_iter().collect();
-        // NodeInfo is requested through a port: whoever is behind it is not known.
+        // NodeInfo is requested through a port: the node behind it is not known.
         let (kind, what) = if failure.reason == OTHER_FACTS || failure.reason == OTHER_PLACE {
             let what = format!("who answers behind it claims to be another node: {}", failure.reason);
             (Kind::NotDiscovered, what)

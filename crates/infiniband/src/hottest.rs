@@ -86,7 +86,7 @@ pub struct LinkLoad {
 }
 
 impl LinkLoad {
-    /// What it is sorted by; `None` where nothing of it was read.
+    /// The value that it is sorted by; `None` where nothing of it was read.
     fn key(&self, order: Order) -> Option<f64> {
         let of = |take: fn(&Direction) -> Option<f64>| [take(&self.out), take(&self.back)];
         let most = |values: [Option<f64>; 2]| values.into_iter().flatten().max_by(f64::total_cmp);

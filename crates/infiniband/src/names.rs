@@ -1,6 +1,6 @@
 //! Names of nodes from a file, as infiniband-diags and opensm read it: one `0xGUID "name"` a line.
 //!
-//! Where a node stands in the file, its name takes the place of its NodeDescription everywhere. The format is
+//! Where the file lists a node, the name there takes the place of its NodeDescription everywhere. The format is
 //! that of `man ib-node-name-map` style files (opensm's `complib/cl_nodenamemap`): blanks around, `#` begins a
 //! comment, the name is between quotes. Reads a file and nothing else.
 

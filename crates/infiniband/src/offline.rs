@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 
 /// Most files of one folder: a support case has dozens, a day of counters each minute 1,440.
 pub const MAX_FILES: usize = 10_000;
-/// Speeds that are not known, of which a warning names each.
+/// At most so many unknown speeds are named by a warning each.
 const NAMED_SPEEDS: usize = 8;
 /// Bytes from which a format is recognised.
 const SNIFFED_BYTES: usize = 64 * 1024;
@@ -60,7 +60,7 @@ pub struct Saved {
     pub groups: Option<Groups>,
     /// Counters, oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// Files read, with what they are.
+    /// Files read, with the kind of each.
     pub files: Vec<(String, Kind)>,
     /// What was odd: files of no known format, files that disagree.
     pub warnings: Vec<String>,

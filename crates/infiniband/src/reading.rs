@@ -53,7 +53,7 @@ pub struct PortReading {
 }
 
 impl PortReading {
-    /// A port of which nothing was read yet.
+    /// A port with nothing read yet.
     #[must_use]
     pub fn new(node: NodeIndex, guid: Guid, kind: NodeKind, port: u8, lid: u16) -> PortReading {
         PortReading {
@@ -93,7 +93,7 @@ const FRESH_DATA: u64 = 0b11;
 
 /// Whether a reply with these metrics gives its reading the time, after those in `fresh`.
 ///
-/// A reading has the time of its data counters, of which rates are made. Other sets may be read much later in the same
+/// A reading has the time of its data counters, since rates are made from these. Other sets may be read much later in the same
 /// sweep: with their time, a rate would be too low, and the next one too high, up to several times the link's speed.
 #[must_use]
 pub const fn gives_time(metrics: u64, fresh: u64) -> bool {
@@ -108,11 +108,11 @@ pub const FRESH_LANES: u64 = 1 << 63;
 pub struct Coverage {
     /// Ports that should be read.
     pub expected: usize,
-    /// Ports of which all counters were read.
+    /// Ports with all counters read.
     pub complete: usize,
-    /// Ports of which something was read.
+    /// Ports with some counters read.
     pub partial: usize,
-    /// Ports of which nothing was read.
+    /// Ports with no counter read.
     pub missing: usize,
     /// Ports incomplete, by reason.
     pub reasons: BTreeMap<&'static str, usize>,

@@ -73,7 +73,7 @@ fn sample(row: &Row<'_>) -> IbPortSample {
 
 /// The readings of a sweep as batches, each small enough for a spool entry, without what `thinner` leaves out;
 /// and how many readings that were. The same ports come in the same batch again as long as the topology stays.
-/// Ports of which nothing was read have no sample. `lanes_of` gives the counters by lane of the reading at a position.
+/// Ports with no counter read have no sample. `lanes_of` gives the counters by lane of the reading at a position.
 #[must_use]
 pub fn samples<'a>(
     readings: &[PortReading],

@@ -36,7 +36,7 @@ impl JsonLines {
         JsonLines { keys, line: Vec::with_capacity(1024), second: i64::MIN, second_text: String::new() }
     }
 
-    /// Writes one line per port of which something was read.
+    /// Writes one line per port with anything read.
     ///
     /// # Errors
     /// Those of the writer.

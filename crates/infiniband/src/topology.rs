@@ -119,7 +119,7 @@ impl Node {
     /// Whether the extended speed fields of a port mean something.
     #[must_use]
     pub fn has_extended_speeds(&self, port: &Port) -> bool {
-        // A switch's capabilities stand in its port 0.
+        // A switch has its capabilities in port 0.
         let own = match self.kind {
             NodeKind::Switch => self.ports.first(),
             _ => Some(port),

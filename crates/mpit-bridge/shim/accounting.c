@@ -1,6 +1,6 @@
 /*
  * What each operation sends, and to whom. Counts follow Open MPI's coll monitoring (what the caller hands
- * over, to each member that it is meant for), with one difference: gather and reduce stand in the row of
+ * over, to each member that it is meant for), with one difference: gather and reduce are counted in the row of
  * the rank that sends, not of the root that receives, so that a row is always a source. All rules are in
  * protocol/README.md. Called once after each successful operation; must not call MPI but to size datatypes
  * and to translate communicators.

@@ -284,7 +284,7 @@ static int has_update(const struct total *total) {
     return total->bin.calls || total->bin.completed || total->bin.received;
 }
 
-/* Calls that this bin adds to an operation of which no algorithm was observed. */
+/* Calls that this bin adds to an operation without an observed algorithm. */
 static uint64_t unseen_calls(int operation) {
     uint64_t calls = 0;
     for (const struct sum *sum = sums; sum; sum = sum->next)

@@ -1,7 +1,7 @@
 /*
  * Programs that look MPI's functions up in the library itself (dlsym with its handle: MPI.jl, ctypes, cffi) call them past the
  * wrappers: nothing is known of them but, at the end of the process, that MPI was initialized. That is reported then, so that
- * whoever misses the job learns why.
+ * a user who misses the job learns why.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -47,7 +47,7 @@ struct tl_row {
 /* What one thread recorded while it was in one path of regions. */
 struct tl_table {
     struct tl_row *rows[TL_OPERATION_LIMIT];   /* by operation, where no algorithm was observed */
-    struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm, each of which belongs to one operation */
+    struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm; each belongs to one operation */
     struct tl_row *all;                        /* chain of all rows, for the flush thread */
     struct tl_table *next;                     /* in the thread's chain; never changes */
     uint64_t visits, elapsed_ticks, own_ticks; /* of the path (regions.c), without what goes on */

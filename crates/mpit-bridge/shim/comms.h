@@ -13,7 +13,7 @@ extern int tl_shared_comms; /* several threads may use one communicator: its sum
 int tl_comms_start(tl_handle group);
 void tl_comms_stop(void);
 struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
-/* The group of a window, which stands in the same table. */
+/* The group of a window: the same table has it. */
 struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);
 /* As tl_comm_find, where an array of the program is to be read by the size: that is queried once more. A communicator may
  * have been freed where the shim could not see it, and another one have its handle. */

@@ -1,4 +1,4 @@
-/* Which form a wrapper has: of which language, and with counts of which width. */
+/* The form of a wrapper: its language, and the width of its counts. */
 #ifndef THROUGHLINE_FORM_H
 #define THROUGHLINE_FORM_H
 

@@ -73,7 +73,7 @@ enum tl_welcome_field {
     TL_WELCOME_WIRE = 5, /* u32, 1: messages that really went are wanted */
     TL_WELCOME_TRACE = 16,         /* u32: 0 nobody traces, 1 ranks that request it, 2 all */
     TL_WELCOME_TRACE_RATE = 17,    /* u64, records a second of a rank */
-    TL_WELCOME_TRACE_RECORDS = 18  /* u64, records of a job, of which each rank has its share */
+    TL_WELCOME_TRACE_RECORDS = 18  /* u64, records of a job; each rank has its share of them */
 };
 
 /* Fields of STATUS and BYE: u64 sums since MPI_Init; BYE begins with the reason. */
@@ -90,7 +90,7 @@ enum tl_status_field {
     TL_STATUS_REQUESTS_UNTRACKED = 48,
     TL_STATUS_BINS_MERGED = 49
 };
-/* Fields of BYPASS, which stands in the place of HELLO. */
+/* Fields of BYPASS, which is sent in the place of HELLO. */
 enum tl_bypass_field {
     TL_BYPASS_HOW = 1,    /* u32 */
     TL_BYPASS_PROGRAM = 2 /* text */

@@ -244,7 +244,7 @@ static void release(struct tl_group *group) {
     *group = (struct tl_group){.generation = group->generation};
 }
 
-/* Groups that no communicator has any more: first those of which everything was sent. */
+/* Groups that no communicator has any more: first those with everything sent. */
 static int reclaim(int unsent_too) {
     int found = 0;
     for (size_t i = 0; i < tl_groups_used; i++) {

@@ -46,7 +46,7 @@ struct tl_collective {
     uint64_t bytes_folded, bytes_sent;     /* the part of them already in the logical matrix, under the lock; sent */
     uint32_t calls_folded, calls_sent;     /* the same of calls, modulo 2^32; what is sent is the flush thread's own */
     uint64_t skip;                         /* which calls are sampled: samples.h */
-    const void *of; /* cell of a thread's row (tl_thread.last_cell) of which this is the operation, algorithm and class */
+    const void *of; /* cell of a thread's row (tl_thread.last_cell) with this operation, algorithm and class */
 };
 _Static_assert(sizeof(struct tl_collective) == TL_CACHE_LINE, "a cell is one cache line");
 

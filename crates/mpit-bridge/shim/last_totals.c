@@ -20,7 +20,7 @@
 
 enum {
     FILE_LIMIT = 1 << 20,   /* as the agent reads it */
-    OTHER_SPACE = 256 << 10, /* peers may not use it, of which a job of 30,000 ranks has too many */
+    OTHER_SPACE = 256 << 10, /* peers may not use it: a job of 30,000 ranks has too many of them */
     BYE_SPACE = 1024         /* reserved for the last frame, which marks the file as complete */
 };
 

@@ -99,7 +99,7 @@ static void is_open_mpi(struct tl_library *l, void *world) {
     l->pvar_class_first = 0;
 }
 
-/* MPICH's requests: a number from 0 in the low 12 bits, of which blocks use 1,024 or 256, blocks from bit 12 on, pools from bit 20
+/* MPICH's requests: a number from 0 in the low 12 bits (blocks use 1,024 or 256 of those), blocks from bit 12 on, pools from bit 20
  * on (mpir_objects.h). The highest 11 bits of the product are the place: five neighbours share two buckets of 8, so that only as much
  * of the table is touched as is used, the next block of 1,024 comes to lie beside the one before, and pools lie elsewhere. */
 #define REQUESTS_IN_TURN ((2ull << 53) / 5 + (165ull << 38))

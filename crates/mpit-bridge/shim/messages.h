@@ -16,7 +16,7 @@ int tl_messages_start(void);
 int32_t tl_message_sent(int peer, uint64_t comm, int tag);
 /* A receive is about to be posted. NULL: too many are; its number will not be known. */
 struct tl_posted *tl_message_posted(uint64_t comm, int source, int tag, const struct tl_record *record);
-/* It completed and what is known of it stands in its record (tl_message_record). Gives records whose numbers are
+/* It completed and its record (tl_message_record) has what is known of it. Gives records whose numbers are
  * known by now, its own or those of others that waited for it, to `put`. */
 typedef void tl_put_record(void *context, const struct tl_record *record);
 void tl_message_arrived(struct tl_posted *posted, tl_put_record *put, void *context);

@@ -10,8 +10,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* `call` has waited for what calls recorded in a cell began: so many ticks for so many requests, of which
- * some have received so many bytes. */
+/* `call` has waited for what calls recorded in a cell began: so many ticks for so many requests; some
+ * of these have received so many bytes. */
 struct tl_done {
     uint64_t ticks, bytes;
     uint32_t requests, receives;

@@ -5,7 +5,7 @@
  * Each library that was built with the header has tables of its own and does the same. NVTX 2's library does it as well.
  *
  * The variable is set where it is not, at the start of a program that is linked to MPI and in MPI_Init; throughline-exec sets it for
- * the others. Whoever has another tool (Nsight Systems) has named it there, and it stays.
+ * the others. A user with another tool (Nsight Systems) has named it there, and it stays.
  *
  * Constants and layouts: NVTX 3's headers nvToolsExt.h and nvtxDetail/nvtxTypes.h, which promise that they stay.
  */

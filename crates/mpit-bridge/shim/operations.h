@@ -8,7 +8,7 @@
  *   counts          array of counts                   displs   array of displacements
  *   type types      one datatype, array of datatypes  op comm win   handles; `handle`: others
  *   rank integer    a rank, any other int             wide     MPI_Aint, MPI_Count or MPI_Offset
- *   status statuses what the shim reads itself: its own stand in where the program passes IGNORE
+ *   status statuses what the shim reads itself: its own are used where the program passes IGNORE
  *   waited          a status of a call with `pending` or `pendings`, which stands before it
  *   tested          the statuses of MPI_Testall
  *   begun made      a request that the call begins; a persistent one that it makes

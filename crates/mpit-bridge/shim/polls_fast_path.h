@@ -37,7 +37,7 @@ enum { TL_STORED_FEW = 16 }; /* requests of a call; polls of more take the usual
 #define TL_REQUESTED_Iprobe NULL
 #define TL_REQUESTED_Improbe NULL
 
-/* The shim's own status stands in for one that the program ignores, as wrappers.h has it. */
+/* The shim's own status replaces one that the program ignores, as wrappers.h has it. */
 #define TL_FAST(kind, name) TL_FAST_##kind(name)
 #define TL_FAST_pending(name)
 #define TL_FAST_pendings(name)

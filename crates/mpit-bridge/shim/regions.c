@@ -49,7 +49,7 @@ struct tl_stack {
     int depth, beyond; /* open ones, and those deeper than the limit */
     uint64_t since;    /* when the innermost one became it */
     uint64_t ranges;   /* started with an id of their own, so far */
-    int any_ended;     /* something stands in `ended` */
+    int any_ended;     /* `ended` is not empty */
     struct ended ended[ENDED_ELSEWHERE];
     struct open_region open[DEPTH_LIMIT];
 };

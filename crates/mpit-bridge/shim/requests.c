@@ -4,7 +4,7 @@
  *
  * With MPI_THREAD_MULTIPLE, a library may give a handle to another thread's new request before the thread that
  * completed the old one is back here. So an entry is one word, changed by compare and swap, that no two
- * requests have in common (the thread's number and a running count stand in it: threads that do the same have the same
+ * requests have in common (it has the thread's number and a running count: threads that do the same have the same
  * counts); who completes a request removes the word that it found before the call and no other. A place's key only
  * changes while it holds no entry, so that key and entry belong together where the entry is the same before and after.
  */

@@ -18,7 +18,7 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 256 KiB, of which unused pages cost nothing */
+    TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 256 KiB; unused pages of it cost nothing */
     TL_LOOKED_FEW = 64,        /* requests of one call that are looked up without memory from the heap */
     TL_LOOKED_LIMIT = 1 << 20 /* requests of one call; further ones are counted as untracked */
 };

@@ -1,7 +1,7 @@
 /*
  * Clocks in trace mode: each rank holds its clock against rank 0's, once a second or less often in large jobs, with a
- * burst of small UDP packets (sync_burst.c). Nothing is corrected here: the points are sent as they are, and whoever
- * reads the trace lines up the clocks, drift and steps included.
+ * burst of small UDP packets (sync_burst.c). Nothing is corrected here: the points are sent as they are, and the
+ * reader of the trace lines up the clocks, drift and steps included.
  *
  * When a packet came is reported by the kernel's stamp (tl_trace_received): on a busy node a thread is woken much later.
  * So nobody spins, and both sides sleep between packets. A thread of its own, as an answer that waits for a flush

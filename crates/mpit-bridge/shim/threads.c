@@ -85,7 +85,7 @@ struct tl_thread *tl_thread_attach(void) {
     return self;
 }
 
-/* Threads that attach at the same time see either that recording has ended, or stand in the chain here. */
+/* Threads that attach at the same time see either that recording has ended, or are in the chain here. */
 void tl_recording_stop(void) {
     TL_STORE(&tl_recording, 0);
     pthread_mutex_lock(&lock);

@@ -25,7 +25,7 @@ struct tl_peer {
 };
 
 /* Peers of one operation, in one of these places: by the operation's number, and what some operations read beside what they
- * send. The first holds what stands in the logical matrix only: its operation is modelled from other sums (groups.h). */
+ * send. The first holds what only the logical matrix has: its operation is modelled from other sums (groups.h). */
 enum {
     TL_LOGICAL_ONLY = 0,
     TL_READ_BY_GET_ACCUMULATE = TL_OPERATION_LIMIT,

@@ -21,7 +21,7 @@ struct tl_ring;
 void tl_trace_configure(void);
 /* What the agent allows, from its WELCOME: 0 never, 1 ranks that request it, 2 all. */
 void tl_trace_allow(uint64_t mode);
-/* Records a second of this rank, and of the whole job, of which it has its share, from its WELCOME; 0: not reported.
+/* Records a second of this rank, and records of the whole job (it has its share of them), from its WELCOME; 0: not reported.
  * The environment can only lower them. */
 void tl_trace_limits(uint64_t per_second, uint64_t of_job);
 /* At the end of MPI_Init: starts if wanted and allowed. */

@@ -1,6 +1,6 @@
 /*
- * The clock of trace mode: CLOCK_MONOTONIC of the node, never adjusted here; what it is worth on another node
- * is measured by sync.c and applied by whoever reads the trace.
+ * The clock of trace mode: CLOCK_MONOTONIC of the node, never adjusted here; sync.c measures its offset to
+ * another node, and the reader of the trace applies that.
  *
  * Ranks of one node share that clock, so that tests of the alignment would show nothing. For them, and only for
  * them, THROUGHLINE_TEST_CLOCK skews it: `origin=NS;RANK:offset=MS,drift=PPM,step=MS@MS;...`, times in

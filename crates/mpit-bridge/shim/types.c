@@ -1,7 +1,7 @@
 /*
  * Sizes of datatypes. Asking the library costs a call for each call that the program makes; types that MPI names
  * itself (MPI_DOUBLE) are there for ever, so each thread keeps the sizes of a few of them. Whether a type is one of
- * those the library says: its combiner is that of MPI_BYTE (MPI_COMBINER_NAMED, of which the value differs). Any other
+ * those the library says: its combiner is that of MPI_BYTE (MPI_COMBINER_NAMED, whose value differs). Any other
  * type may be freed and its handle given to the next one, so its size is queried each time.
  */
 #include "library.h"

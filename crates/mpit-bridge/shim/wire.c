@@ -23,7 +23,7 @@
 
 int tl_wire_counts;
 static struct tl_peer *by_operation[TL_OPERATION_LIMIT];
-/* Of which operations messages have been reported: any; one-sided ones; persistent sends, which Open MPI 4.1 starts without
+/* The operations with messages reported: any; one-sided ones; persistent sends, which Open MPI 4.1 starts without
  * its monitoring layer. */
 static int has_messages, has_one_sided, has_persistent;
 static int wanted;

@@ -87,7 +87,7 @@
 #define TL_NOTED_pendings(name)
 #define TL_NOTED_out(name)
 
-/* The shim's own status, where the program ignores it: the bytes received stand in it. */
+/* The shim's own status, where the program ignores it: the bytes received are read from it. */
 #define TL_BEFORE_status(name) \
     uint64_t name##_own[TL_STATUS_BYTES / sizeof(uint64_t)]; \
     if (tl_is_ignored(tl_form, name)) name = name##_own;

@@ -1,4 +1,4 @@
-//! Programs whose MPI calls pass by the shim: which ones were reported, so that whoever misses their jobs learns why and what to do.
+//! Programs whose MPI calls pass by the shim: which ones were reported, so that a user who misses their jobs learns why and what to do.
 //! Each program of a user is an event once in a while, and a condition of the source that long. Pure; times come from the caller.
 
 use crate::frame::{BYPASS, Field, MAGIC, VERSION, number};

@@ -15,7 +15,7 @@ const ADAPTERS_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
     nodes: Vec<(u32, Vec<RangeInclusive<u32>>)>,
-    /// By name of the device (`mlx5_0`); those of which sysfs does not say it are left out.
+    /// By name of the device (`mlx5_0`); those without a NUMA node in sysfs are left out.
     adapters: BTreeMap<String, u32>,
 }
 

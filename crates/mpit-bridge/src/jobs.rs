@@ -1,4 +1,4 @@
-//! The jobs and ranks of this node, connected or not: what they are, which of them are new, which was the last.
+//! The jobs and ranks of this node, connected or not: their descriptions, which of them are new, which was the last.
 //!
 //! Pure: times come from the caller, records go back to it. A rank that connects anew is the one that was here.
 
@@ -174,7 +174,7 @@ impl Jobs {
         self.jobs.values().flat_map(|job| job.ranks.keys().map(|key| key.pid)).collect()
     }
 
-    /// Notes where processes compute. What was used once stays; gives the ranks of which more is known now.
+    /// Notes where processes compute. What was used once stays; gives the ranks with more known now.
     pub fn place(&mut self, places: &BTreeMap<u32, Places>, topology: &Topology) -> Vec<JobRank> {
         let mut reported = Vec::new();
         for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {

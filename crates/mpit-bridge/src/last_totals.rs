@@ -12,12 +12,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Where the length stands in a frame.
+/// Where a frame has its length.
 const LENGTH_AT: std::ops::Range<usize> = 8..12;
 
 /// Largest file, as the shim makes it.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most files looked at in one round, whoever made them: as many as ranks may be connected.
+/// Most files looked at in one round, of all users: as many as ranks may be connected.
 const FILES_OF_ROUND: usize = 4096;
 /// Most files of one user in a round: those of the largest node. What is beyond is removed unread.
 const FILES_OF_USER: usize = 1024;

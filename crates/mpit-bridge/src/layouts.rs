@@ -290,7 +290,7 @@ mod tests {
         assert!(!of(&between("alltoall", None, false)).0);
     }
 
-    /// Three ranks here, of which this is one; four there.
+    /// Three ranks here, this one among them; four there.
     #[test]
     fn between_groups_one_member_passes_on_what_the_others_give() {
         let between = |operation, rank, root, algorithm| OneCall {

@@ -422,7 +422,7 @@ impl JobHere {
         }
     }
 
-    /// A record for each operation, kind and direction of which cells changed, and how many cells are in them.
+    /// A record for each operation, kind and direction with cells that changed, and how many cells are in them.
     fn records(&mut self, job_key: &str, now: i64, layouts: &mut Layouts) -> (Vec<MpiNodeTraffic>, usize) {
         let ids: Vec<RankId> = self.ranks.keys().copied().collect();
         ids.into_iter().for_each(|id| self.lay_out(id, None, layouts));

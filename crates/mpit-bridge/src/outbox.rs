@@ -1,7 +1,7 @@
 //! Records on their way to the agent: gathered by user, handed over in small fragments, never waited for.
 //!
 //! Bounded in bytes. Each user has a queue of his own and they take turns, so that one user's flood makes only his own
-//! records wait. Whoever has his share of the space reads no further frames ([`Outbox::space`]), so nothing that was read
+//! records wait. For a user who has his share of the space no further frames are read ([`Outbox::space`]), so nothing that was read
 //! is lost; only beyond the hard bound are records dropped, and counted.
 
 use crate::pipe::Pipe;

@@ -33,7 +33,7 @@ const USERS_MAX: usize = 1024;
 const OTHERS: u32 = u32::MAX;
 /// How long a user of whom nothing is here is known on: his buckets must not be full again at once.
 const USER_IDLE: Duration = Duration::from_secs(60);
-/// Shortest pause of whoever is over a quota.
+/// Shortest pause of a user over a quota.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 /// How long space may be wanting until it counts as excess.
 const SPACE_GRACE: Duration = Duration::from_secs(1);
@@ -123,7 +123,7 @@ pub(crate) struct Gate {
     queued: AtomicUsize,
 }
 
-/// Somebody who stands in a queue; counted as long as this lives.
+/// Somebody who waits in a queue; counted as long as this lives.
 struct Queued<'a>(&'a AtomicUsize);
 
 impl Drop for Queued<'_> {

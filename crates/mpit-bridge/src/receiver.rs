@@ -310,7 +310,7 @@ async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &m
     }
 }
 
-/// Takes a connection on its user's account, or closes it at once: whoever is over his quota costs others nothing.
+/// Takes a connection on its user's account, or closes it at once: a user over his quota costs others nothing.
 fn admit(shared: &Arc<Shared>, connection: OwnedFd, connections: &mut JoinSet<()>) {
     let Some(mut opener) = opener(&connection) else {
         shared.counters.closed(Reason::Unknown);

@@ -77,7 +77,7 @@ impl Shared {
             process_start: Some(record.start),
             status,
         };
-        // Whoever waits holds neither file nor frame.
+        // A task that waits holds neither file nor frame.
         let _turn = user.files.acquire().await;
         let end = self.feed(&user, &origin, self.open_file(file).await?).await;
         self.remove_later(file.name, uid);
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Files of users that neither are due nor of a rank that is known: whoever serves or watches that takes its file.
+    /// Files of users that neither are due nor of a rank that is known: the task that serves or watches a rank takes its file.
     async fn unclaimed(self: &Arc<Self>) -> HashMap<u32, Vec<Listed>> {
         let shared = self.clone();
         let listed = spawn_blocking(move || {
@@ -233,7 +233,7 @@ fn stranger(shared: &Shared, first: &[u8], Listed { name, uid }: Listed) -> Resu
         uid,
         user: user.map(|user| user.name).unwrap_or_default(),
         age_nanoseconds: Some(now.saturating_sub(hello.epoch).clamp(0, STRANGER_NANOSECONDS_MAX)),
-        // Of no process: whoever has its id now is another.
+        // Of no process: a process that has its id now is another.
         ..Process::default()
     };
     let config = &shared.config;

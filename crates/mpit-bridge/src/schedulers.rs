@@ -1,4 +1,4 @@
-//! What a rank's variables say about its job. A claim only: whoever starts a program sets its variables.
+//! What a rank's variables say about its job. A claim only: the user who starts a program sets its variables.
 //!
 //! Facts of each scheduler stand beside its rule; those of Slurm were observed on a running one (22.05), the others are
 //! documented by their makers.

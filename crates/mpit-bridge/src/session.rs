@@ -84,7 +84,7 @@ pub(crate) async fn serve(
     };
     drop(connection);
     session.disconnected();
-    // What it knew is given back now: whoever is here without a connection is a few words, and a slot or a ghost's place
+    // What it knew is given back now: a rank here without a connection is a few words, and a slot or a ghost's place
     // until its end has been reported, so that also those who leave faster than that are bounded.
     let Some(gone) = session.gone(opener.uid) else { return outcome };
     let ended_at = shared.moment().utc;

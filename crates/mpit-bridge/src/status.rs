@@ -261,7 +261,7 @@ pub struct Status {
     pub lost_rows: u64,
     /// Cells and regions whose number no frame of names had explained.
     pub unknown_names: u64,
-    /// Jobs of which a rank runs here, connected or not.
+    /// Jobs with a rank that runs here, connected or not.
     pub running_jobs: u64,
     /// Ranks known from an earlier agent that still ran.
     pub reclaimed_ranks: u64,

@@ -1,4 +1,4 @@
-//! How fast somebody may send: a token bucket. Whoever sends more is read later.
+//! How fast somebody may send: a token bucket. A sender of more is read later.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Trace mode: frames of records and of comparisons of clocks, and what becomes of them.
 //!
 //! Pure functions over bytes and times. Times stay on the clock of the rank: the agent's own would add its
-//! corrections to them, and whoever reads the trace lines up the clocks.
+//! corrections to them, and the reader of the trace lines up the clocks.
 
 use crate::status::Malformed;
 use throughline_sample::wire::{MpiClockPoint, MpiTraceRecord};
@@ -16,7 +16,7 @@ const LONGEST_NANOSECONDS: i64 = 31 * 86_400 * 1_000_000_000;
 /// One record as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is.
+    /// Kind of the record.
     pub kind: Kind,
     /// Beginning, on the rank's own CLOCK_MONOTONIC, nanoseconds.
     pub start: i64,

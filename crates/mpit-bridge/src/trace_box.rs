@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 /// What is handed over in one fragment, unless a single frame is larger, so that it fits an entry of the spool.
 const FRAGMENT_BYTES: usize = 256 << 10;
-/// Bytes that wait for the agent, of which one user has at most as many as are free.
+/// Bytes that wait for the agent; one user has at most as many of them as are free.
 const WAITING_BYTES: usize = 3 << 20;
 /// Bytes beyond these for last records: those of thousands of ranks.
 const ENDS_BYTES: usize = 1 << 20;

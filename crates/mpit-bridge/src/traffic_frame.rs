@@ -34,7 +34,7 @@ pub struct Traffic {
     pub peer: u32,
     /// Number of the operation; 0 for messages within none.
     pub operation: u16,
-    /// What it is.
+    /// Kind of the traffic.
     pub kind: TrafficKind,
     /// Bytes.
     pub bytes: u64,

@@ -19,14 +19,14 @@ pub struct Welcome {
     pub trace: Option<Tracing>,
     /// Most trace records of a rank in a second.
     pub trace_records_per_second: Option<u64>,
-    /// Most trace records of a job, of which each rank has its share.
+    /// Most trace records of a job; each rank has its share of them.
     pub trace_records_of_job: Option<u64>,
 }
 
 /// Who may trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracing {
-    /// Nobody, whoever requests it.
+    /// Nobody, even on request.
     Never = 0,
     /// Programs whose environment requests it.
     Requested = 1,

@@ -14,7 +14,7 @@ pub struct Wholes {
 }
 
 impl Wholes {
-    /// Whether the next record, of which so many of all peers changed, has all.
+    /// Whether the next record has all peers; so many of all changed.
     pub fn is_next(&mut self, changed: usize, all: usize) -> bool {
         self.peers += changed + PEERS_OF_ROW;
         let is_whole = changed >= all || self.peers >= all;

@@ -124,7 +124,7 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i64], grid: &Grid) 
             Rows::Readings => {
                 let source = horizons.source(counted.readings(), part.from - milliseconds(gap), part.to());
                 // A function where some are packed only.
-                if source == counted.readings().readings() {
+                if source.strip_prefix("internal.") == Some(counted.readings().readings()) {
                     query(counted, &part, rows, gap)
                 } else {
                     packed(counted, &part, &source, gap)
@@ -165,7 +165,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
             format!(
                 "CROSS JOIN LATERAL (
                      SELECT source FROM (
-                         SELECT source FROM {table} c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
+                         SELECT source FROM internal.{table} c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
                          ORDER BY c.time DESC LIMIT 20) newest
                      ORDER BY internal.gpu_source_rank(source) LIMIT 1) s"
             ),
@@ -179,7 +179,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
          FROM unnest($1::bigint[]) AS k (id) {source}
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
-             SELECT * FROM {table} c
+             SELECT * FROM internal.{table} c
              WHERE c.{id} = k.id AND c.time > {oldest} AND c.time <= {to} {of_source} AND {time} IS NOT NULL
                AND c.time {least} CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
                AND c.time {most} {from} + (b.step + 1) * {step}

@@ -17,7 +17,7 @@ pub const FUTURE: Duration = Duration::from_secs(120);
 /// Longest name of anything (operation, region, variable, communicator, device, source), in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Longest path of regions, in bytes of its text: part of a primary key, of which PostgreSQL's indexes hold 2,704 bytes.
+/// Longest path of regions, in bytes of its text: part of a primary key; PostgreSQL's indexes hold 2,704 bytes of one.
 pub const PATH_BYTES_MAX: usize = 2000;
 
 /// Longest text for people (an event's text, a command line), in bytes.

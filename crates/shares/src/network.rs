@@ -53,7 +53,7 @@ pub trait Routes {
     /// The way from one port to another; `None` where none is known.
     fn path(&self, from: usize, to: usize) -> Option<Path>;
 
-    /// All ports of the host that this one belongs to, by any of which a flow from or to it may go, in unknown parts. Empty
+    /// All ports of the host that this one belongs to. A flow from or to it may go by any of them, in unknown parts. Empty
     /// where the port is the only one.
     fn rails(&self, port: usize) -> &[usize] {
         let _ = port;

@@ -283,7 +283,7 @@ impl Library {
 pub fn close_descriptors_on_exec() -> std::io::Result<()> {
     const FIRST: libc::c_uint = 3;
     const LAST: libc::c_uint = libc::c_uint::MAX;
-    // SAFETY: it only sets a flag of descriptors, whoever owns them.
+    // SAFETY: it only sets a flag of descriptors, no matter who owns them.
     let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, LAST, libc::CLOSE_RANGE_CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

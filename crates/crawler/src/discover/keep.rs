@@ -62,7 +62,7 @@ pub(super) struct Found {
     pub by_guid: HashMap<Guid, NodeIndex>,
     /// Ends behind which nobody answered.
     pub unanswered: HashSet<PortEnd>,
-    /// Switches of which a part of the table was not read.
+    /// Switches whose table was not read completely.
     pub torn_tables: HashSet<NodeIndex>,
 }
 

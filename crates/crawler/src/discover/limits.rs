@@ -8,7 +8,7 @@ use std::time::Duration;
 use throughline_infiniband::mad::MAX_HOPS;
 use throughline_infiniband::topology::Limit;
 
-/// Nodes: more than the 49,151 unicast LIDs of a subnet, of which each node needs one.
+/// Nodes: more than the 49,151 unicast LIDs of a subnet; each node needs one of them.
 pub const DEFAULT_MAX_NODES: usize = 65_536;
 /// Ports of all nodes together, port 0 of switches among them. 49,151 LIDs in a fat tree of three levels take some
 /// 200,000. With the most that there can be, the whole crawler stays below 512 MB.

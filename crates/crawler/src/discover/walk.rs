@@ -63,7 +63,7 @@ pub(super) struct Walk<'a> {
     cables: Vec<(PortEnd, Guid, u8)>,
     /// Ends behind which nobody answered.
     unanswered: HashSet<PortEnd>,
-    /// Switches of which a part of the table was not read.
+    /// Switches whose table was not read completely.
     torn_tables: HashSet<NodeIndex>,
 }
 
@@ -396,7 +396,7 @@ impl<'a> Walk<'a> {
     pub fn finish(self, known: Option<&Topology>) -> Discovery {
         let prefix_of = |end: PortEnd| {
             let node = &self.nodes[end.node].found;
-            // A switch's prefix stands in its port 0.
+            // A switch has its prefix in port 0.
             let number = if node.kind == NodeKind::Switch { 0 } else { end.port };
             node.port(number)?.info.map(|info| info.gid_prefix)
         };

@@ -141,7 +141,7 @@ impl Queue {
         let node = &mut self.nodes[id.0 as usize];
         node.pending.push_back(request);
         if node.is_silent && node.pending.len() == 1 {
-            // Whoever found no room last time comes first now.
+            // A node that found no room last time comes first now.
             match std::mem::take(&mut node.was_passed_over) {
                 true => self.to_probe.push_front(id),
                 false => self.to_probe.push_back(id),

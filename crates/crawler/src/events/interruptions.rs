@@ -35,7 +35,7 @@ pub struct Interruptions {
     counts: HashMap<NamedEnd, (i64, u64)>,
     pending: BTreeMap<Link, Pending>,
     reported: HashMap<Link, Instant>,
-    /// Ports, and nodes as port 0, of which an event said that they went or came.
+    /// Ports, and nodes as port 0, whose going or coming was reported by an event.
     explained: HashMap<NamedEnd, Instant>,
 }
 

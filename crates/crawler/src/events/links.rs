@@ -13,7 +13,7 @@ use throughline_infiniband::topology::{PortEnd, Topology};
 /// What of a link is less than it could be, by its first end.
 pub(super) type Degraded = BTreeMap<NamedEnd, (Link, Link)>;
 
-/// Links that are less than both ends are set to use, or than they were: what they are and what they could be.
+/// Links that are less than both ends are set to use, or than they were: their present state and what it could be.
 /// `before` is the topology before with its degraded links.
 pub(super) fn degraded(before: Option<(&Topology, &Degraded)>, topology: &Topology) -> Degraded {
     let degraded = topology.cables().filter_map(|(here, there)| {

@@ -90,13 +90,13 @@ pub struct Mad {
     /// File with the M_Key; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub m_key_file: Option<PathBuf>,
-    /// What stands in it: read once, never written.
+    /// The key from that file: read once, never written.
     #[serde(skip)]
     pub m_key: Key,
     /// File with the SM_Key; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_key_file: Option<PathBuf>,
-    /// What stands in it: read once, never written.
+    /// The key from that file: read once, never written.
     #[serde(skip)]
     pub sm_key: Key,
 }

@@ -43,7 +43,7 @@ const SHORTEST_GAP: Duration = Duration::from_secs(5);
 /// Shortest time from one light walk to the next, whatever is requested and however often.
 const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
 /// SMPs that light walks send in a second on average, at most, and again as many for tables after a change. VL15
-/// has no buffers to speak of: a large subnet is looked at less often instead. It is less than half of what one
+/// has hardly any buffers: a large subnet is looked at less often instead. It is less than half of what one
 /// `ibnetdiscover` sends while it runs.
 const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
 /// SMPs for multicast tables in a second on average, at most: a switch that does not say how much of its table is in use

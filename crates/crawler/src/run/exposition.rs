@@ -99,7 +99,7 @@ impl Large for Exposition {
             return Ok((Arc::new(Piece::default()), is_first));
         }
         let page = match self.slot(&last, &request) {
-            // Whoever queries while another makes the same page waits for it.
+            // A query that comes while another one makes the same page waits for it.
             Some(slot) => slot.get_or_init(|| self.make(&last, &request)).clone(),
             None => self.make(&last, &request),
         };

@@ -146,7 +146,7 @@ impl Manager {
             return ManagerChange::default();
         }
         if is_other {
-            // Whoever is silent now, it is not the one before.
+            // The manager that is silent now is another one than before.
             let mut reported = self.named(lid, topology);
             reported.subscribe = false;
             self.suspected = Some(now);
@@ -165,7 +165,7 @@ impl Manager {
         let end = self.known.and_then(|known| known.place(topology));
         ManagerChange {
             event: Some(event(&SM_GONE, end, before, String::new(), text)),
-            // Who is the next one stands in the ports.
+            // The ports show which manager is next.
             trigger: Some(Trigger::SmChange),
             ..ManagerChange::default()
         }

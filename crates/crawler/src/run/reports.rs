@@ -47,7 +47,7 @@ fn place(notice: &Notice, topology: Option<&Topology>) -> (Guid, u8) {
     }
 }
 
-/// What it is about, in words.
+/// The subject of the notice, in words.
 fn words(notice: &Notice, place: (Guid, u8), topology: Option<&Topology>) -> String {
     let node = topology.and_then(|topology| topology.node_by_guid(place.0).map(|at| &topology.nodes[at]));
     let name = node.map(|node| label(&node.description, node.guid));

@@ -1,4 +1,4 @@
-//! The thread that speaks with the subnet administrator: subscribes to traps, watches the manager and the local
+//! The thread that queries the subnet administrator: subscribes to traps, watches the manager and the local
 //! port, and reports the subnet from the administrator's records where the nodes do not answer.
 //!
 //! It is the only one with a transport of its class. It wakes discovery (`trigger`) and says when to pause

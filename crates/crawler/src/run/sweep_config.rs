@@ -1,4 +1,4 @@
-//! `[sweep]` of the daemon's configuration: what is read how often, of which nodes, and what becomes a row.
+//! `[sweep]` of the daemon's configuration: what is read, how often and from what nodes, and what becomes a row.
 
 use crate::sweep::plan::{Intervals, Plan};
 use serde::{Deserialize, Deserializer, Serialize, de};

@@ -2,5 +2,5 @@
 
 /// The discovery thread.
 pub const DISCOVERY: &str = "discovery";
-/// The thread that speaks with the subnet administrator.
+/// The thread that queries the subnet administrator.
 pub const ADMINISTRATION: &str = "administration";

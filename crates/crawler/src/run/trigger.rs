@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use throughline_sample::Guid;
 
-/// Nodes looked at more closely at once; a subnet of which more is suspect is looked at as a whole.
+/// Nodes looked at more closely at once; a subnet with more suspects is looked at as a whole.
 const SUSPECTS_MAX: usize = 256;
 
 /// Why the subnet is to be looked at.

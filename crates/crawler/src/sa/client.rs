@@ -32,7 +32,7 @@ impl Records {
 /// Gets the position of a query and its record, if there is one.
 pub type Done<'a> = dyn FnMut(usize, Result<Option<&[u8]>, SaError>) + 'a;
 
-/// Speaks with the administrator of one subnet through one local port. Used by one thread.
+/// Queries the administrator of one subnet through one local port. Used by one thread.
 pub struct Client {
     exchange: Exchange,
 }

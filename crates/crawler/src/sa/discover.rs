@@ -291,7 +291,7 @@ fn table_block(node: &mut Node, block: &ForwardingBlock) {
     }
 }
 
-/// Ports and switches of which the administrator reported nothing.
+/// Ports and switches on which the administrator reported nothing.
 fn unread(nodes: &[Node]) -> Vec<Failure> {
     let mut failures = Vec::new();
     for node in nodes {

@@ -87,7 +87,7 @@ pub fn groups(client: &mut Client, key: Key, stop: &AtomicBool) -> Result<Groups
 }
 
 /// Groups and members record by record, for these multicast LIDs and, with trust, for each of these ports.
-/// Groups that share a multicast LID can't be told apart that way, and are left out with `is_cut`.
+/// Groups that share a multicast LID can't be distinguished that way, and are left out with `is_cut`.
 ///
 /// # Errors
 /// [`SaError`].

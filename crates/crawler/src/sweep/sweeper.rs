@@ -20,7 +20,7 @@ use throughline_sample::Guid;
 const TAG_CAPABILITIES: u64 = 1 << 48;
 /// Tag bit of a request for which optional counters a node has; the rest is the target's position.
 const TAG_OPTIONS: u64 = 1 << 49;
-/// Where the number of the attribute stands in the tag of a request for a port's counters.
+/// Lowest bit of the attribute's number in the tag of a request for a port's counters.
 const TAG_SET_SHIFT: u32 = 40;
 /// The bits of a position.
 const TAG_POSITION: u64 = (1 << TAG_SET_SHIFT) - 1;

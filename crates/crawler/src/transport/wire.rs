@@ -94,7 +94,7 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, parts: &[&[u8]]) {
 /// A whole frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// What it says.
     pub body: &'a [u8],

@@ -113,7 +113,7 @@ impl ErrorScan {
         judged.filter(|(_, excesses)| !excesses.is_empty()).collect()
     }
 
-    /// Ports of which counters are missing in one of the sweeps, by node and reason.
+    /// Ports with counters missing in one of the sweeps, by node and reason.
     pub fn unread(&self, nodes: &Selected) -> Vec<Unread> {
         let mut unread: BTreeMap<(NodeIndex, &'static str), Vec<u8>> = BTreeMap::new();
         for (index, reading) in self.after.iter().enumerate().filter(|(_, reading)| nodes.has(reading.node)) {

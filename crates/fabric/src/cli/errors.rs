@@ -302,7 +302,7 @@ fn unread_lines<'a>(topology: &'a Topology, unread: &'a Unread) -> impl Iterator
     })
 }
 
-/// Nodes that did not answer the walk: whoever is behind a port is not known.
+/// Nodes that did not answer the walk: the node behind such a port is not known.
 fn silent_lines(look: &ErrorScan) -> impl Iterator<Item = Value> + '_ {
     look.failures.iter().map(|failure| {
         let node = failure.guid.and_then(|guid| look.topology.node_by_guid(guid));

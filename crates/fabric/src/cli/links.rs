@@ -1,4 +1,4 @@
-//! `links`: every cable with both of its ends, what it is and what it could be, like `iblinkinfo`.
+//! `links`: every cable with both of its ends, its present state and what it could be, like `iblinkinfo`.
 
 use super::FabricOptions;
 use super::nodes::Pattern;

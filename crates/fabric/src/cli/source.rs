@@ -285,7 +285,7 @@ enum From {
 }
 
 impl Counting {
-    /// Chooses which counters are read from now on; saved ones are what they are.
+    /// Chooses which counters are read from now on; saved ones do not change.
     pub fn read(&mut self, sets: Sets) {
         self.1 = sets;
     }

@@ -99,7 +99,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
             break;
         }
     }
-    // Stopped before the first sweep's end is no failure; a fabric of which nothing was read is one.
+    // A stop before the first sweep's end is no failure; a fabric where nothing was read is one.
     anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were queried", counting.len());
     Ok(ExitCode::SUCCESS)
 }

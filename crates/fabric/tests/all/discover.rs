@@ -94,7 +94,7 @@ fn a_mesh() {
     assert_eq!(cut.len(), MESH.len());
 }
 
-/// FDR10 stands in an attribute of the vendor's, which is requested only of devices that have it.
+/// FDR10 is reported in an attribute of the vendor's, which is requested only of devices that have it.
 #[test]
 fn a_vendors_speed() {
     let net = write_net(ODD).replace("devid=0x1017", "devid=0x1003").replace("4xQDR", "4xFDR10");

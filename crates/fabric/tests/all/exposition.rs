@@ -311,7 +311,7 @@ fn a_sweep_that_nothing_follows_is_not_shown_for_ever() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    // The simulator stands still, and with it whoever waits for a word of it.
+    // The simulator stands still, and so does everything that waits for its answer.
     let ibsim = simulated.fabric.pids()[0];
     signal(ibsim, Signal::SIGSTOP);
     let stale = wait_for("ports are shown still", &|page| series(page).is_empty());

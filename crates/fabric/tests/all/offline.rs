@@ -69,7 +69,7 @@ fn agree(net: &str) {
     let again = written.path().join("again");
     from(Path::new(&target), &["save", again.to_str().unwrap()]);
     for file in ["ibnetdiscover", "dump_fts", "dump_fts-M"] {
-        // What kind a switch's port 0 is stands in SwitchInfo, of which the text has nothing else.
+        // SwitchInfo has the kind of a switch's port 0; the text has nothing else from SwitchInfo.
         let read = |folder: &Path| {
             std::fs::read_to_string(folder.join(file)).unwrap().replace(" enhanced port 0", " base port 0")
         };

@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A reading: of which port and when (UTC microseconds), and its counters by name.
+/// A reading: its port, when it was made (UTC microseconds), and its counters by name.
 type Readings = BTreeMap<(Guid, u32, i64), BTreeMap<&'static str, i64>>;
 
 struct Site {
@@ -83,7 +83,7 @@ impl Site {
         }
     }
 
-    /// The ports at both ends of some link, and what they are called.
+    /// The ports at both ends of some link, and their names.
     async fn link(&self) -> ([i64; 2], Vec<(u64, u32)>) {
         self.until("SELECT count(*) FROM internal.ib_link WHERE valid_to IS NULL", |count| count > 0).await;
         let query = "SELECT p.id, n.guid, p.port FROM (SELECT * FROM internal.ib_link WHERE valid_to IS NULL ORDER BY port_a_id LIMIT 1) l \

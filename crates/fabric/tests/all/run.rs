@@ -174,7 +174,7 @@ fn a_port_in_use_is_reported_and_taken_once_it_is_free() {
     let mut log = BufReader::new(crawler.stderr.take().unwrap()).lines().map(Result::unwrap);
     let reported = log.find(|line| line.contains(&address)).unwrap();
     assert!(reported.contains("http.listen"), "{reported}");
-    // What else it says must not stand in its way.
+    // Its further output must not block it.
     std::thread::spawn(move || log.for_each(drop));
     drop(taken);
     let mut said = BufReader::new(crawler.stdout.take().unwrap()).lines().map(Result::unwrap);

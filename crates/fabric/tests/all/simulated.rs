@@ -80,7 +80,7 @@ pub fn read_ibnetdiscover(text: &str) -> Seen {
                     "Ca" => "ca",
                     _ => "router",
                 };
-                // A switch's LID stands in its own line, an adapter's in the lines of its ports.
+                // A switch has its LID in its own line, an adapter in the lines of its ports.
                 let lid = after(&words, "lid").unwrap_or(0);
                 let node =
                     SeenNode { kind: kind.to_owned(), description: quoted(3), lid, cables: BTreeMap::new() };

@@ -75,7 +75,7 @@ fn problems(topology: &Topology, group: &Group) -> Vec<String> {
     .collect()
 }
 
-/// One group: what it is, its tree, and what is wrong with it.
+/// One group: its description, its tree, and what is wrong with it.
 #[must_use]
 pub fn group_text(topology: &Topology, group: &Group) -> String {
     let mut text = format!("MLID {:#06x}", group.mlid);

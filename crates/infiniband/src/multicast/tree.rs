@@ -30,7 +30,7 @@ pub struct Tree {
     pub roots: Vec<NodeIndex>,
     /// Links between switches, each once.
     pub links: Vec<TreeLink>,
-    /// Ports of hosts and routers that are sent to, and from which port of which switch: `(switch end, host end)`.
+    /// Ports of hosts and routers that are sent to, each with the switch port that sends: `(switch end, host end)`.
     pub hosts: Vec<(PortEnd, PortEnd)>,
     /// Ports that close a circle: packets come back and are multiplied. One end of each such link.
     pub circles: Vec<PortEnd>,

@@ -116,7 +116,7 @@ fn node(cursor: &mut Cursor<'_>) -> Result<NodeFact, String> {
     })
 }
 
-/// A port as it stands in the file.
+/// A port as the file has it.
 struct Cached {
     end: End,
     node: Guid,

@@ -18,7 +18,7 @@ const MAX_PORTS: usize = 5_000 * 256;
 /// Most ports with counters in all files together, a port counted in each: 400 readings of 1,428 hosts, 400 MB.
 pub const MAX_READINGS: usize = 2_000_000;
 
-/// Where a counter stands in PortCountersExtended, and how many bits PortCounters has for it (IBTA volume 1, 16.1.3.5
+/// Where PortCountersExtended has a counter, and how many bits PortCounters has for it (IBTA volume 1, 16.1.3.5
 /// and 16.1.4.11): name, bit, bits.
 type Field = (&'static str, usize, u32);
 
@@ -167,7 +167,7 @@ impl Snapshot {
         Snapshot { time, ports: HashMap::new() }
     }
 
-    /// Ports of which it has something.
+    /// Number of ports with anything in it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ports.len()

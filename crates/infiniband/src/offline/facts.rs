@@ -135,7 +135,7 @@ pub struct NodeFact {
 }
 
 impl NodeFact {
-    /// A node of which nothing is known.
+    /// A node with nothing known but its GUID.
     #[must_use]
     pub fn new(guid: Guid) -> NodeFact {
         NodeFact {
@@ -301,7 +301,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Adds a port of which only the port GUID is known.
+    /// Adds a port with only its port GUID known.
     ///
     /// # Errors
     /// Too many ports.
@@ -420,8 +420,8 @@ impl Facts {
         switches.fold((0, 0), |(all, with), node| (all + 1, with + usize::from(node.forwarding.is_some())))
     }
 
-    /// The topology. Nodes of which no file says what they are (a table of a switch that the topology does not
-    /// have) are left out and counted.
+    /// The topology. Nodes whose kind no file reports (a table of a switch that the topology does not have) are left
+    /// out and counted.
     #[must_use]
     pub fn assemble(self) -> (Topology, usize) {
         let mut guids: Vec<Guid> = self.nodes.values().filter(|n| n.kind.is_some()).map(|n| n.guid).collect();

@@ -28,7 +28,7 @@ pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError
 }
 
 fn cable(line: &str) -> Option<[NodeFact; 2]> {
-    // A name may hold braces: ends are told apart by what begins them.
+    // A name may hold braces: ends are distinguished by what begins them.
     let begins = [" { CA ", " { SW ", " { RT ", " { Rt "];
     let second = begins.iter().filter_map(|begin| line.find(begin)).min()?;
     let (first, rest) = (line.get(..second)?, line.get(second..)?);

@@ -99,7 +99,7 @@ fn set(record: &mut McMember, name: &str, value: &str) -> Option<()> {
     match name {
         "MGID" => {
             record.group = gid()?;
-            // The scope stands in the GID, too (4.1.1).
+            // The GID has the scope, too (4.1.1).
             record.scope = (record.group >> 112) as u8 & 0xF;
         }
         "Mlid" => record.mlid = number(value)?,

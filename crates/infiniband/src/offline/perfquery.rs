@@ -49,7 +49,7 @@ pub fn read(lines: &mut Lines<'_>, snapshot: &mut Snapshot) -> Result<(), Offlin
     Ok(())
 }
 
-/// `Port extended counters: Lid 1 port 3 (CapMask: …)`: what it is, and which port; `None` for one that is named
+/// `Port extended counters: Lid 1 port 3 (CapMask: …)`: the kind of counters, and which port; `None` for one that is named
 /// by a directed route.
 fn title(text: &str) -> Option<(&str, Option<PortKey>)> {
     let (kind, rest) = text.trim().split_once(" counters: ")?;

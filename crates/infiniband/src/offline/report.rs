@@ -54,7 +54,7 @@ fn port_line(line: &str) -> Option<(LoosePort, String)> {
             fact.is_linked = Some(true);
             fact.link = Some(LinkBits { width, speed });
             fact.remote = Some((far, far_port));
-            // ' - ' may stand in a name; the first half is right where it does not.
+            // ' - ' may be part of a name; the first half is right where it does not.
             names.strip_suffix(')')?.trim().strip_prefix('\'')?.split_once("' - '")?.0
         }
         // Width and speed of a port without a link mean nothing.

@@ -1,5 +1,5 @@
 //! Writes a fabric in the formats of the standard tools: what `ibnetdiscover` and `dump_fts` (also with -M) would have
-//! printed, so that a support case can be read again, by `--saved` or by whoever reads those (ibsim takes the first as
+//! printed, so that a support case can be read again, by `--saved` or by any program that reads those (ibsim takes the first as
 //! a net). Deterministic: nodes by GUID, no dates. Pure: text in memory.
 
 use crate::mad::{LFT_NO_PORT, NodeKind};

@@ -21,7 +21,7 @@ impl Topology {
             let node = &self.nodes[group.node];
             (group.hosts == 0, node.description.clone(), node.guid)
         });
-        // What no switch shows: adapters cabled to each other, and ends of which the other one is not known.
+        // What no switch shows: adapters cabled to each other, and ends whose other end is not known.
         let others = (0..self.nodes.len()).filter(|node| {
             let mut linked = linked_ports(&self.nodes[*node]);
             !is_switch(*node) && linked.any(|port| port.remote.is_none_or(|end| !is_switch(end.node)))
@@ -96,7 +96,7 @@ impl Topology {
     }
 }
 
-/// A node of which the ports are shown together.
+/// A node whose ports are shown together.
 struct Group {
     node: NodeIndex,
     /// Nodes at it that are no switches.

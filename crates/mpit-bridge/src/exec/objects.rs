@@ -1,5 +1,5 @@
-//! The shim's objects, and which of them fits a library: the one with the most operations, all of which the
-//! library has.
+//! The shim's objects, and which of them fits a library: the one with the most operations among those
+//! whose operations the library has all.
 //!
 //! An object that exports a function that its MPI lacks ends programs that request functions by name, as mpi4py
 //! does. So nothing is inferred from versions: the names that object and library define are compared.

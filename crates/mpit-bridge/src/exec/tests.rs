@@ -90,7 +90,7 @@ fn existing_preloads_are_kept() {
     }
 }
 
-/// A target of which no library is known: whatever is chosen must fit all.
+/// A target without a known library: whatever is chosen must fit all.
 fn unknown(family: Family) -> Target {
     Target { family, libraries: Vec::new() }
 }

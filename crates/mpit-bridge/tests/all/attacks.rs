@@ -1,4 +1,4 @@
-//! Attacks by users of a node on its receiver, through the real socket: each must harm nobody but whoever makes it.
+//! Attacks by users of a node on its receiver, through the real socket: each must harm nobody but the attacker.
 //!
 //! Users are threads that became another user. Where this process is not root, the tests are skipped.
 

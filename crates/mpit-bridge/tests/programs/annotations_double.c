@@ -1,4 +1,4 @@
-/* Stands in for libcaliper and NVTX 2's library: counts its calls, so that a test observes that each got there. */
+/* Replaces libcaliper and NVTX 2's library: counts its calls, so that a test observes that each got there. */
 #include <stdio.h>
 
 static int began, ended, pushed, popped;

@@ -158,7 +158,7 @@ static void neighbours(int rank) {
     MPI_Comm_free(&upwards);
 }
 
-/* Arrays of requests, of which statuses are wanted and not. */
+/* Arrays of requests, with statuses wanted and not. */
 static void requests(int rank) {
     int to = (rank + 1) % RANKS, from = (rank + RANKS - 1) % RANKS, done, flag;
     for (int count = 1; count <= 150; count += 149) {

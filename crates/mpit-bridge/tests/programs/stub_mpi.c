@@ -92,7 +92,7 @@ BOTH(int, Send, (const void *buf, int count, int type, int dest, int tag, int co
     (void)comm;
     return 0;
 })
-/* A status as MPICH keeps it: 64 bits of bytes, of which the lowest above is for "cancelled". */
+/* A status as MPICH keeps it: 64 bits of bytes, where the lowest above is for "cancelled". */
 BOTH(int, Status_set_elements_x, (void *status, int type, int64_t count), {
     int64_t halves = (count >> 32) << 33 | (count & 0xffffffff);
     (void)type;

@@ -59,7 +59,7 @@ static void collectives(int rank) {
     finish("scatterv of nothing");
 }
 
-/* Ranks 0 and 1, of which rank 0 is the root and rank 1 has no part, and the others. */
+/* Ranks 0 and 1, where rank 0 is the root and rank 1 has no part, and the others. */
 static void between_groups(int rank) {
     MPI_Comm half, between;
     int root = rank == 0 ? MPI_ROOT : rank == 1 ? MPI_PROC_NULL : 0, uninvolved = rank == 1, count = uninvolved ? 0 : 4;

@@ -380,7 +380,7 @@ pub(super) async fn has_samples(
         && let Some(kind) = Kind::keeping(metric.table, metric.name)
         && request.horizons.minutes_only_until(kind).is_some_and(|until| until > request.range.from)
     {
-        _ = write!(sql, " OR {}", is_in(kind.table(), metric.name));
+        _ = write!(sql, " OR {}", is_in(&format!("internal.{}", kind.table()), metric.name));
     }
     let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql("looking for samples"))?;
     Ok(row.get(0))

@@ -1,5 +1,5 @@
 //! Series that infiniband_exporter 0.10 has besides port counters, for the dashboards and rules made for it:
-//! names, labels, kind gauge throughout. Its counters and uplinks stand in `infiniband`.
+//! names, labels, kind gauge throughout. Its counters and uplinks are in `infiniband`.
 
 /// What an exporter's series is: name, labels, help.
 pub struct ExporterSeries {

@@ -7,7 +7,7 @@ pub struct OpenCallSeriesMetric {
     pub name: &'static str,
     /// Labels in order; `instance` is added by the scrape.
     pub labels: &'static [&'static str],
-    /// What it is.
+    /// Help.
     pub help: &'static str,
 }
 

@@ -8,7 +8,7 @@ use super::plan::{Out, Plan};
 pub(super) struct Fold {
     /// Ranks that take part after the fold.
     pub power: u32,
-    /// Pairs at the beginning of which one rank takes part.
+    /// Pairs at the beginning, with one rank of each taking part.
     pub extra: u32,
     /// Which rank of such a pair does: 0 the even one, 1 the odd one.
     pub member: u32,

@@ -39,7 +39,7 @@ fn multiply(bundle: &mut Bundle, classes: &mut [Class], factors: [f64; 4]) {
     bundle.bytes = sum;
 }
 
-/// Moves the flows' bytes, within the bounds of those that were reported, and their parts on links of which they use any.
+/// Moves the flows' bytes, within the bounds of those that were reported, and their parts on links where they use any of several.
 pub(super) fn to_counters(model: &mut Model<'_>, counted: &[Option<f64>]) {
     let passes = (VISITS / model.uses().max(1)).clamp(FEWEST_PASSES, PASSES);
     for _ in 0..passes {

@@ -73,7 +73,7 @@ fn of_branches(model: &Model<'_>, branches: &[u32]) -> Vec<Part> {
     {
         let bundle = &model.bundles[model.branches[run[0] as usize].bundle as usize];
         let weight: f64 = run.iter().map(|branch| model.branches[*branch as usize].weight).sum();
-        // A bundle of which only some branches come here may be here with nothing, or with all.
+        // A bundle with only some of its branches here may be here with nothing, or with all.
         let is_whole = run.len() == bundle.branches.len();
         for class in &model.classes[bundle.classes.start as usize..bundle.classes.end as usize] {
             for (contributor, part) in model.contributors(class) {

@@ -44,7 +44,7 @@ pub(super) struct Branch {
     pub bytes: f64,
 }
 
-/// A set of links of which some branches use any, in unknown parts.
+/// A set of links; some branches use any of them, in unknown parts.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub links: Vec<u32>,

@@ -174,7 +174,7 @@ fn has_facts(node: &Node, info: &NodeInfo) -> bool {
         && (node.vendor_id, node.device_id) == (info.vendor_id, info.device_id)
 }
 
-/// A node of which only NodeInfo is known.
+/// A node with nothing known but its NodeInfo.
 fn new_node(info: &NodeInfo, path: DirectedPath) -> Node {
     let numbers = (0..=info.port_count).filter(|_| info.kind == NodeKind::Switch);
     let ports = numbers.map(|number| Port {

@@ -82,7 +82,7 @@ pub enum Subject {
 /// Notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether its meaning stands in the specification; otherwise it is a vendor's.
+    /// Whether the specification defines its meaning; otherwise a vendor does.
     pub is_generic: bool,
     /// 0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational.
     pub severity: u8,
@@ -94,7 +94,7 @@ pub struct Notice {
     pub issuer_lid: u16,
     /// GID of the issuer.
     pub issuer: u128,
-    /// What it is about.
+    /// The object that it reports on.
     pub subject: Subject,
     /// New capability mask of trap 144.
     pub capabilities: Option<u32>,
@@ -138,7 +138,7 @@ impl Notice {
         })
     }
 
-    /// The GUID of what it is about: of the port or group named by GID.
+    /// The GUID of its subject: of the port or group named by GID.
     #[must_use]
     pub fn guid(&self) -> Option<Guid> {
         match self.subject {

@@ -16,7 +16,7 @@ fn gid(data: &[u8], at: usize) -> Gid {
 /// NodeRecord (15.2.5.2): one for each LID range, so one for each port of a channel adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// LID of the port that NodeInfo speaks of.
+    /// LID of the port that NodeInfo describes.
     pub lid: u16,
     /// NodeInfo.
     pub info: NodeInfo,

@@ -15,7 +15,7 @@ fn compile(mpi: Mpi, program: PathBuf, sources: &[&str], flags: &[&str]) -> Path
     program
 }
 
-/// Runs with this LD_PRELOAD in the ranks. Rank 0's tool says that it saw all, whoever else did.
+/// Runs with this LD_PRELOAD in the ranks. Rank 0's tool says that it saw all, no matter who else did.
 async fn run_beside(agent: &mut Agent, mpi: Mpi, program: &Path, preload: &str) -> u64 {
     agent.observed = Observed::default();
     let mut command = mpi.run(2);

@@ -51,7 +51,7 @@ fn library(mpi: Mpi) -> Library {
     let line = said.lines().find_map(|line| line.strip_prefix("version ")).unwrap();
     let mut words = line.split_whitespace();
     let newest = words.next().unwrap().parse::<u32>().unwrap() >= 4;
-    // Eight digits, the first three of which are 4.00. The MPI-5 ABI's header has no such number.
+    // Eight digits; the first three are 4.00. The MPI-5 ABI's header has no such number.
     let mpich_4_0 = words.next().unwrap().parse().is_ok_and(|number: u32| number / 100_000 == 400);
     let open_mpi_5 = words.next().unwrap() == "5";
     // Open MPI 5 has no large counts yet.

@@ -36,7 +36,7 @@ fn check_paths(observed: &Observed, rank: u32) {
         ("phase 3", 7, 1),
         ("caliper", 8, 1),
         ("caliper/nvtx", 9, 1),
-        // Once by itself, 36 times with another in it, of which the last one has no path.
+        // Once by itself, 36 times with another in it; the last of those has no path.
         ("many 35", 1, 37),
     ];
     let path = |text: &str| &observed.paths[&(rank, text.to_owned())];

@@ -141,7 +141,7 @@ fn assert_comparison(rank: usize, origin: i64, point: &MpiClockPoint) {
     let since = skew.since_origin((point.time - origin) as f64);
     let truth = SKEWS[0].ahead(since) - skew.ahead(since);
     let wrong = (point.offset as f64 - truth).abs();
-    // While the clock stepped between request and answer, the step stands in the round trip.
+    // While the clock stepped between request and answer, the round trip includes the step.
     assert!(wrong <= point.uncertainty as f64 + 10.0, "rank {rank}: wrong by {wrong} ns: {point:?}");
     assert!(point.uncertainty >= point.round_trip / 2, "{point:?}");
 }

@@ -89,7 +89,10 @@ pub fn tick_time(end: i64, tick: i64) -> i64 {
 
 /// A connection as dashboards have it: the role that only reads.
 pub async fn reader(database: &Database) -> Sql {
-    Sql::over(database.connect_reader().await.unwrap()).await.unwrap()
+    let client = database.connect_reader().await.unwrap();
+    // As Grafana's sessions have it, whose macros name `time_bucket`.
+    client.batch_execute("SET search_path = public").await.unwrap();
+    Sql::over(client).await.unwrap()
 }
 
 /// The root of this repository.

@@ -311,7 +311,7 @@ fn neighbours(g: &mut Generator, comm: usize) {
         mean,
     );
     // MPICH 4.0's binding for mpi_f08 queries the neighbours as in a distributed graph, whatever it is. Open MPI's of
-    // Fortran hand on as many datatypes as there are ranks, of which one rank's two neighbours are more.
+    // Fortran hand on as many datatypes as there are ranks; with one rank, its two neighbours are more.
     let queries_wrongly = g.library.mpich && g.language == Language::Fortran2008 && comm != GRAPH;
     let too_few = !g.library.mpich && g.language != Language::C && g.ranks == 1;
     if too_few {
