@@ -58,7 +58,10 @@ fn records_have_what_changed_and_at_times_everything() {
     totals.observe(&bin(0, 1, 5), now);
     let reported = |totals: &mut MpiTotals, all| {
         let records = totals.records(9, all);
-        assert!(records.iter().all(|record| (record.time, record.source.as_str()) == (9, "allreduce")));
+        assert!(
+            records.iter().all(|record| (record.time, record.source.as_str(), record.label.as_str())
+                == (9, "mpi", "allreduce"))
+        );
         records.into_iter().map(|record| (record.name, record.value)).collect::<Vec<_>>()
     };
     let all = [

@@ -112,7 +112,7 @@ impl Watched {
         let time = SystemTime::now();
         let walks = || -> f64 {
             let page = self.daemon.metrics();
-            let line = page.lines().find(|line| line.starts_with("throughline_light_walks_total"));
+            let line = page.lines().find(|line| line.starts_with("throughline_light_discoveries_total"));
             line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
         };
         let (start, before) = (Instant::now(), walks());
