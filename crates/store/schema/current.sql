@@ -4347,7 +4347,7 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM minute_state s);
 END $$;
 COMMENT ON FUNCTION minutes_noticed IS
-    'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
+    'minute_state.noticed_until, which stays so until the transaction ends. For writers of readings.';
 
 CREATE OR REPLACE FUNCTION link_shares_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
@@ -4358,7 +4358,7 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM link_share_state s);
 END $$;
 COMMENT ON FUNCTION link_shares_noticed IS
-    'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
+    'link_share_state.noticed_until, which stays so until the transaction ends. For writers of counters of ports and of traffic of jobs.';
 
 CREATE OR REPLACE FUNCTION export_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
@@ -4369,7 +4369,7 @@ BEGIN
     RETURN (SELECT max(t.noticed_until) FROM export_target t);
 END $$;
 COMMENT ON FUNCTION export_noticed IS
-    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
+    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For writers of samples.';
 
 CREATE OR REPLACE VIEW intra_node_topo AS
 SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,

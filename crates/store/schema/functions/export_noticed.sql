@@ -7,4 +7,4 @@ BEGIN
     RETURN (SELECT max(t.noticed_until) FROM export_target t);
 END $$;
 COMMENT ON FUNCTION export_noticed IS
-    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
+    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For writers of samples.';

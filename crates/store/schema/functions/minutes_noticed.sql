@@ -8,4 +8,4 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM minute_state s);
 END $$;
 COMMENT ON FUNCTION minutes_noticed IS
-    'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
+    'minute_state.noticed_until, which stays so until the transaction ends. For writers of readings.';
