@@ -3,14 +3,17 @@
 
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use crate::tree::{self, root};
 
 #[cfg(test)]
 mod circles;
 #[cfg(test)]
 mod modules;
 
+const DOCUMENT: &str = "ARCHITECTURE.md";
 /// The line before the picture in ARCHITECTURE.md, and the one behind it.
 const MARKERS: (&str, &str) = ("<!-- crates -->\n", "<!-- /crates -->\n");
 /// What the names of most packages begin with; the picture leaves it out, as the folders do.
@@ -19,16 +22,9 @@ const PREFIX: &str = "throughline-";
 /// Crates below `crates/` with the crates there that they use: normal dependencies, not those of tests and builds.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 /// Writes the picture.
 pub fn run() -> anyhow::Result<()> {
-    let path = root().join("ARCHITECTURE.md");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let text = with_picture(&text, &picture(&uses()?)?)?;
-    std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    tree::write(DOCUMENT, &with_picture(&tree::read(DOCUMENT)?, &picture(&uses()?)?)?)
 }
 
 /// What the workspace says, by `cargo metadata`.

@@ -12,6 +12,7 @@ mod sbom;
 mod schema;
 mod tables;
 mod test;
+mod tree;
 mod words;
 
 use std::process::ExitCode;

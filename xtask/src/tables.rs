@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Context;
+use crate::tree::{read, write};
 
 const DOCUMENT: &str = "docs/TABLES.md";
 const SCHEMA: &str = "crates/store/schema/current.sql";
@@ -21,16 +20,7 @@ comments, [METRICS.md](METRICS.md) has the columns of counters.
 type Comments = BTreeMap<String, String>;
 
 pub fn run() -> anyhow::Result<()> {
-    let path = workspace().join(DOCUMENT);
-    std::fs::write(&path, document(&read(SCHEMA)?)).with_context(|| format!("cannot write {DOCUMENT}"))
-}
-
-fn workspace() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: &str) -> anyhow::Result<String> {
-    std::fs::read_to_string(workspace().join(path)).with_context(|| format!("cannot read {path}"))
+    write(DOCUMENT, &document(&read(SCHEMA)?))
 }
 
 fn document(schema: &str) -> String {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, ensure};
+
+use crate::tree::{read, root, write};
 
 /// The forms, each as its words.
 const FORMS: [&[&str]; 12] = [
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         for (file, count) in fewer {
             let _ = writeln!(list, "{count} {file}");
         }
-        std::fs::write(workspace().join(ALLOWED), list).with_context(|| format!("cannot write {ALLOWED}"))?;
+        write(ALLOWED, &list)?;
     }
     let faults = faults(&found, &allowed);
     faults.iter().for_each(|fault| eprintln!("{fault}"));
@@ -99,24 +100,15 @@ fn allowed() -> anyhow::Result<Counts> {
     entries.collect()
 }
 
-fn workspace() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: &str) -> anyhow::Result<String> {
-    std::fs::read_to_string(workspace().join(path)).with_context(|| format!("cannot read {path}"))
-}
-
 /// Text files that are written by hand.
 fn files() -> anyhow::Result<Vec<String>> {
-    let listed =
-        Command::new("git").arg("ls-files").current_dir(workspace()).output().context("git ls-files")?;
+    let listed = Command::new("git").arg("ls-files").current_dir(root()).output().context("git ls-files")?;
     ensure!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim());
     let listed = String::from_utf8(listed.stdout).context("git ls-files")?;
     let is_text = |file: &&str| {
         ENDINGS.iter().any(|ending| file.ends_with(ending))
             && !LEFT_OUT.contains(file)
-            && workspace().join(file).is_file()
+            && root().join(file).is_file()
     };
     Ok(listed.lines().filter(is_text).map(str::to_owned).collect())
 }

@@ -4374,7 +4374,7 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM internal.minute_state s);
 END $$;
 COMMENT ON FUNCTION internal.minutes_noticed IS
-    'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
+    'minute_state.noticed_until, which stays so until the transaction ends. For writers of readings.';
 
 CREATE OR REPLACE FUNCTION internal.link_shares_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
@@ -4386,7 +4386,7 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM internal.link_share_state s);
 END $$;
 COMMENT ON FUNCTION internal.link_shares_noticed IS
-    'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
+    'link_share_state.noticed_until, which stays so until the transaction ends. For writers of counters of ports and of traffic of jobs.';
 
 CREATE OR REPLACE FUNCTION internal.export_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
@@ -4398,7 +4398,7 @@ BEGIN
     RETURN (SELECT max(t.noticed_until) FROM internal.export_target t);
 END $$;
 COMMENT ON FUNCTION internal.export_noticed IS
-    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
+    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For writers of samples.';
 
 CREATE OR REPLACE VIEW public.event_named AS
 SELECT e.time, e.severity, e.kind, e.text, e.instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,

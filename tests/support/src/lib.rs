@@ -74,7 +74,7 @@ fn line(reason: &dyn Display) -> String {
 }
 
 /// Prints the line and appends it to the file, in one write each, as other tests do the same.
-#[allow(clippy::expect_used)] // A list that cannot be written would hide what it is for.
+#[allow(clippy::expect_used)] // A list that cannot be written would hide the skipped test.
 fn record(line: &str) {
     let line = format!("{line}\n");
     // Not by `eprintln!`, whose output the harness shows for failed tests only.

@@ -8,7 +8,7 @@ const QUALIFIERS: [&str; 6] = ["max_", "min_", "most_", "least_", "limit_", "tot
 /// Ends of keys whose unit is no base unit, or which have the qualifier inside.
 const UNITS: [&str; 9] = ["_mb", "_mib", "_kb", "_kib", "_gb", "_ms", "_us", "_minutes", "_limit_bytes"];
 
-/// Keys of an example, also those that stand in comments with their default.
+/// Keys of an example, also the commented ones with their default.
 fn keys(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(|line| line.trim_start_matches('#').trim_start());
     let pairs = lines.filter_map(|line| line.split_once(" = "));

@@ -8,4 +8,4 @@ BEGIN
     RETURN (SELECT max(t.noticed_until) FROM internal.export_target t);
 END $$;
 COMMENT ON FUNCTION internal.export_noticed IS
-    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For whoever writes samples.';
+    'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For writers of samples.';

@@ -8,4 +8,4 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM internal.link_share_state s);
 END $$;
 COMMENT ON FUNCTION internal.link_shares_noticed IS
-    'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
+    'link_share_state.noticed_until, which stays so until the transaction ends. For writers of counters of ports and of traffic of jobs.';

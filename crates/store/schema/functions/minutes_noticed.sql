@@ -9,4 +9,4 @@ BEGIN
     RETURN (SELECT s.noticed_until FROM internal.minute_state s);
 END $$;
 COMMENT ON FUNCTION internal.minutes_noticed IS
-    'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
+    'minute_state.noticed_until, which stays so until the transaction ends. For writers of readings.';

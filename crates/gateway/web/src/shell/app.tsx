@@ -105,7 +105,7 @@ function Missing({ path }: { path: string }) {
     <section class="page">
       <h1>No such page</h1>
       <p>
-        <code>{path}</code> is none of the pages: <a href="/fabric">the fabric</a>, <a href="/jobs">jobs</a>, <a href="/nodes">nodes</a>, <a href="/multicast">multicast groups</a>.
+        <code>{path}</code> is none of the pages. The navigation above has them.
       </p>
     </section>
   )
