@@ -23,8 +23,8 @@ use anyhow::Context;
 use futures::future::OptionFuture;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, EXPIRED_CHUNKS, LAST_ROUND_SECONDS, LATE_READINGS,
-    ORPHANED_RANKS, PACKED_HOURS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
+    BLOCKS_MADE, COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, EXPIRED_CHUNKS, LAST_ROUND_SECONDS,
+    LATE_READINGS, ORPHANED_RANKS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
@@ -104,7 +104,7 @@ pub async fn run(
     metrics.add(SOURCE, &ORPHANED_RANKS, 0);
     metrics.add(SOURCE, &ROLLUPS_MADE, 0);
     metrics.add(SOURCE, &LATE_READINGS, 0);
-    metrics.add(SOURCE, &PACKED_HOURS, 0);
+    metrics.add(SOURCE, &BLOCKS_MADE, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
@@ -257,7 +257,7 @@ async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> 
     }
     let begun = Instant::now();
     let packed = encode_chunks(client, &options.retention, BLOCKS_PATIENCE).await?;
-    metrics.add(SOURCE, &PACKED_HOURS, packed.blocks);
+    metrics.add(SOURCE, &BLOCKS_MADE, packed.blocks);
     let seconds = begun.elapsed().as_secs_f64();
     let ChunksEncoded { blocks, samples, bytes, is_behind } = packed;
     tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");

@@ -38,7 +38,7 @@ use crate::row_rules::Gaps;
 use family::Place;
 use samples::Form;
 use series::Known;
-use std::collections::BTreeSet;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_store::Error;
@@ -200,10 +200,9 @@ impl HistoryQuery<'_> {
         if !self.family.is_counter() {
             return Ok(Gaps::default());
         }
-        let ids: BTreeSet<i64> = series.iter().filter_map(Series::id).collect();
-        let ids: Vec<i64> = ids.into_iter().collect();
         let range = (self.range.from, self.range.to);
-        self.in_time(Gaps::read(client, metric.table, Some(&ids), range)).await
+        let named = series.iter().filter_map(|series| Some((series.id()?, series.sender()?)));
+        self.in_time(Gaps::of_things(client, metric.table, named, range)).await
     }
 
     async fn fetch(

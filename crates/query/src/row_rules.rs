@@ -33,6 +33,28 @@ async fn are_unusual(client: &Client, (from, to): (i64, i64)) -> Result<bool, Er
     Ok(client.query_one(&sql, &[]).await.map_err(Error::sql(WHAT))?.get(0))
 }
 
+/// The largest gap in milliseconds of each sender that reported another one than the usual for a time: few do, and what they
+/// send is looked for only then.
+async fn unusual_senders(
+    client: &Client,
+    kind: &str,
+    time: (i64, i64),
+) -> Result<HashMap<String, i64>, Error> {
+    let (from, to) = range(time);
+    let sql = format!(
+        "SELECT instance, largest_gap_seconds FROM internal.row_rules_of_senders('{kind}', {from}, {to})
+         WHERE largest_gap_seconds <> {}",
+        DEFAULT.largest_gap_seconds
+    );
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql(WHAT))?;
+    Ok(rows.iter().map(|row| (row.get(0), milliseconds(row.get(1)))).collect())
+}
+
+/// Both ends of a time as SQL, milliseconds since 1970.
+fn range((from, to): (i64, i64)) -> (String, String) {
+    (moment(from.clamp(0, LAST_MS)), moment(to.clamp(0, LAST_MS)))
+}
+
 /// The largest values of these things' rules in a time, milliseconds since 1970.
 ///
 /// # Errors
@@ -118,30 +140,42 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Those of the rows of a table in a time, of these things or of all.
+    /// Those of the rows of a table in a time, of all things.
     ///
     /// # Errors
     /// The database's.
-    pub async fn read(
-        client: &Client,
-        table: Table,
-        ids: Option<&[i64]>,
-        (from, to): (i64, i64),
-    ) -> Result<Gaps, Error> {
+    pub async fn read(client: &Client, table: Table, time: (i64, i64)) -> Result<Gaps, Error> {
         let Some(kind) = things(table) else { return Ok(Gaps::default()) };
-        let (from, to) = (from.clamp(0, LAST_MS), to.clamp(0, LAST_MS));
-        if !are_unusual(client, (from, to)).await? {
+        if unusual_senders(client, kind, time).await?.is_empty() {
             return Ok(Gaps::default());
         }
+        let (from, to) = range(time);
         let sql = format!(
-            "SELECT id, largest_gap_seconds FROM internal.row_rules_of('{kind}', {}, {})
-             WHERE largest_gap_seconds <> {} AND ($1::bigint[] IS NULL OR id = ANY($1))",
-            moment(from),
-            moment(to),
+            "SELECT id, largest_gap_seconds FROM internal.row_rules_of('{kind}', {from}, {to})
+             WHERE largest_gap_seconds <> {}",
             DEFAULT.largest_gap_seconds
         );
-        let rows = client.query(&sql, &[&ids]).await.map_err(Error::sql(WHAT))?;
+        let rows = client.query(&sql, &[]).await.map_err(Error::sql(WHAT))?;
         Ok(Gaps { unusual: rows.iter().map(|row| (row.get(0), milliseconds(row.get(1)))).collect() })
+    }
+
+    /// The same of these things only, each with the name of its sender.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn of_things(
+        client: &Client,
+        table: Table,
+        named: impl Iterator<Item = (i64, &str)>,
+        time: (i64, i64),
+    ) -> Result<Gaps, Error> {
+        let Some(kind) = things(table) else { return Ok(Gaps::default()) };
+        let senders = unusual_senders(client, kind, time).await?;
+        if senders.is_empty() {
+            return Ok(Gaps::default());
+        }
+        let unusual = named.filter_map(|(id, sender)| Some((id, *senders.get(sender)?))).collect();
+        Ok(Gaps { unusual })
     }
 
     /// That of a thing.

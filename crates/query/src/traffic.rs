@@ -178,7 +178,7 @@ pub async fn operations(
         return read(client, &of_ranks(grid, key), job, only, limit).await;
     }
     let (rows, place, before) = if is_detailed {
-        ("mpi_op_rows", "rank", before_detail(grid))
+        ("internal.mpi_op_rows", "rank", before_detail(grid))
     } else {
         let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
         let before = format!(

@@ -2123,6 +2123,20 @@ RETURN INTERVAL '180 seconds';
 COMMENT ON FUNCTION internal.minutely_gap IS
     'Agents report once a minute that a job runs, and what the kernel counted of its ranks: a newest report older than this is silence.';
 
+CREATE OR REPLACE FUNCTION internal.row_rules_of_senders(kind text, since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (instance text, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT a.instance, max(a.heartbeat_seconds), max(a.largest_gap_seconds), max(a.quiet_bytes)
+    FROM internal.row_rules a
+    WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
+      AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of_senders.kind
+    GROUP BY a.instance;
+END;
+COMMENT ON FUNCTION internal.row_rules_of_senders IS
+    'By which rules each sender leaves out rows of fabric ports (ib_port), ports of its host (host_port) or GPUs (gpu): the largest '
+    'values that it reported in the range. Instance: the node, or the prefix of the fabric.';
+
 CREATE OR REPLACE FUNCTION internal.row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -2142,14 +2156,7 @@ BEGIN ATOMIC
         SELECT k.id, n.name FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
-    LEFT JOIN (
-        SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
-               max(a.quiet_bytes) AS quiet_bytes
-        FROM internal.row_rules a
-        WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
-          AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
-        GROUP BY a.instance
-    ) r ON r.instance = t.instance
+    LEFT JOIN internal.row_rules_of_senders(row_rules_of.kind, since, until) r ON r.instance = t.instance
     CROSS JOIN internal.row_rules_default() d;
 END;
 COMMENT ON FUNCTION internal.row_rules_of IS

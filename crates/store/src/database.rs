@@ -33,14 +33,15 @@ const FULL_BYTES: u64 = 32 << 20;
 
 /// Settings of a session at its beginning: PgBouncer from 1.20 on takes the first and gives it to whichever session serves.
 const TIME_ZONE: &str = "-c timezone=UTC";
-/// All SQL of ours names its schema: what a role's own `search_path` finds first is never taken for it.
-const WRITES: &str = "-c timezone=UTC -c search_path=";
 const READS_ONLY: &str = "-c timezone=UTC -c search_path= -c default_transaction_read_only=on";
 
 /// Late rows and minutes that are made again may meet a chunk of the columnstore: what they touch of it becomes rows, however much that
 /// is. The limit of TimescaleDB (100,000 rows in a transaction) is for statements that touch more than they are meant to.
 /// A statement and no setting at the beginning: PgBouncer refuses those that it does not know, before anybody can say why.
 pub(crate) const NO_DECOMPRESSION_LIMIT: &str = "timescaledb.max_tuples_decompressed_per_dml_transaction = 0";
+
+/// All SQL of ours names its schema: what a role's own `search_path` finds first is never taken for it.
+const OWN_SEARCH_PATH: &str = "SET search_path = ''";
 
 /// The disk of a private cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl Database {
     fn with_session_settings(mut self) -> Self {
         for (config, options) in [
             // A pooler refuses settings that it does not know; behind one each transaction says what it needs.
-            (&mut self.writer, if self.is_pooled { TIME_ZONE } else { WRITES }),
+            (&mut self.writer, TIME_ZONE),
             // The role already may not write; this also holds for an operated server's single user.
             (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
@@ -206,7 +207,7 @@ impl Database {
         let client = self.open(&self.writer).await?;
         // Behind a pooler each transaction says what it needs.
         if !self.is_pooled {
-            let set = format!("SET {NO_DECOMPRESSION_LIMIT}");
+            let set = format!("{OWN_SEARCH_PATH}; SET {NO_DECOMPRESSION_LIMIT}");
             client.batch_execute(&set).await.map_err(Error::sql("setting up a session"))?;
         }
         Ok(client)

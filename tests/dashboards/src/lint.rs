@@ -246,7 +246,9 @@ fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
         problems.extend(of_target(target, dashboard));
         let sql = target.sql.as_deref().unwrap_or_default();
         let is_of_shares =
-            ["FROM link_share", "FROM link_contributor"].iter().any(|table| sql.contains(table));
+            ["FROM public.link_minute_shares", "FROM public.link_contributor", "FROM internal.link_share"]
+                .iter()
+                .any(|table| sql.contains(table));
         // A share without its kind is believed more than it may be.
         if is_of_shares && !sql.contains("AS \"Known\"") && !sql.contains(".known || ']'") {
             problems.push(String::from("shows shares of links without how they are known"));

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../shim/trace.h"
+#include "../../shim/messages.h"
 
 enum { SOURCES = 4, TAGS = 3, COMMS = 2, EVENTS = 200000, OPEN = 200, NONE = -1 };
 

@@ -36,6 +36,11 @@ impl Series {
             _ => None,
         }
     }
+
+    /// The name of the daemon that sent them, as its rules have it.
+    pub(super) fn sender(&self) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| *name == "instance").map(|(_, value)| value.as_str())
+    }
 }
 
 /// How the samples of a series are found.

@@ -111,7 +111,7 @@ metrics! { ALL, SelfStats:
     980 ROLLUPS_MADE "rollups_made" Counter Count Wraps(63), "Minutes of time that were rolled up: rows of one minute made of readings.", "counted by the daemon";
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Late arrivals: readings that came after the rollup of their minute, which was made again.", "counted by the daemon";
     982 ROLLUP_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last rolled up minute ended; some three minutes unless there is much to make up for.", "read from the database";
-    983 PACKED_HOURS "packed_hours" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; packed again where readings came late.", "counted by the daemon";
+    983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; packed again where readings came late.", "counted by the daemon";
     984 LINK_SHARE_WINDOWS "link_share_windows" Counter Count Wraps(63), "Windows of 10 s for which shares of links were made.", "counted by the daemon";
     985 LATE_LINK_SHARE_WINDOWS "late_link_share_windows" Counter Count Wraps(63), "Windows whose shares of links were made again because counters or traffic arrived late.", "counted by the daemon";
     986 LINK_SHARE_LAG_SECONDS "link_share_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window with shares of links ended; less than a minute unless there is much to make up for.", "read from the database";

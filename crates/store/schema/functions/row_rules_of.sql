@@ -17,14 +17,7 @@ BEGIN ATOMIC
         SELECT k.id, n.name FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id
         WHERE row_rules_of.kind = 'gpu'
     ) t
-    LEFT JOIN (
-        SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
-               max(a.quiet_bytes) AS quiet_bytes
-        FROM internal.row_rules a
-        WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
-          AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
-        GROUP BY a.instance
-    ) r ON r.instance = t.instance
+    LEFT JOIN internal.row_rules_of_senders(row_rules_of.kind, since, until) r ON r.instance = t.instance
     CROSS JOIN internal.row_rules_default() d;
 END;
 COMMENT ON FUNCTION internal.row_rules_of IS

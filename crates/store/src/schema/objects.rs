@@ -119,6 +119,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     made!(rules::row_rules_default),
     made!(rules::default_gap),
     made!(rules::minutely_gap),
+    function!("row_rules_of_senders"),
     function!("row_rules_of"),
     function!("row_gap"),
     // What is packed.

@@ -86,20 +86,19 @@ async fn a_renamed_column_is_found() {
     let before = check(&files(), &sources, seed.window()).await.unwrap();
     assert!(before.findings.is_empty() && before.left_out > 0, "{}", text(&before));
     for (table, column, place) in [
-        ("ib_port_counters", "transmit_data_bytes", "throughline.json, panel 'Hottest links'"),
-        ("ib_port_counters", "symbol_error", "throughline-fabric.json, panel 'Ports with the most errors'"),
-        ("ib_port_named", "width", "throughline-switch.json, panel 'Ports'"),
-        ("ib_node", "description", "throughline-link.json, variable guid"),
-        ("nvlink_link_counters", "transmit_bytes", "throughline-node.json, panel 'NVLinks'"),
-        ("gpu", "nearest_hcas", "throughline-node.json, panel 'GPUs, NVSwitches, adapters'"),
-        ("job_rank", "ending", "throughline-jobs.json, panel 'Jobs'"),
-        ("mpi_op_series", "operation", "throughline-job.json, panel 'Calls by operation'"),
-        ("job_summary", "first_seen", "throughline-compare.json, panel 'Both jobs'"),
-        ("self_stats", "value", "throughline-health.json, panel 'Rows written'"),
-        ("events", "text", "throughline.json, annotation 'Warnings and errors'"),
+        ("internal.ib_port_minutes", "transmit_bytes_per_second", "throughline.json, panel 'Hottest links'"),
+        ("public.ib_port_named", "link_name", "throughline-fabric.json, panel 'Ports with the most errors'"),
+        ("public.ib_port_named", "width", "throughline-switch.json, panel 'Ports'"),
+        ("internal.ib_node", "description", "throughline-link.json, variable guid"),
+        ("internal.nvlink_link_counters", "transmit_bytes", "throughline-node.json, panel 'NVLinks'"),
+        ("internal.gpu", "nearest_hcas", "throughline-node.json, panel 'GPUs, NVSwitches, adapters'"),
+        ("internal.job_rank", "ending", "throughline-jobs.json, panel 'Jobs'"),
+        ("public.mpi_op_series", "operation", "throughline-job.json, panel 'Calls by operation'"),
+        ("public.job_summary", "first_seen", "throughline-compare.json, panel 'Both jobs'"),
+        ("public.self_stats", "value", "throughline-health.json, panel 'Rows written'"),
+        ("internal.events", "text", "throughline.json, annotation 'Warnings and errors'"),
     ] {
-        let rename =
-            |from: &str, to: &str| format!("ALTER TABLE internal.{table} RENAME COLUMN {from} TO {to}");
+        let rename = |from: &str, to: &str| format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}");
         owner.batch_execute(&rename(column, "renamed")).await.unwrap();
         let report = check(&files(), &sources, seed.window()).await.unwrap();
         let found = |finding: &throughline_dashboard_check::Finding| {

@@ -249,7 +249,8 @@ async fn a_trace_lines_up_and_its_arrows_join_sends_with_receives() {
 
     // The file is not overwritten unasked; parts of it; standard output.
     assert_eq!(stack.job(&["trace", "last", "-o", file]).status.code(), Some(64));
-    let part = stack.job(&["trace", "last", "-o", "-", "--ranks", "0-1", "--to", "0.5", "--lanes", "ranks"]);
+    let part =
+        stack.job(&["trace", "last", "-o", "-", "--ranks", "0-1", "--to-seconds", "0.5", "--lanes", "ranks"]);
     let part: Value = serde_json::from_slice(&part.stdout).unwrap();
     let events = part["traceEvents"].as_array().unwrap();
     assert!(events.iter().all(|event| event["pid"].as_u64().unwrap() <= 2), "two ranks");

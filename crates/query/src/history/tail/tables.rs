@@ -143,7 +143,7 @@ impl TableTail {
         if let Some((_, gaps)) = self.gaps.as_ref().filter(|(of, _)| *of == time) {
             return Ok(gaps.clone());
         }
-        let gaps = Gaps::read(client, self.table, None, time).await?;
+        let gaps = Gaps::read(client, self.table, time).await?;
         Ok(self.gaps.insert((time, gaps)).1.clone())
     }
 

@@ -179,6 +179,7 @@ fn server(end: i64, tick: i64) -> Batch {
     };
     let self_stats = vec![
         stat("collector", &c::SOURCE_UP, 1.0),
+        SelfStat { label: "long-term".into(), ..stat("export", &c::EXPORT_RECEIVER_UP, 1.0) },
         stat("collector", &c::COMMITS, (tick + 1) as f64),
         stat("collector", &c::COMMIT_FAILURES, 0.0),
         stat("upkeep", &c::SOURCE_UP, 1.0),
