@@ -90,7 +90,11 @@ async fn a_renamed_column_is_found() {
         ("public.ib_port_named", "link_name", "throughline-fabric.json, panel 'Ports with the most errors'"),
         ("public.ib_port_named", "width", "throughline-switch.json, panel 'Ports'"),
         ("internal.ib_node", "description", "throughline-link.json, variable guid"),
-        ("internal.nvlink_link_counters", "transmit_bytes", "throughline-node.json, panel 'NVLinks'"),
+        (
+            "internal.nvlink_link_minutes",
+            "transmit_bytes_per_second",
+            "throughline-node.json, panel 'NVLinks'",
+        ),
         ("internal.gpu", "nearest_hcas", "throughline-node.json, panel 'GPUs, NVSwitches, adapters'"),
         ("internal.job_rank", "ending", "throughline-jobs.json, panel 'Jobs'"),
         ("public.mpi_op_series", "operation", "throughline-job.json, panel 'Calls by operation'"),
