@@ -65,7 +65,7 @@ pub enum Silence {
     /// Stays as it was; another rule reports the silence.
     #[default]
     KeepLast,
-    /// Fires: silence is what it is for.
+    /// Fires: the rule is there to report silence.
     Alerting,
 }
 
@@ -88,7 +88,7 @@ pub struct Increase {
 /// Something was there and is not: in PromQL the series of what is there decides, in SQL the inventory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lost {
+pub struct Disappearance {
     /// A recorded series of 1 for each thing that is there, with its names.
     pub present: String,
     /// Only while this is there: `on (labels) expression`. When a daemon is away, nothing is known to be lost.
@@ -139,7 +139,7 @@ pub struct Rule {
     /// In place of `promql` and `sql`.
     pub increase: Option<Increase>,
     /// In place of `promql`.
-    pub lost: Option<Lost>,
+    pub lost: Option<Disappearance>,
     /// From the thresholds.
     #[serde(skip, default = "unset")]
     pub threshold: Threshold,

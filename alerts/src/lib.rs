@@ -13,7 +13,7 @@ mod sql;
 mod text;
 
 pub use about::About;
-pub use definition::{Error, Increase, Lost, Rule, Set, Silence, Threshold, Unit};
+pub use definition::{Disappearance, Error, Increase, Rule, Set, Silence, Threshold, Unit};
 pub use grafana::grafana;
 pub use prometheus::prometheus;
 pub use text::table;

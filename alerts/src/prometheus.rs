@@ -1,7 +1,7 @@
 //! Prometheus' rules.
 
 use crate::about::About;
-use crate::definition::{Increase, Lost, Rule, Set, Unit};
+use crate::definition::{Disappearance, Increase, Rule, Set, Unit};
 use crate::text::{block, filled, folded, meaning, number};
 use std::fmt::Write;
 
@@ -159,7 +159,7 @@ fn condition(rule: &Rule) -> String {
 }
 
 /// What was there five minutes ago, or was lost within a day, and is not there.
-fn lost_condition(rule: &Rule, lost: &Lost) -> String {
+fn lost_condition(rule: &Rule, lost: &Disappearance) -> String {
     let key = rule.about.key().join(", ");
     let all = [rule.about.key(), rule.about.names()].concat().join(", ");
     let (name, present, alive) = (&rule.name, &lost.present, &lost.alive);

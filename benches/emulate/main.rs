@@ -21,7 +21,7 @@ use throughline_api::link_shares::{DirectionShares, LinkShares};
 use throughline_client::Server;
 use throughline_daemon::{LogOptions, finish, stop_signal, usage};
 use throughline_demo::config;
-use throughline_demo::emulate::emulation::{Emulation, Found};
+use throughline_demo::emulate::emulation::{Emulation, Prerequisites};
 use throughline_demo::emulate::jobs::Job;
 use throughline_demo::emulate::plan::{Cable, Plan, fabric_address};
 use throughline_demo::emulate::{Cast, Shape, read};
@@ -128,7 +128,7 @@ async fn run(options: Options) -> anyhow::Result<ExitCode> {
         link_mbit: options.link_mbit,
     };
     shape.check()?;
-    let found = Found::find(config::Server::default())?;
+    let found = Prerequisites::find(config::Server::default())?;
     let nft = tokio::task::spawn_blocking(nft).await??;
     let folder = tempfile::Builder::new().prefix("tl-emulate-").tempdir()?;
     let stop = stop_signal().context("installing signal handlers")?;
@@ -164,7 +164,7 @@ fn nft() -> anyhow::Result<PathBuf> {
 
 async fn measure(
     emulation: &mut Emulation,
-    found: &Found,
+    found: &Prerequisites,
     shape: Shape,
     options: &Options,
     nft: PathBuf,

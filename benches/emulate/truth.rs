@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use throughline_demo::emulate::counters::port_bytes;
 use throughline_demo::emulate::plan::{IP_HEADER_BYTES, Plan, port_of};
-use throughline_demo::emulate::space::{Spaces, run};
+use throughline_demo::emulate::space::{FabricNamespaces, run};
 use throughline_infiniband::topology::PortEnd;
 
 /// From one reading to the next.
@@ -60,7 +60,7 @@ impl Truth {
     ///
     /// # Errors
     /// nft refuses the table.
-    pub async fn start(plan: &Plan, spaces: &Spaces, nft: PathBuf) -> anyhow::Result<Truth> {
+    pub async fn start(plan: &Plan, spaces: &FabricNamespaces, nft: PathBuf) -> anyhow::Result<Truth> {
         let mut readers = Vec::new();
         for node in 0..plan.nodes.len() {
             let pid = spaces.pid(node);

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use throughline_crawler::discover::discover;
 use throughline_crawler::engine::{Engine, Settings};
-use throughline_crawler::port::{FabricPort, Via};
+use throughline_crawler::port::{FabricPort, TransportKind};
 use throughline_crawler::sweep::{ClockPoint, Sweeper};
 use throughline_crawler::transport::Class;
 use throughline_infiniband::reading::Selection;
@@ -25,7 +25,7 @@ use throughline_infiniband::topology::{Node, Topology};
 pub struct ClientOptions {
     /// How it reaches the fabric
     #[arg(long, default_value = "umad")]
-    via: Via,
+    via: TransportKind,
     /// Requests outstanding
     #[arg(long, default_value_t = throughline_crawler::engine::DEFAULT_WINDOW)]
     window: usize,

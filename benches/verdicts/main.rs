@@ -13,7 +13,7 @@ use throughline_api::verdicts::JobVerdicts;
 use throughline_client::Server;
 use throughline_daemon::{LogOptions, finish, stop_signal, usage};
 use throughline_demo::config;
-use throughline_demo::emulate::emulation::{Emulation, Found};
+use throughline_demo::emulate::emulation::{Emulation, Prerequisites};
 use throughline_demo::emulate::jobs::Job;
 use throughline_demo::emulate::{Shape, read};
 use throughline_demo::layout::Layout;
@@ -83,7 +83,7 @@ fn begin(options: Options) -> anyhow::Result<ExitCode> {
 
 async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let shape = Shape { hosts: 8, leaves: 2, spines: 1, link_mbit: 20 };
-    let found = Found::find(config::Server::default())?;
+    let found = Prerequisites::find(config::Server::default())?;
     let folder = tempfile::Builder::new().prefix("tl-verdicts-").tempdir()?;
     let stop = stop_signal().context("installing signal handlers")?;
     let mut emulation = Emulation::new(&found, Layout::take(folder.path())?);
@@ -104,7 +104,7 @@ async fn run(options: Options) -> anyhow::Result<ExitCode> {
 
 async fn measure(
     emulation: &mut Emulation,
-    found: &Found,
+    found: &Prerequisites,
     shape: Shape,
     options: &Options,
 ) -> anyhow::Result<bool> {
@@ -125,7 +125,7 @@ async fn measure(
 /// Runs a program with a known fault.
 async fn one(
     emulation: &mut Emulation,
-    found: &Found,
+    found: &Prerequisites,
     scenario: &Scenario,
     program: &Path,
     options: &Options,
@@ -156,7 +156,7 @@ async fn one(
 }
 
 /// Two jobs on the same links.
-async fn two(emulation: &mut Emulation, found: &Found, options: &Options) -> anyhow::Result<bool> {
+async fn two(emulation: &mut Emulation, found: &Prerequisites, options: &Options) -> anyhow::Result<bool> {
     let hosts = emulation.plan.hosts();
     for (name, places, operation, bytes) in [AGGRESSOR, VICTIM] {
         let on = places.iter().map(|place| hosts[*place]).collect();
@@ -231,7 +231,7 @@ fn wait_for(server: &Server, argument: &str, is_endless: bool) -> anyhow::Result
 /// What a user sees of it.
 fn show(
     emulation: &Emulation,
-    found: &Found,
+    found: &Prerequisites,
     name: &str,
     key: &str,
     options: &Options,

@@ -2,7 +2,7 @@
 
 use crate::dashboard::Dashboard;
 use crate::link::{self, COMPARE, JOB, JOBS, to, to_job_of_row};
-use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, Panel, SECONDS, SHARE, Show};
+use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, SECONDS, SHARE};
 use crate::site::Site;
 use crate::sql::job_range;
 
@@ -63,11 +63,11 @@ ORDER BY 1",
     dashboard.panel(
         Panel::table(2, "Both jobs", "Size, length, and what they did in MPI altogether.", (24, 4))
             .rows(&sql)
-            .field("Job", &[Show::Links(to_job())])
-            .field("Duration", &[Show::Unit(SECONDS)])
-            .field("In MPI", &[Show::Unit(SHARE)])
-            .field("Bytes", &[Show::Unit(BYTES)])
-            .fields_like("/^(from|to)$/", &[Show::Hidden])
+            .field("Job", &[FieldDisplay::Links(to_job())])
+            .field("Duration", &[FieldDisplay::Unit(SECONDS)])
+            .field("In MPI", &[FieldDisplay::Unit(SHARE)])
+            .field("Bytes", &[FieldDisplay::Unit(BYTES)])
+            .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
             .link(to(JOB, "Job A", &[("job", "${job_a}")]))
             .link(to(JOB, "Job B", &[("job", "${job_b}")]))
             .link(link::to_page(site, "Job A's page", "/jobs/${job_a:percentencode}"))
@@ -123,9 +123,9 @@ fn curves(dashboard: Dashboard) -> Dashboard {
         Panel::trend(id, title, description, (12, 9), "Since start")
             .rows(&curve(value))
             .unit(unit)
-            .field("Since start", &[Show::Unit(SECONDS)])
-            .field("A", &[Show::Colour("blue")])
-            .field("B", &[Show::Colour("orange")])
+            .field("Since start", &[FieldDisplay::Unit(SECONDS)])
+            .field("A", &[FieldDisplay::Colour("blue")])
+            .field("B", &[FieldDisplay::Colour("orange")])
             .link(to(JOB, "Job A", &[("job", "${job_a}")]))
             .link(to(JOB, "Job B", &[("job", "${job_b}")]))
     };
@@ -172,9 +172,9 @@ LIMIT 100",
         Panel::table(id, title, description, (24, 9))
             .rows(sql)
             .unit(COUNT)
-            .fields_like("/^(Bytes .|Up to)$/", &[Show::Unit(BYTES)])
-            .fields_like("/^(Time .|Mean call .)$/", &[Show::Unit(SECONDS)])
-            .field("Time B against A", &[Show::Unit(SHARE)])
+            .fields_like("/^(Bytes .|Up to)$/", &[FieldDisplay::Unit(BYTES)])
+            .fields_like("/^(Time .|Mean call .)$/", &[FieldDisplay::Unit(SECONDS)])
+            .field("Time B against A", &[FieldDisplay::Unit(SHARE)])
             .link(to(JOB, "Job A", &[("job", "${job_a}")]))
             .link(to(JOB, "Job B", &[("job", "${job_b}")]))
     };
@@ -221,8 +221,8 @@ ORDER BY 1, 2"
             (24, 8),
         )
         .rows(&sql)
-        .fields_like("/^Bytes .$/", &[Show::Unit(BYTES)])
-        .fields_like("/^(95th percentile|Highest) .$/", &[Show::Bar(&site.utilisation)])
+        .fields_like("/^Bytes .$/", &[FieldDisplay::Unit(BYTES)])
+        .fields_like("/^(95th percentile|Highest) .$/", &[FieldDisplay::Bar(&site.utilisation)])
         .link(to(JOB, "Job A", &[("job", "${job_a}")]))
         .link(to(JOB, "Job B", &[("job", "${job_b}")])),
     )

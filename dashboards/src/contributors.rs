@@ -2,7 +2,7 @@
 //! known beside it: measured, modelled, logical, unreported, or bound where only bounds are known.
 
 use crate::link::{JOB, LINK, of_row_to_link, to, to_job_of_row};
-use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, Show};
+use crate::panel::{BYTES, BYTES_PER_SECOND, FieldDisplay, Panel};
 use crate::ranges::{contributors, link_shares};
 use crate::site::Site;
 use crate::sql::{self, PORT, job_range};
@@ -101,11 +101,11 @@ LIMIT 100",
             (24, 8),
         )
         .rows(&table)
-        .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
-        .field("Bytes", &[Show::Unit(BYTES)])
-        .field("Of the link", &[Show::Bar(&site.utilisation)])
-        .fields_like("/^(Of its bytes|At least|At most)$/", &[Show::Share])
-        .fields_like("/^(from|to)$/", &[Show::Hidden])
+        .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
+        .field("Bytes", &[FieldDisplay::Unit(BYTES)])
+        .field("Of the link", &[FieldDisplay::Bar(&site.utilisation)])
+        .fields_like("/^(Of its bytes|At least|At most)$/", &[FieldDisplay::Share])
+        .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
         .link(to(JOB, "Job", &[])),
     ]
 }
@@ -144,9 +144,9 @@ LIMIT 50",
         (24, 8),
     )
     .rows(&sql)
-    .field("Link", &[Show::Links(vec![of_row_to_link()])])
-    .field("Port", &[Show::Unit(crate::panel::TEXT)])
-    .field("Full", &[Show::Bar(&site.utilisation)])
-    .fields_like("/^(This job|At least|At most|Others)$/", &[Show::Share])
+    .field("Link", &[FieldDisplay::Links(vec![of_row_to_link()])])
+    .field("Port", &[FieldDisplay::Unit(crate::panel::TEXT)])
+    .field("Full", &[FieldDisplay::Bar(&site.utilisation)])
+    .fields_like("/^(This job|At least|At most|Others)$/", &[FieldDisplay::Share])
     .link(to(LINK, "Link", &[]))
 }

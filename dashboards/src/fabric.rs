@@ -3,8 +3,8 @@
 use crate::dashboard::{Dashboard, map, switches};
 use crate::link::{self, FABRIC, HEALTH, LINK, SWITCH, field, of_row_to_link, to};
 use crate::overview::{event_panel, hottest_table};
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
-use crate::ranges::{Hot, hottest, port_rates};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, TEXT};
+use crate::ranges::{HotPortMeasure, hottest, port_rates};
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean, risen, risen_columns};
 
@@ -35,8 +35,8 @@ pub fn dashboard(site: &Site) -> Dashboard {
     )
     .events("Jobs begin and end", "blue", false, JOB_ENDS)
     .row(1, "Hottest")
-    .panel(hottest_table(2, site, Hot::Utilisation, CHOSEN, 20))
-    .panel(hottest_table(3, site, Hot::Waiting, CHOSEN, 10));
+    .panel(hottest_table(2, site, HotPortMeasure::Utilisation, CHOSEN, 20))
+    .panel(hottest_table(3, site, HotPortMeasure::Waiting, CHOSEN, 10));
     let dashboard = over_time(dashboard.row(10, "Over time"), site);
     let dashboard = by_switch(dashboard.row(20, "Switches"), site);
     let dashboard = errors(dashboard.row(30, "Errors"), site);
@@ -51,7 +51,7 @@ ORDER BY 1 DESC
 LIMIT 100";
 
 /// A chart of one rate of the ports that rank highest.
-fn of_hottest(by: Hot, column: &str, count: u32) -> String {
+fn of_hottest(by: HotPortMeasure, column: &str, count: u32) -> String {
     format!(
         "WITH {}
 SELECT $__timeGroupAlias(time, $__interval), link_name AS metric, {} AS value
@@ -105,7 +105,7 @@ fn histogram(site: &Site) -> Panel {
     .step("1m")
     .points(200);
     let coloured = |panel: Panel, (name, _, _, colour): &(String, f64, f64, &str)| {
-        panel.field(name, &[Show::Colour(colour)])
+        panel.field(name, &[FieldDisplay::Colour(colour)])
     };
     classes.iter().skip(1).fold(panel, coloured)
 }
@@ -123,7 +123,7 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                 (24, 18),
                 &site.utilisation,
             )
-            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation", HISTORY_LINKS))
+            .over_time(&of_hottest(HotPortMeasure::Utilisation, "transmit_utilisation", HISTORY_LINKS))
             .share()
             .link(to(LINK, "Link", &[])),
         )
@@ -136,7 +136,7 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                      the highest mean.",
                 half,
             )
-            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation", LINES))
+            .over_time(&of_hottest(HotPortMeasure::Utilisation, "transmit_utilisation", LINES))
             .share()
             .marks(&site.utilisation)
             .link(to(LINK, "Link", &[]))
@@ -150,7 +150,7 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                  utilisation. Only of devices that report the length of their tick.",
                 half,
             )
-            .over_time(&of_hottest(Hot::Waiting, "transmit_wait_ratio", LINES))
+            .over_time(&of_hottest(HotPortMeasure::Waiting, "transmit_wait_ratio", LINES))
             .share()
             .marks(&site.waiting)
             .link(to(LINK, "Link", &[])),
@@ -231,11 +231,14 @@ LIMIT 200",
     dashboard.panel(
         Panel::table(21, "Switches", "Switches by their busiest port in the time range.", (24, 8))
             .rows(&sql)
-            .field("Switch", &[Show::Links(vec![to(SWITCH, "This switch", &[("guid", &field("GUID"))])])])
-            .field("Busiest port", &[Show::Bar(&site.utilisation)])
-            .field("Mean of its ports", &[Show::Bar(&site.utilisation)])
-            .field("Most waiting", &[Show::Bar(&site.waiting)])
-            .field("Sent", &[Show::Unit(BYTES_PER_SECOND)])
+            .field(
+                "Switch",
+                &[FieldDisplay::Links(vec![to(SWITCH, "This switch", &[("guid", &field("GUID"))])])],
+            )
+            .field("Busiest port", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Mean of its ports", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Most waiting", &[FieldDisplay::Bar(&site.waiting)])
+            .field("Sent", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
             .link(to(SWITCH, "Switch", &[])),
     )
 }
@@ -261,10 +264,10 @@ LIMIT 20",
     )
     .rows(&sql)
     .fields_like(
-        "/ errors$|^Recoveries$|^Downed$|^Discards$|^Integrity$|^Overruns$|^VL15/", &[Show::Coloured(&site.errors)])
-    .field("Link", &[Show::Width(340), Show::Links(vec![of_row_to_link()])])
-    .field("GUID", &[Show::Hidden])
-    .field("Port", &[Show::Unit(TEXT), Show::Hidden])
+        "/ errors$|^Recoveries$|^Downed$|^Discards$|^Integrity$|^Overruns$|^VL15/", &[FieldDisplay::Coloured(&site.errors)])
+    .field("Link", &[FieldDisplay::Width(340), FieldDisplay::Links(vec![of_row_to_link()])])
+    .field("GUID", &[FieldDisplay::Hidden])
+    .field("Port", &[FieldDisplay::Unit(TEXT), FieldDisplay::Hidden])
     .link(to(LINK, "Link", &[]))
 }
 

@@ -3,7 +3,7 @@
 use crate::dashboard::Dashboard;
 use crate::link::{self, HEALTH, NODE, OVERVIEW, field, to};
 use crate::overview::event_panel;
-use crate::panel::{BYTES, COUNT, Panel, SECONDS, SHARE, Show};
+use crate::panel::{BYTES, COUNT, FieldDisplay, Panel, SECONDS, SHARE};
 use crate::site::Site;
 use crate::sql::events;
 
@@ -180,9 +180,9 @@ fn sources(dashboard: Dashboard) -> Dashboard {
                 (24, 9),
             )
             .rows(SOURCES)
-            .field("Daemon", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Daemon"))])])])
-            .fields_like("/^(Age|Round)$/", &[Show::Unit(SECONDS)])
-            .field("Read", &[Show::Unit(SHARE)])
+            .field("Daemon", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Daemon"))])])])
+            .fields_like("/^(Age|Round)$/", &[FieldDisplay::Unit(SECONDS)])
+            .field("Read", &[FieldDisplay::Unit(SHARE)])
             .link(link::to_alerts()),
         )
         .panel(
@@ -319,7 +319,7 @@ LIMIT 50";
                 &rate_of("mad_timeouts", "instance"),
                 "cps",
             )
-            .field("value", &[Show::Unit(COUNT)]),
+            .field("value", &[FieldDisplay::Unit(COUNT)]),
         )
         .panel(
             Panel::table(

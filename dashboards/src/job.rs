@@ -3,7 +3,7 @@
 use crate::dashboard::{Dashboard, jobs};
 use crate::job_links;
 use crate::link::{self, COMPARE, JOB as UID, JOBS, LINK, NODE, field, to, to_job_of_row};
-use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, Panel, SECONDS, SHARE, Show, TEXT};
+use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, SECONDS, SHARE, TEXT};
 use crate::site::Site;
 use crate::sql::{JOB, events, job_range, op_cells_in_range};
 
@@ -84,9 +84,9 @@ WHERE job_id = {JOB}"
             Panel::table(2, "Job",
                 "State, names, user, size and length of the job. Click its key to see the dashboard at the job's own time.", (24, 4))
                 .rows(&job)
-                .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
-                .field("Duration", &[Show::Unit(SECONDS)])
-                .fields_like("/^(from|to)$/", &[Show::Hidden])
+                .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
+                .field("Duration", &[FieldDisplay::Unit(SECONDS)])
+                .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
                 .link(link::to_page(site, "Job page", "/jobs/${job:percentencode}"))
                 .link(to(JOBS, "Jobs", &[]))
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
@@ -208,9 +208,9 @@ ORDER BY size_class_bytes, operation"
                 "Each operation since the job began, over all ranks: calls, bytes passed to send, time \
                  inside, and the longest single call.", (24, 8))
                 .rows(&totals)
-                .field("Bytes", &[Show::Unit(BYTES)])
-                .fields_like("/^(Time|Mean call|Longest call)$/", &[Show::Unit(SECONDS)])
-                .field("Share of MPI time", &[Show::Unit(SHARE)])
+                .field("Bytes", &[FieldDisplay::Unit(BYTES)])
+                .fields_like("/^(Time|Mean call|Longest call)$/", &[FieldDisplay::Unit(SECONDS)])
+                .field("Share of MPI time", &[FieldDisplay::Unit(SHARE)])
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
         .panel(
@@ -227,8 +227,8 @@ GROUP BY 1, 2, 3, 4, 5
 ORDER BY 8 DESC
 LIMIT 100"
                 ))
-                .fields_like("/^(Up to|Bytes)$/", &[Show::Unit(BYTES)])
-                .fields_like("/^(Time|Longest call)$/", &[Show::Unit(SECONDS)])
+                .fields_like("/^(Up to|Bytes)$/", &[FieldDisplay::Unit(BYTES)])
+                .fields_like("/^(Time|Longest call)$/", &[FieldDisplay::Unit(SECONDS)])
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
 }
@@ -284,13 +284,13 @@ LIMIT 500"
             Panel::table(42, "Ranks",
                 "Where each rank runs, and what it did in MPI since it began.", (24, 10))
                 .rows(&table)
-                .field("Rank", &[Show::Unit(TEXT)])
-                .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
-                .field("Adapter ports", &[Show::Links(vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])])])
-                .field("In MPI", &[Show::Unit(SHARE)])
-                .field("Bytes", &[Show::Unit(BYTES)])
-                .field("GUID", &[Show::Hidden])
-                .field("Port", &[Show::Hidden])
+                .field("Rank", &[FieldDisplay::Unit(TEXT)])
+                .field("Node", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+                .field("Adapter ports", &[FieldDisplay::Links(vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])])])
+                .field("In MPI", &[FieldDisplay::Unit(SHARE)])
+                .field("Bytes", &[FieldDisplay::Unit(BYTES)])
+                .field("GUID", &[FieldDisplay::Hidden])
+                .field("Port", &[FieldDisplay::Hidden])
                 .link(to(NODE, "Node", &[])),
         )
         .panel(
@@ -307,8 +307,8 @@ GROUP BY region
 ORDER BY 4 DESC
 LIMIT 100"
                 ))
-                .fields_like("/^(Time|In MPI)$/", &[Show::Unit(SECONDS)])
-                .field("Share in MPI", &[Show::Unit(SHARE)])
+                .fields_like("/^(Time|In MPI)$/", &[FieldDisplay::Unit(SECONDS)])
+                .field("Share in MPI", &[FieldDisplay::Unit(SHARE)])
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
 }
@@ -390,7 +390,7 @@ LIMIT 200"
                 (12, 9),
             )
             .rows(VARIABLES_BY_RANK)
-            .field("Rank", &[Show::Unit(TEXT)])
+            .field("Rank", &[FieldDisplay::Unit(TEXT)])
             .link(jobs()),
         )
         .panel(

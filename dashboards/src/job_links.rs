@@ -3,7 +3,7 @@
 use crate::contributors;
 use crate::dashboard::Dashboard;
 use crate::link::{self, FABRIC, LINK, NODE, field, to};
-use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, SHARE, Show};
+use crate::panel::{BYTES, BYTES_PER_SECOND, FieldDisplay, Panel, SHARE};
 use crate::ranges::{host_rates, nvlink_rates, port_rates};
 use crate::site::Site;
 use crate::sql::{JOB, PORTS_OF_JOB, mean};
@@ -137,9 +137,9 @@ LIMIT 100"
         (24, 9),
     )
     .rows(&sql)
-    .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
-    .field("Bytes", &[Show::Unit(BYTES)])
-    .fields_like("/^(95th percentile|Highest)$/", &[Show::Unit(BYTES_PER_SECOND)])
-    .fields_like("/ of speed$/", &[Show::Bar(&site.utilisation)])
+    .field("Node", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+    .field("Bytes", &[FieldDisplay::Unit(BYTES)])
+    .fields_like("/^(95th percentile|Highest)$/", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+    .fields_like("/ of speed$/", &[FieldDisplay::Bar(&site.utilisation)])
     .link(to(NODE, "Node", &[]))
 }

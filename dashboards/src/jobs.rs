@@ -2,7 +2,7 @@
 
 use crate::dashboard::Dashboard;
 use crate::link::{self, COMPARE, JOB, JOBS, OVERVIEW, field, to, to_job_of_row};
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SECONDS, Show};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, SECONDS};
 use crate::site::Site;
 use crate::sql::{JOBS_IN_RANGE, RUNNING_JOBS, events, job_range};
 
@@ -59,14 +59,14 @@ pub fn dashboard(site: &Site) -> Dashboard {
                 "How many jobs ran at each moment, and how many ranks they had.", (16, 5))
                 .over_time(&running())
                 .points(200)
-                .field("ranks", &[Show::Unit(COUNT)])
+                .field("ranks", &[FieldDisplay::Unit(COUNT)])
                 .link(to(OVERVIEW, "Overview", &[])),
         )
         .row(10, "Running")
         .panel(table(
             11,
             "Running jobs",
-            "Jobs of which a rank runs at the end of the time range, newest first.",
+            "Jobs with a rank running at the end of the time range, newest first.",
             &format!("{RUNNING_JOBS}\n  ORDER BY r.id DESC LIMIT 200"),
         ))
         .row(20, "Ended")
@@ -110,15 +110,15 @@ LIMIT 200",
         .field(
             "Job",
             &[
-                Show::Width(240),
-                Show::Links(vec![
+                FieldDisplay::Width(240),
+                FieldDisplay::Links(vec![
                     to_job_of_row("Job"),
                     to(COMPARE, "Compare with another", &[("job_a", &field("Job"))]),
                 ]),
             ],
         )
-        .field("Duration", &[Show::Unit(SECONDS)])
-        .fields_like("/^(from|to)$/", &[Show::Hidden])
+        .field("Duration", &[FieldDisplay::Unit(SECONDS)])
+        .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
         .link(to(JOB, "Job", &[]))
         .link(to(COMPARE, "Compare two jobs", &[]))
 }

@@ -4,7 +4,7 @@ use crate::dashboard::Dashboard;
 use crate::link::{self, FABRIC, JOB, LINK, NODE, OVERVIEW, field, to, to_job_of_row};
 use crate::node_graph::{LINKS, arcs, edges, nodes};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, TEXT};
 use crate::ranges::{host_rates, nvlink_rates};
 use crate::site::Site;
 use crate::sql::{events, job_range, mean};
@@ -115,7 +115,7 @@ ORDER BY source_id, 2";
             Panel::table(4, "Logical links",
                 "Pairs of ends, their physical links, and what these carry together in one direction.", (8, 9))
                 .rows(logical)
-                .field("Capacity", &[Show::Unit(BYTES_PER_SECOND)])
+                .field("Capacity", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
                 .link(unfold("Unfold physical links", "physical")),
         )
 }
@@ -187,8 +187,8 @@ LIMIT 200",
             )
             .over_time(&by_menu())
             .unit(BYTES_PER_SECOND)
-            .fields_like("/ share of speed /", &[Show::Share])
-            .fields_like("/ errors$/", &[Show::Unit(COUNT)])
+            .fields_like("/ share of speed /", &[FieldDisplay::Share])
+            .fields_like("/ errors$/", &[FieldDisplay::Unit(COUNT)])
             .link(back())
             .link(link::to_alerts()),
         )
@@ -197,11 +197,11 @@ LIMIT 200",
                 "Mean rate of each physical NVLink in the time range against the link's own speed in one \
                  direction.", (24, 9))
                 .rows(&table)
-                .field("GPU", &[Show::Unit(TEXT), Show::Links(only.clone())])
-                .field("Link", &[Show::Unit(TEXT)])
-                .fields_like("/^(Sent|Received|Link speed)$/", &[Show::Unit(BYTES_PER_SECOND)])
-                .fields_like("/^(Sending|Receiving)$/", &[Show::Bar(&site.utilisation)])
-                .field("UUID", &[Show::Hidden])
+                .field("GPU", &[FieldDisplay::Unit(TEXT), FieldDisplay::Links(only.clone())])
+                .field("Link", &[FieldDisplay::Unit(TEXT)])
+                .fields_like("/^(Sent|Received|Link speed)$/", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+                .fields_like("/^(Sending|Receiving)$/", &[FieldDisplay::Bar(&site.utilisation)])
+                .field("UUID", &[FieldDisplay::Hidden])
                 .link(back()),
         )
         .panel(
@@ -349,14 +349,14 @@ ORDER BY 1, 2",
                 (24, 6),
             )
             .rows(&table)
-            .field("Adapter port", &[Show::Links(of_row.clone())])
-            .field("Switch", &[Show::Links(of_row)])
-            .field("Switch port", &[Show::Unit(TEXT)])
-            .fields_like("/^(Sent|Received|Link speed)$/", &[Show::Unit(BYTES_PER_SECOND)])
-            .fields_like("/^(Sending|Receiving)$/", &[Show::Bar(&site.utilisation)])
-            .field("Errors", &[Show::Coloured(&site.errors)])
-            .field("GUID", &[Show::Hidden])
-            .field("Port", &[Show::Unit(TEXT), Show::Hidden])
+            .field("Adapter port", &[FieldDisplay::Links(of_row.clone())])
+            .field("Switch", &[FieldDisplay::Links(of_row)])
+            .field("Switch port", &[FieldDisplay::Unit(TEXT)])
+            .fields_like("/^(Sent|Received|Link speed)$/", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+            .fields_like("/^(Sending|Receiving)$/", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Errors", &[FieldDisplay::Coloured(&site.errors)])
+            .field("GUID", &[FieldDisplay::Hidden])
+            .field("Port", &[FieldDisplay::Unit(TEXT), FieldDisplay::Hidden])
             .link(to(FABRIC, "Fabric", &[])),
         )
         .panel(
@@ -398,7 +398,7 @@ LIMIT 50",
     );
     Panel::table(31, "Jobs of this node", "Jobs with ranks here in the time range, newest first.", (12, 8))
         .rows(&sql)
-        .fields_like("/^(from|to)$/", &[Show::Hidden])
-        .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
+        .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
+        .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
         .link(to(JOB, "Job", &[]))
 }

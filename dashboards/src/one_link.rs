@@ -5,7 +5,7 @@ use crate::dashboard::Dashboard;
 use crate::fabric::error_table;
 use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to, to_job_of_row};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel};
 use crate::ranges::few_port_rates;
 use crate::site::Site;
 use crate::sql::{PORT, errors_over_time, events, job_range, mean, newest_rates};
@@ -214,9 +214,9 @@ LIMIT 50",
         (24, 7),
     )
     .rows(&sql)
-    .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
-    .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
-    .fields_like("/^(from|to)$/", &[Show::Hidden])
+    .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
+    .field("Node", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+    .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
     .link(to(JOB, "Job", &[]))
     .link(link::to_page(site, "Routes over it, on the fabric map", "/fabric?link=${guid}.${port}"))
 }

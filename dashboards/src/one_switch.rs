@@ -4,7 +4,7 @@ use crate::dashboard::{Dashboard, switches};
 use crate::fabric::error_table;
 use crate::link::{self, FABRIC, LINK, SWITCH, field, to};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, TEXT};
 use crate::ranges::port_rates;
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean};
@@ -89,7 +89,7 @@ LIMIT 1";
                 (24, 4),
             )
             .rows(switch)
-            .field("LID", &[Show::Unit(TEXT)])
+            .field("LID", &[FieldDisplay::Unit(TEXT)])
             .link(link::to_page(site, "On the fabric map", "/fabric?node=${guid}"))
             .link(to(FABRIC, "Fabric, links of this switch", &[("switch", "${guid}")])),
         )
@@ -102,12 +102,15 @@ LIMIT 1";
                 (24, 12),
             )
             .rows(&ports)
-            .field("Port", &[Show::Unit(TEXT), Show::Width(70), Show::Links(of_row.clone())])
-            .field("Neighbour", &[Show::Links(of_row)])
-            .fields_like("/^(Sent|Received)$/", &[Show::Unit(BYTES_PER_SECOND)])
-            .fields_like("/^(Sending|Receiving|Highest sending)$/", &[Show::Bar(&site.utilisation)])
-            .field("Waiting", &[Show::Bar(&site.waiting)])
-            .field("GUID", &[Show::Hidden])
+            .field(
+                "Port",
+                &[FieldDisplay::Unit(TEXT), FieldDisplay::Width(70), FieldDisplay::Links(of_row.clone())],
+            )
+            .field("Neighbour", &[FieldDisplay::Links(of_row)])
+            .fields_like("/^(Sent|Received)$/", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+            .fields_like("/^(Sending|Receiving|Highest sending)$/", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Waiting", &[FieldDisplay::Bar(&site.waiting)])
+            .field("GUID", &[FieldDisplay::Hidden])
             .link(to(LINK, "Link", &[("guid", "${guid}")])),
         )
 }

@@ -2,8 +2,8 @@
 
 use crate::dashboard::{Dashboard, map};
 use crate::link::{self, FABRIC, HEALTH, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to, to_job_of_row};
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
-use crate::ranges::{Hot, hottest, port_rates};
+use crate::panel::{BYTES_PER_SECOND, COUNT, FieldDisplay, Panel, SHARE, TEXT};
+use crate::ranges::{HotPortMeasure, hottest, port_rates};
 use crate::site::Site;
 use crate::sql::{RUNNING_JOBS, event_table, events, job_range, mean, newest_rates};
 
@@ -32,10 +32,10 @@ pub fn event_panel(id: u32, condition: &str, width: u32) -> Panel {
     )
     .rows(&event_table(condition))
     .unit(TEXT)
-    .field("Time", &[Show::Width(170)])
-    .field("What", &[Show::Width(420), Show::Links(vec![of_row_to_link()])])
-    .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
-    .fields_like("/^(from|to|GUID)$/", &[Show::Hidden])
+    .field("Time", &[FieldDisplay::Width(170)])
+    .field("What", &[FieldDisplay::Width(420), FieldDisplay::Links(vec![of_row_to_link()])])
+    .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
+    .fields_like("/^(from|to|GUID)$/", &[FieldDisplay::Hidden])
     .link(to(HEALTH, "Health of the monitoring", &[]))
 }
 
@@ -101,7 +101,7 @@ WHERE valid_to IS NULL",
         )
         .panel(
             Panel::stat(7, "Jobs running",
-                "Jobs of which a rank runs at the end of the time range, and ranks of them.", (5, 4))
+                "Jobs with a rank running at the end of the time range, and their ranks.", (5, 4))
                 .rows(&format!(
                     "SELECT count(DISTINCT job_id) AS jobs, count(*) AS ranks
 FROM internal.job_rank
@@ -123,14 +123,16 @@ WHERE job_id = ANY (ARRAY({RUNNING_JOBS})) AND start_time <= $__timeTo() AND coa
             .unit(SHARE)
             .link(to(HEALTH, "Health of the monitoring", &[])),
         )
-        .panel(hottest_table(6, site, Hot::Utilisation, "true", 10))
+        .panel(hottest_table(6, site, HotPortMeasure::Utilisation, "true", 10))
 }
 
 /// The table of the hottest links, whose ends lead to switch and link.
-pub fn hottest_table(id: u32, site: &Site, by: Hot, condition: &str, count: u32) -> Panel {
+pub fn hottest_table(id: u32, site: &Site, by: HotPortMeasure, condition: &str, count: u32) -> Panel {
     let (title, what, order) = match by {
-        Hot::Utilisation => ("Hottest links", "the highest mean utilisation of their own data rate", 5),
-        Hot::Waiting => {
+        HotPortMeasure::Utilisation => {
+            ("Hottest links", "the highest mean utilisation of their own data rate", 5)
+        }
+        HotPortMeasure::Waiting => {
             ("Links that wait most", "the largest share of time with data and no way to send it", 9)
         }
     };
@@ -161,17 +163,17 @@ LIMIT {count}",
     let to_switch = to(SWITCH, "This switch", &[("guid", &field("Switch GUID"))]);
     Panel::table(id, title, &description, (24, 9))
         .rows(&sql)
-        .field("From", &[Show::Links(vec![of_row_to_link(), to_switch.clone()])])
-        .field("To", &[Show::Links(vec![of_row_to_link(), to_switch])])
-        .field("Port", &[Show::Unit(TEXT), Show::Width(70)])
-        .field("To port", &[Show::Unit(TEXT), Show::Width(80)])
-        .field("Mean utilisation", &[Show::Bar(&site.utilisation)])
-        .field("Highest utilisation", &[Show::Bar(&site.utilisation)])
-        .field("Mean rate", &[Show::Unit(BYTES_PER_SECOND)])
-        .field("Link speed", &[Show::Unit(BYTES_PER_SECOND)])
-        .field("Waiting", &[Show::Bar(&site.waiting)])
-        .field("GUID", &[Show::Hidden])
-        .field("Switch GUID", &[Show::Hidden])
+        .field("From", &[FieldDisplay::Links(vec![of_row_to_link(), to_switch.clone()])])
+        .field("To", &[FieldDisplay::Links(vec![of_row_to_link(), to_switch])])
+        .field("Port", &[FieldDisplay::Unit(TEXT), FieldDisplay::Width(70)])
+        .field("To port", &[FieldDisplay::Unit(TEXT), FieldDisplay::Width(80)])
+        .field("Mean utilisation", &[FieldDisplay::Bar(&site.utilisation)])
+        .field("Highest utilisation", &[FieldDisplay::Bar(&site.utilisation)])
+        .field("Mean rate", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+        .field("Link speed", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
+        .field("Waiting", &[FieldDisplay::Bar(&site.waiting)])
+        .field("GUID", &[FieldDisplay::Hidden])
+        .field("Switch GUID", &[FieldDisplay::Hidden])
         .link(to(LINK, "Link", &[]))
         .link(link::to_alerts())
         .link(map(site))
@@ -227,12 +229,12 @@ LIMIT 20",
             Panel::table(
                 11,
                 "Running jobs",
-                "Jobs of which a rank runs at the end of the time range, largest first.",
+                "Jobs with a rank running at the end of the time range, largest first.",
                 (12, 9),
             )
             .rows(&jobs)
-            .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
-            .fields_like("/^(from|to)$/", &[Show::Hidden])
+            .field("Job", &[FieldDisplay::Links(vec![to_job_of_row("Job")])])
+            .fields_like("/^(from|to)$/", &[FieldDisplay::Hidden])
             .link(to(JOBS, "All jobs", &[])),
         )
         .panel(
@@ -243,10 +245,10 @@ LIMIT 20",
                 (12, 9),
             )
             .rows(&nodes)
-            .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
-            .field("Busiest NVLink", &[Show::Bar(&site.utilisation)])
-            .field("Busiest port", &[Show::Bar(&site.utilisation)])
-            .field("Sent over NVLink", &[Show::Unit(BYTES_PER_SECOND)])
+            .field("Node", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+            .field("Busiest NVLink", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Busiest port", &[FieldDisplay::Bar(&site.utilisation)])
+            .field("Sent over NVLink", &[FieldDisplay::Unit(BYTES_PER_SECOND)])
             .link(to(NODE, "Node", &[]))
             .link(link::to_page(site, "Nodes page", "/nodes")),
         )

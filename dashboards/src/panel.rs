@@ -18,7 +18,7 @@ pub const SECONDS: &str = "s";
 /// Names and identifiers, also those made of digits: Grafana reads a text such as `0x0002c903` as a number and shows it as
 /// `46.7 Mil` in every unit but this one.
 pub const TEXT: &str = "string";
-/// Left and right edges of charts below one another stand in one line, so that one instant does too.
+/// Lines up the left and right edges of charts below one another, so that one instant is at the same place in all.
 const AXIS_WIDTH: u32 = 80;
 /// A port that stands still has a row a minute; lines go on over that and show longer gaps.
 const LONGEST_GAP_MILLISECONDS: u32 = 90_000;
@@ -30,7 +30,7 @@ pub fn source((kind, uid): (&str, &str)) -> Value {
 
 /// How one column or series is shown.
 #[derive(Clone, Debug)]
-pub enum Show<'a> {
+pub enum FieldDisplay<'a> {
     /// Its unit.
     Unit(&'a str),
     /// A bar from 0 to 1 in the colours of a scale.
@@ -145,7 +145,7 @@ impl Panel {
 
     /// Columns of text are shown as they are, whatever they look like.
     fn texts(self) -> Self {
-        self.matching("byType", "string", &[Show::Unit(TEXT)])
+        self.matching("byType", "string", &[FieldDisplay::Unit(TEXT)])
     }
 
     /// A table of rows by columns, coloured by value: `row`, `column` and `value` are columns of the query.
@@ -160,7 +160,7 @@ impl Panel {
         let defaults = &mut panel.value["fieldConfig"]["defaults"];
         defaults["color"]["mode"] = json!("continuous-BlPu");
         defaults["custom"]["cellOptions"] = json!({"type": "color-background", "mode": "gradient"});
-        panel.field(&corner, &[Show::Plain, Show::Unit(TEXT)])
+        panel.field(&corner, &[FieldDisplay::Plain, FieldDisplay::Unit(TEXT)])
     }
 
     /// A line of coloured cells over time for each series.
@@ -323,16 +323,16 @@ impl Panel {
     }
 
     /// How the column or series of this name is shown.
-    pub fn field(self, name: &str, shows: &[Show<'_>]) -> Self {
+    pub fn field(self, name: &str, shows: &[FieldDisplay<'_>]) -> Self {
         self.matching("byName", name, shows)
     }
 
     /// How the columns or series are shown whose names match a pattern.
-    pub fn fields_like(self, pattern: &str, shows: &[Show<'_>]) -> Self {
+    pub fn fields_like(self, pattern: &str, shows: &[FieldDisplay<'_>]) -> Self {
         self.matching("byRegexp", pattern, shows)
     }
 
-    fn matching(mut self, by: &str, what: &str, shows: &[Show<'_>]) -> Self {
+    fn matching(mut self, by: &str, what: &str, shows: &[FieldDisplay<'_>]) -> Self {
         let properties: Vec<Value> = shows.iter().flat_map(properties).collect();
         let entry = json!({"matcher": {"id": by, "options": what}, "properties": properties});
         push(&mut self.value["fieldConfig"]["overrides"], entry);
@@ -377,7 +377,7 @@ fn thresholds(scale: &Scale) -> Value {
     json!({"mode": "absolute", "steps": steps})
 }
 
-fn properties(show: &Show<'_>) -> Vec<Value> {
+fn properties(show: &FieldDisplay<'_>) -> Vec<Value> {
     let one = |id: &str, value: Value| json!({"id": id, "value": value});
     let of_scale = |scale: &Scale, cell: Value| {
         vec![
@@ -387,8 +387,8 @@ fn properties(show: &Show<'_>) -> Vec<Value> {
         ]
     };
     match show {
-        Show::Unit(unit) => vec![one("unit", json!(unit))],
-        Show::Bar(scale) => {
+        FieldDisplay::Unit(unit) => vec![one("unit", json!(unit))],
+        FieldDisplay::Bar(scale) => {
             let mut all = vec![
                 one("unit", json!(SHARE)),
                 one("min", json!(0)),
@@ -402,16 +402,16 @@ fn properties(show: &Show<'_>) -> Vec<Value> {
             ));
             all
         }
-        Show::Coloured(scale) => of_scale(scale, json!({"type": "color-text"})),
-        Show::Share => {
+        FieldDisplay::Coloured(scale) => of_scale(scale, json!({"type": "color-text"})),
+        FieldDisplay::Share => {
             vec![one("unit", json!(SHARE)), one("decimals", json!(1)), one("mappings", over_full())]
         }
-        Show::Plain => vec![one("custom.cellOptions", json!({"type": "auto"}))],
-        Show::Links(links) => {
+        FieldDisplay::Plain => vec![one("custom.cellOptions", json!({"type": "auto"}))],
+        FieldDisplay::Links(links) => {
             vec![one("links", links.iter().cloned().map(Link::into_value).collect())]
         }
-        Show::Width(width) => vec![one("custom.width", json!(width))],
-        Show::Hidden => vec![one("custom.hidden", json!(true))],
-        Show::Colour(colour) => vec![one("color", json!({"mode": "fixed", "fixedColor": colour}))],
+        FieldDisplay::Width(width) => vec![one("custom.width", json!(width))],
+        FieldDisplay::Hidden => vec![one("custom.hidden", json!(true))],
+        FieldDisplay::Colour(colour) => vec![one("color", json!({"mode": "fixed", "fixedColor": colour}))],
     }
 }

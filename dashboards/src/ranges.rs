@@ -144,7 +144,7 @@ pub fn nvlink_rates(condition: &str) -> String {
 
 /// What makes a fabric port hot.
 #[derive(Clone, Copy, Debug)]
-pub enum Hot {
+pub enum HotPortMeasure {
     /// Bytes sent, as a share of its speed.
     Utilisation,
     /// Time in which it had data and could not send.
@@ -154,14 +154,14 @@ pub enum Hot {
 /// Which fabric ports rank highest, as a common table expression `hottest (port_id)`. Made of the first and the last reading
 /// of each port in the time range, or of its minutes, so that rates need be made for these only; `condition` is on
 /// `ib_port_named n`.
-pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
+pub fn hottest(by: HotPortMeasure, condition: &str, count: u32) -> String {
     let (by_readings, by_minutes) = match by {
-        Hot::Utilisation => (
+        HotPortMeasure::Utilisation => (
             "public.counter_increase(public.first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL),
                             public.last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL))",
             "transmit_bytes_per_second",
         ),
-        Hot::Waiting => (
+        HotPortMeasure::Waiting => (
             "greatest(max(transmit_wait) - min(transmit_wait), 0) * coalesce(max(transmit_wait_tick_bytes), 8)",
             "transmit_wait_bytes_per_second",
         ),

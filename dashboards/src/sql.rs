@@ -78,7 +78,7 @@ pub const PORT: &str =
     "(SELECT k.id FROM internal.ib_port_key k JOIN internal.ib_node_key n ON n.id = k.ib_node_id
   WHERE n.guid = ${guid:sqlstring} AND k.port = ${port:sqlstring}::integer)";
 
-/// Fabric ports of the adapters of the job's nodes, as an array: also of nodes of which it is not known which of their ports
+/// Fabric ports of the adapters of the job's nodes, as an array: also where it is not known which ports of a node
 /// the ranks use.
 pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM internal.job_rank r
   JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL

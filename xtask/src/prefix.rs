@@ -5,7 +5,7 @@ use throughline_prefix::{Prefix, Set};
 
 /// Which sets to make.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Which {
+enum SetSelection {
     /// ibsim, libumad2sim, opensm, infiniband-diags, prometheus.
     Fabric,
     /// PostgreSQL 17 with TimescaleDB.
@@ -25,19 +25,19 @@ enum Which {
 pub struct Arguments {
     /// The set to make; a set that is there already is left alone.
     #[arg(value_enum, default_value = "all")]
-    which: Which,
+    which: SetSelection,
 }
 
 /// Makes the sets requested, with a line per step on standard error, and prints the prefix's folder.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let prefix = Prefix::locate()?;
     let sets: &[Set] = match arguments.which {
-        Which::Fabric => &[Set::Fabric],
-        Which::Postgres => &[Set::Postgres],
-        Which::Browser => &[Set::Browser],
-        Which::Netfilter => &[Set::Netfilter],
-        Which::Pooler => &[Set::Pooler],
-        Which::All => &Set::ALL,
+        SetSelection::Fabric => &[Set::Fabric],
+        SetSelection::Postgres => &[Set::Postgres],
+        SetSelection::Browser => &[Set::Browser],
+        SetSelection::Netfilter => &[Set::Netfilter],
+        SetSelection::Pooler => &[Set::Pooler],
+        SetSelection::All => &Set::ALL,
     };
     for &set in sets {
         prefix.ensure(set, &mut |line| eprintln!("{line}"))?;

@@ -51,7 +51,7 @@ macro_rules! cumulative {
     };
 }
 
-/// Calls `$apply!` with the kinds of record of which each one counts.
+/// Calls `$apply!` with the kinds of record where every single one counts.
 macro_rules! precious {
     ($apply:ident) => {
         $apply!(
@@ -98,14 +98,14 @@ pub struct Gathering {
 
 /// An entry to be: records without a sender, and what a full spool may do with them.
 #[derive(Debug)]
-pub struct Ready {
+pub struct PreparedEntry {
     /// The records.
     pub batch: Batch,
     /// Class for the spool.
     pub class: Class,
 }
 
-impl Ready {
+impl PreparedEntry {
     /// Whether it holds records of trace mode, which a spool that fills up no longer gets.
     pub fn is_trace(&self) -> bool {
         self.class == Class::Cumulative(TRACE_STREAM)
@@ -138,9 +138,9 @@ impl Gathering {
 
     /// Takes what was gathered: first what must not be thinned (jobs and inventory, which rows refer to), then
     /// the rest, each in entries within their bounds. Empty when there is nothing.
-    pub fn take(&mut self) -> Taken {
+    pub fn take(&mut self) -> GatheredEntries {
         let Self { cumulative, precious, traces, .. } = std::mem::take(self);
-        let mut taken = Taken::default();
+        let mut taken = GatheredEntries::default();
         split(precious, |_| Class::Precious, &mut taken);
         split(cumulative, |part| Class::Cumulative(kinds(part)), &mut taken);
         split(traces, |_| Class::Cumulative(TRACE_STREAM), &mut taken);
@@ -150,21 +150,21 @@ impl Gathering {
 
 /// What was gathered, as entries.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct GatheredEntries {
     /// In the order in which they are to be appended.
-    pub ready: Vec<Ready>,
+    pub ready: Vec<PreparedEntry>,
     /// Records left out because each is larger than any entry.
     pub too_large: u64,
 }
 
 /// Makes entries of a batch: one where it fits, which is the rule, and else as many as it takes.
-fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut Taken) {
+fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut GatheredEntries) {
     let count = records(&batch);
     if count == 0 {
         return;
     }
     if count <= PART_RECORDS_MAX && batch.encoded_len() <= PART_BYTES_MAX {
-        taken.ready.push(Ready { class: class(&batch), batch });
+        taken.ready.push(PreparedEntry { class: class(&batch), batch });
         return;
     }
     let (mut part, mut bytes, mut count) = (Batch::default(), 0, 0);
@@ -178,7 +178,7 @@ fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut Taken) {
                 }
                 if count == PART_RECORDS_MAX || (count > 0 && bytes + length > PART_BYTES_MAX) {
                     let full = std::mem::take(&mut part);
-                    taken.ready.push(Ready { class: class(&full), batch: full });
+                    taken.ready.push(PreparedEntry { class: class(&full), batch: full });
                     (bytes, count) = (0, 0);
                 }
                 bytes += length;
@@ -191,7 +191,7 @@ fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut Taken) {
     cumulative!(each);
     traces!(each);
     if count > 0 {
-        taken.ready.push(Ready { class: class(&part), batch: part });
+        taken.ready.push(PreparedEntry { class: class(&part), batch: part });
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.add(Batch { jobs: vec![Job::default()], ..traces });
         let ready = gathering.take().ready;
-        assert_eq!(ready.iter().map(Ready::is_trace).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(ready.iter().map(PreparedEntry::is_trace).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!(records(&ready[2].batch), 2);
         assert_eq!((ready[0].batch.mpi_traces.len(), ready[1].batch.mpi_clocks.len()), (0, 0));
     }

@@ -2,7 +2,7 @@
 //!
 //! It waits for no sink and no disk. It ends when every source has closed its channel, after the last batch.
 
-use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
+use crate::batch::{GatheredEntries, Gathering, PreparedEntry, RECORD_BYTES_MAX, records};
 use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
 use crate::live::LiveJobs;
@@ -201,7 +201,7 @@ impl Batcher {
         self.append(&spool, gathering.take(), space);
     }
 
-    fn append(&mut self, spool: &Spool, taken: Taken, space: TraceSpace) {
+    fn append(&mut self, spool: &Spool, taken: GatheredEntries, space: TraceSpace) {
         if taken.too_large > 0 {
             if self.metrics.get((NAME, SIZE), &RECORDS_REJECTED).is_none() {
                 tracing::warn!(
@@ -216,7 +216,7 @@ impl Batcher {
                 self.metrics.add((TRACES, SPOOL_FULL), &RECORDS_DISCARDED, records(&ready.batch) as u64);
                 continue;
             }
-            let Ready { mut batch, class } = ready;
+            let PreparedEntry { mut batch, class } = ready;
             self.sender.sign(&mut batch);
             if let Err(error) = spool.append(batch.encode_to_vec(), class) {
                 // The spool has counted it.

@@ -300,7 +300,7 @@ pub struct Mpi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trace {
-    /// Nobody, whoever requests it.
+    /// Nobody, not even on request.
     Never,
     /// Programs whose environment requests it.
     OnRequest,

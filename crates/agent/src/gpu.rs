@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The commands.
 #[derive(Clone, Copy, Debug, Subcommand)]
-pub enum What {
+pub enum GpuCommand {
     /// Draw the node: GPUs, adapters and CPUs over PCIe, and the links between GPUs, CPUs and switches
     #[command(after_help = TOPO)]
     Topo {
@@ -104,17 +104,17 @@ Example:
   throughline-agent gpu pause --for 600 && nsys profile ./program; throughline-agent gpu resume";
 
 /// Runs one command.
-pub async fn run(what: What, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
+pub async fn run(what: GpuCommand, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     match what {
-        What::Topo { physical, json } => topo::run(config, places, physical, json).await,
-        What::Top { interval, count, links, json } => {
-            let how = top::How { interval, count, links, json };
+        GpuCommand::Topo { physical, json } => topo::run(config, places, physical, json).await,
+        GpuCommand::Top { interval, count, links, json } => {
+            let how = top::TopOptions { interval, count, links, json };
             top::run(config, &how).await
         }
-        What::Pause { seconds } => {
+        GpuCommand::Pause { seconds } => {
             control::query(&places.control_socket, control::Request::Pause(Duration::from_secs(seconds)))
         }
-        What::Resume => control::query(&places.control_socket, control::Request::Resume),
-        What::Doctor { json } => doctor::run(config, places, json).await,
+        GpuCommand::Resume => control::query(&places.control_socket, control::Request::Resume),
+        GpuCommand::Doctor { json } => doctor::run(config, places, json).await,
     }
 }

@@ -41,14 +41,14 @@ pub struct LastValues {
 
 #[derive(Debug, Default)]
 struct Inner {
-    host_ports: BTreeMap<(String, u32), Observed<Values>>,
+    host_ports: BTreeMap<(String, u32), Timestamped<Values>>,
     /// Of one source each: two libraries count the same link from different times on. Which one is said by
     /// `gpu_source_rank`, as in the database.
-    links: BTreeMap<(String, u32), Observed<Sourced>>,
+    links: BTreeMap<(String, u32), Timestamped<SourcedValues>>,
     /// Values of a link's health, each by its metric: they take turns.
-    link_health: BTreeMap<(String, u32, u32), Observed<Values>>,
-    pcie: BTreeMap<String, Observed<Sourced>>,
-    pm: BTreeMap<String, Observed<Values>>,
+    link_health: BTreeMap<(String, u32, u32), Timestamped<Values>>,
+    pcie: BTreeMap<String, Timestamped<SourcedValues>>,
+    pm: BTreeMap<String, Timestamped<Values>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
     adapters: Tree,
@@ -57,7 +57,7 @@ struct Inner {
 
 /// Values and the source that they are of.
 #[derive(Debug)]
-struct Sourced {
+struct SourcedValues {
     source: String,
     /// From when on it is shown.
     shown_from: Instant,
@@ -65,12 +65,12 @@ struct Sourced {
 }
 
 #[derive(Debug)]
-struct Observed<T> {
+struct Timestamped<T> {
     at: Instant,
     value: T,
 }
 
-impl<T> Observed<T> {
+impl<T> Timestamped<T> {
     fn now(value: T) -> Self {
         Self { at: Instant::now(), value }
     }
@@ -80,7 +80,7 @@ impl<T> Observed<T> {
     }
 }
 
-impl Observed<Sourced> {
+impl Timestamped<SourcedValues> {
     fn is_shown(&self, now: Instant, stale_after: Duration) -> bool {
         self.is_fresh(now, stale_after) && now >= self.value.shown_from
     }
@@ -106,10 +106,10 @@ impl LastValues {
     /// The values of a source, unless another one is shown in its place.
     fn sourced(
         &self,
-        seen: Option<&Observed<Sourced>>,
+        seen: Option<&Timestamped<SourcedValues>>,
         source: &str,
         values: Values,
-    ) -> Option<Observed<Sourced>> {
+    ) -> Option<Timestamped<SourcedValues>> {
         let now = Instant::now();
         let source = source.to_owned();
         let begins = |source: &str| now + self.waits(source);
@@ -125,7 +125,7 @@ impl LastValues {
             Some(seen) if now.saturating_duration_since(seen.at) < GOES_OVER_AFTER => return None,
             Some(_) | None => begins(&source),
         };
-        Some(Observed::now(Sourced { source, shown_from, values }))
+        Some(Timestamped::now(SourcedValues { source, shown_from, values }))
     }
 
     /// How long a source is not shown after it began.
@@ -144,7 +144,7 @@ impl LastValues {
         let Inner { host_ports, links, link_health, pcie, pm, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
-            keep(host_ports, (sample.device.clone(), sample.port), Observed::now(values));
+            keep(host_ports, (sample.device.clone(), sample.port), Timestamped::now(values));
         }
         for sample in &batch.gpu_links {
             for link in &sample.links {
@@ -153,7 +153,7 @@ impl LastValues {
                 let Some(stored) = self.sourced(links.get(&key), &sample.source, others) else { continue };
                 for (id, value) in health.iter() {
                     let value = Values { metric: vec![id], value: vec![value] };
-                    keep(link_health, (key.0.clone(), key.1, id), Observed::now(value));
+                    keep(link_health, (key.0.clone(), key.1, id), Timestamped::now(value));
                 }
                 keep(links, key, stored);
             }
@@ -165,7 +165,7 @@ impl LastValues {
             }
         }
         for sample in &batch.gpu_pm {
-            keep(pm, sample.gpu_uuid.clone(), Observed::now(sample.values.clone().unwrap_or_default()));
+            keep(pm, sample.gpu_uuid.clone(), Timestamped::now(sample.values.clone().unwrap_or_default()));
         }
         for gpu in &batch.gpus {
             keep(gpus, gpu.uuid.clone(), gpu.clone());

@@ -62,7 +62,7 @@ enum Command {
     Once,
     /// Show this node's GPUs and their links
     #[command(subcommand)]
-    Gpu(gpu::What),
+    Gpu(gpu::GpuCommand),
     /// List batches that the collector rejected, and why; they are sent again once that is corrected
     RejectedBatches {
         /// Print one JSON document per line

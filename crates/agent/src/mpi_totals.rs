@@ -172,8 +172,8 @@ impl MpiTotals {
         }
     }
 
-    /// Whether a user may have one of something more, of which there are `max`: at most three times what is free, so that
-    /// one alone gets three quarters, and the next always gets some.
+    /// Whether a user may have one more of `max`: at most three times what is free, so that a user alone gets three quarters,
+    /// and the next always gets some.
     fn has_share(of_user: usize, of_all: usize, max: usize) -> bool {
         of_all < max && of_user <= 3 * (max - of_all)
     }

@@ -29,7 +29,7 @@ const RANKS: &str = sources::MPI;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What one source gave so far.
-struct Gathered {
+struct SourceSamples {
     receiver: mpsc::Receiver<Batch>,
     batch: Batch,
     /// When the first sample came.
@@ -44,7 +44,8 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
     // What an agent has left for the next one is not for this command.
     let places = &Places { rank_state: None, ..places.clone() };
     let sources = Sources::start(config, places, &clock, |name, receiver| {
-        gathered.insert(name, Gathered { receiver, batch: Batch::default(), first: None, closed: false });
+        gathered
+            .insert(name, SourceSamples { receiver, batch: Batch::default(), first: None, closed: false });
     });
     let begin = Instant::now();
     let ranks_push = config.mpi.push_interval_seconds.duration() + RANKS_MARGIN;
@@ -90,7 +91,7 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-impl Gathered {
+impl SourceSamples {
     /// Takes what has arrived; the first sample of each kind is enough, ranks come one by one.
     fn take(&mut self) {
         loop {

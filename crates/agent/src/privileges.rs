@@ -25,14 +25,14 @@ const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
 
 /// The capabilities that a process retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Retained {
+struct RetainedCapabilities {
     /// By the agent itself.
     own: CapabilitySet,
     /// For the sampler of CUPTI: permitted and never in effect here.
     handed_on: CapabilitySet,
 }
 
-impl Retained {
+impl RetainedCapabilities {
     fn new(is_root: bool, port: u16, profiles: bool) -> Self {
         let mut own = CapabilitySet::SYS_PTRACE;
         own.set(CapabilitySet::NET_BIND_SERVICE, (1..UNPRIVILEGED_PORT).contains(&port));
@@ -53,7 +53,7 @@ impl Retained {
 /// Gives up what the agent does not need, for good. What can't be given up is logged: the agent reads all the same.
 pub fn keep_needed(config: &Config) {
     let is_root = nix::unistd::geteuid().is_root();
-    let stored = Retained::new(is_root, config.http.listen.port(), config.cupti.enabled);
+    let stored = RetainedCapabilities::new(is_root, config.http.listen.port(), config.cupti.enabled);
     // By prctl(2), which filters of system calls seldom forbid: children have nothing of it where capset(2) fails.
     let cleared = thread::clear_ambient_capability_set();
     // Root's programs get what is in this set: the driver's own helper, nvidia-modprobe, makes devices with it.
@@ -76,7 +76,7 @@ pub fn keep_needed(config: &Config) {
 }
 
 /// Only with `CAP_SETPCAP`, which a unit need not give: it sets CapabilityBoundingSet itself.
-fn remove_from_bounding_set(stored: Retained) {
+fn remove_from_bounding_set(stored: RetainedCapabilities) {
     for capability in CapabilitySet::all().difference(stored.own | stored.handed_on).iter() {
         if thread::capability_is_in_bounding_set(capability).unwrap_or(false)
             && thread::remove_capability_from_bounding_set(capability).is_err()
@@ -135,20 +135,20 @@ mod tests {
         };
         let ptrace = CapabilitySet::SYS_PTRACE;
         let nothing = CapabilitySet::empty();
-        let ordinary = Retained::new(false, 9461, false).of(all);
+        let ordinary = RetainedCapabilities::new(false, 9461, false).of(all);
         assert_eq!(ordinary, CapabilitySets { effective: ptrace, permitted: ptrace, inheritable: nothing });
-        let profiling = Retained::new(false, 0, true).of(all);
+        let profiling = RetainedCapabilities::new(false, 0, true).of(all);
         let permitted = ptrace | OF_PROFILERS;
         assert_eq!(profiling, CapabilitySets { effective: ptrace, permitted, inheritable: OF_PROFILERS });
-        let low = Retained::new(false, 80, false).of(all);
+        let low = RetainedCapabilities::new(false, 80, false).of(all);
         assert_eq!(low.effective, ptrace | CapabilitySet::NET_BIND_SERVICE);
-        let root = Retained::new(true, 9461, false).of(all);
+        let root = RetainedCapabilities::new(true, 9461, false).of(all);
         assert!(
             root.effective.contains(OF_ROOT | ptrace) && !root.effective.contains(CapabilitySet::NET_ADMIN)
         );
         // Nothing is gained.
         let none = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
-        assert_eq!(Retained::new(true, 80, true).of(none), none);
+        assert_eq!(RetainedCapabilities::new(true, 80, true).of(none), none);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::detail::RECORDER_FOLDER;
 use crate::sample_json::samples;
 use clap::Args;
 use std::process::ExitCode;
-use throughline_detail::{Filter, ListOptions, Listed};
+use throughline_detail::{DaemonRecorder, Filter, ListOptions};
 
 /// What is wanted of the recorder.
 #[derive(Clone, Debug, Args)]
@@ -26,7 +26,7 @@ pub struct Options {
 /// There is no recorder here (69), or output fails.
 pub fn list(options: &Options, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let filter = Filter { job_key: options.job.clone(), device: options.device.clone(), ..Filter::default() };
-    let listed = Listed {
+    let listed = DaemonRecorder {
         daemon: "throughline-agent",
         folder: &places.state_dir.join(RECORDER_FOLDER),
         is_memory_only: config.spool.memory_only,

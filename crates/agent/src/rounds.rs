@@ -143,7 +143,7 @@ mod tests {
         let expected = [(1, 0, 0), (30, 1, 30), (30, 31, 60), (30, 61, 90), (30, 91, 120)];
         assert_eq!(records(&mut rounds, of), expected);
         assert!(rounds.finish().coverage.is_empty());
-        // Ten rounds a second, of which there are as many in a record, and one that is slower than a record.
+        // Ten rounds a second, 300 of them in a record; then a source with less than one round a record.
         let fast = (0..=600).map(|tenth| round("nvml", tenth * 100, 1, 4));
         let mut fast: Vec<Coverage> = fast.collect();
         fast.iter_mut().for_each(|one| one.row_rules = Some(RowRules::unthinned(Duration::from_millis(100))));

@@ -43,8 +43,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     if !config.spool.memory_only {
         paths::create_dir(&places.state_dir)?;
     }
-    let built = Built::new(config, places)?;
-    let started = Started::new(config, places, &built).await?;
+    let built = AgentResources::new(config, places)?;
+    let started = RunningServices::new(config, places, &built).await?;
     let sources = started.sources.clone();
     let tasks = Tasks::spawn(config, places, built, started, &stop);
     tracing::info!(node = places.node, collector = %config.delivery.collector, "running");
@@ -56,7 +56,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
 }
 
 /// What is there before any source runs.
-struct Built {
+struct AgentResources {
     sink: GrpcSink,
     requested: mpsc::Receiver<DetailRequest>,
     spool: Spool,
@@ -68,8 +68,8 @@ struct Built {
     live: LiveJobs,
 }
 
-impl Built {
-    fn new(config: &Config, places: &Places) -> anyhow::Result<Built> {
+impl AgentResources {
+    fn new(config: &Config, places: &Places) -> anyhow::Result<AgentResources> {
         let delivery = &config.delivery;
         let sink = delivery.collector.sink(
             &places.run_dir,
@@ -85,7 +85,7 @@ impl Built {
         let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
         let last =
             LastValues::new(enabled, config.http.job_owners).with_row_rules(&sources::row_rules(config));
-        Ok(Built {
+        Ok(AgentResources {
             sink: sink.with_detail(requests),
             requested,
             spool,
@@ -100,7 +100,7 @@ impl Built {
 }
 
 /// What has begun to measure and to listen.
-struct Started {
+struct RunningServices {
     sources: Sources,
     batcher: Batcher,
     /// Records of the agent about itself.
@@ -109,8 +109,12 @@ struct Started {
     listening: Listening,
 }
 
-impl Started {
-    async fn new(config: &Config, places: &Places, built: &Built) -> anyhow::Result<Started> {
+impl RunningServices {
+    async fn new(
+        config: &Config,
+        places: &Places,
+        built: &AgentResources,
+    ) -> anyhow::Result<RunningServices> {
         let mut batcher = Batcher::new(Sender::new(&places.node), built.last.clone(), built.metrics.clone())
             .with_row_rules(sources::row_rules(config))
             .with_folding(config.mpi.intervals())
@@ -137,7 +141,7 @@ impl Started {
         };
         let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
         batcher.input(batcher::NAME, receiver);
-        Ok(Started { sources, batcher, records, control, listening })
+        Ok(RunningServices { sources, batcher, records, control, listening })
     }
 }
 
@@ -158,12 +162,13 @@ impl Tasks {
     fn spawn(
         config: &Config,
         places: &Places,
-        built: Built,
-        started: Started,
+        built: AgentResources,
+        started: RunningServices,
         stop: &CancellationToken,
     ) -> Tasks {
-        let Built { sink, requested, spool, quarantine, recording, clock, metrics, last, live } = built;
-        let Started { sources, batcher, records, control, listening } = started;
+        let AgentResources { sink, requested, spool, quarantine, recording, clock, metrics, last, live } =
+            built;
+        let RunningServices { sources, batcher, records, control, listening } = started;
         let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
         let node = Node { sender: Sender::new(&places.node), live };
         let details = Details::new(recording.clone(), spool.clone(), node, metrics.clone(), stop.clone());

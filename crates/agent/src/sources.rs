@@ -31,7 +31,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(3);
 /// driver that is not kept loaded takes seconds; a device that hangs must show in the end.
 const START_GRACE: Duration = Duration::from_secs(90);
 
-/// Whether a source does what it is for.
+/// Whether a source delivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
     /// It has not found out yet.
@@ -50,7 +50,7 @@ pub enum Health {
 pub struct Status {
     /// Whether it delivers.
     pub health: Health,
-    /// What it is doing, in one word of a small set.
+    /// What it does now: one word of a small set.
     pub state: String,
     /// Why it does not deliver, for people, with the remedy.
     pub reason: Option<String>,
@@ -68,7 +68,7 @@ pub struct Status {
     pub malformed: Option<u64>,
     /// Ranks now connected.
     pub connected: Option<u64>,
-    /// Jobs of which a rank runs here.
+    /// Jobs with a rank here.
     pub jobs: Option<u64>,
     /// What a person should know though it delivers: users over their share.
     pub conditions: Vec<String>,

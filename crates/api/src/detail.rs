@@ -56,7 +56,7 @@ pub struct AlertsTaken {
     pub requested: Vec<DetailRequested>,
     /// Why others were not, by quotas.
     pub refused: Vec<String>,
-    /// What alerts name of which it was requested in the last ten minutes.
+    /// Jobs, nodes and links of alerts that were requested already in the last ten minutes.
     pub repeated: u64,
     /// Alerts that name no job, node or link that is known.
     pub unknown: u64,

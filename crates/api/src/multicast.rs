@@ -1,4 +1,4 @@
-//! Multicast groups by their LID: what they are for, who has joined, the tree that carries them, and what ports counted on it.
+//! Multicast groups by their LID: their purpose, who has joined, the tree that carries them, and what ports counted on it.
 
 use serde::{Deserialize, Serialize};
 

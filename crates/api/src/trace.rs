@@ -1,5 +1,5 @@
-//! Traced calls and messages of a job. Times that end in `_ns` are on each rank's own clock, in nanoseconds; whoever
-//! compares ranks lines the clocks up with the comparisons.
+//! Traced calls and messages of a job. Times that end in `_ns` are on each rank's own clock, in nanoseconds; to
+//! compare ranks, line the clocks up with the comparisons.
 
 use serde::{Deserialize, Serialize};
 

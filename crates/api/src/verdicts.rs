@@ -45,7 +45,7 @@ pub struct JobVerdict {
 /// A figure that a verdict rests on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerdictFact {
-    /// What it is.
+    /// Name of the figure.
     pub name: String,
     /// The value.
     pub value: f64,

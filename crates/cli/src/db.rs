@@ -12,9 +12,9 @@ use std::time::SystemTime;
 use throughline_daemon::{ExitStatus, Failure, paths};
 use throughline_prefix::{Prefix, Set};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Retention, RetentionWay,
-    Started, migrate, observed_retention_way, observed_site, observed_tables, predict_size, review_settings,
-    schema_version,
+    ClusterOptions, ClusterStart, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Retention,
+    RetentionWay, migrate, observed_retention_way, observed_site, observed_tables, predict_size,
+    review_settings, schema_version,
 };
 
 use crate::Site;
@@ -153,7 +153,7 @@ impl Place {
         }
         let cluster = self.cluster()?;
         let (_, started) = cluster.run(Lifetime::WithCaller).await.map_err(Failure::from)?;
-        if started != Started::Already {
+        if started != ClusterStart::Already {
             cluster.stop_own().await.map_err(Failure::from)?;
         }
         writeln!(std::io::stdout(), "{}: schema version {}", cluster.folder().display(), schema_version())?;
@@ -163,7 +163,7 @@ impl Place {
     async fn start(&self) -> anyhow::Result<ExitCode> {
         let cluster = self.cluster()?;
         let (database, started) = cluster.run(Lifetime::Detached).await.map_err(Failure::from)?;
-        let state = if started == Started::Now { "started" } else { "was running already" };
+        let state = if started == ClusterStart::Now { "started" } else { "was running already" };
         writeln!(std::io::stdout(), "database {state}; to look into it:")?;
         writeln!(std::io::stdout(), "  {}", psql(&cluster, &database))?;
         Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{export, query, upkeep};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, check_session, migrate,
+    ClusterOptions, ClusterStart, ClusterStatus, Database, Lifetime, PrivateCluster, check_session, migrate,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -146,7 +146,7 @@ async fn serve_privately(
 async fn start_privately(
     cluster: &PrivateCluster,
     stop: &CancellationToken,
-) -> anyhow::Result<Option<(Database, Started)>> {
+) -> anyhow::Result<Option<(Database, ClusterStart)>> {
     let mut backoff = Backoff::default();
     let mut waiting: Option<Instant> = None;
     loop {

@@ -39,14 +39,14 @@ pub(crate) enum Raw {
 }
 
 /// Connections that are ready, from all listeners.
-pub(crate) struct Accepting {
+pub(crate) struct ConnectionAcceptor {
     gate: Arc<Gate>,
     registry: Arc<Registry>,
     stop: CancellationToken,
     ready: mpsc::Sender<Result<Connection, Infallible>>,
 }
 
-impl Accepting {
+impl ConnectionAcceptor {
     /// The connections come out of the stream.
     pub fn new(
         gate: Gate,
@@ -66,16 +66,16 @@ impl Accepting {
 
     /// Takes connections of this address.
     pub fn tcp(&self, listener: TcpListener) {
-        let (mut taker, stop) = (self.taker(), self.stop.clone());
+        let (mut starter, stop) = (self.handshake_starter(), self.stop.clone());
         tokio::spawn(stop.run_until_cancelled_owned(async move {
             loop {
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         // An acknowledgement is small and awaited.
                         let _ = stream.set_nodelay(true);
-                        taker.take(Raw::Tcp(stream), Origin::of(peer.ip())).await;
+                        starter.start(Raw::Tcp(stream), Origin::of(peer.ip())).await;
                     }
-                    Err(error) => taker.failed(&error).await,
+                    Err(error) => starter.failed(&error).await,
                 }
             }
         }));
@@ -83,36 +83,36 @@ impl Accepting {
 
     /// Takes connections of this socket.
     pub fn unix(&self, listener: UnixListener) -> impl Future<Output = ()> + use<> {
-        let mut taker = self.taker();
+        let mut starter = self.handshake_starter();
         async move {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
                         let user = throughline_daemon::peer::user_of_unix(&stream);
-                        taker.take(Raw::Unix(stream), Origin::User(user)).await;
+                        starter.start(Raw::Unix(stream), Origin::User(user)).await;
                     }
-                    Err(error) => taker.failed(&error).await,
+                    Err(error) => starter.failed(&error).await,
                 }
             }
         }
     }
 
-    fn taker(&self) -> Taker {
+    fn handshake_starter(&self) -> HandshakeStarter {
         let (gate, registry, ready) = (self.gate.clone(), self.registry.clone(), self.ready.clone());
-        Taker { gate, registry, ready, has_failed: false }
+        HandshakeStarter { gate, registry, ready, has_failed: false }
     }
 }
 
-struct Taker {
+struct HandshakeStarter {
     gate: Arc<Gate>,
     registry: Arc<Registry>,
     ready: mpsc::Sender<Result<Connection, Infallible>>,
     has_failed: bool,
 }
 
-impl Taker {
+impl HandshakeStarter {
     /// Starts a handshake, when there is room for one.
-    async fn take(&mut self, raw: Raw, origin: Origin) {
+    async fn start(&mut self, raw: Raw, origin: Origin) {
         self.has_failed = false;
         let handshake = loop {
             match self.registry.handshake(origin) {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use throughline_store::{Entry, TermGrant, TermRequest, Terms, WriteOutcome, Writer};
+use throughline_store::{Entry, TermClient, TermGrant, TermRequest, WriteOutcome, Writer};
 use tokio::sync::Mutex;
 
 /// Why a transaction did not happen.
@@ -54,7 +54,7 @@ pub trait Leaser: Send + Sync + 'static {
 }
 
 #[tonic::async_trait]
-impl Leaser for Mutex<Terms> {
+impl Leaser for Mutex<TermClient> {
     async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError> {
         let answer = self.lock().await.ask(request).await;
         answer.map_err(|error| CommitError::Away(error.to_string()))

@@ -82,7 +82,7 @@ impl DetailOrders for NoDetail {
 }
 
 /// A request by its number, and a node.
-type Named = (i64, i64);
+type NodeRequest = (i64, i64);
 
 type Acks = mpsc::Sender<Result<PutResponse, Status>>;
 
@@ -123,7 +123,7 @@ impl Routes {
 
     /// Sends what was not sent yet over the streams of those who have it. Requests that were sent for the first time, and those
     /// that no stream of their sender understands.
-    fn send(&self, orders: &[DetailOrder]) -> (Vec<Named>, Vec<Named>) {
+    fn send(&self, orders: &[DetailOrder]) -> (Vec<NodeRequest>, Vec<NodeRequest>) {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for route in routes.values_mut() {
             route.sent.retain(|id, _| orders.iter().any(|order| order.id == *id));

@@ -13,28 +13,28 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::Committer;
-use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Queues, Sender, units};
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, QueuedEntry, Queues, Sender, units};
 
 /// Answers to one stream: acknowledgements, then at most one error.
 pub type Acks = mpsc::Receiver<Result<PutResponse, Status>>;
 
 /// A collector without listener, certificates and decoding.
-pub struct Direct {
+pub struct DirectCollector {
     queue: Queues,
     memory: Arc<Semaphore>,
     next_stream: AtomicU64,
 }
 
-impl Direct {
+impl DirectCollector {
     /// With the future that is its writer: who drops it has killed the collector.
     pub fn new<C: Committer>(
         committer: C,
         metrics: SelfMetrics,
-    ) -> (Direct, impl Future<Output = ()> + Send) {
+    ) -> (DirectCollector, impl Future<Output = ()> + Send) {
         let (queue, items) = Queues::new(1);
         let memory = Arc::new(Semaphore::new(QUEUE_UNITS));
         let writer = crate::writer::run(items, vec![committer], metrics, CancellationToken::new());
-        (Direct { queue, memory, next_stream: AtomicU64::new(0) }, writer)
+        (DirectCollector { queue, memory, next_stream: AtomicU64::new(0) }, writer)
     }
 
     /// A sender's stream and the answers to it.
@@ -64,6 +64,6 @@ impl DirectStream {
         let Ok(permit) = self.memory.clone().acquire_many_owned(units(bytes)).await else { return false };
         let (acks, ended) = (self.acks.clone(), self.ended.clone());
         let sender = Sender { stream: self.number, acks, ended, takes_refusals: false, _memory: permit };
-        self.queue.send(Queued { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
+        self.queue.send(QueuedEntry { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
     }
 }

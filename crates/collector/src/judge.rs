@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use throughline_sample::admission::{FUTURE, Rejection, TimeWindow};
 use throughline_sample::wire::Batch;
-use throughline_store::Rejected;
+use throughline_store::RecordRejection;
 
 pub(crate) use measure::{Measure, measure};
 
@@ -52,7 +52,7 @@ impl Default for AcceptTimes {
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// What was taken out.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RecordRejection>,
     /// The oldest time of what is left, UTC nanoseconds; `i64::MAX` where nothing has a time.
     pub oldest: i64,
 }
@@ -69,7 +69,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
                     match from.check(&*record).and_then(|()| content.check(record)) {
                         Ok(()) => true,
                         Err(reason) => {
-                            Rejected::note(&mut rejected, reason, stringify!($kind), record);
+                            RecordRejection::note(&mut rejected, reason, stringify!($kind), record);
                             false
                         }
                     }
@@ -82,7 +82,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
         ($($kind:ident),+) => {
             $(if batch.$kind.len() > INVENTORY_MAX {
                 for record in batch.$kind.drain(INVENTORY_MAX..) {
-                    Rejected::note(&mut rejected, Rejection::Size, stringify!($kind), &record);
+                    RecordRejection::note(&mut rejected, Rejection::Size, stringify!($kind), &record);
                 }
             })+
         };
@@ -92,7 +92,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
     batch.ib_nodes.retain(|node| {
         ports += node.ports.len();
         if ports > FABRIC_PORTS_MAX {
-            Rejected::note(&mut rejected, Rejection::Size, "ib_nodes", node);
+            RecordRejection::note(&mut rejected, Rejection::Size, "ib_nodes", node);
         }
         ports <= FABRIC_PORTS_MAX
     });
@@ -106,9 +106,9 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
 }
 
 /// An entry that is too large to be decoded.
-pub(crate) fn too_large(bytes: &[u8]) -> Rejected {
+pub(crate) fn too_large(bytes: &[u8]) -> RecordRejection {
     let example = bytes[..bytes.len().min(throughline_store::EXAMPLE_BYTES_MAX)].to_vec();
-    Rejected { sender: None, reason: Rejection::Size, kind: "entry", records: 1, example }
+    RecordRejection { sender: None, reason: Rejection::Size, kind: "entry", records: 1, example }
 }
 
 /// Records in a batch.

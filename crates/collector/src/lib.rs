@@ -41,7 +41,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use accept::{Accepting, Gate, Registry};
+use accept::{ConnectionAcceptor, Gate, Registry};
 
 pub use accept::Socket;
 pub use bounds::SPOOLS_PER_SENDER;
@@ -143,7 +143,7 @@ pub async fn run<C: Committer>(
     );
     let tls = access.tls.map(ServerTls::new).transpose().map_err(Failure::from)?;
     let gate = Gate::new(tls, access.crawlers, access.users);
-    let (accepting, connections) = Accepting::new(gate, registry.clone(), stop.clone());
+    let (accepting, connections) = ConnectionAcceptor::new(gate, registry.clone(), stop.clone());
     accepting.tcp(listener);
     let local = serve_socket(access.socket, &accepting, stop.clone());
     // The server is dropped, with its end of the queue, before the writer is waited for.
@@ -179,7 +179,7 @@ pub async fn run<C: Committer>(
 /// Takes connections of the Unix socket until `stop`; its file goes with this future.
 async fn serve_socket(
     socket: Option<Socket>,
-    accepting: &Accepting,
+    accepting: &ConnectionAcceptor,
     stop: CancellationToken,
 ) -> Result<Infallible, Failure> {
     if let Some(socket) = socket

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::queue::{Queued, Queues, Sender, units};
+use crate::queue::{QueuedEntry, Queues, Sender, units};
 use crate::refused::RefusedSenders;
 
 /// As often as agents and crawlers send theirs.
@@ -57,7 +57,7 @@ pub(crate) async fn send(
             takes_refusals: false,
             _memory: permit,
         };
-        if let Err(error) = queue.of(spool_id).try_send(Queued { entry, bytes, decoded_bytes, sender }) {
+        if let Err(error) = queue.of(spool_id).try_send(QueuedEntry { entry, bytes, decoded_bytes, sender }) {
             refused.put_back(error.into_inner().entry.sender.rejected);
         }
     }

@@ -24,18 +24,18 @@ pub(crate) const ACKS_MAX: usize = 256;
 
 /// The ways to the writers. Cheap to clone; the writers end when the last one is dropped.
 #[derive(Clone)]
-pub(crate) struct Queues(Arc<[mpsc::Sender<Queued>]>);
+pub(crate) struct Queues(Arc<[mpsc::Sender<QueuedEntry>]>);
 
 impl Queues {
     /// One for each writer, at least one, and what the writers receive from.
-    pub fn new(writers: usize) -> (Self, Vec<mpsc::Receiver<Queued>>) {
+    pub fn new(writers: usize) -> (Self, Vec<mpsc::Receiver<QueuedEntry>>) {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..writers.max(1)).map(|_| mpsc::channel(QUEUE_ITEMS)).unzip();
         (Self(senders.into()), receivers)
     }
 
     /// The queue of a spool, the same one for as long as this process runs.
-    pub fn of(&self, spool_id: Uuid) -> &mpsc::Sender<Queued> {
+    pub fn of(&self, spool_id: Uuid) -> &mpsc::Sender<QueuedEntry> {
         // The id's second half is random. A sender that chooses its own ids gains nothing by them.
         let (_, random) = spool_id.as_u64_pair();
         let number = usize::try_from(random % self.0.len() as u64).unwrap_or(0);
@@ -43,13 +43,13 @@ impl Queues {
     }
 
     /// Waits for a place in the queue; an error once the writer has ended.
-    pub async fn send(&self, queued: Queued) -> Result<(), mpsc::error::SendError<Queued>> {
+    pub async fn send(&self, queued: QueuedEntry) -> Result<(), mpsc::error::SendError<QueuedEntry>> {
         self.of(queued.entry.spool_id).send(queued).await
     }
 }
 
 /// An entry with what is needed to answer its sender.
-pub(crate) struct Queued {
+pub(crate) struct QueuedEntry {
     pub entry: Entry,
     /// Encoded bytes.
     pub bytes: usize,

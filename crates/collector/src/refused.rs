@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throughline_sample::admission::Rejection;
-use throughline_store::Rejected;
+use throughline_store::RecordRejection;
 
 /// Kind of record under which they are counted.
 pub(crate) const KIND: &str = "batch";
@@ -39,15 +39,15 @@ impl RefusedSenders {
     }
 
     /// What is to be stored now.
-    pub fn take(&self) -> Vec<Rejected> {
+    pub fn take(&self) -> Vec<RecordRejection> {
         let rejected = |((sender, reason), (records, text)): ((Arc<str>, Rejection), (u64, String))| {
-            Rejected { sender: Some(sender), reason, kind: KIND, records, example: text.into_bytes() }
+            RecordRejection { sender: Some(sender), reason, kind: KIND, records, example: text.into_bytes() }
         };
         std::mem::take(&mut *self.lock()).into_iter().map(rejected).collect()
     }
 
     /// What could not be stored.
-    pub fn put_back(&self, rejected: Vec<Rejected>) {
+    pub fn put_back(&self, rejected: Vec<RecordRejection>) {
         let mut senders = self.lock();
         for one in rejected {
             let Some(sender) = one.sender else { continue };

@@ -27,7 +27,7 @@ use crate::detail::Routes;
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::limits::{STREAMS_MAX, STREAMS_PER_SENDER};
-use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Queues, Sender, refusal, units};
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, QueuedEntry, Queues, Sender, refusal, units};
 use crate::refused::RefusedSenders;
 use crate::{Leaser, SOURCE};
 
@@ -230,7 +230,7 @@ struct Stream {
 }
 
 /// An entry that is not stored because of the configuration.
-struct Refused {
+struct EntryRejection {
     status: Status,
     rejection: Rejection,
 }
@@ -301,14 +301,14 @@ impl Stream {
             let (acks, ended) = (self.acks.clone(), self.ended.clone());
             let takes_refusals = self.takes_refusals;
             let sender = Sender { stream: self.number, acks, ended, takes_refusals, _memory: permit };
-            let queued = Queued { entry, bytes, decoded_bytes, sender };
+            let queued = QueuedEntry { entry, bytes, decoded_bytes, sender };
             if self.queue.send(queued).await.is_err() {
                 return Ok(()); // The writer has ended.
             }
         }
     }
 
-    fn note_refused(&self, refused: &Refused) {
+    fn note_refused(&self, refused: &EntryRejection) {
         let reason = refused.status.message();
         self.metrics.add((SOURCE, ENTRY), &ENTRIES_REJECTED, 1);
         self.refused.add(&self.identity.name(), refused.rejection, reason);
@@ -322,7 +322,7 @@ impl Stream {
     }
 
     /// The entry without what its sender may not report. An error is about the batch as a whole.
-    fn judged(&self, mut entry: Entry) -> Result<Entry, Refused> {
+    fn judged(&self, mut entry: Entry) -> Result<Entry, EntryRejection> {
         if let Content::Batch(batch) = &entry.content
             && (batch.node.len() > NAME_BYTES_MAX || batch.node.chars().any(is_deceptive))
         {
@@ -335,7 +335,7 @@ impl Stream {
         match &mut entry.content {
             Content::Batch(batch) => {
                 let rejection = if batch.node.is_empty() { Rejection::Fabric } else { Rejection::Node };
-                self.identity.may_send(batch).map_err(|status| Refused { status, rejection })?;
+                self.identity.may_send(batch).map_err(|status| EntryRejection { status, rejection })?;
                 entry.sender.owners = self.identity.owners(Some(batch));
                 let verdict = judge(batch, self.accept, Clock::new().now());
                 entry.sender.rejected = verdict.rejected;

@@ -29,7 +29,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use crate::judge::count_records;
-use crate::queue::{Queued, Sender};
+use crate::queue::{QueuedEntry, Sender};
 use crate::{CommitError, Committer, SOURCE};
 
 /// Reasons in metrics: entries that can't be decoded or stored and are set aside, and those of a crawler while another one had
@@ -53,7 +53,7 @@ const REFUSED_ENTRIES_MAX: usize = 1024;
 
 /// Runs a writer for each of the queues until all their senders are gone, or `give_up`.
 pub(crate) async fn run<C: Committer>(
-    queues: Vec<mpsc::Receiver<Queued>>,
+    queues: Vec<mpsc::Receiver<QueuedEntry>>,
     committers: Vec<C>,
     metrics: SelfMetrics,
     give_up: CancellationToken,
@@ -100,7 +100,7 @@ async fn work_all<C: Committer>(mut writers: Vec<Writer<C>>) {
 }
 
 struct Writer<C> {
-    items: mpsc::Receiver<Queued>,
+    items: mpsc::Receiver<QueuedEntry>,
     committer: C,
     metrics: SelfMetrics,
     backoff: Backoff,

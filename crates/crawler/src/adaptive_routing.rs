@@ -4,7 +4,7 @@
 //! drop it or wait it out, so they are not queried and stay unknown. Nobody waits long for an answer.
 
 use crate::engine::{Engine, EngineError};
-use crate::smp_batch::{Missing, SmpGet, get_all};
+use crate::smp_batch::{SmpError, SmpGet, get_all};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::NodeKind;
@@ -55,14 +55,14 @@ pub fn read_routing(
 }
 
 /// What an answer means; `None` where it says nothing.
-fn routing(answer: Result<&[u8], Missing>) -> Option<SwitchRouting> {
+fn routing(answer: Result<&[u8], SmpError>) -> Option<SwitchRouting> {
     match answer {
         // Bit 0 of the first 32 bits: switched on.
         Ok(data) => data.get(3).map(|byte| match byte & 1 {
             1 => SwitchRouting::Adaptive,
             _ => SwitchRouting::Static,
         }),
-        Err(Missing::Refused(status)) if status & STATUS_FIELD == STATUS_UNSUPPORTED => {
+        Err(SmpError::Refused(status)) if status & STATUS_FIELD == STATUS_UNSUPPORTED => {
             Some(SwitchRouting::Static)
         }
         Err(_) => None,
@@ -78,8 +78,8 @@ mod tests {
         assert_eq!(routing(Ok(&[0, 0, 0, 1])), Some(SwitchRouting::Adaptive));
         assert_eq!(routing(Ok(&[0xFF, 0xFF, 0xFF, 0xFE])), Some(SwitchRouting::Static));
         assert_eq!(routing(Ok(&[])), None);
-        assert_eq!(routing(Err(Missing::Refused(0x000C))), Some(SwitchRouting::Static));
-        assert_eq!(routing(Err(Missing::Refused(0x0100))), None);
-        assert_eq!(routing(Err(Missing::Lost("timeout"))), None);
+        assert_eq!(routing(Err(SmpError::Refused(0x000C))), Some(SwitchRouting::Static));
+        assert_eq!(routing(Err(SmpError::Refused(0x0100))), None);
+        assert_eq!(routing(Err(SmpError::Lost("timeout"))), None);
     }
 }

@@ -7,7 +7,7 @@
 //! nowhere.
 //!
 //! What did not answer is not gone: a node is gone when the ports that it hung on say that their links are down
-//! or lead elsewhere. Otherwise it stays, marked as [`Standing`] says. What could not be read is listed with its
+//! or lead elsewhere. Otherwise it stays, marked as [`NodeStanding`] says. What could not be read is listed with its
 //! reason and hides nothing else. Nothing here decides when to walk, or what a change means.
 
 mod frontier;
@@ -24,12 +24,12 @@ use throughline_infiniband::mad::DirectedPath;
 use throughline_infiniband::topology::{Failure, Topology};
 use throughline_sample::Guid;
 
-pub(crate) use limits::Taken;
+pub(crate) use limits::DiscoveryUsage;
 pub use limits::{
     DEFAULT_MAX_MADS, DEFAULT_MAX_NODES, DEFAULT_MAX_PORTS, DEFAULT_MAX_TIME, DEFAULT_MEMORY_BYTES_MAX,
     Limits,
 };
-pub use throughline_infiniband::topology::Standing;
+pub use throughline_infiniband::topology::NodeStanding;
 
 /// The result of a discovery.
 #[derive(Clone, Debug, Default)]

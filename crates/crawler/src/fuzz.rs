@@ -37,7 +37,7 @@ fn frames(mut bytes: &[u8]) {
 
 fn options(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let _ = crate::port::Via::from_str(&text);
+    let _ = crate::port::TransportKind::from_str(&text);
 }
 
 fn epochs(bytes: &[u8]) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::attribute;
 use throughline_infiniband::mad::sa::{self, PathRecord};
-use throughline_infiniband::route::{Crossing, LaneMap, LanePairs, decode_lane_map};
+use throughline_infiniband::route::{LaneMap, LanePairs, SwitchCrossing, decode_lane_map};
 use throughline_infiniband::topology::Topology;
 
 /// PathRecord (15.2.5.16): component numbers and bytes of destination LID, source LID and number of paths.
@@ -51,9 +51,9 @@ pub fn read_lane_maps(
     topology: &Topology,
     pairs: &LanePairs,
     stop: &AtomicBool,
-) -> Result<HashMap<Crossing, LaneMap>, EngineError> {
-    let crossings: Vec<Crossing> = pairs.crossings().into_iter().collect();
-    let request = |(node, in_port, out_port): &Crossing| SmpGet {
+) -> Result<HashMap<SwitchCrossing, LaneMap>, EngineError> {
+    let crossings: Vec<SwitchCrossing> = pairs.crossings().into_iter().collect();
+    let request = |(node, in_port, out_port): &SwitchCrossing| SmpGet {
         node: *node,
         attribute: attribute::SL_TO_VL_MAPPING,
         modifier: u32::from(*in_port) << 8 | u32::from(*out_port),

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 /// How MADs get to the fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Via {
+pub enum TransportKind {
     /// Through libibumad and the device files of a local adapter.
     #[default]
     Umad,
@@ -20,7 +20,7 @@ pub enum Via {
     Sim(PathBuf),
 }
 
-/// Prefix of [`Via::Sim`] in text.
+/// Prefix of [`TransportKind::Sim`] in text.
 const SIM: &str = "sim:";
 
 /// Text that names no transport.
@@ -28,35 +28,35 @@ const SIM: &str = "sim:";
 #[error("`{0}` is no transport: expected `umad`, or `sim:` and the socket of a simulated fabric")]
 pub struct NoTransport(String);
 
-impl FromStr for Via {
+impl FromStr for TransportKind {
     type Err = NoTransport;
 
-    fn from_str(text: &str) -> Result<Via, NoTransport> {
+    fn from_str(text: &str) -> Result<TransportKind, NoTransport> {
         match text.strip_prefix(SIM) {
-            Some(socket) if !socket.is_empty() => Ok(Via::Sim(socket.into())),
-            None if text == "umad" => Ok(Via::Umad),
+            Some(socket) if !socket.is_empty() => Ok(TransportKind::Sim(socket.into())),
+            None if text == "umad" => Ok(TransportKind::Umad),
             _ => Err(NoTransport(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Via {
+impl fmt::Display for TransportKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Via::Umad => f.write_str("umad"),
-            Via::Sim(socket) => write!(f, "{SIM}{}", socket.display()),
+            TransportKind::Umad => f.write_str("umad"),
+            TransportKind::Sim(socket) => write!(f, "{SIM}{}", socket.display()),
         }
     }
 }
 
-impl Serialize for Via {
+impl Serialize for TransportKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Via {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Via, D::Error> {
+impl<'de> Deserialize<'de> for TransportKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TransportKind, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
@@ -76,9 +76,9 @@ pub enum PortError {
 }
 
 /// A local port, ready to open transports on it.
-pub struct FabricPort(Back);
+pub struct FabricPort(PortBackend);
 
-enum Back {
+enum PortBackend {
     Umad(UmadPort),
     Sim(SimPort),
 }
@@ -89,13 +89,13 @@ impl FabricPort {
     ///
     /// # Errors
     /// [`PortError`]: no library, no such device, nothing listens on the socket.
-    pub fn find(via: &Via, device: Option<&str>, port: u8) -> Result<FabricPort, PortError> {
-        if let (Via::Umad, Some(simulator)) = (via, Simulator::preloaded()) {
+    pub fn find(via: &TransportKind, device: Option<&str>, port: u8) -> Result<FabricPort, PortError> {
+        if let (TransportKind::Umad, Some(simulator)) = (via, Simulator::preloaded()) {
             simulator.wait()?;
         }
         Ok(FabricPort(match via {
-            Via::Umad => Back::Umad(UmadPort::find(device, port)?),
-            Via::Sim(socket) => Back::Sim(SimPort::find(socket, device, port)?),
+            TransportKind::Umad => PortBackend::Umad(UmadPort::find(device, port)?),
+            TransportKind::Sim(socket) => PortBackend::Sim(SimPort::find(socket, device, port)?),
         }))
     }
 
@@ -103,8 +103,8 @@ impl FabricPort {
     #[must_use]
     pub fn local(&self) -> &LocalPort {
         match &self.0 {
-            Back::Umad(port) => port.local(),
-            Back::Sim(port) => port.local(),
+            PortBackend::Umad(port) => port.local(),
+            PortBackend::Sim(port) => port.local(),
         }
     }
 
@@ -114,8 +114,8 @@ impl FabricPort {
     /// [`PortError`] when the device or the simulated fabric is gone.
     pub fn refreshed(&self) -> Result<LocalPort, PortError> {
         Ok(match &self.0 {
-            Back::Umad(port) => port.refreshed()?,
-            Back::Sim(port) => port.refreshed()?,
+            PortBackend::Umad(port) => port.refreshed()?,
+            PortBackend::Sim(port) => port.refreshed()?,
         })
     }
 
@@ -125,8 +125,8 @@ impl FabricPort {
     /// [`PortError`]: no permission, the class is refused.
     pub fn open(&self, class: Class) -> Result<Box<dyn Transport>, PortError> {
         Ok(match &self.0 {
-            Back::Umad(port) => port.open(class)?,
-            Back::Sim(port) => port.open(class)?,
+            PortBackend::Umad(port) => port.open(class)?,
+            PortBackend::Sim(port) => port.open(class)?,
         })
     }
 }
@@ -138,10 +138,13 @@ mod tests {
     #[test]
     fn transports_are_named() {
         for text in ["umad", "sim:/run/fabric.sock"] {
-            assert_eq!(text.parse::<Via>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<TransportKind>().unwrap().to_string(), text);
         }
         for text in ["", "sim:", "verbs", "umad:x"] {
-            assert!(text.parse::<Via>().unwrap_err().to_string().contains("expected `umad`"), "{text}");
+            assert!(
+                text.parse::<TransportKind>().unwrap_err().to_string().contains("expected `umad`"),
+                "{text}"
+            );
         }
     }
 
@@ -149,7 +152,7 @@ mod tests {
     fn a_socket_where_nothing_listens_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("none");
-        let error = FabricPort::find(&Via::Sim(socket.clone()), None, 0).err().unwrap().to_string();
+        let error = FabricPort::find(&TransportKind::Sim(socket.clone()), None, 0).err().unwrap().to_string();
         assert!(
             error.contains(&socket.display().to_string()) && error.contains("throughline-simfabric"),
             "{error}"

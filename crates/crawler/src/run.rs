@@ -35,7 +35,7 @@ mod verbs;
 
 use crate::engine::Engine;
 use crate::events::Interruptions;
-use crate::port::{FabricPort, Via};
+use crate::port::{FabricPort, TransportKind};
 use crate::sa::Client;
 use crate::stop::Stop;
 use crate::transport::{Class, Transport};
@@ -46,7 +46,7 @@ use exposition::Exposition;
 use health::CrawlerHealth;
 use self_metrics::CrawlerMetrics;
 use sender::Sender;
-use shared::{Publisher, Round, Shared};
+use shared::{Publisher, Round, SharedState};
 use standby::Standby;
 use std::path::Path;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(async {
         let stop = stop_signal().context("signal handlers")?;
-        let built = Built::new(config, &state_dir, &transports.port).await?;
+        let built = CrawlerResources::new(config, &state_dir, &transports.port).await?;
         let shared = built.shared.clone();
         let threads = Threads::spawn(config, &state_dir, names, transports, &shared)?;
         let tasks = Tasks::spawn(config, sink, threads, built, &stop);
@@ -138,16 +138,16 @@ impl Transports {
 }
 
 /// What threads and tasks share, and what is taken over by one of them.
-struct Built {
-    shared: Arc<Shared>,
+struct CrawlerResources {
+    shared: Arc<SharedState>,
     /// Sweeps whose commits are waited for.
     rounds: mpsc::Receiver<Round>,
     quarantine: Quarantine,
     listening: Listening,
 }
 
-impl Built {
-    async fn new(config: &Config, state_dir: &Path, port: &FabricPort) -> anyhow::Result<Built> {
+impl CrawlerResources {
+    async fn new(config: &Config, state_dir: &Path, port: &FabricPort) -> anyhow::Result<CrawlerResources> {
         paths::create_dir(state_dir)?;
         let subnet_prefix = port.local().subnet_prefix;
         let owner = format!("fabric {subnet_prefix:#018x}");
@@ -167,7 +167,7 @@ impl Built {
             recording,
             interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
         };
-        Ok(Built { shared: Arc::new(Shared::new(publisher)), rounds, quarantine, listening })
+        Ok(CrawlerResources { shared: Arc::new(SharedState::new(publisher)), rounds, quarantine, listening })
     }
 }
 
@@ -185,7 +185,7 @@ impl Threads {
         state_dir: &Path,
         names: NameFile,
         transports: Transports,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedState>,
     ) -> std::io::Result<Threads> {
         let Transports { port, management, performance, administration } = transports;
         let stop = Stop::default();
@@ -210,8 +210,8 @@ impl Threads {
             state_dir,
         )?;
         let verbs = match config.device.transport {
-            Via::Umad => verbs::spawn(port.local(), shared.clone(), stop.clone())?,
-            Via::Sim(_) => None,
+            TransportKind::Umad => verbs::spawn(port.local(), shared.clone(), stop.clone())?,
+            TransportKind::Sim(_) => None,
         };
         Ok(Threads { discovery_and_sweeps: vec![discovery, sweeps], administrator, verbs, stop })
     }
@@ -250,10 +250,10 @@ impl Tasks {
         config: &Config,
         sink: GrpcSink,
         threads: Threads,
-        built: Built,
+        built: CrawlerResources,
         stop: &CancellationToken,
     ) -> Tasks {
-        let Built { shared, rounds, quarantine, listening } = built;
+        let CrawlerResources { shared, rounds, quarantine, listening } = built;
         let publisher = &shared.publisher;
         let (requests, requested) = mpsc::channel(WAITING_MAX);
         let details = Details::new(

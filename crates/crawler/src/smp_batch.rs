@@ -23,26 +23,26 @@ pub struct SmpGet {
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum SmpError {
     /// The node answered that it does not have this; its status.
     Refused(u16),
     /// Nothing came; the reason's name.
     Lost(&'static str),
 }
 
-impl Missing {
+impl SmpError {
     /// The name of the reason, as in metrics and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Missing::Refused(_) => "refused",
-            Missing::Lost(reason) => reason,
+            SmpError::Refused(_) => "refused",
+            SmpError::Lost(reason) => reason,
         }
     }
 }
 
 /// Gets the position of a request and its answer: the attribute's data.
-pub type OnReply<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
+pub type OnReply<'a> = dyn FnMut(usize, Result<&[u8], SmpError>) + 'a;
 
 /// Queries all, in turn over the nodes. `done` gets each answer as it comes.
 ///
@@ -73,10 +73,10 @@ impl Work for Answers<'_, '_> {
     fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {
         let answer = match outcome {
             Outcome::Reply(mad) => Ok(mad::smp_data(mad)),
-            Outcome::Refused(status) => Err(Missing::Refused(status)),
-            Outcome::Timeout => Err(Missing::Lost("timeout")),
-            Outcome::Silent => Err(Missing::Lost("silent")),
-            Outcome::NotSent => Err(Missing::Lost("not_sent")),
+            Outcome::Refused(status) => Err(SmpError::Refused(status)),
+            Outcome::Timeout => Err(SmpError::Lost("timeout")),
+            Outcome::Silent => Err(SmpError::Lost("silent")),
+            Outcome::NotSent => Err(SmpError::Lost("not_sent")),
         };
         (self.0)(tag as usize, answer);
     }

@@ -9,7 +9,7 @@ pub mod plan;
 mod sweeper;
 mod target;
 
-pub use sweeper::{Chosen, Sweeper};
+pub use sweeper::{NodeClassifier, Sweeper};
 
 use std::time::{Duration, Instant};
 

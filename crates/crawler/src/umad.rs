@@ -10,7 +10,7 @@ use throughline_infiniband::mad::{
     CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, CLASS_VERSION, Mad, PERMISSIVE_LID,
 };
 use throughline_sample::Guid;
-use umad_sys::{Agent, Library, Peer, PortAttributes, Received, Registration};
+use umad_sys::{Agent, Library, Peer, PortAttributes, ReceiveOutcome, Registration};
 
 /// The well-known queue key of queue pair 1 (IBTA volume 1, 10.2.5).
 const QP1_KEY: u32 = 0x8001_0000;
@@ -141,10 +141,10 @@ impl Transport for UmadTransport {
     }
 }
 
-fn arrival(received: Received) -> Arrival {
+fn arrival(received: ReceiveOutcome) -> Arrival {
     match received {
-        Received::Nothing => Arrival::Nothing,
-        Received::Mad { status: 0 } => Arrival::Reply,
-        Received::Mad { .. } => Arrival::GivenUp,
+        ReceiveOutcome::Nothing => Arrival::Nothing,
+        ReceiveOutcome::Mad { status: 0 } => Arrival::Reply,
+        ReceiveOutcome::Mad { .. } => Arrival::GivenUp,
     }
 }

@@ -1,7 +1,7 @@
 //! The HTTP side of a daemon: listening, `/metrics` and `/healthz`.
 
 use crate::health::{self, Health};
-use crate::large::{self, Large, Piece, Scrape};
+use crate::large::{self, LargeMetrics, Piece, Scrape};
 use crate::{Expose, Failure, Format, Page};
 use axum::Router;
 use axum::extract::{Query, State};
@@ -46,13 +46,13 @@ pub(crate) fn announce(role: &str, listener: &TcpListener) -> std::io::Result<()
 /// Routes `/metrics` (text 0.0.4, or OpenMetrics when requested; gzip when accepted) and `/healthz`, which answers 503
 /// while `health` reports a condition that is [`crate::Level::Failing`].
 pub fn metrics_router(expose: Arc<dyn Expose>, health: Arc<dyn Health>) -> Router {
-    large_metrics_router(expose, Arc::new(Nothing), health)
+    large_metrics_router(expose, Arc::new(NoLargeMetrics), health)
 }
 
 /// As [`metrics_router`], with a large part behind the daemon's own metrics that answers queries.
 pub fn large_metrics_router(
     expose: Arc<dyn Expose>,
-    large: Arc<dyn Large>,
+    large: Arc<dyn LargeMetrics>,
     health: Arc<dyn Health>,
 ) -> Router {
     Router::new()
@@ -67,9 +67,9 @@ async fn healthz(State(health): State<Arc<dyn Health>>) -> Response {
 }
 
 /// No large part.
-struct Nothing;
+struct NoLargeMetrics;
 
-impl Large for Nothing {
+impl LargeMetrics for NoLargeMetrics {
     fn render(&self, _scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
         Ok((Arc::new(Piece::default()), true))
     }
@@ -78,7 +78,7 @@ impl Large for Nothing {
 #[derive(Clone)]
 struct Pages {
     expose: Arc<dyn Expose>,
-    large: Arc<dyn Large>,
+    large: Arc<dyn LargeMetrics>,
 }
 
 async fn metrics(

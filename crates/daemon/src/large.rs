@@ -138,7 +138,7 @@ pub struct Scrape {
 }
 
 /// A part of a page that is too large to be built for each scrape.
-pub trait Large: Send + Sync {
+pub trait LargeMetrics: Send + Sync {
     /// The text that holds now: whole families, no end mark. The second value says whether the daemon's own
     /// metrics belong on the same page.
     ///

@@ -1,7 +1,7 @@
 //! What every Throughline process does the same way.
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
-//! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`],
+//! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`LargeMetrics`], [`Health`], [`http`],
 //! [`Listening`], [`connections`]), metrics about itself ([`SelfMetrics`]), clean stop
 //! ([`stop_signal`]), memory ([`bound_allocator`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
@@ -38,12 +38,12 @@ pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};
 pub use families::{Families, label_text};
 pub use health::{AlwaysHealthy, Condition, Health, Level};
-pub use large::{Large, Piece, Scrape};
+pub use large::{LargeMetrics, Piece, Scrape};
 pub use listening::{BoundState, Listening};
 pub use logging::{LogFormat, LogOptions};
 pub use memory::bound_allocator;
 pub use page::{Expose, Format, Page, Value};
-pub use renewed::Renewed;
+pub use renewed::ReloadingValue;
 pub use screen::Screen;
 pub use seconds::Seconds;
 pub use secrets::hide_secrets;

@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
 /// Made anew when one of its files has changed; while that fails, what was made before holds on.
-pub struct Renewed<T> {
+pub struct ReloadingValue<T> {
     paths: Vec<PathBuf>,
     make: Box<dyn Fn() -> Result<T, String> + Send + Sync>,
     current: Mutex<(Arc<T>, Vec<Stamp>)>,
 }
 
-impl<T> std::fmt::Debug for Renewed<T> {
+impl<T> std::fmt::Debug for ReloadingValue<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Renewed").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("ReloadingValue").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
-impl<T> Renewed<T> {
+impl<T> ReloadingValue<T> {
     /// Makes the first one of these files.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             std::fs::read_to_string(&of).unwrap_or_default().parse::<u32>()
         };
-        let renewed = Renewed::new(vec![path.clone()], make).unwrap();
+        let renewed = ReloadingValue::new(vec![path.clone()], make).unwrap();
         let all =
             [(None, 1, 1), (Some("22"), 22, 2), (Some("none"), 22, 3), (None, 22, 3), (Some("7"), 7, 4)];
         for (text, expected, tries) in all {
@@ -93,6 +93,6 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert_eq!(*renewed.current(), 7);
-        assert!(Renewed::new(vec![path], || "x".parse::<u32>()).is_err());
+        assert!(ReloadingValue::new(vec![path], || "x".parse::<u32>()).is_err());
     }
 }

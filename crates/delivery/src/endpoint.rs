@@ -101,16 +101,16 @@ impl Serialize for Endpoint {
 /// As it is written.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected the URL of a collector, or a list of URLs")]
-enum Written {
+enum ConfiguredUrls {
     One(String),
     All(Vec<String>),
 }
 
 impl<'de> Deserialize<'de> for Endpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let urls = match Written::deserialize(deserializer)? {
-            Written::One(url) => vec![url],
-            Written::All(urls) => urls,
+        let urls = match ConfiguredUrls::deserialize(deserializer)? {
+            ConfiguredUrls::One(url) => vec![url],
+            ConfiguredUrls::All(urls) => urls,
         };
         Self::of(urls).map_err(de::Error::custom)
     }

@@ -327,7 +327,7 @@ impl Address {
     }
 }
 
-/// A request with what it is authorised by.
+/// A request with its authorization header, if there is one.
 pub(crate) fn authorized<T>(message: T, authorization: Option<&MetadataValue<Ascii>>) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     if let Some(value) = authorization {

@@ -114,7 +114,7 @@ pub(crate) async fn session(
     };
     stats.connections.fetch_add(1, Relaxed);
     stats.connected.store(true, Relaxed);
-    let result = Outgoing::new(cargo, stats, session, sink.name(), failing).run(reader, stop).await;
+    let result = ShipSession::new(cargo, stats, session, sink.name(), failing).run(reader, stop).await;
     stats.connected.store(false, Relaxed);
     result
 }
@@ -129,7 +129,7 @@ struct Slot {
 }
 
 /// One session.
-struct Outgoing<'a> {
+struct ShipSession<'a> {
     cargo: Cargo<'a>,
     spool: &'a Spool,
     stats: &'a ShipStats,
@@ -149,7 +149,7 @@ struct Outgoing<'a> {
     was_failing: bool,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> ShipSession<'a> {
     fn new(cargo: Cargo<'a>, stats: &'a ShipStats, session: Session, to: String, was_failing: bool) -> Self {
         let spool = cargo.spool();
         Self {

@@ -9,7 +9,7 @@ use throughline_spool::Stats;
 
 use crate::{Quarantine, Reason};
 
-/// Counts of one [`ship`](crate::ship) loop; shared with whoever shows them.
+/// Counts of one [`ship`](crate::ship) loop, shared with the code that shows them.
 #[derive(Default)]
 pub struct ShipStats {
     /// Whether there is a session now.

@@ -12,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use serde::{Deserialize, Serialize};
 use throughline_daemon::certificates::{CertificateFiles, Purpose};
-use throughline_daemon::{Failure, Renewed};
+use throughline_daemon::{Failure, ReloadingValue};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// Largest file that is taken for certificates or a key; a chain of a few certificates is some kilobytes.
@@ -72,7 +72,7 @@ impl TlsFiles {
     }
 
     /// Checks that the certificates are valid now and of each other, beyond what [`TlsFiles::check`] does, and gives the
-    /// names in the own one. `section` is where they stand in the configuration.
+    /// names in the own one. `section` is their section of the configuration.
     ///
     /// # Errors
     /// As [`CertificateFiles::check`].
@@ -136,7 +136,7 @@ impl TlsFiles {
 /// The side that listens. Files that were renewed hold from the next connection on; while they can't be used, the ones
 /// before do.
 #[derive(Debug)]
-pub struct ServerTls(Renewed<ServerConfig>);
+pub struct ServerTls(ReloadingValue<ServerConfig>);
 
 impl ServerTls {
     /// Reads the files.
@@ -145,7 +145,7 @@ impl ServerTls {
     /// One is not there, can't be read, or does not hold what it should.
     pub fn new(files: TlsFiles) -> Result<Self, TlsFileError> {
         let paths = vec![files.ca.clone(), files.certificate.clone(), files.key.clone()];
-        Renewed::new(paths, move || files.server()).map(Self)
+        ReloadingValue::new(paths, move || files.server()).map(Self)
     }
 
     /// What holds for the next connection. Looks at the files: not for a thread that polls sockets.

@@ -54,11 +54,11 @@ pub struct PortCounters {
 pub struct Counters {
     ports: BTreeMap<PortId, PortCounters>,
     /// What did not fill a word, packet or tick yet, per link.
-    rest: Vec<Rest>,
+    rest: Vec<CounterRemainder>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Rest {
+struct CounterRemainder {
     words: f64,
     packets: f64,
     ticks: f64,
@@ -75,7 +75,7 @@ impl Counters {
             transmit_wait: 0,
         };
         let ports = links.iter().flat_map(|link| [(link.id.from, first), (link.id.to, first)]).collect();
-        Self { ports, rest: vec![Rest::default(); links.len()] }
+        Self { ports, rest: vec![CounterRemainder::default(); links.len()] }
     }
 
     /// Lets `elapsed` pass under these loads (one for each of the links that [`Counters::new`] got).

@@ -21,7 +21,7 @@ use crate::config::Server;
 use crate::layout::Layout;
 use crate::start::print_line;
 use clap::Args;
-use emulation::{Emulation, Found};
+use emulation::{Emulation, Prerequisites};
 use jobs::Job;
 use std::time::Duration;
 use throughline_daemon::Failure;
@@ -129,7 +129,7 @@ impl Cast {
 /// Runs the demo until `stop`.
 ///
 /// # Errors
-/// 69 and 77 as [`Found::find`]; 1 when a part fails.
+/// 69 and 77 as [`Prerequisites::find`]; 1 when a part fails.
 pub async fn run(
     shape: Shape,
     server: Server,
@@ -137,7 +137,7 @@ pub async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<bool> {
     shape.check()?;
-    let found = Found::find(server)?;
+    let found = Prerequisites::find(server)?;
     let mut emulation = Emulation::new(&found, layout);
     let result = tokio::select! {
         result = demonstrate(&mut emulation, &found, shape) => result,
@@ -150,7 +150,7 @@ pub async fn run(
     Ok(clean)
 }
 
-async fn demonstrate(emulation: &mut Emulation, found: &Found, shape: Shape) -> anyhow::Result<()> {
+async fn demonstrate(emulation: &mut Emulation, found: &Prerequisites, shape: Shape) -> anyhow::Result<()> {
     print_line(
         "Throughline demo: emulated fabric (network namespaces), real MPI over TCP, opensm's routes, MADs, database",
     );

@@ -50,7 +50,7 @@ pub struct Link {
 }
 
 /// Traffic from each rank (row) to each other (column), in bytes per second.
-pub type Demand = Vec<Vec<f64>>;
+pub type TrafficMatrix = Vec<Vec<f64>>;
 
 /// What a link has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -127,7 +127,7 @@ impl Network {
     }
 
     /// The load of each link, in the order of [`Network::links`].
-    pub fn load(&self, demand: &Demand) -> Vec<Load> {
+    pub fn load(&self, demand: &TrafficMatrix) -> Vec<Load> {
         let mut loads = vec![Load::default(); self.links.len()];
         for (bytes_per_second, route) in self.flows(demand) {
             for index in route {
@@ -157,7 +157,7 @@ impl Network {
         loads
     }
 
-    fn flows<'a>(&'a self, demand: &'a Demand) -> impl Iterator<Item = (f64, &'a [usize])> {
+    fn flows<'a>(&'a self, demand: &'a TrafficMatrix) -> impl Iterator<Item = (f64, &'a [usize])> {
         self.routes.iter().filter_map(|((from, to), route)| {
             let bytes_per_second = *demand.get(*from)?.get(*to)?;
             (bytes_per_second > 0.0).then_some((bytes_per_second, route.as_slice()))
@@ -167,7 +167,7 @@ impl Network {
 
 /// The demand, `factor` times.
 #[cfg(test)]
-pub fn scaled(demand: &Demand, factor: f64) -> Demand {
+pub fn scaled(demand: &TrafficMatrix, factor: f64) -> TrafficMatrix {
     demand.iter().map(|row| row.iter().map(|cell| cell * factor).collect()).collect()
 }
 
@@ -220,7 +220,7 @@ pub mod tests {
         hops
     }
 
-    fn demand(cells: &[(usize, usize, f64)]) -> Demand {
+    fn demand(cells: &[(usize, usize, f64)]) -> TrafficMatrix {
         let mut demand = vec![vec![0.0; 4]; 4];
         for (from, to, value) in cells {
             demand[*from][*to] = *value;

@@ -38,11 +38,11 @@ pub struct Plan {
 
 /// The running thread. Dropped without [`Injector::stop`], it ends within a step.
 pub struct Injector {
-    shared: Arc<Shared>,
+    shared: Arc<InjectorState>,
     thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
 }
 
-struct Shared {
+struct InjectorState {
     stop: AtomicBool,
     loads: Mutex<Vec<Load>>,
 }
@@ -55,7 +55,7 @@ impl Injector {
     pub fn start(mut plan: Plan) -> anyhow::Result<Self> {
         let mut counters = Counters::new(plan.network.links());
         plan.write(&counters, true)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(InjectorState {
             stop: AtomicBool::new(false),
             loads: Mutex::new(plan.network.load(&Vec::new())),
         });

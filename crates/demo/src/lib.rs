@@ -32,7 +32,7 @@ use mpi::Mpi;
 use show::View;
 use sources::SOURCES;
 use stack::Stack;
-use start::{Programs, Started};
+use start::{Programs, StartedDemo};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -199,7 +199,7 @@ async fn watch(
     stack: &mut Stack,
     layout: &Layout,
     mpi: &Mpi,
-    started: &mut Started,
+    started: &mut StartedDemo,
     client: &Client,
 ) -> anyhow::Result<()> {
     let mut shown_lines = 0;
@@ -229,7 +229,7 @@ async fn once(
     stack: &mut Stack,
     layout: &Layout,
     mpi: &Mpi,
-    started: &mut Started,
+    started: &mut StartedDemo,
     client: &Client,
     begin: SystemTime,
 ) -> anyhow::Result<()> {
@@ -273,7 +273,7 @@ async fn one_round(
     stack: &mut Stack,
     layout: &Layout,
     mpi: &Mpi,
-    started: &mut Started,
+    started: &mut StartedDemo,
     client: &Client,
 ) -> anyhow::Result<()> {
     stack.check()?;
@@ -293,7 +293,7 @@ async fn one_round(
     started.driver.round(client, injector).await
 }
 
-async fn view(started: &Started, client: &Client, since: SystemTime) -> anyhow::Result<View> {
+async fn view(started: &StartedDemo, client: &Client, since: SystemTime) -> anyhow::Result<View> {
     Ok(View {
         rows: recent::rows_since(client, &SOURCES.map(|source| source.table), since).await?,
         window_seconds: since.elapsed().unwrap_or_default().as_secs_f64().max(1.0),

@@ -2,7 +2,7 @@
 //!
 //! Rows come as a query finds them: cumulative per job, rank and peer, with an epoch. Pure; reads no database.
 
-use super::flows::Demand;
+use super::flows::TrafficMatrix;
 use std::collections::{BTreeMap, VecDeque};
 use throughline_query::recent::PeerTotal;
 
@@ -56,7 +56,7 @@ impl Meter {
     }
 
     /// Rates in bytes per second between the first `ranks` ranks as of `now` (UTC nanoseconds).
-    pub fn demand(&self, ranks: usize, now: i64) -> Demand {
+    pub fn demand(&self, ranks: usize, now: i64) -> TrafficMatrix {
         let rate = |from: usize, to: usize| {
             let points = &self.pairs.get(&(from, to))?.points;
             let ((begin, first), (end, last)) = (points.front()?, points.back()?);

@@ -6,7 +6,7 @@ use super::flows::{LinkId, Network, PortId};
 use super::mpi::Mpi;
 use super::process::Child;
 use super::sources::SOURCES;
-use super::start::Started;
+use super::start::StartedDemo;
 use super::table::{percent, rate, table};
 use super::traffic::LINK_BYTES_PER_SECOND;
 use std::path::Path;
@@ -29,7 +29,11 @@ pub struct View {
 }
 
 /// What runs where.
-pub fn whereabouts<'a>(started: &Started, daemons: impl Iterator<Item = &'a Child>, logs: &Path) -> String {
+pub fn whereabouts<'a>(
+    started: &StartedDemo,
+    daemons: impl Iterator<Item = &'a Child>,
+    logs: &Path,
+) -> String {
     let addresses = [started.server_address, started.crawler_address]
         .into_iter()
         .chain(started.agent_addresses.iter().copied());
@@ -47,7 +51,7 @@ pub fn whereabouts<'a>(started: &Started, daemons: impl Iterator<Item = &'a Chil
 }
 
 /// Things to try.
-pub fn suggestions(started: &Started, program: &Path) -> String {
+pub fn suggestions(started: &StartedDemo, program: &Path) -> String {
     let socket = started.database.socket_folder().unwrap_or_default();
     format!(
         "Look:\n  \

@@ -85,7 +85,7 @@ impl Programs {
 }
 
 /// What was started, beside the processes in [`Stack`].
-pub struct Started {
+pub struct StartedDemo {
     /// How to read the database.
     pub database: Database,
     /// PostgreSQL's own client, for people.
@@ -147,7 +147,7 @@ pub async fn start(
     server: &Server,
     tree: FatTree,
     mpi: &Mpi,
-) -> anyhow::Result<Started> {
+) -> anyhow::Result<StartedDemo> {
     let (prefix, psql) = ensure_prefix(&layout.server(), server).await?;
     let program = mpi.compile(&layout.programs()).await?;
 
@@ -203,7 +203,7 @@ pub async fn start(
         wait_for_socket(socket).await?;
     }
     let rank_script = Mpi::rank_script(&layout.run(), &programs.exec, &programs.objects, &program, &sockets)?;
-    Ok(Started {
+    Ok(StartedDemo {
         database: PrivateCluster::database_in(&layout.server()),
         psql,
         server_address,

@@ -2,7 +2,7 @@
 //! and the GPUs move.
 
 use super::doubles::Gpus;
-use super::flows::{Demand, Load, Network};
+use super::flows::{Load, Network, TrafficMatrix};
 use super::inject::Injector;
 use super::meter::Meter;
 use super::mpi::RANKS;
@@ -24,7 +24,7 @@ pub struct Driver {
     gpus: Vec<Gpus>,
     meter: Meter,
     loads: Vec<Load>,
-    measured: Demand,
+    measured: TrafficMatrix,
 }
 
 impl Driver {
@@ -50,7 +50,7 @@ impl Driver {
     }
 
     /// Takes the measured traffic and makes the loads.
-    fn measure(&mut self, measured: Demand) {
+    fn measure(&mut self, measured: TrafficMatrix) {
         self.loads = self.network.load(&measured);
         self.measured = measured;
     }
@@ -78,7 +78,7 @@ mod tests {
     use crate::flows::ATTAINABLE_SHARE;
     use crate::flows::tests::{SPEED, two_leaves};
 
-    fn traffic(heavy: f64) -> Demand {
+    fn traffic(heavy: f64) -> TrafficMatrix {
         let mut demand = vec![vec![0.0; RANKS]; RANKS];
         for (from, to, share) in [(0, 1, 1.0), (1, 0, 1.0), (2, 3, 0.5), (3, 2, 0.5), (1, 2, 0.01)] {
             demand[from][to] = heavy * share;

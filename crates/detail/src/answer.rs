@@ -27,12 +27,12 @@ use tokio_util::sync::CancellationToken;
 const DETAIL: &str = "detail";
 /// Requests that wait for the one that is being answered; the collector sends what finds no place with the next stream.
 pub const WAITING_MAX: usize = 32;
-/// Encoded records of one entry: seven seconds of 32 busy ranks, of which the database makes a row for each rank. An entry may
-/// have twice as many.
+/// Encoded records of one entry: seven seconds of 32 busy ranks; the database makes a row for each rank. An entry may have
+/// twice as many.
 const PART_BYTES: usize = 1 << 20;
 /// Records of one entry. An empty record takes 2 bytes encoded and some 200 decoded, and the collector counts elements.
 pub const PART_RECORDS_MAX: usize = 16_384;
-/// What is added to an entry beside its records: who sends it, and of which request it is.
+/// What is added to an entry beside its records: its sender and its request.
 const SIGNATURE_BYTES: usize = 4096;
 /// Messages and numbers in lists of one entry: the collector decodes at most twice as many. A reading of a GPU with 18 links has some
 /// hundred of them.
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const REPORT_NANOSECONDS: i64 = 1_500_000_000;
 /// What is older than this has been reported even by a node that is late: it is sent while the rest is waited for.
 const SETTLED_NANOSECONDS: i64 = 5_000_000_000;
-/// Requests of which it is known that they were answered; more are not open at once (`[detail]` of server.toml).
+/// Requests that are remembered as answered; more are not open at once (`[detail]` of server.toml).
 const ANSWERED_MAX: usize = 4096;
 /// The stream of such entries in the spool: no combination of kinds that sources send.
 const STREAM: u16 = u16::MAX - 1;
@@ -85,7 +85,7 @@ pub struct Details<O> {
 }
 
 /// Why an answer is not finished.
-enum Ended {
+enum AnswerError {
     /// With what the last part is to have of it.
     Refused(&'static str, String),
     /// The agent stops: the next one answers.
@@ -156,14 +156,16 @@ impl<O: Origin> Details<O> {
                 let file = answer.origin.config_file();
                 let text =
                     format!("the recorder there is switched off: set enabled = true in [recorder] of {file}");
-                Err(Ended::Refused("off", text))
+                Err(AnswerError::Refused("off", text))
             }
-            Recording::Failed(why) => Err(Ended::Refused("failed", format!("the recorder there: {why}"))),
+            Recording::Failed(why) => {
+                Err(AnswerError::Refused("failed", format!("the recorder there: {why}")))
+            }
         };
         match result {
             Ok(()) => {}
-            Err(Ended::Refused(reason, text)) => (end.refusal, end.text) = (reason.to_owned(), text),
-            Err(Ended::Stopped) => return,
+            Err(AnswerError::Refused(reason, text)) => (end.refusal, end.text) = (reason.to_owned(), text),
+            Err(AnswerError::Stopped) => return,
         }
         let outcome = if end.refusal.is_empty() { "answered" } else { "refused" };
         self.metrics.add((DETAIL, outcome), &DETAIL_REQUESTS, 1);
@@ -193,7 +195,7 @@ fn send(
     request: &DetailRequest,
     answer: &mut Answer<'_, impl Origin>,
     end: &mut DetailEnd,
-) -> Result<(), Ended> {
+) -> Result<(), AnswerError> {
     let mut thinner = Thinner::new(request.resolution);
     // A segment may be read for both parts.
     let mut damaged = HashSet::new();
@@ -252,7 +254,7 @@ struct Answer<'a, O> {
 
 impl<O: Origin> Answer<'_, O> {
     /// Until what ranks did before this time has been reported.
-    fn wait_for_reports(&self, until: i64) -> Result<(), Ended> {
+    fn wait_for_reports(&self, until: i64) -> Result<(), AnswerError> {
         let begin = Instant::now();
         let wait =
             until.saturating_add(REPORT_NANOSECONDS).saturating_sub(now_ns()).clamp(0, REPORT_NANOSECONDS);
@@ -262,19 +264,19 @@ impl<O: Origin> Answer<'_, O> {
         Ok(())
     }
 
-    fn pause(&self) -> Result<(), Ended> {
+    fn pause(&self) -> Result<(), AnswerError> {
         if self.stop.is_cancelled() {
-            return Err(Ended::Stopped);
+            return Err(AnswerError::Stopped);
         }
         if now_ns() >= self.expires {
             let text = "the collector did not take all of it in time; request a shorter time";
-            return Err(Ended::Refused("expired", text.to_owned()));
+            return Err(AnswerError::Refused("expired", text.to_owned()));
         }
         std::thread::sleep(PAUSE);
         Ok(())
     }
 
-    fn add(&mut self, mut batch: Batch, records_max: u64) -> Result<(), Ended> {
+    fn add(&mut self, mut batch: Batch, records_max: u64) -> Result<(), AnswerError> {
         if batch.gpu_links.len() > LINK_READINGS_MAX {
             let readings = std::mem::take(&mut batch.gpu_links);
             for some in readings.chunks(LINK_READINGS_MAX) {
@@ -303,7 +305,7 @@ impl<O: Origin> Answer<'_, O> {
             let text = format!(
                 "more than the {records_max} records that a request may bring from a node; request a shorter time"
             );
-            return Err(Ended::Refused("limit", text));
+            return Err(AnswerError::Refused("limit", text));
         }
         Ok(())
     }
@@ -318,7 +320,7 @@ impl<O: Origin> Answer<'_, O> {
     }
 
     /// Puts into the spool what was gathered, as it is emptied.
-    fn send(&mut self) -> Result<(), Ended> {
+    fn send(&mut self) -> Result<(), AnswerError> {
         if self.encoded.is_empty() {
             return Ok(());
         }

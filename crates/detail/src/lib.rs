@@ -8,6 +8,6 @@ mod list;
 mod recording;
 
 pub use answer::{Details, Origin, PART_RECORDS_MAX, WAITING_MAX};
-pub use list::{ListOptions, Listed};
+pub use list::{DaemonRecorder, ListOptions};
 pub use recording::{NAME, RecorderSection, Recording};
 pub use throughline_recorder::Filter;

@@ -37,7 +37,7 @@ pub struct ListOptions {
 
 /// The recorder of a daemon.
 #[derive(Clone, Copy, Debug)]
-pub struct Listed<'a> {
+pub struct DaemonRecorder<'a> {
     /// The daemon's program.
     pub daemon: &'a str,
     /// Folder of its ring.
@@ -61,11 +61,11 @@ impl ListOptions {
     /// There is no recorder here (69), or output fails.
     pub fn list(
         &self,
-        listed: Listed<'_>,
+        listed: DaemonRecorder<'_>,
         filter: Filter,
         samples: impl Fn(&Batch) -> Map<String, Value>,
     ) -> anyhow::Result<ExitCode> {
-        let Listed { daemon, folder, is_memory_only } = listed;
+        let DaemonRecorder { daemon, folder, is_memory_only } = listed;
         if is_memory_only {
             let text = format!(
                 "the recorder is in {daemon}'s memory (spool.memory_only): this command reads one on disk"

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use throughline_crawler::discover::Limits;
 use throughline_crawler::engine::{self, Settings};
-use throughline_crawler::port::Via;
+use throughline_crawler::port::TransportKind;
 use throughline_crawler::run::config::{Config, Window};
 use throughline_crawler::sa::Choice;
 use throughline_daemon::{Failure, LogOptions};
@@ -57,7 +57,7 @@ pub struct FabricOptions {
     pub port: Option<u8>,
     /// Send requests through `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
     #[arg(long, global = true, value_name = "umad|sim:SOCKET")]
-    pub transport: Option<Via>,
+    pub transport: Option<TransportKind>,
     /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
     pub saved: Option<PathBuf>,

@@ -6,7 +6,7 @@
 
 use crate::api_error::ApiError;
 use crate::origin;
-use crate::refusals::{Refusals, Refused};
+use crate::refusals::{AccessError, Refusals};
 use crate::shares::{IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
 use crate::tls::ServerTls;
 use axum::body::Body;
@@ -150,7 +150,7 @@ pub struct Peer {
 
 /// By what right somebody reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Right {
+enum AccessRight {
     Token,
     Proxied(Arc<str>),
     Local(u32),
@@ -192,9 +192,9 @@ pub async fn guard(
         _ => path.starts_with("/api/").then_some(&gate.shares[0]),
     };
     let reader = match gate.guard.lets_through(&peer, &request) {
-        Ok(Right::Local(user)) => Reader::Local(user),
-        Ok(Right::Proxied(user)) => Reader::Proxied(user),
-        Ok(Right::Token) => Reader::at(peer.address.ip()),
+        Ok(AccessRight::Local(user)) => Reader::Local(user),
+        Ok(AccessRight::Proxied(user)) => Reader::Proxied(user),
+        Ok(AccessRight::Token) => Reader::at(peer.address.ip()),
         Err((reason, error)) => {
             gate.refusals.count(reason, &peer.address);
             return error.into_response();
@@ -238,15 +238,15 @@ impl Guard {
         Peer { address, own, user, is_local_reader, is_proxy }
     }
 
-    fn lets_through(&self, peer: &Peer, request: &Request) -> Result<Right, Refused> {
+    fn lets_through(&self, peer: &Peer, request: &Request) -> Result<AccessRight, AccessError> {
         let headers = request.headers();
         let authority = request.uri().authority().map(axum::http::uri::Authority::as_str);
         let host = authority.unwrap_or_else(|| text(headers, "host"));
         let right = self.right(peer, headers);
         // Who has the token is no web page that a browser was tricked into; a proxy looks at names itself.
         let is_any_host = match &right {
-            Ok(Right::Token) => true,
-            Ok(Right::Proxied(_)) => self.hosts.is_empty(),
+            Ok(AccessRight::Token) => true,
+            Ok(AccessRight::Proxied(_)) => self.hosts.is_empty(),
             _ => false,
         };
         let names = origin::Names { hosts: &self.hosts, is_any_host };
@@ -254,13 +254,13 @@ impl Guard {
         right
     }
 
-    fn right(&self, peer: &Peer, headers: &HeaderMap) -> Result<Right, Refused> {
+    fn right(&self, peer: &Peer, headers: &HeaderMap) -> Result<AccessRight, AccessError> {
         let authorization = text(headers, "authorization");
         let scheme = authorization.split_once(' ').unwrap_or_default().0;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer");
         if let Some(token) = self.token.as_ref().filter(|_| is_bearer) {
             return match token.is_in(authorization) {
-                true => Ok(Right::Token),
+                true => Ok(AccessRight::Token),
                 false => Err(("token", Box::new(ApiError::unauthorized("the token is a wrong one")))),
             };
         }
@@ -268,7 +268,7 @@ impl Guard {
             let user = text(headers, &proxy.user_header).trim();
             if !user.is_empty() {
                 tracing::trace!(user, "a request through the reverse proxy");
-                return Ok(Right::Proxied(user.into()));
+                return Ok(AccessRight::Proxied(user.into()));
             }
             // The proxy's own user may have a right of its own only where it is named for that.
             let message = format!("the reverse proxy sent no user in {}", proxy.user_header);
@@ -276,7 +276,7 @@ impl Guard {
             return Err(("proxy", Box::new(ApiError::forbidden(message, remedy))));
         }
         if let Some(user) = peer.user.filter(|_| peer.is_local_reader) {
-            return Ok(Right::Local(user));
+            return Ok(AccessRight::Local(user));
         }
         Err(("right", Box::new(self.no_right(peer))))
     }

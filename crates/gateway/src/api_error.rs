@@ -124,7 +124,7 @@ impl From<Error> for ApiError {
                 StatusCode::SERVICE_UNAVAILABLE,
                 DATABASE_ABSENT,
                 message,
-                "`throughline db status` tells whether the private database runs; of an operated one ask its server",
+                "`throughline db status` shows whether the private database runs; if it is an operated one, check its server",
             ),
         }
     }

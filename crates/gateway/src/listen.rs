@@ -19,8 +19,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::Renewed;
-use throughline_daemon::connections::{GivesWay, LastBytes, Place, Places, Watched};
+use throughline_daemon::ReloadingValue;
+use throughline_daemon::connections::{GivesWay, LastBytes, Place, Places, WatchedStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -67,7 +67,7 @@ pub struct Server {
     /// Who may read.
     pub guard: Arc<Guard>,
     /// For HTTPS.
-    pub tls: Option<Arc<Renewed<ServerConfig>>>,
+    pub tls: Option<Arc<ReloadingValue<ServerConfig>>>,
     /// Connections at most.
     pub connections: usize,
     /// Counts those that are refused.
@@ -75,7 +75,7 @@ pub struct Server {
 }
 
 /// What all connections share.
-struct Shared {
+struct ListenerState {
     server: Server,
     places: Arc<Places<Reader>>,
     look_ups: Semaphore,
@@ -87,7 +87,7 @@ impl Server {
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let places = Places::new(self.connections, GivesWay::OfGreediest(Duration::ZERO), |_| ());
         let look_ups = Semaphore::new(LOOK_UPS);
-        let shared = Arc::new(Shared { server: self, places, look_ups, stop: stop.clone() });
+        let shared = Arc::new(ListenerState { server: self, places, look_ups, stop: stop.clone() });
         let (tasks, unknown) = (TaskTracker::new(), Arc::new(Semaphore::new(UNKNOWN_MAX)));
         loop {
             let accepted = tokio::select! {
@@ -131,15 +131,15 @@ async fn accept(
     Ok((stream, address, permit))
 }
 
-type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+type ConnectionResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-impl Shared {
+impl ListenerState {
     async fn connection(
         &self,
         stream: TcpStream,
         address: SocketAddr,
         unknown: OwnedSemaphorePermit,
-    ) -> Ended {
+    ) -> ConnectionResult {
         // Answers are written whole: waiting for more to send only delays them.
         stream.set_nodelay(true)?;
         let own = stream.local_addr()?;
@@ -165,8 +165,8 @@ impl Shared {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, peer: Peer, place: Place<Reader>) -> Ended {
-        let stream = Watched::new(stream, place);
+    async fn serve(&self, stream: TcpStream, peer: Peer, place: Place<Reader>) -> ConnectionResult {
+        let stream = WatchedStream::new(stream, place);
         let Some(tls) = self.server.tls.clone() else { return self.http1(stream, peer).await };
         let tls = TlsAcceptor::from(tokio::task::spawn_blocking(move || tls.current()).await?);
         let Ok(shaken) = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(stream)).await else {
@@ -194,7 +194,7 @@ impl Shared {
         &self,
         stream: S,
         peer: Peer,
-    ) -> Ended {
+    ) -> ConnectionResult {
         let router = self.server.router.clone();
         let service = service_fn(move |request| answer(&router, &peer, request));
         let io = TokioIo::new(stream);
@@ -212,7 +212,7 @@ impl Shared {
         &self,
         stream: S,
         peer: Peer,
-    ) -> Ended {
+    ) -> ConnectionResult {
         let router = self.server.router.clone();
         let service = service_fn(move |request| answer(&router, &peer, request));
         let io = TokioIo::new(stream);

@@ -6,7 +6,7 @@
 //! such as Prometheus send Host only.
 
 use crate::api_error::ApiError;
-use crate::refusals::Refused;
+use crate::refusals::AccessError;
 use axum::http::HeaderMap;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ impl Names<'_> {
     ///
     /// # Errors
     /// A word for the counter, and the answer.
-    pub fn check(&self, host: &str, headers: &HeaderMap) -> Result<(), Refused> {
+    pub fn check(&self, host: &str, headers: &HeaderMap) -> Result<(), AccessError> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let site = text("sec-fetch-site");
         if let Some(site @ ("cross-site" | "same-site")) = site {

@@ -14,7 +14,7 @@ const SOURCE: &str = "query";
 pub(crate) const DETAIL: &str = "detail";
 
 /// Why a request is refused, as a word for the counter and as an answer.
-pub type Refused = (&'static str, Box<ApiError>);
+pub type AccessError = (&'static str, Box<ApiError>);
 
 /// Counts refusals. Cheap to clone; all clones count together.
 #[derive(Clone, Debug)]

@@ -62,19 +62,19 @@ impl Reader {
 
 /// A place among the parallel requests; a handler that goes on after its answer has begun keeps it.
 #[derive(Clone, Debug)]
-pub struct Held(#[allow(dead_code)] Arc<Place>);
+pub struct RequestSlot(#[allow(dead_code)] Arc<Place>);
 
 /// Counted as long as it waits or works, and then with a share.
 #[derive(Debug)]
 struct Place {
     _share: OwnedSemaphorePermit,
     _total: OwnedSemaphorePermit,
-    entered: Entered,
+    entered: ShareEntry,
 }
 
 /// One who waits for or has a share: the share's semaphore goes with the last.
 #[derive(Debug)]
-struct Entered {
+struct ShareEntry {
     reader: Reader,
     of: Arc<Shares>,
 }
@@ -102,20 +102,20 @@ impl Shares {
     ///
     /// # Errors
     /// It has none for a while.
-    pub async fn enter(self: &Arc<Self>, reader: &Reader) -> Result<Held, ApiError> {
+    pub async fn enter(self: &Arc<Self>, reader: &Reader) -> Result<RequestSlot, ApiError> {
         let share = {
             let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = by.entry(reader.clone()).or_insert_with(|| (0, Arc::new(Semaphore::new(self.each))));
             entry.0 += 1;
             entry.1.clone()
         };
-        let entered = Entered { reader: reader.clone(), of: Arc::clone(self) };
+        let entered = ShareEntry { reader: reader.clone(), of: Arc::clone(self) };
         let total = self.total.clone();
         let both = async {
             Ok::<_, tokio::sync::AcquireError>((share.acquire_owned().await?, total.acquire_owned().await?))
         };
         match tokio::time::timeout(PATIENCE, both).await {
-            Ok(Ok((_share, _total))) => Ok(Held(Arc::new(Place { _share, _total, entered }))),
+            Ok(Ok((_share, _total))) => Ok(RequestSlot(Arc::new(Place { _share, _total, entered }))),
             _ => Err(ApiError::busy(format!(
                 "{} requests of this reader are worked on, its share of query.parallel_max",
                 entered.of.each
@@ -124,7 +124,7 @@ impl Shares {
     }
 }
 
-impl Drop for Entered {
+impl Drop for ShareEntry {
     fn drop(&mut self) {
         let mut by = self.of.by.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = by.get_mut(&self.reader) {
@@ -136,7 +136,7 @@ impl Drop for Entered {
     }
 }
 
-impl Held {
+impl RequestSlot {
     /// Whose it is.
     #[must_use]
     pub fn reader(&self) -> &Reader {

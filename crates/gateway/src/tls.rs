@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_daemon::certificates::{CertificateFiles, Purpose};
-use throughline_daemon::{Failure, Renewed};
+use throughline_daemon::{Failure, ReloadingValue};
 
 /// `tls` of the configuration: PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,9 +25,9 @@ impl ServerTls {
     ///
     /// # Errors
     /// One can't be read, or does not hold what it should; the message names the key.
-    pub fn renewed(&self) -> Result<Arc<Renewed<ServerConfig>>, Failure> {
+    pub fn renewed(&self) -> Result<Arc<ReloadingValue<ServerConfig>>, Failure> {
         let (files, paths) = (self.clone(), vec![self.certificate.clone(), self.key.clone()]);
-        Renewed::new(paths, move || files.read()).map(Arc::new)
+        ReloadingValue::new(paths, move || files.read()).map(Arc::new)
     }
 
     /// Checks that the certificates are valid now and of each other.

@@ -13,7 +13,7 @@ mod webhook;
 pub use detail::Triggers;
 pub use link_series::LinkSeries;
 #[cfg(test)]
-pub(crate) use verdicts::{Known, judge_jobs};
+pub(crate) use verdicts::{VerdictMemory, judge_jobs};
 #[cfg(test)]
 pub(crate) use webhook::{Round, post_due};
 

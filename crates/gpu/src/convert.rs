@@ -11,7 +11,7 @@ use throughline_sample::wire;
 
 use crate::field;
 use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
-use crate::slowed::Slowed;
+use crate::slowed::SlowdownCauses;
 
 /// The name of this source in records.
 pub const SOURCE: &str = "nvml";
@@ -61,7 +61,7 @@ struct GpuMemory {
     /// Sampler and restart that the PCIe sums belong to.
     pcie_origin: (u64, u64),
     up: HashMap<u32, bool>,
-    slowed: Slowed,
+    slowed: SlowdownCauses,
 }
 
 /// The epoch of a group of counters and their last values.
@@ -97,7 +97,7 @@ impl Counting {
 
 /// What one poll became.
 #[derive(Debug, Default, PartialEq)]
-pub struct Converted {
+pub struct ConvertedPoll {
     /// The records.
     pub batch: wire::Batch,
     /// Values that are absent, by reason.
@@ -159,8 +159,8 @@ impl Converter {
     }
 
     /// Makes records of a poll. `utc` turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
-    pub fn poll(&mut self, poll: &Poll, utc: &dyn Fn(i64) -> i64) -> Converted {
-        let mut converted = Converted::default();
+    pub fn poll(&mut self, poll: &Poll, utc: &dyn Fn(i64) -> i64) -> ConvertedPoll {
+        let mut converted = ConvertedPoll::default();
         let Some(survey) = &self.survey else { return converted };
         let mut read = 0;
         let mut time = 0;
@@ -200,7 +200,7 @@ impl Converter {
 }
 
 /// Converts the links of one GPU; gives the number of values read.
-fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into: &mut Converted) -> u64 {
+fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into: &mut ConvertedPoll) -> u64 {
     if gpu.links.is_empty() {
         return 0;
     }
@@ -259,7 +259,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
 
 /// Converts what is not a counter as it stands: bit error ratios, and two numbers of
 /// the history of forward error correction. Gives the number of values read.
-fn health(raw: &GpuPoll, by_link: &mut BTreeMap<u32, wire::Values>, into: &mut Converted) -> u64 {
+fn health(raw: &GpuPoll, by_link: &mut BTreeMap<u32, wire::Values>, into: &mut ConvertedPoll) -> u64 {
     let mut read = 0;
     // Per link: blocks with a mended symbol, most symbols mended in one; `None` once a part is missing.
     let mut corrected: BTreeMap<u32, Option<(u64, u64)>> = BTreeMap::new();
@@ -314,7 +314,7 @@ fn link_states(
     raw: &GpuPoll,
     time: i64,
     memory: &mut GpuMemory,
-    into: &mut Converted,
+    into: &mut ConvertedPoll,
 ) -> BTreeMap<u32, Option<bool>> {
     let mut states = BTreeMap::new();
     for value in &raw.link_fields {
@@ -352,7 +352,7 @@ fn pcie(
     time: i64,
     sampler: u64,
     memory: &mut GpuMemory,
-    into: &mut Converted,
+    into: &mut ConvertedPoll,
 ) -> u64 {
     let origin = (sampler, raw.pcie_restarts);
     if std::mem::replace(&mut memory.pcie_origin, origin) != origin {

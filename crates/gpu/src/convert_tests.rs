@@ -42,7 +42,7 @@ fn utc(monotonic: i64) -> i64 {
     monotonic + 1_000_000
 }
 
-fn link_values(converted: &Converted, link: u32) -> &wire::Values {
+fn link_values(converted: &ConvertedPoll, link: u32) -> &wire::Values {
     let found = converted.batch.gpu_links[0].links.iter().find(|values| values.link == link);
     found.and_then(|found| found.values.as_ref()).expect("the link is listed")
 }
@@ -148,7 +148,7 @@ fn sums_of_another_sampler_or_after_a_late_reading_are_another_epoch() {
         poll.gpus[0].pcie_restarts = restarts;
         poll
     };
-    let epoch = |converted: Converted| converted.batch.gpu_pcie[0].epoch;
+    let epoch = |converted: ConvertedPoll| converted.batch.gpu_pcie[0].epoch;
     assert_eq!(epoch(converter.poll(&poll(1, 0, 5), &utc)), utc(1));
     assert_eq!(epoch(converter.poll(&poll(2, 1, 6), &utc)), utc(2));
     converter.new_sampler();

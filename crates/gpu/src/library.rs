@@ -46,12 +46,12 @@ impl From<OpenError> for GivenUp {
 }
 
 /// A loaded library. Function pointers taken from it must not outlive it.
-pub struct Opened {
+pub struct LoadedLibrary {
     library: libloading::Library,
     path: String,
 }
 
-impl Opened {
+impl LoadedLibrary {
     /// Opens a library by a path, or by a name that the dynamic loader finds.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let shown = path.display().to_string();
@@ -75,7 +75,7 @@ impl Opened {
     /// The same, naming the function where it is not there.
     ///
     /// # Safety
-    /// As [`Opened::optional`].
+    /// As [`LoadedLibrary::optional`].
     pub unsafe fn required<T: Copy>(&self, symbol: &'static str) -> Result<T, OpenError> {
         // SAFETY: as the caller vouches.
         let found = unsafe { self.optional(symbol) };
@@ -100,12 +100,12 @@ macro_rules! calls {
             $($call: $type,)*
             $($($maybe: Option<$maybe_type>,)*)?
             // The pointers are of it.
-            _keep_loaded: $crate::library::Opened,
+            _keep_loaded: $crate::library::LoadedLibrary,
         }
 
         impl $calls {
             fn open(path: &std::path::Path) -> Result<Self, $crate::library::OpenError> {
-                let opened = $crate::library::Opened::open(path)?;
+                let opened = $crate::library::LoadedLibrary::open(path)?;
                 // SAFETY: each name is looked up as the type that the vendor's header declares for it; the pointers live
                 // beside the library.
                 unsafe {

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::code::Code;
 use crate::field::FieldValue;
 use crate::frame::ProblemKind;
-use crate::library::{OpenError, Opened};
+use crate::library::{LoadedLibrary, OpenError};
 use crate::reader::{GivenUp, Reader};
 
 mod gpm;
@@ -104,7 +104,7 @@ pub struct Library {
     gpu_instance: Option<DeviceNumber>,
     compute_instance: Option<DeviceNumber>,
     gpm: Option<gpm::Calls>,
-    _keep_loaded: Opened,
+    _keep_loaded: LoadedLibrary,
 }
 
 impl Library {
@@ -113,7 +113,7 @@ impl Library {
     /// # Errors
     /// When it can't be loaded or lacks one of the functions without which nothing can be read.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let opened = Opened::open(path)?;
+        let opened = LoadedLibrary::open(path)?;
         // SAFETY: each name is looked up as the type that nvml.h declares for it, and the library stays loaded as long
         // as the pointers: both live in `Library`.
         unsafe {

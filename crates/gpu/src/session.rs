@@ -32,7 +32,7 @@ pub(crate) struct Session {
 }
 
 /// What came next.
-pub(crate) enum Next {
+pub(crate) enum SessionEvent {
     /// A frame.
     Frame(Body),
     /// The source got an order, or has to stop.
@@ -70,28 +70,28 @@ impl Session {
     }
 
     /// The next frame, or the end. `requested` becomes readable when the source gets an order or is dropped.
-    pub(crate) fn next(&mut self, deadline: Instant, requested: BorrowedFd<'_>) -> Next {
+    pub(crate) fn next(&mut self, deadline: Instant, requested: BorrowedFd<'_>) -> SessionEvent {
         loop {
             match self.frames.next_frame() {
                 Ok(Some(Body::Problem(problem))) => return reported(&problem),
-                Ok(Some(body)) => return Next::Frame(body),
+                Ok(Some(body)) => return SessionEvent::Frame(body),
                 Ok(None) => {}
-                Err(error) => return Next::End(End::BadFrame, error.to_string()),
+                Err(error) => return SessionEvent::End(End::BadFrame, error.to_string()),
             }
             match wait(self.out.as_fd(), requested, deadline) {
-                Waited::Data => {}
-                Waited::Requested => return Next::Requested,
-                Waited::Deadline => {
+                WaitOutcome::Data => {}
+                WaitOutcome::Requested => return SessionEvent::Requested,
+                WaitOutcome::Deadline => {
                     let text = "the sampler said nothing until its deadline: the driver may be hung; see the \
                                 kernel's log for Xid lines";
-                    return Next::End(End::Silent, text.into());
+                    return SessionEvent::End(End::Silent, text.into());
                 }
             }
             match self.out.read(&mut self.buffer) {
-                Ok(0) => return Next::End(End::Crashed, self.exit_text()),
+                Ok(0) => return SessionEvent::End(End::Crashed, self.exit_text()),
                 Ok(read) => self.frames.push(&self.buffer[..read]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Next::End(End::Crashed, format!("its pipe fails: {error}")),
+                Err(error) => return SessionEvent::End(End::Crashed, format!("its pipe fails: {error}")),
             }
         }
     }
@@ -119,21 +119,21 @@ impl Session {
     }
 }
 
-fn reported(problem: &Problem) -> Next {
-    Next::End(End::from(problem.kind()), problem.text.clone())
+fn reported(problem: &Problem) -> SessionEvent {
+    SessionEvent::End(End::from(problem.kind()), problem.text.clone())
 }
 
-enum Waited {
+enum WaitOutcome {
     Data,
     Requested,
     Deadline,
 }
 
-fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> Waited {
+fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> WaitOutcome {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Waited::Deadline;
+            return WaitOutcome::Deadline;
         }
         // Rounded up, so that it does not spin in the last millisecond; a long deadline is waited in pieces.
         let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
@@ -142,13 +142,13 @@ fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> Wa
             Ok(0) | Err(Errno::EINTR) => continue,
             Ok(_) => {}
             // No such thing can be waited for: no frame will come.
-            Err(_) => return Waited::Deadline,
+            Err(_) => return WaitOutcome::Deadline,
         }
         if watched[1].any().unwrap_or(true) {
-            return Waited::Requested;
+            return WaitOutcome::Requested;
         }
         if watched[0].any().unwrap_or(true) {
-            return Waited::Data;
+            return WaitOutcome::Data;
         }
     }
 }

@@ -20,17 +20,17 @@ pub const CAUSES: [(u32, &str); 2] =
 
 /// What is known of one GPU.
 #[derive(Default)]
-pub struct Slowed(HashMap<u32, Cause>);
+pub struct SlowdownCauses(HashMap<u32, Cause>);
 
 #[derive(Default)]
 struct Cause {
     /// The last reading, and when it was.
     last: Option<(u64, i64)>,
-    spell: Option<Spell>,
+    spell: Option<SlowdownPeriod>,
 }
 
 /// A time in which a cause holds the GPU back again and again.
-struct Spell {
+struct SlowdownPeriod {
     begin: i64,
     nanoseconds: u64,
     grew: i64,
@@ -63,7 +63,7 @@ impl Report {
     }
 }
 
-impl Slowed {
+impl SlowdownCauses {
     /// Takes the reading of a cause at `time`, UTC nanoseconds.
     ///
     /// # Errors
@@ -93,7 +93,8 @@ impl Cause {
             if grown < SHORTEST_NANOSECONDS {
                 return None;
             }
-            self.spell = Some(Spell { begin: since, nanoseconds: grown, grew: time, reported: time });
+            self.spell =
+                Some(SlowdownPeriod { begin: since, nanoseconds: grown, grew: time, reported: time });
             return Some((false, grown, since));
         };
         spell.nanoseconds += grown;

@@ -26,7 +26,7 @@ const INVENTORY_REPEAT: Duration = Duration::from_secs(600);
 const PROCESSES_AGE: Duration = Duration::from_secs(30);
 
 /// When the processes were listed, and the GPUs of each, or why they are not known.
-type Listed = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
+type ProcessListing = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
 
 /// How the source works. The defaults suit an agent.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Default for GpuConfig {
 /// Readings of all GPUs through a vendor's library. Dropping it kills the sampler.
 pub struct GpuSource {
     supervisor: Supervisor,
-    processes: Arc<Mutex<Option<Listed>>>,
+    processes: Arc<Mutex<Option<ProcessListing>>>,
 }
 
 impl GpuSource {
@@ -142,7 +142,7 @@ pub fn default_clock() -> Clock {
 /// What is made of the frames of this kind of sampler.
 struct Readings {
     config: GpuConfig,
-    processes: Arc<Mutex<Option<Listed>>>,
+    processes: Arc<Mutex<Option<ProcessListing>>>,
     converter: Converter,
     inventory_reported: Option<Instant>,
 }

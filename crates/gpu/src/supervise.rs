@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::frame::Body;
 use crate::poll::monotonic_nanoseconds;
-use crate::session::{Next, Session};
+use crate::session::{Session, SessionEvent};
 use crate::status::{End, SourceStatus, State};
 
 /// Turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
@@ -181,7 +181,7 @@ impl Drop for Supervisor {
 }
 
 /// Why a sampler's life ended.
-enum Ended {
+enum SamplerEnd {
     By(End, String),
     /// The keeper wants it to end, for a time.
     GaveWay(String),
@@ -210,17 +210,20 @@ impl<K: Kind> Keeper<K> {
             }
             let begin = Instant::now();
             let ended = if self.is_wedged() {
-                Ended::By(End::Silent, "a sampler that was killed is still held by the driver".to_owned())
+                SamplerEnd::By(
+                    End::Silent,
+                    "a sampler that was killed is still held by the driver".to_owned(),
+                )
             } else {
                 self.run_sampler()
             };
             let (end, text) = match ended {
-                Ended::GaveWay(reason) => {
+                SamplerEnd::GaveWay(reason) => {
                     self.outlet.status().gave_way += 1;
                     self.note_way(reason);
                     continue;
                 }
-                Ended::By(end, text) => (end, text),
+                SamplerEnd::By(end, text) => (end, text),
             };
             self.note_end(end, &text, last_end);
             if end == End::Stopped {
@@ -258,14 +261,14 @@ impl<K: Kind> Keeper<K> {
     }
 
     /// One sampler from start to end.
-    fn run_sampler(&mut self) -> Ended {
+    fn run_sampler(&mut self) -> SamplerEnd {
         let command = self.kind.command();
         let program = command.get_program().to_owned();
         let mut session = match Session::start(command) {
             Ok(session) => session,
             Err(error) => {
                 let text = format!("cannot start {} for the sampler: {error}", program.display());
-                return Ended::By(End::SpawnFailed, text);
+                return SamplerEnd::By(End::SpawnFailed, text);
             }
         };
         self.kind.started();
@@ -276,7 +279,7 @@ impl<K: Kind> Keeper<K> {
             status.pid = Some(session.pid());
         }
         let ended = self.listen(&mut session);
-        if matches!(&ended, Ended::GaveWay(_) | Ended::By(End::Stopped, _)) {
+        if matches!(&ended, SamplerEnd::GaveWay(_) | SamplerEnd::By(End::Stopped, _)) {
             self.let_go(&mut session);
         }
         self.wedged = session.end();
@@ -284,27 +287,27 @@ impl<K: Kind> Keeper<K> {
     }
 
     /// Takes frames until the sampler ends or is to end.
-    fn listen(&mut self, session: &mut Session) -> Ended {
+    fn listen(&mut self, session: &mut Session) -> SamplerEnd {
         let mut deadline = Instant::now() + self.pace.start_deadline;
         loop {
             let until = if K::GIVES_WAY { deadline.min(Instant::now() + LOOK) } else { deadline };
             match session.next(until, self.requested.as_fd()) {
-                Next::Requested => match self.orders() {
+                SessionEvent::Requested => match self.orders() {
                     Some(orders) => orders.into_iter().for_each(|order| session.report(order)),
-                    None => return Ended::By(End::Stopped, "the source is no longer wanted".to_owned()),
+                    None => return SamplerEnd::By(End::Stopped, "the source is no longer wanted".to_owned()),
                 },
                 // `next` gives a problem as an end.
-                Next::Frame(body) => {
+                SessionEvent::Frame(body) => {
                     if self.kind.frame(body, &self.outlet) {
                         deadline = Instant::now() + self.pace.silence;
                     }
                 }
                 // Only the time of a look is over.
-                Next::End(End::Silent, _) if Instant::now() < deadline => {}
-                Next::End(end, text) => return Ended::By(end, text),
+                SessionEvent::End(End::Silent, _) if Instant::now() < deadline => {}
+                SessionEvent::End(end, text) => return SamplerEnd::By(end, text),
             }
             if let Some(reason) = self.kind.reason_to_give_way() {
-                return Ended::GaveWay(reason);
+                return SamplerEnd::GaveWay(reason);
             }
         }
     }
@@ -318,14 +321,14 @@ impl<K: Kind> Keeper<K> {
         let Ok((quiet, _other)) = UnixStream::pair() else { return };
         while Instant::now() < deadline {
             match session.next(deadline, quiet.as_fd()) {
-                Next::Frame(Body::CuptiBye(bye)) => {
+                SessionEvent::Frame(Body::CuptiBye(bye)) => {
                     let seconds = bye.end_nanoseconds as f64 / 1e9;
                     tracing::info!(source = self.kind.name(), seconds, "the GPUs are given back");
                     self.outlet.status().end_seconds = Some(seconds);
                     return;
                 }
-                Next::Frame(_) | Next::Requested => {}
-                Next::End(..) => return,
+                SessionEvent::Frame(_) | SessionEvent::Requested => {}
+                SessionEvent::End(..) => return,
             }
         }
     }

@@ -52,7 +52,7 @@ struct PortMemory {
 
 /// What one look at the tree became.
 #[derive(Debug, Default, PartialEq)]
-pub struct Converted {
+pub struct ConvertedTree {
     /// The records.
     pub batch: wire::Batch,
     /// Values that are absent, by reason.
@@ -61,8 +61,8 @@ pub struct Converted {
 
 impl Converter {
     /// Makes records of a tree that was read at `time` (UTC nanoseconds) in `elapsed_seconds`.
-    pub fn convert(&mut self, tree: &Tree, time: i64, elapsed_seconds: f64) -> Converted {
-        let mut converted = Converted::default();
+    pub fn convert(&mut self, tree: &Tree, time: i64, elapsed_seconds: f64) -> ConvertedTree {
+        let mut converted = ConvertedTree::default();
         let mut read = 0;
         if tree.left_out > 0 {
             converted.absent.insert("too_many_ports", tree.left_out);
@@ -92,7 +92,7 @@ impl Converter {
     }
 
     /// Converts one port; gives the number of values read.
-    fn port(&mut self, adapter: &Adapter, port: &Port, time: i64, into: &mut Converted) -> u64 {
+    fn port(&mut self, adapter: &Adapter, port: &Port, time: i64, into: &mut ConvertedTree) -> u64 {
         let mut values = wire::Values::default();
         let mut counters = Vec::new();
         let mut active = None;

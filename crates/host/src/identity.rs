@@ -61,11 +61,11 @@ impl JobIdentity {
     /// Whether a claim of a job, such as a rank reads in its environment, fits what the kernel reports. A claim
     /// can be shorter than the truth (PBS: without the server's name; an empty step), but never another job.
     #[must_use]
-    pub fn agrees_with(&self, scheduler: Scheduler, job_id: &str, step: Option<&str>) -> Agreement {
-        let (Some(known), Some(id)) = (self.scheduler, &self.job_id) else { return Agreement::NotKnown };
+    pub fn agrees_with(&self, scheduler: Scheduler, job_id: &str, step: Option<&str>) -> ClaimAgreement {
+        let (Some(known), Some(id)) = (self.scheduler, &self.job_id) else { return ClaimAgreement::NotKnown };
         // A node of a cluster can itself be a pod: that says nothing about the job on it.
         if known == Scheduler::Kubernetes && scheduler != Scheduler::Kubernetes {
-            return Agreement::NotKnown;
+            return ClaimAgreement::NotKnown;
         }
         let same_id =
             id == job_id || (known == Scheduler::Pbs && id.split('.').next() == job_id.split('.').next());
@@ -73,13 +73,17 @@ impl JobIdentity {
             (Some(known), Some(claimed)) => known == claimed,
             _ => true,
         };
-        if known == scheduler && same_id && same_step { Agreement::Agrees } else { Agreement::Contradicts }
+        if known == scheduler && same_id && same_step {
+            ClaimAgreement::Agrees
+        } else {
+            ClaimAgreement::Contradicts
+        }
     }
 }
 
 /// What the kernel reports about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agreement {
+pub enum ClaimAgreement {
     /// The process is in that job.
     Agrees,
     /// The process is in another job.

@@ -71,14 +71,14 @@ fn a_claim_is_held_against_the_kernel() {
     kernel.process(53, 53, 1, "0::/kubepods/pod8a3c0f9e-1b2d-4c5e-8f70-112233445566/x\n");
     let says =
         |pid, scheduler, id, step| identify(&kernel.roots(), pid).unwrap().agrees_with(scheduler, id, step);
-    assert_eq!(says(50, Scheduler::Slurm, "4711", Some("3")), Agreement::Agrees);
-    assert_eq!(says(50, Scheduler::Slurm, "4711", None), Agreement::Agrees);
-    assert_eq!(says(50, Scheduler::Slurm, "4711", Some("4")), Agreement::Contradicts);
-    assert_eq!(says(50, Scheduler::Slurm, "4712", Some("3")), Agreement::Contradicts);
-    assert_eq!(says(50, Scheduler::Pbs, "4711", None), Agreement::Contradicts);
-    assert_eq!(says(51, Scheduler::Pbs, "12", None), Agreement::Agrees);
-    assert_eq!(says(52, Scheduler::Slurm, "1", None), Agreement::NotKnown);
-    assert_eq!(says(53, Scheduler::Slurm, "1", None), Agreement::NotKnown);
+    assert_eq!(says(50, Scheduler::Slurm, "4711", Some("3")), ClaimAgreement::Agrees);
+    assert_eq!(says(50, Scheduler::Slurm, "4711", None), ClaimAgreement::Agrees);
+    assert_eq!(says(50, Scheduler::Slurm, "4711", Some("4")), ClaimAgreement::Contradicts);
+    assert_eq!(says(50, Scheduler::Slurm, "4712", Some("3")), ClaimAgreement::Contradicts);
+    assert_eq!(says(50, Scheduler::Pbs, "4711", None), ClaimAgreement::Contradicts);
+    assert_eq!(says(51, Scheduler::Pbs, "12", None), ClaimAgreement::Agrees);
+    assert_eq!(says(52, Scheduler::Slurm, "1", None), ClaimAgreement::NotKnown);
+    assert_eq!(says(53, Scheduler::Slurm, "1", None), ClaimAgreement::NotKnown);
 }
 
 #[test]

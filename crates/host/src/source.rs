@@ -99,14 +99,14 @@ pub struct SysfsStatus {
 
 /// Readings of this host's InfiniBand ports. Dropping it ends them.
 pub struct SysfsSource {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SourceState>>,
     // A word requests a reading now; dropping it is the signal to stop.
     query: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SourceState {
     status: SysfsStatus,
     reading_since: Option<Instant>,
 }
@@ -122,7 +122,7 @@ impl SysfsSource {
         clock: Clock,
         records: mpsc::Sender<wire::Batch>,
     ) -> Result<Self, StartError> {
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(SourceState::default()));
         // One word waits: several that come while a reading is under way request the same one.
         let (query, requested) = sync_channel::<()>(1);
         let mut reader =
@@ -193,7 +193,7 @@ fn phase(interval: Duration) -> Duration {
 }
 
 /// A thread that panicked left numbers that are still numbers.
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<SourceState>) -> MutexGuard<'_, SourceState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -202,7 +202,7 @@ struct Reader {
     clock: Clock,
     records: mpsc::Sender<wire::Batch>,
     converter: Converter,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SourceState>>,
 }
 
 impl Reader {

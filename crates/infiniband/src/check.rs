@@ -2,7 +2,7 @@
 //! Pure. Judges what was read and names what could not be read; queries nobody.
 
 use crate::capability::{Capability, link_name};
-use crate::errors::Excess;
+use crate::errors::CounterExcess;
 use crate::mad::{NodeKind, PortState, SmInfo, SmState};
 use crate::topology::{Failure, NEIGHBOUR, OTHER_FACTS, OTHER_PLACE};
 use crate::topology::{NodeIndex, PortEnd, Topology};
@@ -141,7 +141,7 @@ pub struct Finding {
 
 /// Ports of one node whose counters were not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadPorts {
     /// The node.
     pub node: NodeIndex,
     /// Its ports.
@@ -251,7 +251,7 @@ pub fn merge_unmanaged(topology: &Topology, findings: &mut Vec<Finding>) {
 
 /// What the counters show.
 #[must_use]
-pub fn of_counters(errors: &[(PortEnd, Vec<Excess>)], unread: &[Unread]) -> Vec<Finding> {
+pub fn of_counters(errors: &[(PortEnd, Vec<CounterExcess>)], unread: &[UnreadPorts]) -> Vec<Finding> {
     let unread = unread.iter().map(|unread| Finding {
         kind: Kind::CountersUnread,
         node: Some(unread.node),
@@ -269,7 +269,7 @@ pub fn of_counters(errors: &[(PortEnd, Vec<Excess>)], unread: &[Unread]) -> Vec<
 
 /// `symbol_error=12 (2.40/s)`; `>=` where it may be more.
 #[must_use]
-pub fn describe(excess: &Excess) -> String {
+pub fn describe(excess: &CounterExcess) -> String {
     let sign = if excess.at_least { ">=" } else { "=" };
     let total = format!("{}{sign}{}", excess.metric.name, excess.count);
     match excess.per_second {

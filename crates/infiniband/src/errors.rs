@@ -23,7 +23,7 @@ const DETAIL_BITS: u32 = 16;
 
 /// An error counter above its threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Excess {
+pub struct CounterExcess {
     /// The counter.
     pub metric: &'static Metric,
     /// How much it counted: since it was cleared, or within the interval.
@@ -37,24 +37,24 @@ pub struct Excess {
 }
 
 /// What a counter says: how much it counted, whether it may be more, and how much in one second.
-type Counted = (u128, bool, Option<f64>);
+type ErrorCount = (u128, bool, Option<f64>);
 
 /// Counters above their thresholds since they were cleared.
 #[must_use]
-pub fn totals(counters: &Counters, thresholds: &Thresholds) -> Vec<Excess> {
+pub fn totals(counters: &Counters, thresholds: &Thresholds) -> Vec<CounterExcess> {
     judged(thresholds, |index, bits| total(counters, index, bits))
 }
 
 /// Counters whose increase from one reading to the next is above their thresholds.
 #[must_use]
-pub fn increases(before: &PortReading, after: &PortReading, thresholds: &Thresholds) -> Vec<Excess> {
+pub fn increases(before: &PortReading, after: &PortReading, thresholds: &Thresholds) -> Vec<CounterExcess> {
     judged(thresholds, |index, bits| increase(before, after, index, bits))
 }
 
 /// What the error counters consist of that have a second attribute for that, as far as the device reports: the
 /// reasons for which it received errors or discarded packets. With a reading before, what came since then.
 #[must_use]
-pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -> Vec<Excess> {
+pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -> Vec<CounterExcess> {
     let set = DETAILS.into_iter().find(|(metric, _)| metric.id == of.id);
     let fields = set.map_or(0, |(_, set)| set.metrics(&ClassPortInfo::default()));
     let metrics = counter_metrics().iter().enumerate().filter(|(index, _)| fields >> index & 1 == 1);
@@ -64,19 +64,19 @@ pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -
             None => total(&after.counters, index, DETAIL_BITS),
         };
         let (count, at_least, per_second) = counted.filter(|(count, ..)| *count > 0)?;
-        Some(Excess { metric, count, at_least, per_second, threshold: 0 })
+        Some(CounterExcess { metric, count, at_least, per_second, threshold: 0 })
     });
     parts.collect()
 }
 
-fn total(counters: &Counters, index: usize, bits: u32) -> Option<Counted> {
+fn total(counters: &Counters, index: usize, bits: u32) -> Option<ErrorCount> {
     if counters.is_saturated(index) {
         return Some((end(bits), true, None));
     }
     Some((counters.exact(index)?, false, None))
 }
 
-fn increase(before: &PortReading, after: &PortReading, index: usize, bits: u32) -> Option<Counted> {
+fn increase(before: &PortReading, after: &PortReading, index: usize, bits: u32) -> Option<ErrorCount> {
     let seconds = (after.time - before.time) as f64 / NANOSECONDS;
     let rate = |count: u128| (seconds > 0.0).then(|| count as f64 / seconds);
     let (old, new) = (before.counters.exact(index), after.counters.exact(index));
@@ -101,7 +101,7 @@ fn end(bits: u32) -> u128 {
     (1 << bits) - 1
 }
 
-fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<Counted>) -> Vec<Excess> {
+fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<ErrorCount>) -> Vec<CounterExcess> {
     let mut found = Vec::new();
     for (metric, bits) in ERROR_COUNTERS {
         let Some(threshold) = thresholds.of(metric) else { continue };
@@ -111,7 +111,7 @@ fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<Counted>
         let Some((count, at_least, per_second)) = count(index, bits) else { continue };
         if count > u128::from(threshold) {
             let metric = counter_metrics()[index];
-            found.push(Excess { metric, count, at_least, per_second, threshold });
+            found.push(CounterExcess { metric, count, at_least, per_second, threshold });
         }
     }
     found
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    fn short(found: &[Excess]) -> Vec<(&str, u128, bool, Option<f64>)> {
+    fn short(found: &[CounterExcess]) -> Vec<(&str, u128, bool, Option<f64>)> {
         found.iter().map(|e| (e.metric.name, e.count, e.at_least, e.per_second)).collect()
     }
 

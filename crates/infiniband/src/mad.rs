@@ -11,8 +11,8 @@ mod smp;
 
 pub use plausible::{REASONS, Reason, implausible};
 pub use pma::{
-    CLEARABLE, ClassPortInfo, CounterSelection, Counters, LANES, LaneCounters, PortCounterSet, Redirection,
-    SamplesControl, Taken, counter_index, counter_metrics, lane_metrics,
+    CLEARABLE, ClassPortInfo, CounterSelection, CounterUpdate, Counters, LANES, LaneCounters, PortCounterSet,
+    Redirection, SamplesControl, counter_index, counter_metrics, lane_metrics,
 };
 pub use smp::{
     LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_MULTICAST_LID, MAX_UNICAST_LID, MFT_BLOCK_LIDS,

@@ -16,7 +16,7 @@ mod wiring;
 mod tests;
 
 pub use kind::{RouteKind, VENDOR_MELLANOX, is_aggregation_node};
-pub use lanes::{Crossing, LaneMap, LanePairs, LaneVerdict, decode_lane_map};
+pub use lanes::{LaneMap, LanePairs, LaneVerdict, SwitchCrossing, decode_lane_map};
 pub use pairs::{AllPairs, Fault, Finding, LinkUse, Scope};
 pub use target::{Target, TargetError};
 pub use text::RouteDocument;

@@ -158,7 +158,7 @@ impl Source {
 
 /// Why a node is known and was not heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NodeStanding {
     /// Its link is up and it does not answer.
     Silent,
     /// It can be reached only through nodes that do not answer.
@@ -167,9 +167,9 @@ pub enum Standing {
 
 /// A node that is kept though it was not heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct UnansweredNode {
     /// Why.
-    pub standing: Standing,
+    pub standing: NodeStanding,
     /// How often it was queried in vain, one after the other.
     pub looks: u32,
 }
@@ -186,7 +186,7 @@ pub struct Topology {
     /// Subnet prefix, from the local port.
     pub subnet_prefix: u64,
     /// Nodes that are known from before and did not answer. What is said of them is old.
-    pub unanswered: BTreeMap<Guid, Unanswered>,
+    pub unanswered: BTreeMap<Guid, UnansweredNode>,
     /// End ports (port 0 of switches) whose LID is another one's: they are not read by it.
     pub disputed: BTreeSet<(Guid, u8)>,
     /// How switches choose output ports, by node GUID, as they reported last. Those that never did are not in it.

@@ -22,7 +22,7 @@ const PROGRAM_BYTES: usize = 64;
 
 /// Why calls pass by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum BypassCause {
     /// The program looks functions up in the library.
     LookedUp,
     /// The library is part of the program.
@@ -33,7 +33,7 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bypass {
     /// Why.
-    pub how: How,
+    pub how: BypassCause,
     /// Name of the program.
     pub program: String,
 }
@@ -46,8 +46,8 @@ impl Bypass {
     pub fn read(fields: &[Field<'_>]) -> Result<Self, Malformed> {
         let field = |wanted: u16| fields.iter().find(|(tag, _)| *tag == wanted).map(|(_, data)| *data);
         let how = match number(field(1).ok_or(Malformed::Field)?)? {
-            1 => How::LookedUp,
-            2 => How::Inside,
+            1 => BypassCause::LookedUp,
+            2 => BypassCause::Inside,
             _ => return Err(Malformed::Field),
         };
         let text = String::from_utf8_lossy(field(2).ok_or(Malformed::Field)?);
@@ -59,11 +59,11 @@ impl Bypass {
     fn text(&self, who: &str) -> String {
         let program = &self.program;
         match self.how {
-            How::LookedUp => format!(
+            BypassCause::LookedUp => format!(
                 "MPI calls of {program} of {who} bypass the shim (it looks the functions up in the library, as MPI.jl, ctypes \
                  and cffi do): no job is recorded; use bindings that are linked to MPI, as mpi4py"
             ),
-            How::Inside => format!(
+            BypassCause::Inside => format!(
                 "{program} of {who} has its MPI library inside (static MPI): no call leaves it and no job is recorded; link it to \
                  the shared library"
             ),
@@ -95,7 +95,7 @@ pub(crate) fn frame_of_inside(program: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-struct Known {
+struct ReportedBypass {
     bypass: Bypass,
     who: String,
     last: Instant,
@@ -103,10 +103,10 @@ struct Known {
 
 /// Those that were reported lately.
 #[derive(Debug, Default)]
-pub(crate) struct Bypasses(Mutex<BTreeMap<(u32, String), Known>>);
+pub(crate) struct Bypasses(Mutex<BTreeMap<(u32, String), ReportedBypass>>);
 
 impl Bypasses {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, String), Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, String), ReportedBypass>> {
         // No code holding it can panic halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +135,7 @@ impl Bypasses {
             .filter(|name| !name.is_empty())
             .map_or_else(|| format!("user {uid}"), |name| format!("user {} ({uid})", clean_text(name, 64)));
         let text = bypass.text(&who);
-        all.insert(key, Known { bypass, who, last: now });
+        all.insert(key, ReportedBypass { bypass, who, last: now });
         let (source, kind, severity) = ("mpi".to_owned(), KIND.to_owned(), "warning".to_owned());
         Some(Event { time: utc, source, kind, severity, text, ..Event::default() })
     }
@@ -154,7 +154,7 @@ mod tests {
     use crate::frame::{Frame, decode};
 
     fn bypass(program: &str) -> Bypass {
-        Bypass { how: How::LookedUp, program: program.to_owned() }
+        Bypass { how: BypassCause::LookedUp, program: program.to_owned() }
     }
 
     #[test]
@@ -192,11 +192,14 @@ mod tests {
     fn frames_are_read_with_care() {
         let how = 2_u32.to_le_bytes();
         let read = Bypass::read(&[(1, &how), (2, b"a\x1b[31m.out")]).unwrap();
-        assert_eq!(read.how, How::Inside);
+        assert_eq!(read.how, BypassCause::Inside);
         assert!(!read.program.contains('\x1b'), "{read:?}");
         let frame = frame_of_inside(b"a.out");
         let Ok((_, Frame::Bypass(fields))) = decode(&frame) else { panic!("{frame:?}") };
-        assert_eq!(Bypass::read(&fields).unwrap(), Bypass { how: How::Inside, program: "a.out".into() });
+        assert_eq!(
+            Bypass::read(&fields).unwrap(),
+            Bypass { how: BypassCause::Inside, program: "a.out".into() }
+        );
         assert_eq!(Bypass::read(&[(1, &how)]), Err(Malformed::Field));
         assert_eq!(Bypass::read(&[(1, &[9]), (2, b"a")]), Err(Malformed::Field));
     }

@@ -34,7 +34,7 @@ pub enum Decision {
 
 /// What decisions depend on, besides the program.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct LaunchContext {
     /// Environment variables.
     pub variables: HashMap<String, String>,
     /// Where libraries are.
@@ -43,7 +43,7 @@ pub struct Surroundings {
     pub ancestors: Vec<PathBuf>,
 }
 
-impl Surroundings {
+impl LaunchContext {
     /// Those of this process.
     #[must_use]
     pub fn of_process() -> Self {
@@ -95,7 +95,7 @@ pub fn find_program(name: &OsString, path: &str) -> Option<PathBuf> {
 
 /// Decides for a program and its arguments.
 #[must_use]
-pub fn decide(program: &Path, arguments: &[OsString], around: &Surroundings) -> Decision {
+pub fn decide(program: &Path, arguments: &[OsString], around: &LaunchContext) -> Decision {
     if around
         .variables
         .get("THROUGHLINE_SHIM")
@@ -122,7 +122,7 @@ enum Links {
     Foreign(&'static str),
 }
 
-fn links(program: &Path, around: &Surroundings) -> Links {
+fn links(program: &Path, around: &LaunchContext) -> Links {
     let file = interpreter(program);
     let Some(elf) = Elf::read(&file) else {
         return Links::Foreign("not a dynamic program of this machine");
@@ -192,7 +192,7 @@ fn is_launcher(program: &Path) -> bool {
 
 /// Before a launcher the ranks inherit what it gets, on this node. Their program stands among its arguments;
 /// where it is an interpreter, the launcher's own kind decides.
-fn launched(launcher: &Path, arguments: &[OsString], around: &Surroundings) -> Decision {
+fn launched(launcher: &Path, arguments: &[OsString], around: &LaunchContext) -> Decision {
     let path = around.variables.get("PATH").map_or("", String::as_str);
     let programs = arguments.iter().filter(|argument| !argument.as_bytes().starts_with(b"-"));
     let linked =

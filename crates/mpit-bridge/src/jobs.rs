@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 
 /// What is known of where a rank computes: names, or why there are none.
-pub type Known = Result<Vec<String>, &'static str>;
+pub type DeviceNames = Result<Vec<String>, &'static str>;
 
 /// Where a process computes, as far as its node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// UUIDs of the GPUs that it uses.
-    pub gpus: Known,
+    pub gpus: DeviceNames,
     /// Adapter ports on which it has queue pairs, as DEVICE/PORT, the one with most first.
-    pub hca_ports: Known,
+    pub hca_ports: DeviceNames,
 }
 
 /// Nobody has looked yet.
@@ -66,7 +66,7 @@ pub(crate) fn target(key: &RankKey, record: &JobRank) -> Target {
 
 /// What came of a rank's joining or leaving.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Reported {
+pub(crate) struct RankChange {
     /// Its records.
     pub batch: Batch,
     /// Whether it was the first here, or the last.
@@ -77,7 +77,7 @@ pub(crate) struct Reported {
 
 impl Jobs {
     /// A rank sends its HELLO. Gives its start, which an earlier connection may have settled.
-    pub fn join(&mut self, member: &Member, connection: u64) -> (i64, Reported) {
+    pub fn join(&mut self, member: &Member, connection: u64) -> (i64, RankChange) {
         let job = self
             .jobs
             .entry(member.identity.job_key.clone())
@@ -91,7 +91,7 @@ impl Jobs {
         rank.connection = Some(connection);
         let jobs = if is_first { vec![job.record.clone()] } else { Vec::new() };
         let batch = Batch { jobs, job_ranks: vec![rank.record.clone()], ..Batch::default() };
-        (rank.record.start, Reported { batch, edge: is_first, unknown: [None; 2] })
+        (rank.record.start, RankChange { batch, edge: is_first, unknown: [None; 2] })
     }
 
     /// Whether another user's processes are in that job by the kernel's word: then a claim of it that only the
@@ -113,7 +113,7 @@ impl Jobs {
         connection: Option<u64>,
         end: i64,
         ending: &str,
-    ) -> Option<Reported> {
+    ) -> Option<RankChange> {
         let job = self.jobs.get_mut(job_key)?;
         if job.ranks.get(key)?.connection != connection {
             return None;
@@ -125,7 +125,7 @@ impl Jobs {
             rank.record.gpus.is_none().then_some(rank.gpus),
             rank.record.hca_ports.is_none().then_some(rank.hca_ports),
         ];
-        let mut reported = Reported { unknown, ..Reported::default() };
+        let mut reported = RankChange { unknown, ..RankChange::default() };
         reported.batch.job_ranks.push(JobRank { end, ending: ending.to_owned(), ..rank.record });
         if job.ranks.is_empty() {
             reported.edge = true;
@@ -213,7 +213,7 @@ impl Jobs {
         &mut self,
         saved: Saved,
         is_open: impl Fn(&RankKey, &JobRank, &Job) -> bool,
-    ) -> (Reported, Vec<Watched>) {
+    ) -> (RankChange, Vec<AwaitedRank>) {
         let (seen, mut watched) = (saved.time, Vec::new());
         for SavedRank { job, rank, start_ticks, epoch } in saved.ranks {
             let (Some(job), Some(rank)) = (job, rank) else { continue };
@@ -225,10 +225,10 @@ impl Jobs {
             here.record.start = here.record.start.min(job.start);
             let is_open = is_open(&key, &rank, &job);
             here.ranks.insert(key.clone(), RankHere::new(rank, None));
-            watched.push((Watched { job_key: job.key, rank: key }, is_open));
+            watched.push((AwaitedRank { job_key: job.key, rank: key }, is_open));
         }
-        let mut reported = Reported::default();
-        watched.retain(|(Watched { job_key, rank }, is_open)| {
+        let mut reported = RankChange::default();
+        watched.retain(|(AwaitedRank { job_key, rank }, is_open)| {
             if !is_open && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
                 reported.batch.jobs.extend(end.batch.jobs);
                 reported.batch.job_ranks.extend(end.batch.job_ranks);
@@ -248,13 +248,13 @@ pub(crate) const UNSEEN: &str = "unseen";
 
 /// A rank known from before, not connected yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Watched {
+pub(crate) struct AwaitedRank {
     pub job_key: String,
     pub rank: RankKey,
 }
 
 /// Adds names that are new; whether anything is. That a rank used nothing so far is known, too.
-fn merge(known: &mut Option<Names>, reason: &mut &'static str, found: &Known) -> bool {
+fn merge(known: &mut Option<Names>, reason: &mut &'static str, found: &DeviceNames) -> bool {
     let found = match found {
         Ok(found) => found,
         Err(why) => {

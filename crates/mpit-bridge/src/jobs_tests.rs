@@ -70,7 +70,7 @@ fn what_an_earlier_agent_knew() {
     let ended: Vec<_> = reported.batch.job_ranks.iter().filter(|rank| rank.end != 0).collect();
     assert_eq!((ended.len(), ended[0].rank, ended[0].end, ended[0].ending.as_str()), (1, 0, 700, "unseen"));
     assert!(reported.batch.jobs.iter().all(|job| job.end == 0), "the job runs");
-    assert_eq!(watched, [Watched { job_key: "slurm:1@7".into(), rank: ranks[1].key() }]);
+    assert_eq!(watched, [AwaitedRank { job_key: "slurm:1@7".into(), rank: ranks[1].key() }]);
     let (start, reported) = jobs.join(&Member { start: 950, ..ranks[1].clone() }, 9);
     assert_eq!((start, reported.edge, jobs.counts()), (200, false, (1, 1)));
     assert_eq!(jobs.leave("slurm:1@7", &ranks[1].key(), None, LATER, "unseen"), None, "it has connected");
@@ -91,7 +91,7 @@ fn places_grow_and_are_reported_once() {
         std::fs::write(folder.join("numa_node"), node).unwrap();
     }
     let topology = Topology::read(sys.path());
-    let place = |jobs: &mut Jobs, gpus: Known, hca_ports: Known| {
+    let place = |jobs: &mut Jobs, gpus: DeviceNames, hca_ports: DeviceNames| {
         let nobody = Places { gpus: Ok(vec![]), hca_ports: Ok(vec![]) };
         jobs.place(&BTreeMap::from([(40, Places { gpus, hca_ports }), (99, nobody)]), &topology)
     };

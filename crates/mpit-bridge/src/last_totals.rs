@@ -50,7 +50,7 @@ impl FileName {
 
 /// A file that lies there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Listed {
+pub(crate) struct TotalsFile {
     pub name: FileName,
     /// Who made it.
     pub uid: u32,
@@ -58,9 +58,9 @@ pub(crate) struct Listed {
 
 /// The frames of a file. One at a time: files are a user's to make, and memory is not.
 #[derive(Debug)]
-pub(crate) struct Left(Take<File>);
+pub(crate) struct TotalsFrames(Take<File>);
 
-impl Left {
+impl TotalsFrames {
     /// The next frame; a cut-off one as it is, which will be refused. `None` at the end.
     pub fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let mut frame = Vec::new();
@@ -107,13 +107,13 @@ impl Folder {
     ///
     /// # Errors
     /// It is none that a shim makes, or can't be read; then it is removed.
-    pub fn read(&self, name: FileName, uid: u32) -> std::io::Result<Option<Left>> {
+    pub fn read(&self, name: FileName, uid: u32) -> std::io::Result<Option<TotalsFrames>> {
         let Some(file) = self.open(name, uid)? else { return Ok(None) };
         if file.metadata()?.len() > FILE_BYTES_MAX {
             self.remove(name, uid);
             return Err(std::io::Error::other("larger than any of ours"));
         }
-        Ok(Some(Left(file.take(FILE_BYTES_MAX))))
+        Ok(Some(TotalsFrames(file.take(FILE_BYTES_MAX))))
     }
 
     /// Removes what this rank of this user has left, unread.
@@ -125,7 +125,7 @@ impl Folder {
 
     /// Files that have lain there for so long, and how many were removed because no shim made them or their user has too
     /// many.
-    pub fn list(&self, age: Duration) -> (Vec<Listed>, u64) {
+    pub fn list(&self, age: Duration) -> (Vec<TotalsFile>, u64) {
         let Some(folder) = &self.0 else { return Default::default() };
         let Ok(entries) = std::fs::read_dir(folder) else { return Default::default() };
         let (mut listed, mut refused) = (Vec::new(), 0);
@@ -141,7 +141,7 @@ impl Folder {
             let count = of_users.entry(data.uid()).or_default();
             *count += 1;
             match name.filter(|_| *count <= FILES_OF_USER && data.len() <= FILE_BYTES_MAX) {
-                Some(name) => listed.push(Listed { name, uid: data.uid() }),
+                Some(name) => listed.push(TotalsFile { name, uid: data.uid() }),
                 None => refused += u64::from(self.unlink(&entry.file_name().to_string_lossy())),
             }
         }
@@ -260,7 +260,7 @@ mod tests {
         };
         let of = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            let mut left = Left(File::open(&path).unwrap().take(FILE_BYTES_MAX));
+            let mut left = TotalsFrames(File::open(&path).unwrap().take(FILE_BYTES_MAX));
             std::iter::from_fn(|| left.next().unwrap()).map(|frame| frame.len()).collect::<Vec<_>>()
         };
         assert_eq!(of(&[]), [0; 0]);
@@ -289,7 +289,7 @@ mod tests {
         }
         assert_eq!(folder.list(Duration::from_secs(60)), (Vec::new(), 0), "all of them are new");
         assert!(folder.read(FileName { epoch: 5, rank: 0 }, own()).is_err());
-        let first = Listed { name: FileName { epoch: 1, rank: 0 }, uid: own() };
+        let first = TotalsFile { name: FileName { epoch: 1, rank: 0 }, uid: own() };
         assert_eq!(folder.list(Duration::ZERO), (vec![first], 4));
         assert_eq!(std::fs::read(place.path().join("secret")).unwrap(), b"kept");
         for rank in 0..=FILES_OF_USER {

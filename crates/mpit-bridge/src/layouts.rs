@@ -6,7 +6,8 @@ use crate::traffic_frame::Root;
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_shares::collective::{
-    Between, Call, Library, Operation, RootBetween, Sent, assumed, assumed_nonblocking, sends, sends_between,
+    Call, IntercommCall, Library, Operation, PeerTraffic, RootBetween, assumed, assumed_nonblocking, sends,
+    sends_between,
 };
 
 /// Sends in memory, of all that were laid out; 24 bytes each. Beyond them all are laid out anew.
@@ -18,9 +19,9 @@ pub(crate) struct Sends {
     /// Whether by the algorithm's shape.
     pub is_modelled: bool,
     /// To members of the group.
-    pub sends: Box<[Sent]>,
+    pub sends: Box<[PeerTraffic]>,
     /// In an intercommunicator, to members of the own group.
-    pub within: Box<[Sent]>,
+    pub within: Box<[PeerTraffic]>,
 }
 
 /// One call, as one of its members sees it.
@@ -97,7 +98,7 @@ fn is_collective(operation: &str) -> bool {
 
 /// By the shape of the algorithm: to members of the group, and of the own one in an intercommunicator. `None` where it has
 /// none.
-fn modelled(call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>)> {
+fn modelled(call: &OneCall) -> Option<(Vec<PeerTraffic>, Vec<PeerTraffic>)> {
     let operation = call.operation.parse().ok()?;
     match call.rank {
         Some(rank) => Some((within(operation, call, rank)?, Vec::new())),
@@ -108,7 +109,7 @@ fn modelled(call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>)> {
 
 /// Between two groups, through one member of each. What the other group's blocks are only its members know: as large as those
 /// of this one.
-fn between(operation: Operation, call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>)> {
+fn between(operation: Operation, call: &OneCall) -> Option<(Vec<PeerTraffic>, Vec<PeerTraffic>)> {
     let (library, (here, rank)) = (call.library?, call.own?);
     let is_rooted =
         matches!(operation, Operation::Bcast | Operation::Gather | Operation::Reduce | Operation::Scatter);
@@ -122,7 +123,7 @@ fn between(operation: Operation, call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>
         Root::None => RootBetween::None,
     };
     let (block_here, block_there) = (call.block, call.block);
-    let one = Between { here, there: call.size, root, block_here, block_there, element: 1 };
+    let one = IntercommCall { here, there: call.size, root, block_here, block_there, element: 1 };
     let observed = library.algorithm(&call.algorithm);
     let algorithm = Some(observed.as_str()).filter(|_| !call.algorithm.is_empty());
     let sent = sends_between(library, operation, algorithm, &one, rank).ok()?;
@@ -130,7 +131,7 @@ fn between(operation: Operation, call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>
 }
 
 /// Within one group.
-fn within(operation: Operation, call: &OneCall, rank: u32) -> Option<Vec<Sent>> {
+fn within(operation: Operation, call: &OneCall, rank: u32) -> Option<Vec<PeerTraffic>> {
     let root = match call.root {
         Root::Member(root) => root,
         _ => 0,
@@ -166,8 +167,8 @@ fn is_direct(operation: Operation, call: &OneCall) -> bool {
 }
 
 /// To each member that the block is meant for, as the logical matrix has it (`protocol/README.md`).
-fn logical(call: &OneCall) -> Vec<Sent> {
-    let one = |member| Sent { peer: member, bytes: call.block, messages: 1 };
+fn logical(call: &OneCall) -> Vec<PeerTraffic> {
+    let one = |member| PeerTraffic { peer: member, bytes: call.block, messages: 1 };
     let is_root = match call.root {
         Root::Own => true,
         Root::Member(root) => Some(root) == call.rank,
@@ -186,9 +187,9 @@ fn logical(call: &OneCall) -> Vec<Sent> {
 }
 
 /// A block to each other member.
-fn others(size: u32, own: Option<u32>, block: u64) -> Vec<Sent> {
+fn others(size: u32, own: Option<u32>, block: u64) -> Vec<PeerTraffic> {
     let others = (0..size).filter(|member| Some(*member) != own);
-    others.map(|member| Sent { peer: member, bytes: block, messages: 1 }).collect()
+    others.map(|member| PeerTraffic { peer: member, bytes: block, messages: 1 }).collect()
 }
 
 #[cfg(test)]
@@ -301,7 +302,8 @@ mod tests {
         };
         let sent = |call: &OneCall| {
             let laid_out = Layouts::default().of(call);
-            let list = |sends: &[Sent]| sends.iter().map(|one| (one.peer, one.bytes)).collect::<Vec<_>>();
+            let list =
+                |sends: &[PeerTraffic]| sends.iter().map(|one| (one.peer, one.bytes)).collect::<Vec<_>>();
             assert!(laid_out.is_modelled, "{call:?}");
             (list(&laid_out.within), list(&laid_out.sends))
         };

@@ -8,12 +8,12 @@
 use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
 use crate::operations::{is_unreported, operation_name};
-use crate::quota::{Held, Quotas, Resource, User};
+use crate::quota::{HeldResource, Quotas, Resource, User};
 use crate::sampled_calls::{NamedSample, SECONDS_MAX, SampledCalls};
 use crate::status::Quota;
 use crate::traffic_cells::{Cell, CellKey, Kind, LineKey, Sums};
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
-use crate::wholes::Wholes;
+use crate::wholes::SnapshotSchedule;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl RankHere {
 #[derive(Debug)]
 struct Account {
     user: Arc<User>,
-    held: Option<Held>,
+    held: Option<HeldResource>,
 }
 
 impl Account {
@@ -148,7 +148,7 @@ struct JobHere {
     ranks: HashMap<RankId, RankHere>,
     cells: HashMap<CellKey, Cell>,
     /// When each line had a record of all its cells.
-    wholes: HashMap<LineKey, Wholes>,
+    wholes: HashMap<LineKey, SnapshotSchedule>,
     sampled: SampledCalls,
 }
 

@@ -33,7 +33,7 @@ impl Bench {
     }
 
     fn join(&mut self, rank: u32, start: i64, now: i64) -> RankId {
-        self.join_with("a library of which nothing is known", rank, start, now)
+        self.join_with("an unknown library", rank, start, now)
     }
 
     fn join_with(&mut self, library: &str, rank: u32, start: i64, now: i64) -> RankId {

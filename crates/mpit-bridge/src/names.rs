@@ -1,7 +1,7 @@
 //! What the numbers of one rank's frames mean: reported once per connection, before they are used.
 
 use crate::frame::Name;
-use crate::quota::{Held, Quotas, Resource, User};
+use crate::quota::{HeldResource, Quotas, Resource, User};
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_sample::admission::PATH_BYTES_MAX;
@@ -19,12 +19,12 @@ pub(crate) struct Names {
     /// Of each path its innermost region, and the path around it, whose number is smaller; 0: there is none.
     paths: HashMap<u16, (u16, Box<str>)>,
     /// The bytes of them that count against the user's share.
-    held: Option<Held>,
+    held: Option<HeldResource>,
 }
 
 /// Why a name was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum NameError {
     /// The rank has as many as any shim can have, or it names a path around it that there is not.
     TooMany,
     /// All names of his ranks are the user's share.
@@ -40,7 +40,7 @@ impl Names {
     }
 
     /// Takes over a name of a region or algorithm.
-    pub(crate) fn learn(&mut self, name: &Name) -> Result<(), Refused> {
+    pub(crate) fn learn(&mut self, name: &Name) -> Result<(), NameError> {
         let (names, number, text) = match name {
             Name::Region(number, text) => (&mut self.regions, *number, text),
             Name::Algorithm(number, text) => (&mut self.algorithms, *number, text),
@@ -52,16 +52,16 @@ impl Names {
             return Ok(());
         }
         if before.is_none() && names.len() >= NAMES_MAX {
-            return Err(Refused::TooMany);
+            return Err(NameError::TooMany);
         }
         // One that replaces another counts in full: no shim does that.
-        let held = self.held.as_mut().ok_or(Refused::OfUser)?;
-        held.grow(NAME_BYTES + text.len()).map_err(|_| Refused::OfUser)?;
+        let held = self.held.as_mut().ok_or(NameError::OfUser)?;
+        held.grow(NAME_BYTES + text.len()).map_err(|_| NameError::OfUser)?;
         names.insert(number, text.as_str().into());
         Ok(())
     }
 
-    fn learn_path(&mut self, number: u16, region: &str, parent: u16) -> Result<(), Refused> {
+    fn learn_path(&mut self, number: u16, region: &str, parent: u16) -> Result<(), NameError> {
         let before = self.paths.get(&number);
         if before.is_some_and(|(around, name)| *around == parent && **name == *region) {
             return Ok(());
@@ -69,10 +69,10 @@ impl Names {
         // A smaller number that is known: nothing goes in a circle.
         let has_parent = parent == 0 || (parent < number && self.paths.contains_key(&parent));
         if number == 0 || !has_parent || (before.is_none() && self.paths.len() >= NAMES_MAX) {
-            return Err(Refused::TooMany);
+            return Err(NameError::TooMany);
         }
-        let held = self.held.as_mut().ok_or(Refused::OfUser)?;
-        held.grow(NAME_BYTES + region.len()).map_err(|_| Refused::OfUser)?;
+        let held = self.held.as_mut().ok_or(NameError::OfUser)?;
+        held.grow(NAME_BYTES + region.len()).map_err(|_| NameError::OfUser)?;
         self.paths.insert(number, (parent, region.into()));
         Ok(())
     }

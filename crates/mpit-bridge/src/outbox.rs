@@ -29,14 +29,14 @@ const HARD: (usize, usize) = (3, 2);
 /// The way of records but those of trace mode.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingRecords>,
     filled: Notify,
     limit: usize,
     counters: Arc<Counters>,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingRecords {
     queues: HashMap<u32, Queue>,
     /// Users with something waiting, whose turn is next first.
     turns: VecDeque<u32>,
@@ -54,7 +54,7 @@ impl Outbox {
         Self { pending: Mutex::default(), filled: Notify::new(), limit, counters }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pending> {
+    fn lock(&self) -> MutexGuard<'_, PendingRecords> {
         // No code holding the lock can panic halfway: it only moves vectors.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +146,7 @@ impl Outbox {
     }
 }
 
-impl Pending {
+impl PendingRecords {
     /// The next fragment: each user's turn gives one part of his.
     fn fragment(&mut self) -> Option<(Batch, usize)> {
         let (mut batch, mut bytes) = (None::<Batch>, 0);

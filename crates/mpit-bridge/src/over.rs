@@ -12,29 +12,29 @@ const EVENT_PAUSE: Duration = Duration::from_secs(300);
 
 /// The state of one user.
 #[derive(Debug, Default)]
-pub(crate) struct Over(Mutex<State>);
+pub(crate) struct QuotaExcess(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    now: Option<Present>,
+    now: Option<ExcessPeriod>,
     reported: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Present {
+struct ExcessPeriod {
     last: Instant,
     quotas: [u64; Quota::ALL.len()],
     is_reported: bool,
 }
 
-impl Present {
+impl ExcessPeriod {
     fn names(&self) -> Vec<&'static str> {
         let named = Quota::ALL.iter().zip(self.quotas).filter(|(_, times)| *times > 0);
         named.map(|(quota, _)| quota.name()).collect()
     }
 }
 
-impl Over {
+impl QuotaExcess {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code holding it can panic halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,7 +43,7 @@ impl Over {
     /// A quota held something up.
     pub fn note(&self, quota: Quota, now: Instant) {
         let mut state = self.lock();
-        let begun = || Present { last: now, quotas: [0; Quota::ALL.len()], is_reported: false };
+        let begun = || ExcessPeriod { last: now, quotas: [0; Quota::ALL.len()], is_reported: false };
         let present = state.now.get_or_insert_with(begun);
         present.last = now;
         present.quotas[quota as usize] += 1;
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn one_event_at_the_beginning_and_one_at_the_end() {
-        let (over, start, calm) = (Over::default(), Instant::now(), Duration::from_secs(30));
+        let (over, start, calm) = (QuotaExcess::default(), Instant::now(), Duration::from_secs(30));
         let event = |after: u64| over.event(1001, Some("alice"), start + Duration::from_secs(after), 7, calm);
         assert_eq!(event(0), None);
         over.note(Quota::Rows, start);

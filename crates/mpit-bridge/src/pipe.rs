@@ -11,7 +11,7 @@ const BYTES_MAX: usize = 2 << 20;
 
 /// The agent's end is closed.
 #[derive(Debug)]
-pub(crate) struct Closed;
+pub(crate) struct PipeClosedError;
 
 /// The channel, and the weights of the fragments in it.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(crate) struct Pipe {
 
 /// Leave to send one fragment.
 #[derive(Debug)]
-pub(crate) struct Leave<'a> {
+pub(crate) struct SendPermit<'a> {
     permit: Permit<'a, Batch>,
     pipe: &'a Pipe,
 }
 
-impl Leave<'_> {
+impl SendPermit<'_> {
     /// Sends it.
     pub fn send(self, batch: Batch, bytes: usize) {
         self.pipe.lock().push_back(bytes);
@@ -46,12 +46,12 @@ impl Pipe {
     }
 
     /// Leave to send, unless the channel is full or holds too many bytes.
-    pub fn permit(&self) -> Result<Option<Leave<'_>>, Closed> {
+    pub fn permit(&self) -> Result<Option<SendPermit<'_>>, PipeClosedError> {
         let waiting = self.to.max_capacity() - self.to.capacity();
         let permit = match self.to.try_reserve() {
             Ok(permit) => permit,
             Err(TrySendError::Full(())) => return Ok(None),
-            Err(TrySendError::Closed(())) => return Err(Closed),
+            Err(TrySendError::Closed(())) => return Err(PipeClosedError),
         };
         let mut weights = self.lock();
         while weights.len() > waiting {
@@ -59,7 +59,7 @@ impl Pipe {
         }
         let is_full = weights.iter().sum::<usize>() >= BYTES_MAX;
         drop(weights);
-        Ok((!is_full).then_some(Leave { permit, pipe: self }))
+        Ok((!is_full).then_some(SendPermit { permit, pipe: self }))
     }
 }
 

@@ -6,7 +6,7 @@
 //! as much as the greediest has.
 
 use crate::accounts::Accounts;
-use crate::over::Over;
+use crate::over::QuotaExcess;
 use crate::status::{Counters, OverQuota, Quota, add};
 use crate::throttle::Throttle;
 use crate::window::PastHours;
@@ -124,9 +124,9 @@ pub(crate) struct Gate {
 }
 
 /// Somebody who waits in a queue; counted as long as this lives.
-struct Queued<'a>(&'a AtomicUsize);
+struct QueueGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Queued<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Gate {
             return None;
         }
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let _queued = Queued(&self.queued);
+        let _queued = QueueGuard(&self.queued);
         let turn = self.turn.clone().lock_owned().await;
         let began = Instant::now();
         while let Err((why, pause)) = pause() {
@@ -189,7 +189,7 @@ pub(crate) struct User {
     pub name: OnceLock<String>,
     /// Bytes of his records in the outbox.
     pub waiting: AtomicUsize,
-    pub over: Over,
+    pub over: QuotaExcess,
     rows: Gate,
     pub greetings: Semaphore,
     /// Whose files of last totals are read: one at a time.
@@ -222,7 +222,7 @@ impl User {
             uid,
             name: OnceLock::new(),
             waiting: AtomicUsize::new(0),
-            over: Over::default(),
+            over: QuotaExcess::default(),
             rows: Gate::new(limits.rows_per_second_of_user, now),
             greetings: Semaphore::new(GREETINGS),
             files: Semaphore::new(1),
@@ -311,14 +311,14 @@ struct Entry {
 
 /// Something that a user holds; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldResource {
     quotas: Arc<Quotas>,
     uid: u32,
     resource: Resource,
     amount: usize,
 }
 
-impl Held {
+impl HeldResource {
     /// Holds more of it, if there is so much.
     pub fn grow(&mut self, more: usize) -> Result<(), Shortage> {
         self.quotas.change(self.uid, self.resource, more)?;
@@ -327,7 +327,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldResource {
     fn drop(&mut self) {
         let totals = &mut *self.quotas.lock();
         let at = self.resource as usize;
@@ -369,7 +369,7 @@ impl Quotas {
     }
 
     /// Whether a connection of a user may be taken; it is his until the slot is dropped.
-    pub fn connect(self: &Arc<Self>, user: &User, now: Instant) -> Result<Held, Quota> {
+    pub fn connect(self: &Arc<Self>, user: &User, now: Instant) -> Result<HeldResource, Quota> {
         if locked(&user.buckets).connects.take(now).is_err() {
             user.exceeds(Quota::Connects, 1);
             return Err(Quota::Connects);
@@ -385,9 +385,14 @@ impl Quotas {
     }
 
     /// Holds something for a user.
-    pub fn hold(self: &Arc<Self>, user: &User, resource: Resource, amount: usize) -> Result<Held, Shortage> {
+    pub fn hold(
+        self: &Arc<Self>,
+        user: &User,
+        resource: Resource,
+        amount: usize,
+    ) -> Result<HeldResource, Shortage> {
         self.change(user.uid, resource, amount)?;
-        Ok(Held { quotas: self.clone(), uid: user.uid, resource, amount })
+        Ok(HeldResource { quotas: self.clone(), uid: user.uid, resource, amount })
     }
 
     fn change(&self, uid: u32, resource: Resource, more: usize) -> Result<(), Shortage> {

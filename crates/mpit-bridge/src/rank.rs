@@ -5,7 +5,7 @@
 use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
-use crate::names::{Names, Refused};
+use crate::names::{NameError, Names};
 use crate::open_calls::OpenCalls;
 use crate::operations::operation_name;
 use crate::quota::{Quotas, User};
@@ -295,8 +295,8 @@ impl Rank {
         for name in names {
             match self.names.learn(&name) {
                 Ok(()) => {}
-                Err(Refused::TooMany) => add(&self.counters.unknown_names, 1),
-                Err(Refused::OfUser) => {
+                Err(NameError::TooMany) => add(&self.counters.unknown_names, 1),
+                Err(NameError::OfUser) => {
                     self.counters.rejected(Rejection::Quota, 1);
                     self.user.exceeds(Quota::Names, 1);
                 }

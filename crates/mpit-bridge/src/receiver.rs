@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::bypass::Bypasses;
 use crate::config::Config;
 use crate::cpus::Topology;
-use crate::jobs::{Places, UNSEEN, Watched};
+use crate::jobs::{AwaitedRank, Places, UNSEEN};
 use crate::last_totals::Folder;
 use crate::ledger::{Ledger, until_round};
 use crate::outbox::Outbox;
@@ -15,7 +15,7 @@ use crate::process::{handle, opener, start_of};
 use crate::quota::Quotas;
 use crate::scheduling;
 use crate::session;
-use crate::shared::{Clock, ClockOf, End, Shared};
+use crate::shared::{Clock, ClockOf, End, ReceiverState};
 use crate::socket::{BindError, Listening, accept, listen_at, watch};
 use crate::status::{Counters, Quota, Reason, Status, add};
 use crate::trace_box::TraceBox;
@@ -55,7 +55,7 @@ const LAST_HAND_OVER: Duration = Duration::from_secs(2);
 /// The running receiver.
 #[derive(Debug)]
 pub struct Receiver {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -68,7 +68,7 @@ impl Receiver {
         let counters = Arc::new(Counters::default());
         let accounts = Accounts::read(&config.subuid);
         let quotas = Quotas::new(limits.quota, connections, accounts, counters.clone());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReceiverState {
             topology: Topology::read(&config.sys),
             welcomes: Mutex::new(0),
             connections: AtomicU64::new(0),
@@ -151,7 +151,12 @@ fn allow_descriptors(connections: usize) -> usize {
     possible.min(connections)
 }
 
-async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Batch>, watched: Vec<Watched>) {
+async fn run(
+    shared: Arc<ReceiverState>,
+    listening: Listening,
+    records: mpsc::Sender<Batch>,
+    watched: Vec<AwaitedRank>,
+) {
     let mut connections = JoinSet::new();
     for rank in watched {
         connections.spawn(watch_process(shared.clone(), rank));
@@ -186,7 +191,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
 }
 
 /// Says that jobs still run and who is over quota, and saves what the next agent has to know.
-async fn keep(shared: &Arc<Shared>) {
+async fn keep(shared: &Arc<ReceiverState>) {
     let mut tick = interval(SAVE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for round in 1_u64.. {
@@ -204,7 +209,7 @@ async fn keep(shared: &Arc<Shared>) {
 }
 
 /// Makes records of traffic by operation. Collectives of large groups take their time, so beside the other tasks.
-async fn count_traffic(shared: &Arc<Shared>) {
+async fn count_traffic(shared: &Arc<ReceiverState>) {
     loop {
         sleep(until_round(shared.moment().utc)).await;
         let counting = shared.clone();
@@ -216,7 +221,7 @@ async fn count_traffic(shared: &Arc<Shared>) {
 }
 
 /// Reads what the kernel counts of all ranks, beside the other tasks: `/proc` of a dying process may take its time.
-async fn read_scheduling(shared: &Arc<Shared>) {
+async fn read_scheduling(shared: &Arc<ReceiverState>) {
     loop {
         sleep(scheduling::until_reading(shared.moment().utc)).await;
         let reading = shared.clone();
@@ -233,7 +238,7 @@ async fn read_scheduling(shared: &Arc<Shared>) {
 
 /// Waits for the end of a rank that an earlier agent knew and that has not connected to this one. Once it has,
 /// its session reports its end.
-async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) {
+async fn watch_process(shared: Arc<ReceiverState>, AwaitedRank { job_key, rank }: AwaitedRank) {
     let process = handle(rank.pid).and_then(|handle| watch(handle).ok());
     let runs = || rank.start_ticks.is_some() && start_of(&shared.config.proc, rank.pid) == rank.start_ticks;
     let gone = async {
@@ -266,7 +271,7 @@ async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) 
 }
 
 /// Ranks push at the same moment: what they send is handed over in one go, and no clock ticks while nothing comes.
-async fn hand_over(shared: &Shared, pipe: &Pipe) {
+async fn hand_over(shared: &ReceiverState, pipe: &Pipe) {
     loop {
         tokio::select! {
             () = shared.outbox.filled() => {}
@@ -284,7 +289,7 @@ async fn hand_over(shared: &Shared, pipe: &Pipe) {
     }
 }
 
-async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &mut JoinSet<()>) {
+async fn accept_all(shared: &Arc<ReceiverState>, listening: &Listening, connections: &mut JoinSet<()>) {
     let listener = match listening.socket.try_clone().and_then(watch) {
         Ok(listener) => listener,
         Err(error) => {
@@ -311,7 +316,7 @@ async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &m
 }
 
 /// Takes a connection on its user's account, or closes it at once: a user over his quota costs others nothing.
-fn admit(shared: &Arc<Shared>, connection: OwnedFd, connections: &mut JoinSet<()>) {
+fn admit(shared: &Arc<ReceiverState>, connection: OwnedFd, connections: &mut JoinSet<()>) {
     let Some(mut opener) = opener(&connection) else {
         shared.counters.closed(Reason::Unknown);
         return;

@@ -7,12 +7,12 @@
 use crate::frame::{Frame, Header, decode};
 use crate::hello::Hello;
 use crate::identity::{identify, local};
-use crate::last_totals::{FileName, Left, Listed};
+use crate::last_totals::{FileName, TotalsFile, TotalsFrames};
 use crate::member::{Member, RankKey};
 use crate::process::Process;
 use crate::quota::{BYTES_OF_ROW, User};
 use crate::rank::{Moment, Origin, Rank};
-use crate::shared::{Due, End, Shared};
+use crate::shared::{DueRemoval, End, ReceiverState};
 use crate::status::{Malformed, add};
 use crate::weigh::rows;
 use nix::unistd::Uid;
@@ -35,23 +35,23 @@ const USERS_AT_ONCE: usize = 64;
 /// Files whose removal is due at most; beyond, one is read again by the next agent, or after [`SWEEP`].
 const DUE_MAX: usize = 8192;
 
-impl Shared {
+impl ReceiverState {
     /// The file of a rank is of no more use in a while.
     pub(crate) fn remove_later(&self, name: FileName, uid: u32) {
         let mut due = self.due();
         if due.len() < DUE_MAX {
-            due.push_back(Due { at: Instant::now() + STORED, file: Listed { name, uid } });
+            due.push_back(DueRemoval { at: Instant::now() + STORED, file: TotalsFile { name, uid } });
         }
     }
 
-    fn take_due(&self, now: Instant) -> Vec<Listed> {
+    fn take_due(&self, now: Instant) -> Vec<TotalsFile> {
         let mut due = self.due();
         let over = due.iter().take_while(|due| due.at <= now).count();
         due.drain(..over).map(|due| due.file).collect()
     }
 
     /// What a file of a user's holds, frame by frame.
-    async fn open_file(self: &Arc<Self>, file: Listed) -> Option<Left> {
+    async fn open_file(self: &Arc<Self>, file: TotalsFile) -> Option<TotalsFrames> {
         let shared = self.clone();
         let read = spawn_blocking(move || shared.last_totals.read(file.name, file.uid)).await;
         read.ok()?.unwrap_or_else(|error| {
@@ -67,7 +67,7 @@ impl Shared {
             let jobs = self.jobs();
             (jobs.rank(job_key, key)?, jobs.status(job_key, key)?)
         };
-        let file = Listed { name: FileName { epoch: key.epoch, rank: record.rank }, uid };
+        let file = TotalsFile { name: FileName { epoch: key.epoch, rank: record.rank }, uid };
         let user = self.quotas.user(uid, Instant::now());
         let origin = Origin {
             job_key: job_key.to_owned(),
@@ -85,7 +85,12 @@ impl Shared {
     }
 
     /// Has the frames of a file judged as those of a socket are. Gives the end, where the file is whole.
-    async fn feed(self: &Arc<Self>, user: &Arc<User>, origin: &Origin, mut left: Left) -> Option<End> {
+    async fn feed(
+        self: &Arc<Self>,
+        user: &Arc<User>,
+        origin: &Origin,
+        mut left: TotalsFrames,
+    ) -> Option<End> {
         let job = user.job(&origin.job_key, &self.quotas.limits);
         let mut rank: Option<Rank> = None;
         loop {
@@ -138,7 +143,7 @@ impl Shared {
     }
 
     /// A rank that no agent knew: its file says all that there is, on its owner's account and as no process of this node.
-    async fn introduce(self: &Arc<Self>, file: Listed) {
+    async fn introduce(self: &Arc<Self>, file: TotalsFile) {
         let user = self.quotas.user(file.uid, Instant::now());
         user.greet().await;
         let _turn = user.files.acquire().await;
@@ -191,7 +196,7 @@ impl Shared {
     }
 
     /// Files of users that neither are due nor of a rank that is known: the task that serves or watches a rank takes its file.
-    async fn unclaimed(self: &Arc<Self>) -> HashMap<u32, Vec<Listed>> {
+    async fn unclaimed(self: &Arc<Self>) -> HashMap<u32, Vec<TotalsFile>> {
         let shared = self.clone();
         let listed = spawn_blocking(move || {
             for file in shared.take_due(Instant::now()) {
@@ -201,8 +206,8 @@ impl Shared {
         });
         let (files, refused) = listed.await.unwrap_or_default();
         (0..refused).for_each(|_| self.counters.malformed(Malformed::TooLong));
-        let due: HashSet<Listed> = self.due().iter().map(|due| due.file).collect();
-        let mut of_users = HashMap::<u32, Vec<Listed>>::new();
+        let due: HashSet<TotalsFile> = self.due().iter().map(|due| due.file).collect();
+        let mut of_users = HashMap::<u32, Vec<TotalsFile>>::new();
         for file in files {
             if !due.contains(&file) && !self.jobs().knows(file.uid, file.name.epoch, file.name.rank) {
                 of_users.entry(file.uid).or_default().push(file);
@@ -213,7 +218,7 @@ impl Shared {
 }
 
 /// The next frame of a file, and the file; none at its end, or where it can't be read.
-async fn next_of(mut left: Left) -> Option<(Left, Vec<u8>)> {
+async fn next_of(mut left: TotalsFrames) -> Option<(TotalsFrames, Vec<u8>)> {
     let read = spawn_blocking(move || left.next().map(|frame| (left, frame))).await.ok()?;
     let (left, frame) =
         read.inspect_err(|error| tracing::debug!(%error, "what a rank left can't be read")).ok()?;
@@ -221,7 +226,11 @@ async fn next_of(mut left: Left) -> Option<(Left, Vec<u8>)> {
 }
 
 /// Who a file is of, by its first frame and its owner.
-fn stranger(shared: &Shared, first: &[u8], Listed { name, uid }: Listed) -> Result<Member, Malformed> {
+fn stranger(
+    shared: &ReceiverState,
+    first: &[u8],
+    TotalsFile { name, uid }: TotalsFile,
+) -> Result<Member, Malformed> {
     let (_, Frame::Hello(fields)) = decode(first)? else { return Err(Malformed::NoHello) };
     let hello = Hello::read(&fields)?;
     if (FileName { epoch: hello.epoch, rank: hello.rank }) != name {

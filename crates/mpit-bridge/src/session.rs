@@ -12,11 +12,11 @@ use crate::last_totals::FileName;
 use crate::ledger::World;
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
-use crate::quota::{BYTES_OF_ROW, Gate, Held, Resource, User};
+use crate::quota::{BYTES_OF_ROW, Gate, HeldResource, Resource, User};
 use crate::rank::{Moment, Rank};
 use crate::scheduling::{self, Target};
-use crate::shared::{End, Shared};
-use crate::socket::{Received, receive, refuse_more, send, watch};
+use crate::shared::{End, ReceiverState};
+use crate::socket::{ReceivedMessage, receive, refuse_more, send, watch};
 use crate::status::{Malformed, Quota, Reason, add};
 use crate::throttle::Throttle;
 use crate::weigh::rows;
@@ -44,7 +44,7 @@ thread_local! {
 
 /// Why there may be something to read.
 #[derive(Clone, Copy)]
-enum Ready {
+enum WakeReason {
     /// The connection says so.
     Message,
     /// The rank's process has ended.
@@ -56,7 +56,7 @@ const SPACE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What one readiness of a connection led to.
 #[derive(Debug)]
-enum Read {
+enum ReadOutcome {
     /// A message was read and this came of it.
     Message(Result<(), Malformed>),
     /// The peer has closed.
@@ -65,11 +65,11 @@ enum Read {
 
 /// Serves one connection, which holds a slot of its user.
 pub(crate) async fn serve(
-    shared: &Arc<Shared>,
+    shared: &Arc<ReceiverState>,
     connection: OwnedFd,
     mut opener: Opener,
     user: Arc<User>,
-    slot: Held,
+    slot: HeldResource,
 ) -> std::io::Result<()> {
     // Without a descriptor of it the process is not watched, and the connection's end is the rank's.
     let process = opener.handle.as_ref().and_then(|handle| watch(handle.try_clone().ok()?).ok());
@@ -114,7 +114,7 @@ pub(crate) async fn serve(
 }
 
 /// A rank without a connection.
-struct Gone {
+struct DisconnectedRank {
     job_key: String,
     key: RankKey,
     connection: u64,
@@ -125,8 +125,8 @@ struct Gone {
 }
 
 /// The rank has gone: its end, and the job's if it was the last.
-async fn leave(shared: &Arc<Shared>, user: &Arc<User>, gone: &Gone, end: i64) {
-    let Gone { job_key, key, connection, rank, .. } = gone;
+async fn leave(shared: &Arc<ReceiverState>, user: &Arc<User>, gone: &DisconnectedRank, end: i64) {
+    let DisconnectedRank { job_key, key, connection, rank, .. } = gone;
     let mut last = End { time: end, ending: gone.ending };
     if gone.has_ended {
         shared.remove_later(FileName { epoch: key.epoch, rank: *rank }, gone.uid);
@@ -158,7 +158,7 @@ pub(crate) async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
 
 /// The state of one connection.
 struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     pid: u32,
     number: u64,
     rank: Option<Rank>,
@@ -174,7 +174,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(shared: Arc<Shared>, pid: u32, user: Arc<User>) -> Self {
+    fn new(shared: Arc<ReceiverState>, pid: u32, user: Arc<User>) -> Self {
         let throttle = Throttle::new(shared.config.limits.frames_per_second, BURST_SECONDS, Instant::now());
         let number = shared.next_connection();
         Self {
@@ -207,14 +207,14 @@ impl Session {
                 return self.close(Reason::Silent);
             };
             let read = match (self.read(connection, ready).await, ready) {
-                (Err(error), Ready::Ended) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                (Err(error), Ready::Message) if error.kind() == ErrorKind::WouldBlock => continue,
+                (Err(error), WakeReason::Ended) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                (Err(error), WakeReason::Message) if error.kind() == ErrorKind::WouldBlock => continue,
                 (read, _) => read?,
             };
             match read {
-                Read::Closed => return Ok(()),
-                Read::Message(Ok(())) => {}
-                Read::Message(Err(why)) => {
+                ReadOutcome::Closed => return Ok(()),
+                ReadOutcome::Message(Ok(())) => {}
+                ReadOutcome::Message(Err(why)) => {
                     self.shared.counters.malformed(why);
                     self.malformed += 1;
                     if self.malformed >= limits.malformed_messages {
@@ -242,7 +242,7 @@ impl Session {
     fn count_rest(&self, connection: &OwnedFd) {
         refuse_more(connection);
         BUFFERS.with_borrow_mut(|(buffer, control)| {
-            while let Ok(Received { length, .. }) = receive(connection, buffer, control) {
+            while let Ok(ReceivedMessage { length, .. }) = receive(connection, buffer, control) {
                 let why = match buffer.get(..length).map(decode) {
                     Some(Ok(_)) if length > 0 => Malformed::GivenUp,
                     Some(Err(why)) if length > 0 => why,
@@ -266,40 +266,46 @@ impl Session {
         connection: &AsyncFd<OwnedFd>,
         process: Option<&AsyncFd<OwnedFd>>,
         patience: Instant,
-    ) -> std::io::Result<Option<Ready>> {
+    ) -> std::io::Result<Option<WakeReason>> {
         if self.rank.is_none() {
             let ready = timeout_at(patience.into(), connection.readable()).await;
-            return ready.map_or(Ok(None), |ready| ready.map(|_| Some(Ready::Message)));
+            return ready.map_or(Ok(None), |ready| ready.map(|_| Some(WakeReason::Message)));
         }
         tokio::select! {
             biased;
-            ready = connection.readable() => ready.map(|_| Some(Ready::Message)),
+            ready = connection.readable() => ready.map(|_| Some(WakeReason::Message)),
             // A child of it may hold the connection open; what it has sent is there already.
-            () = ended(process) => Ok(Some(Ready::Ended)),
+            () = ended(process) => Ok(Some(WakeReason::Ended)),
         }
     }
 
     /// Reads one message, in its user's turn. Would block if there is none.
-    async fn read(&mut self, connection: &AsyncFd<OwnedFd>, ready: Ready) -> std::io::Result<Read> {
+    async fn read(
+        &mut self,
+        connection: &AsyncFd<OwnedFd>,
+        ready: WakeReason,
+    ) -> std::io::Result<ReadOutcome> {
         let user = self.user.clone();
         let _turns = match &self.job {
             Some(job) => Some(user.pass(job, || self.shared.outbox.space(&user)).await),
             None => None,
         };
-        if matches!(ready, Ready::Ended) {
+        if matches!(ready, WakeReason::Ended) {
             return self.read_now(connection.get_ref());
         }
         connection.try_io(Interest::READABLE, |connection| self.read_now(connection))
     }
 
-    fn read_now(&mut self, connection: &OwnedFd) -> std::io::Result<Read> {
+    fn read_now(&mut self, connection: &OwnedFd) -> std::io::Result<ReadOutcome> {
         BUFFERS.with_borrow_mut(|(buffer, control)| {
-            let Received { length, sender } = receive(connection, buffer, control)?;
+            let ReceivedMessage { length, sender } = receive(connection, buffer, control)?;
             Ok(match length {
-                0 => Read::Closed,
-                _ if sender.is_some_and(|sender| sender != self.pid) => Read::Message(Err(Malformed::Sender)),
-                _ if length > FRAME_BYTES => Read::Message(Err(Malformed::TooLong)),
-                _ => Read::Message(self.message(&buffer[..length])),
+                0 => ReadOutcome::Closed,
+                _ if sender.is_some_and(|sender| sender != self.pid) => {
+                    ReadOutcome::Message(Err(Malformed::Sender))
+                }
+                _ if length > FRAME_BYTES => ReadOutcome::Message(Err(Malformed::TooLong)),
+                _ => ReadOutcome::Message(self.message(&buffer[..length])),
             })
         })
     }
@@ -416,12 +422,12 @@ impl Session {
     }
 
     /// What is left of a rank without its connection.
-    fn gone(self, uid: u32) -> Option<Gone> {
+    fn gone(self, uid: u32) -> Option<DisconnectedRank> {
         let (mut rank, key) = (self.rank?, self.key?);
         self.shared.outbox.put(&self.user, rank.lose());
         let (job_key, connection) = (rank.job_key().to_owned(), self.number);
         let (ending, has_ended) = (rank.ended().unwrap_or("lost"), rank.ended().is_some());
-        Some(Gone { job_key, key, connection, rank: rank.number(), uid, ending, has_ended })
+        Some(DisconnectedRank { job_key, key, connection, rank: rank.number(), uid, ending, has_ended })
     }
 
     fn disconnected(&mut self) {

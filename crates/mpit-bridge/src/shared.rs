@@ -4,8 +4,8 @@ use crate::bypass::Bypasses;
 use crate::config::Config;
 use crate::cpus::Topology;
 use crate::identity::local;
-use crate::jobs::{Jobs, Reported, Watched};
-use crate::last_totals::{FileName, Folder, Listed};
+use crate::jobs::{AwaitedRank, Jobs, RankChange};
+use crate::last_totals::{FileName, Folder, TotalsFile};
 use crate::ledger::Ledger;
 use crate::member::{Member, RankKey};
 use crate::outbox::Outbox;
@@ -31,7 +31,7 @@ pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
 
 /// What all connections share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ReceiverState {
     pub config: Config,
     pub topology: Topology,
     pub counters: Arc<Counters>,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub traffic: Mutex<Ledger>,
     /// Where ranks leave their totals, and which of these are to be removed.
     pub last_totals: Folder,
-    pub due: Mutex<VecDeque<Due>>,
+    pub due: Mutex<VecDeque<DueRemoval>>,
 }
 
 /// A clock that can be shown.
@@ -73,12 +73,12 @@ pub(crate) struct End {
 
 /// A file that is to be removed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueRemoval {
     pub at: Instant,
-    pub file: Listed,
+    pub file: TotalsFile,
 }
 
-impl Shared {
+impl ReceiverState {
     /// What the frames of a user's rank are judged by.
     pub(crate) fn judges(&self, user: &Arc<User>) -> Judges {
         Judges {
@@ -103,7 +103,7 @@ impl Shared {
         self.outbox.flush(pipe) && self.traces.flush(pipe)
     }
 
-    pub(crate) fn due(&self) -> MutexGuard<'_, VecDeque<Due>> {
+    pub(crate) fn due(&self) -> MutexGuard<'_, VecDeque<DueRemoval>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Passes on what came of a rank's joining or leaving.
-    pub(crate) fn report(&self, user: &Arc<User>, reported: Reported) {
+    pub(crate) fn report(&self, user: &Arc<User>, reported: RankChange) {
         if reported.edge {
             (self.config.job_edge.0)();
         }
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// Takes over what an earlier agent knew; gives the ranks that may connect anew.
-    pub(crate) fn restore(&self) -> Vec<Watched> {
+    pub(crate) fn restore(&self) -> Vec<AwaitedRank> {
         let Some(path) = &self.config.state else { return Vec::new() };
         let saved = Saved::read(path).unwrap_or_else(|error| {
             tracing::warn!(path = %path.display(), %error, "what an earlier agent knew of ranks can't be read");

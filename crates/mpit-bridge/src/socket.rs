@@ -135,7 +135,7 @@ const STRANGER: u32 = u32::MAX;
 
 /// A message that was read: it lies in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     /// Its length; it may exceed the buffer's, and then it was cut. 0 is the end.
     pub length: usize,
     /// The process that sent it, not always the one that connected: a forked child has the descriptor, too. `None`
@@ -151,7 +151,7 @@ pub(crate) fn receive(
     connection: &OwnedFd,
     buffer: &mut [u8],
     control: &mut [u8],
-) -> std::io::Result<Received> {
+) -> std::io::Result<ReceivedMessage> {
     let mut read = || {
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_CMSG_CLOEXEC;
@@ -164,7 +164,7 @@ pub(crate) fn receive(
             }),
             Err(_) => Some(STRANGER),
         };
-        Ok(Received { length: message.bytes, sender: sender.filter(|pid| *pid > 0) })
+        Ok(ReceivedMessage { length: message.bytes, sender: sender.filter(|pid| *pid > 0) })
     };
     match read() {
         Err(Errno::ECONNRESET) => Ok(read()?),

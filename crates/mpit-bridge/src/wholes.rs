@@ -9,11 +9,11 @@ const PEERS_OF_ROW: usize = 8;
 
 /// What records since the last whole one have taken, in peers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wholes {
+pub struct SnapshotSchedule {
     peers: usize,
 }
 
-impl Wholes {
+impl SnapshotSchedule {
     /// Whether the next record has all peers; so many of all changed.
     pub fn is_next(&mut self, changed: usize, all: usize) -> bool {
         self.peers += changed + PEERS_OF_ROW;
@@ -32,13 +32,13 @@ mod tests {
     #[test]
     fn whole_records_take_no_more_than_the_others() {
         // Few peers: each record has all.
-        let mut few = Wholes::default();
+        let mut few = SnapshotSchedule::default();
         assert!((0..10).all(|_| few.is_next(1, 9)));
         // All change: so has each.
-        let mut all = Wholes::default();
+        let mut all = SnapshotSchedule::default();
         assert!((0..10).all(|_| all.is_next(1000, 1000)));
         // One of many changes: one in a hundred and twelve has all.
-        let mut many = Wholes::default();
+        let mut many = SnapshotSchedule::default();
         assert!(many.is_next(1000, 1000), "the first one");
         let wholes = (0..1120).filter(|_| many.is_next(1, 1000)).count();
         assert_eq!(wholes, 1120 / 112);

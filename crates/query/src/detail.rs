@@ -7,9 +7,9 @@ use throughline_store::Error;
 use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
-/// Of what requests are listed.
+/// Which detail requests are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum RequestScope {
     /// A job.
     Job(i64),
     /// A node's ports and GPUs.
@@ -56,7 +56,7 @@ pub async fn covers(client: &Client, job: i64, from: i64, to: i64) -> Result<boo
 /// The database's.
 pub async fn requests(
     client: &Client,
-    of: Of,
+    of: RequestScope,
     id: Option<i64>,
     limit: usize,
 ) -> Result<Vec<DetailRequest>, Error> {
@@ -76,11 +76,11 @@ pub async fn requests(
         FROM wanted r LEFT JOIN internal.detail_request_node n ON n.request_id = r.id LEFT JOIN internal.node_key k ON k.id = n.node_id
         ORDER BY r.id DESC, k.name";
     let (job, node) = match of {
-        Of::Job(job) => (Some(job), None),
-        Of::Node(node) => (None, Some(node)),
-        Of::Link(_) | Of::Alerts => (None, None),
+        RequestScope::Job(job) => (Some(job), None),
+        RequestScope::Node(node) => (None, Some(node)),
+        RequestScope::Link(_) | RequestScope::Alerts => (None, None),
     };
-    let ports = if let Of::Link(ports) = of { Some(ports.to_vec()) } else { None };
+    let ports = if let RequestScope::Link(ports) = of { Some(ports.to_vec()) } else { None };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = client.query(SQL, &[&job, &node, &id, &limit, &ports]).await;
     let rows = rows.map_err(Error::sql("listing requests for detail"))?;

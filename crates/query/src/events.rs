@@ -40,9 +40,9 @@ pub struct Event {
     pub after: Option<String>,
 }
 
-/// Which events.
+/// Which events are requested.
 #[derive(Clone, Debug, Default)]
-pub struct Which<'a> {
+pub struct EventFilter<'a> {
     /// After this time, milliseconds.
     pub from: i64,
     /// Up to this time, milliseconds.
@@ -67,7 +67,7 @@ pub struct Which<'a> {
 ///
 /// # Errors
 /// The database's.
-pub async fn events(client: &Client, which: &Which<'_>) -> Result<Vec<Event>, Error> {
+pub async fn events(client: &Client, which: &EventFilter<'_>) -> Result<Vec<Event>, Error> {
     let (newest, skipped) = which.behind.unwrap_or((i64::MAX, 0));
     let newest = newest.min(which.to.saturating_mul(1000));
     let sql = format!(

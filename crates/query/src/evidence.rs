@@ -56,12 +56,12 @@ pub struct OfJob {
 /// who sends to whom, and names of ports.
 #[derive(Debug, Default)]
 pub struct Cache {
-    jobs: HashMap<i64, Cached>,
+    jobs: HashMap<i64, CachedPlaces>,
     ports: links::KnownPorts,
 }
 
 #[derive(Debug)]
-struct Cached {
+struct CachedPlaces {
     since: Instant,
     fresh_for: Duration,
     ranks: usize,
@@ -140,7 +140,7 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
         evidence.traffic = pairs(client, id, &evidence.ranks, &places).await?;
         let ranks = evidence.ranks.len();
         let fresh_for = fresh_for(evidence.seconds);
-        cache.jobs.insert(id, Cached { since: Instant::now(), fresh_for, ranks, places });
+        cache.jobs.insert(id, CachedPlaces { since: Instant::now(), fresh_for, ranks, places });
     }
     evidence.gpu_links = gpus::links(client, id, from, end).await?;
     evidence.before = earlier::run(client, job).await?;

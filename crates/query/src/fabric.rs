@@ -1,6 +1,6 @@
 //! Subnets, their nodes and cables at a time, and how long these are as they are.
 
-use crate::time::{At, milliseconds};
+use crate::time::{QueryTime, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
@@ -125,10 +125,10 @@ pub async fn count(client: &Client, subnet: i64) -> Result<Count, Error> {
 ///
 /// # Errors
 /// The database's.
-pub async fn version(client: &Client, subnet: i64, at: At) -> Result<Version, Error> {
+pub async fn version(client: &Client, subnet: i64, at: QueryTime) -> Result<Version, Error> {
     let until = match at {
-        At::Latest => String::new(),
-        At::Time(time) => format!("WHERE t <= {}", moment(time)),
+        QueryTime::Latest => String::new(),
+        QueryTime::Time(time) => format!("WHERE t <= {}", moment(time)),
     };
     // Rows of a node's agent count too: they name its adapters' host.
     let sql = format!(
@@ -156,7 +156,7 @@ pub async fn version(client: &Client, subnet: i64, at: At) -> Result<Version, Er
 ///
 /// # Errors
 /// The database's.
-pub async fn nodes(client: &Client, subnet: i64, at: At) -> Result<Vec<Node>, Error> {
+pub async fn nodes(client: &Client, subnet: i64, at: QueryTime) -> Result<Vec<Node>, Error> {
     let what = "reading a subnet's nodes";
     let hosts = format!("SELECT name, unnest(hca_guids) FROM internal.node h WHERE {}", at.valid("h"));
     let hosts = client.query(&hosts, &[]).await.map_err(Error::sql(what))?;
@@ -202,7 +202,10 @@ pub fn routing<'a>(switches: impl IntoIterator<Item = Option<&'a str>>) -> Optio
 ///
 /// # Errors
 /// The database's.
-pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<&'static str>>, Error> {
+pub async fn routings(
+    client: &Client,
+    at: QueryTime,
+) -> Result<HashMap<String, Option<&'static str>>, Error> {
     let sql = format!(
         "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM internal.ib_node n JOIN internal.ib_node_key k ON k.id = n.ib_node_id
          JOIN internal.fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
@@ -221,7 +224,7 @@ pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<
 ///
 /// # Errors
 /// The database's.
-pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i64>, Error> {
+pub async fn ports_of_guid(client: &Client, guid: &str, at: QueryTime) -> Result<Vec<i64>, Error> {
     let sql = format!("SELECT port_id FROM internal.ib_port p WHERE port_guid = $1 AND {}", at.valid("p"));
     let rows = client.query(&sql, &[&guid]).await.map_err(Error::sql("looking for a port's GUID"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -231,7 +234,7 @@ pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i6
 ///
 /// # Errors
 /// The database's.
-pub async fn links(client: &Client, subnet: i64, at: At) -> Result<Vec<Link>, Error> {
+pub async fn links(client: &Client, subnet: i64, at: QueryTime) -> Result<Vec<Link>, Error> {
     // What one end does not have the other may.
     let sql = format!(
         "SELECT l.port_a_id, a.ib_node_id, a.port, l.port_b_id, b.ib_node_id, b.port,

@@ -5,7 +5,7 @@ use crate::links::Series;
 use crate::long_range::{LongRange, RangeError};
 use crate::nodes::Port;
 use crate::rates::Rates;
-use crate::time::{At, Grid};
+use crate::time::{Grid, QueryTime};
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Row};
 ///
 /// # Errors
 /// The database's.
-pub async fn ports(client: &Client, name: &str, at: At) -> Result<Vec<Port>, Error> {
+pub async fn ports(client: &Client, name: &str, at: QueryTime) -> Result<Vec<Port>, Error> {
     let sql = format!(
         "SELECT p.port_id, coalesce(nullif(btrim(substr(n.description, length($1) + 1)), ''), k.guid), q.port, k.guid, p.state,
                 p.rate_bytes_per_second, s.prefix, coalesce(nullif(r.description, ''), rk.guid), rk.guid

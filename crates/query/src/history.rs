@@ -37,7 +37,7 @@ use crate::Horizons;
 use crate::row_rules::Gaps;
 use family::Place;
 use samples::Form;
-use series::Known;
+use series::SampleLocation;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,7 +118,7 @@ pub enum HistoryError {
 }
 
 /// Takes series one after the other.
-pub trait Take: Send {
+pub trait SeriesSink: Send {
     /// The next one, which has samples.
     fn take(
         &mut self,
@@ -168,7 +168,7 @@ impl HistoryQuery<'_> {
         &self,
         client: &Client,
         series: &[Series],
-        to: &mut impl Take,
+        to: &mut impl SeriesSink,
     ) -> Result<u64, HistoryError> {
         let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
         let (mut read, mut done, mut last) = (0, 0, None);
@@ -213,7 +213,7 @@ impl HistoryQuery<'_> {
         limit: u64,
     ) -> Result<Vec<Samples>, HistoryError> {
         match round.first().map(|series| &series.known) {
-            Some(Known::Valid(_)) => Ok(infos::samples(round, self.range)),
+            Some(SampleLocation::Valid(_)) => Ok(infos::samples(round, self.range)),
             _ => copy::samples(client, self, round, gaps, limit).await,
         }
     }
@@ -222,7 +222,7 @@ impl HistoryQuery<'_> {
         &self,
         round: Option<(&[Series], Vec<Samples>)>,
         gaps: &Gaps,
-        to: &mut impl Take,
+        to: &mut impl SeriesSink,
     ) -> Result<(), HistoryError> {
         let Some((series, held)) = round else { return Ok(()) };
         let form = copy::form(self);

@@ -12,7 +12,7 @@ const NEAREST_MAX: usize = 5;
 
 /// What a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum NameResolution {
     /// The job with this key.
     Job(String),
     /// `last`, and there is no job of this user.
@@ -96,15 +96,15 @@ fn candidate(row: &Row) -> Candidate {
 ///
 /// # Errors
 /// The database's.
-pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<Meaning, Error> {
+pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<NameResolution, Error> {
     let user = user.map(|user| user.to_string());
     let failed = || Error::sql("looking for a job by its name");
     if let Some(back) = back(name) {
         let row = client.query_opt(LAST, &[&back, &user]).await.map_err(failed())?;
         return Ok(match row {
-            Some(row) => Meaning::Job(row.get("key")),
-            None if back == 0 => Meaning::NoJobYet,
-            None => Meaning::NotAsMany,
+            Some(row) => NameResolution::Job(row.get("key")),
+            None if back == 0 => NameResolution::NoJobYet,
+            None => NameResolution::NotAsMany,
         });
     }
     let rows = client.query(CANDIDATES, &[&name, &user]).await.map_err(failed())?;
@@ -113,10 +113,10 @@ pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<M
         0 => {
             let rows = client.query(NEWEST, &[&NEAREST_OF]).await.map_err(failed())?;
             let keys: Vec<String> = rows.iter().map(|row| row.get("key")).collect();
-            Ok(Meaning::Nothing { nearest: nearest(name, &keys), is_empty: keys.is_empty() })
+            Ok(NameResolution::Nothing { nearest: nearest(name, &keys), is_empty: keys.is_empty() })
         }
-        1 => Ok(Meaning::Job(fitting.remove(0).key)),
-        _ => Ok(Meaning::Several(fitting)),
+        1 => Ok(NameResolution::Job(fitting.remove(0).key)),
+        _ => Ok(NameResolution::Several(fitting)),
     }
 }
 
@@ -173,10 +173,10 @@ mod tests {
     async fn names_keys_ids_beginnings_and_the_newest() {
         let database = throughline_store::testing::database().await;
         let empty = database.connect_reader().await.unwrap();
-        assert_eq!(meaning(&empty, "last", None).await.unwrap(), Meaning::NoJobYet);
+        assert_eq!(meaning(&empty, "last", None).await.unwrap(), NameResolution::NoJobYet);
         assert_eq!(
             meaning(&empty, "47", None).await.unwrap(),
-            Meaning::Nothing { nearest: Vec::new(), is_empty: true }
+            NameResolution::Nothing { nearest: Vec::new(), is_empty: true }
         );
         let writer = database.connect().await.unwrap();
         let jobs = "INSERT INTO internal.run (key, native_id, start_time) VALUES \
@@ -195,23 +195,27 @@ mod tests {
             ("00f", "local:00ffee@1"),
             ("local", "local:00ffee@1"),
         ] {
-            assert_eq!(meaning(&client, name, None).await.unwrap(), Meaning::Job(key.into()), "{name}");
+            assert_eq!(
+                meaning(&client, name, None).await.unwrap(),
+                NameResolution::Job(key.into()),
+                "{name}"
+            );
         }
         for (name, count) in [("471", 2), ("slurm", 3)] {
-            let Meaning::Several(jobs) = meaning(&client, name, None).await.unwrap() else {
+            let NameResolution::Several(jobs) = meaning(&client, name, None).await.unwrap() else {
                 panic!("{name}")
             };
             assert_eq!((jobs.len(), jobs[0].key.as_str()), (count, "slurm:471.1@1"), "{name}");
         }
-        let Meaning::Nothing { nearest, is_empty: false } =
+        let NameResolution::Nothing { nearest, is_empty: false } =
             meaning(&client, "slurm:472.0", None).await.unwrap()
         else {
             panic!("slurm:472.0")
         };
         assert!(nearest[0].starts_with("slurm:47"), "{nearest:?}");
-        let nothing = Meaning::Nothing { nearest: Vec::new(), is_empty: false };
+        let nothing = NameResolution::Nothing { nearest: Vec::new(), is_empty: false };
         assert_eq!(meaning(&client, "zzz", None).await.unwrap(), nothing);
-        assert_eq!(meaning(&client, "last-4", None).await.unwrap(), Meaning::NotAsMany);
+        assert_eq!(meaning(&client, "last-4", None).await.unwrap(), NameResolution::NotAsMany);
     }
 
     #[tokio::test]
@@ -228,7 +232,7 @@ mod tests {
         writer.execute(jobs, &[]).await.unwrap();
         let client = database.connect_reader().await.unwrap();
         let key = async |name, user| meaning(&client, name, user).await.unwrap();
-        let job = |key: &str| Meaning::Job(key.to_owned());
+        let job = |key: &str| NameResolution::Job(key.to_owned());
         for user in [None, Some(1000), Some(1001), Some(1002)] {
             assert_eq!(key("900", user).await, job("slurm:900.0@1000"), "{user:?}");
             assert_eq!(key("slurm:900.0", user).await, job("slurm:900.0@1000"), "{user:?}");
@@ -239,10 +243,10 @@ mod tests {
         assert_eq!(key("last", Some(1000)).await, job("slurm:900.0@1000"));
         assert_eq!(key("last-1", Some(1000)).await, job("pbs:901@1000"));
         assert_eq!(key("last", Some(1001)).await, job("pbs:901@1001"));
-        assert_eq!(key("last", Some(1002)).await, Meaning::NoJobYet);
+        assert_eq!(key("last", Some(1002)).await, NameResolution::NoJobYet);
         // Where only their own claims stand behind both, one's own is meant, and others see who claims what.
         assert_eq!(key("901", Some(1000)).await, job("pbs:901@1000"));
-        let Meaning::Several(jobs) = key("901", None).await else { panic!("901 is two jobs") };
+        let NameResolution::Several(jobs) = key("901", None).await else { panic!("901 is two jobs") };
         let claims: Vec<_> = jobs.iter().map(|job| (job.user.as_deref(), job.evidence.as_deref())).collect();
         assert_eq!(claims, [(Some("mallory"), Some("environment")), (Some("ada"), Some("environment"))]);
     }

@@ -63,9 +63,9 @@ const RATES: &str = "
 pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> Result<JobRates, Error> {
     let what = "reading what running jobs do";
     let rows = client.query(RATES, &[&window_seconds, &user, &JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let mut jobs: BTreeMap<i64, (JobRate, Rated)> = BTreeMap::new();
+    let mut jobs: BTreeMap<i64, (JobRate, ShareBasis)> = BTreeMap::new();
     for row in &rows {
-        let (job, rated) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), Rated::default()));
+        let (job, rated) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), ShareBasis::default()));
         let seconds = row.get::<_, Option<f64>>(10).unwrap_or(window_seconds).max(f64::EPSILON);
         let per_second = |place: usize| row.get::<_, Option<f64>>(place).unwrap_or(0.0).max(0.0) / seconds;
         let inside = per_second(13);
@@ -93,7 +93,7 @@ pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> 
 
 /// What shares of a job's rates are made from.
 #[derive(Default)]
-struct Rated {
+struct ShareBasis {
     /// Time that the rates are over.
     window_seconds: f64,
     /// Seconds in MPI a second of the operation with most.
@@ -115,7 +115,7 @@ fn job(row: &Row) -> JobRate {
 }
 
 #[allow(clippy::cast_precision_loss)] // shares
-fn with_shares(mut job: JobRate, rated: &Rated) -> JobRate {
+fn with_shares(mut job: JobRate, rated: &ShareBasis) -> JobRate {
     let inside = job.mpi_seconds_per_second;
     job.mpi_time_share = mpi_rate_share(inside, job.ranks as f64, rated.window_seconds);
     job.top_operation_share = (inside > 0.0).then(|| rated.most / inside);

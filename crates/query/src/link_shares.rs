@@ -5,8 +5,8 @@ mod source;
 mod windows;
 
 pub use of_job::{JobPort, beside_job, of_job};
+use source::RowSelection;
 pub use source::Source;
-use source::Wanted;
 pub use windows::{ShareRow, operations_on, windows_of};
 
 use crate::time::{Grid, MINUTE_MS, milliseconds};
@@ -53,9 +53,9 @@ pub fn grid(from: i64, to: i64, points: usize, source: &Source) -> Grid {
     Grid { from, step, steps: usize::try_from(steps).unwrap_or(1) }
 }
 
-/// Who it is, by the columns of `link_shares`.
+/// A contributor, by the columns of `link_shares`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Who {
+pub struct ContributorKey {
     /// job, group, host, other or rest.
     pub contributor: String,
     /// Of a job: its number in the tables.
@@ -94,7 +94,7 @@ impl Part {
         }
     }
 
-    /// With shares of all ([`Sent::whole`]). Nothing is more than that.
+    /// With shares of all ([`PortTraffic::whole`]). Nothing is more than that.
     #[must_use]
     pub fn figures(self, whole: Option<i64>) -> ShareFigures {
         #[allow(clippy::cast_precision_loss)] // below 2^53
@@ -132,7 +132,7 @@ pub struct Step {
 
 /// What a port sent over some windows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sent {
+pub struct PortTraffic {
     /// Windows with rows.
     pub windows: u64,
     /// Those of them in which the port was read.
@@ -144,10 +144,10 @@ pub struct Sent {
     /// The same of each step.
     pub steps: Vec<Step>,
     /// By contributor: in all, and by step.
-    pub parts: BTreeMap<Who, (Part, Vec<i64>)>,
+    pub parts: BTreeMap<ContributorKey, (Part, Vec<i64>)>,
 }
 
-impl Sent {
+impl PortTraffic {
     /// The total that shares are parts of: what was counted, and where a window was not, all that contributors have in it. `None`
     /// where no window was counted.
     #[must_use]
@@ -177,7 +177,7 @@ pub async fn last_window(
     to: i64,
     source: &Source,
 ) -> Result<Option<Grid>, Error> {
-    let rows = source.rows(Wanted::Ports, from, to, false);
+    let rows = source.rows(RowSelection::Ports, from, to, false);
     let sql = format!("SELECT time FROM {rows} s ORDER BY time DESC LIMIT 1");
     let row = client.query_opt(&sql, &[&ports]).await.map_err(Error::sql("reading shares of a link"))?;
     let grid = |row: Row| {
@@ -197,7 +197,7 @@ pub async fn sent(
     ports: &[i64],
     grid: &Grid,
     source: &Source,
-) -> Result<HashMap<i64, Sent>, Error> {
+) -> Result<HashMap<i64, PortTraffic>, Error> {
     let what = "reading shares of links";
     // A minute is within one step only where steps are whole minutes.
     let is_of_minutes = grid.step % MINUTE_MS == 0 && grid.from % MINUTE_MS == 0;
@@ -208,16 +208,17 @@ pub async fn sent(
                 bool_or(is_bound), sum(windows)::bigint, sum(counted_windows)::bigint, sum(counted)::bigint, max(peak)
          FROM {rows} s GROUP BY port_id, step, contributor, job_id, operation, name",
         step = grid.step_of("time"),
-        rows = source.rows(Wanted::Ports, grid.from, grid.to(), is_of_minutes),
+        rows = source.rows(RowSelection::Ports, grid.from, grid.to(), is_of_minutes),
     );
-    let mut all: HashMap<i64, Sent> = HashMap::new();
+    let mut all: HashMap<i64, PortTraffic> = HashMap::new();
     for row in client.query(&sql, &[&ports]).await.map_err(Error::sql(what))? {
         let Some(step) = usize::try_from(row.get::<_, i32>(1)).ok().filter(|step| *step < grid.steps) else {
             continue;
         };
-        let sent = all
-            .entry(row.get(0))
-            .or_insert_with(|| Sent { steps: vec![Step::default(); grid.steps], ..Sent::default() });
+        let sent = all.entry(row.get(0)).or_insert_with(|| PortTraffic {
+            steps: vec![Step::default(); grid.steps],
+            ..PortTraffic::default()
+        });
         let (who, part) = (who(&row, 2), part(&row, 6));
         // Each window or minute has one such row.
         if who.contributor == "rest" {
@@ -236,8 +237,8 @@ pub async fn sent(
     Ok(all)
 }
 
-fn who(row: &Row, first: usize) -> Who {
-    Who {
+fn who(row: &Row, first: usize) -> ContributorKey {
+    ContributorKey {
         contributor: row.get(first),
         job: row.get(first + 1),
         operation: row.get(first + 2),
@@ -290,7 +291,11 @@ pub async fn job_labels(client: &Client, ids: &[i64]) -> Result<HashMap<i64, Job
 /// Contributors of what a port sent: the largest first, small ones in `other`, then `rest`. `series` of bytes per second are
 /// made where `with_series` is set.
 #[must_use]
-pub fn contributors(sent: &Sent, labels: &HashMap<i64, JobLabel>, with_series: bool) -> Vec<LinkContributor> {
+pub fn contributors(
+    sent: &PortTraffic,
+    labels: &HashMap<i64, JobLabel>,
+    with_series: bool,
+) -> Vec<LinkContributor> {
     let (all, whole): (i64, _) = (sent.parts.values().map(|(part, _)| part.bytes).sum(), sent.whole());
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // below 2^53
     let least = (all as f64 * LEAST_SHARE) as i64;
@@ -307,11 +312,12 @@ pub fn contributors(sent: &Sent, labels: &HashMap<i64, JobLabel>, with_series: b
         }
     }
     listed.sort_by(|one, other| other.1.bytes.cmp(&one.1.bytes).then_with(|| one.0.cmp(&other.0)));
-    let other =
-        other.map(|(part, steps)| (Who { contributor: "other".into(), ..Who::default() }, part, steps));
+    let other = other.map(|(part, steps)| {
+        (ContributorKey { contributor: "other".into(), ..ContributorKey::default() }, part, steps)
+    });
     listed.extend(other);
     listed.extend(rest);
-    let contributor = |(who, part, steps): (Who, Part, Vec<i64>)| {
+    let contributor = |(who, part, steps): (ContributorKey, Part, Vec<i64>)| {
         let job = who.job.and_then(|job| labels.get(&job));
         LinkContributor {
             label: label(&who, job),
@@ -353,7 +359,7 @@ pub fn utilisation(counted: Option<i64>, windows: u64, speed: i64) -> (bool, Opt
 
 /// `alltoall of job 4711 (alice)`, for pages, the command line and alerts alike.
 #[must_use]
-pub fn label(who: &Who, job: Option<&JobLabel>) -> String {
+pub fn label(who: &ContributorKey, job: Option<&JobLabel>) -> String {
     let name = who.name.as_deref().unwrap_or("unknown");
     match who.contributor.as_str() {
         "job" => {

@@ -2,7 +2,7 @@
 //! of jobs, which say who goes over it.
 
 use crate::row_rules::{milliseconds as ms, rules};
-use crate::time::{At, Grid, milliseconds, seconds_between, steps_of_minutes};
+use crate::time::{Grid, QueryTime, milliseconds, seconds_between, steps_of_minutes};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
@@ -86,7 +86,7 @@ pub struct JobPort {
 ///
 /// # Errors
 /// The database's.
-pub async fn facts(client: &Client, ports: &[i64], at: At) -> Result<HashMap<i64, PortFacts>, Error> {
+pub async fn facts(client: &Client, ports: &[i64], at: QueryTime) -> Result<HashMap<i64, PortFacts>, Error> {
     let sql = format!(
         "SELECT port_id, port_guid, lid, state, physical_state FROM internal.ib_port p WHERE port_id = ANY($1) AND {}",
         at.valid("p")
@@ -104,7 +104,7 @@ pub async fn facts(client: &Client, ports: &[i64], at: At) -> Result<HashMap<i64
 ///
 /// # Errors
 /// The database's.
-pub async fn since(client: &Client, ports: [i64; 2], at: At) -> Result<Option<i64>, Error> {
+pub async fn since(client: &Client, ports: [i64; 2], at: QueryTime) -> Result<Option<i64>, Error> {
     let sql = format!(
         "SELECT valid_from FROM internal.ib_link l
          WHERE port_a_id = least($1::bigint, $2) AND port_b_id = greatest($1::integer, $2) AND {}",
@@ -274,7 +274,7 @@ fn put(series: &mut Series, row: &Row, step: usize) {
 ///
 /// # Errors
 /// The database's.
-pub async fn tables(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, Vec<u8>>, Error> {
+pub async fn tables(client: &Client, subnet: i64, at: QueryTime) -> Result<HashMap<i64, Vec<u8>>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.linear_forwarding_table FROM internal.ib_node_key k JOIN internal.ib_lft t ON t.ib_node_id = k.id AND {}
          WHERE k.fabric_id = $1",
@@ -289,7 +289,11 @@ pub async fn tables(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64,
 ///
 /// # Errors
 /// The database's.
-pub async fn multicast(client: &Client, subnet: i64, at: At) -> Result<HashMap<i64, MulticastTable>, Error> {
+pub async fn multicast(
+    client: &Client,
+    subnet: i64,
+    at: QueryTime,
+) -> Result<HashMap<i64, MulticastTable>, Error> {
     let sql = format!(
         "SELECT t.ib_node_id, t.multicast_forwarding_table FROM internal.ib_node_key k
          JOIN internal.ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.fabric_id = $1",

@@ -10,7 +10,7 @@
 use crate::Horizons;
 use crate::history::of_ids;
 use crate::links::{self, Series};
-use crate::rates::{self, ByElement, Counted, Rates};
+use crate::rates::{self, ByElement, CountedLink, Rates};
 use crate::time::{Grid, MINUTE_MS};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,7 +70,7 @@ pub enum RangeError {
 pub struct LongRange(Option<Arc<dyn PromqlServer>>);
 
 /// The steps that come from the server.
-struct Before<'a> {
+struct ServerSteps<'a> {
     server: &'a dyn PromqlServer,
     steps: usize,
     held_from: Option<i64>,
@@ -126,7 +126,7 @@ impl LongRange {
     pub async fn rates(
         &self,
         client: &Client,
-        counted: Counted,
+        counted: CountedLink,
         ids: &[i64],
         grid: &Grid,
     ) -> Result<ByElement, RangeError> {
@@ -143,12 +143,12 @@ impl LongRange {
         }
         let part = Grid { steps: before.steps, ..*grid };
         let names = match counted {
-            Counted::Port => [
+            CountedLink::Port => [
                 "node_infiniband_port_data_transmitted_bytes_total",
                 "node_infiniband_port_data_received_bytes_total",
                 "node_infiniband_rate_bytes_per_second",
             ],
-            Counted::Nvlinks | Counted::GpuPcie => [
+            CountedLink::Nvlinks | CountedLink::GpuPcie => [
                 "throughline_nvlink_transmit_bytes_total",
                 "throughline_nvlink_receive_bytes_total",
                 "throughline_nvlink_speed_bytes_per_second",
@@ -177,13 +177,18 @@ impl LongRange {
     }
 
     /// The steps of a grid that the server has; `None` where the database has all of them.
-    async fn before(&self, client: &Client, kind: Kind, grid: &Grid) -> Result<Option<Before<'_>>, Error> {
+    async fn before(
+        &self,
+        client: &Client,
+        kind: Kind,
+        grid: &Grid,
+    ) -> Result<Option<ServerSteps<'_>>, Error> {
         let Some(server) = self.0.as_deref() else { return Ok(None) };
         // Rows of one minute answer for whole minutes only.
         let has_minutes = grid.step % MINUTE_MS == 0 && grid.from % MINUTE_MS == 0;
         let held_from = Horizons::read(client).await?.held_from(kind, has_minutes);
         let steps = steps_before(grid, held_from);
-        Ok((steps > 0).then_some(Before { server, steps, held_from }))
+        Ok((steps > 0).then_some(ServerSteps { server, steps, held_from }))
     }
 }
 
@@ -194,7 +199,7 @@ fn steps_before(grid: &Grid, held_from: Option<i64>) -> usize {
     usize::try_from(steps).unwrap_or(0).min(grid.steps)
 }
 
-impl Before<'_> {
+impl ServerSteps<'_> {
     /// Values of an expression, made of a selector's labels, at the steps of a grid: id, element, step, value. `key` is the label
     /// by which series are selected.
     async fn values(
@@ -267,7 +272,7 @@ fn range(grid: &Grid) -> String {
 
 /// Which series of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum PortSeries {
     Out,
     OutPeak,
     Received,
@@ -281,7 +286,7 @@ pub(crate) enum Of {
 type Expression = Box<dyn Fn(&str) -> String + Send + Sync>;
 
 /// What is read of a port of switches or adapters.
-fn port_expressions(prefix: &'static str, grid: &Grid) -> Vec<(Of, Expression)> {
+fn port_expressions(prefix: &'static str, grid: &Grid) -> Vec<(PortSeries, Expression)> {
     let (range, step) = (range(grid), grid.step);
     let rate = |metric: &'static str| -> Expression {
         let range = range.clone();
@@ -308,17 +313,17 @@ fn port_expressions(prefix: &'static str, grid: &Grid) -> Vec<(Of, Expression)> 
         format!("round(sum by (guid, instance, port) ({}))", all.join(" or "))
     };
     vec![
-        (Of::Out, rate("transmit_data_bytes")),
-        (Of::OutPeak, peak("transmit_data_bytes")),
-        (Of::Received, rate("receive_data_bytes")),
-        (Of::ReceivedPeak, peak("receive_data_bytes")),
+        (PortSeries::Out, rate("transmit_data_bytes")),
+        (PortSeries::OutPeak, peak("transmit_data_bytes")),
+        (PortSeries::Received, rate("receive_data_bytes")),
+        (PortSeries::ReceivedPeak, peak("receive_data_bytes")),
         (
-            Of::Waiting,
+            PortSeries::Waiting,
             Box::new(move |labels| format!("{} * {prefix}transmit_wait_tick_bytes{labels}", waiting(labels))),
         ),
-        (Of::Errors, Box::new(errors)),
+        (PortSeries::Errors, Box::new(errors)),
         (
-            Of::Speed,
+            PortSeries::Speed,
             Box::new(move |labels| format!("max_over_time({prefix}rate_bytes_per_second{labels}[{range}])")),
         ),
     ]
@@ -338,15 +343,15 @@ impl Series {
         }
     }
 
-    fn put(&mut self, what: Of, step: usize, value: f64) {
+    fn put(&mut self, what: PortSeries, step: usize, value: f64) {
         let series = match what {
-            Of::Out => &mut self.out,
-            Of::OutPeak => &mut self.out_peak,
-            Of::Received => &mut self.received,
-            Of::ReceivedPeak => &mut self.received_peak,
-            Of::Waiting => &mut self.waiting,
-            Of::Errors => &mut self.errors,
-            Of::Speed => {
+            PortSeries::Out => &mut self.out,
+            PortSeries::OutPeak => &mut self.out_peak,
+            PortSeries::Received => &mut self.received,
+            PortSeries::ReceivedPeak => &mut self.received_peak,
+            PortSeries::Waiting => &mut self.waiting,
+            PortSeries::Errors => &mut self.errors,
+            PortSeries::Speed => {
                 self.speed[step] = whole(value);
                 return;
             }

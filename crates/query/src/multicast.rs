@@ -3,7 +3,7 @@
 
 use crate::Horizons;
 use crate::row_rules::{look_back_ms, rules};
-use crate::time::{At, CLOCK_AHEAD_MS};
+use crate::time::{CLOCK_AHEAD_MS, QueryTime};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_store::Error;
@@ -55,7 +55,7 @@ pub struct Member {
 ///
 /// # Errors
 /// The database's.
-pub async fn groups(client: &Client, subnet: i64, at: At) -> Result<Vec<Group>, Error> {
+pub async fn groups(client: &Client, subnet: i64, at: QueryTime) -> Result<Vec<Group>, Error> {
     let sql = format!(
         "SELECT mgid, mlid, pkey, mtu_bytes, rate_bytes_per_second, service_level, name, member_count, members IS NOT NULL
          FROM internal.ib_multicast_group g WHERE fabric_id = $1 AND {} ORDER BY mlid, mgid",
@@ -82,7 +82,7 @@ pub async fn groups(client: &Client, subnet: i64, at: At) -> Result<Vec<Group>, 
 ///
 /// # Errors
 /// The database's.
-pub async fn members(client: &Client, subnet: i64, mlid: u16, at: At) -> Result<Vec<Member>, Error> {
+pub async fn members(client: &Client, subnet: i64, mlid: u16, at: QueryTime) -> Result<Vec<Member>, Error> {
     // All ports of a switch have the GUID of its port 0: the first one stands for it.
     let sql = format!(
         "WITH listed AS (

@@ -2,7 +2,7 @@
 
 use crate::Horizons;
 use crate::row_rules::{look_back_ms, rules};
-use crate::time::{At, milliseconds};
+use crate::time::{QueryTime, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Row};
 
 /// A host in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct HostSummary {
     /// Its name.
     pub name: String,
     /// GPUs, partitions not counted.
@@ -127,7 +127,7 @@ pub async fn list(
     text: Option<&str>,
     behind: Option<&str>,
     limit: i64,
-) -> Result<Vec<Listed>, Error> {
+) -> Result<Vec<HostSummary>, Error> {
     let sql = "SELECT k.name,
                       (SELECT count(*) FROM internal.gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
                       (SELECT count(DISTINCT device) FROM internal.host_port_key p WHERE p.node_id = k.id), n.boot_time
@@ -137,7 +137,7 @@ pub async fn list(
                  AND ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
                ORDER BY k.name LIMIT $3";
     let rows = client.query(sql, &[&text, &behind, &limit]).await.map_err(Error::sql("reading the hosts"))?;
-    let listed = |row: &Row| Listed {
+    let listed = |row: &Row| HostSummary {
         name: row.get(0),
         gpus: row.get(1),
         adapters: row.get(2),
@@ -150,7 +150,7 @@ pub async fn list(
 ///
 /// # Errors
 /// The database's.
-pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>, Error> {
+pub async fn hosts(client: &Client, names: &[&str], at: QueryTime) -> Result<Vec<Host>, Error> {
     let sql = format!(
         "SELECT k.id, k.name, n.boot_time FROM internal.node_key k LEFT JOIN internal.node n ON n.node_id = k.id AND {}
          WHERE k.name = ANY($1) ORDER BY array_position($1, k.name)",
@@ -169,7 +169,7 @@ pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>,
 ///
 /// # Errors
 /// The database's.
-pub async fn gpus(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Gpu>, Error> {
+pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
         "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid
          FROM internal.gpu g LEFT JOIN internal.gpu_key p ON p.id = g.parent_gpu_id
@@ -195,7 +195,7 @@ pub async fn gpus(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Gpu>, Er
 ///
 /// # Errors
 /// The database's.
-pub async fn gpu_links(client: &Client, gpus: &[i64], at: At) -> Result<Vec<GpuLink>, Error> {
+pub async fn gpu_links(client: &Client, gpus: &[i64], at: QueryTime) -> Result<Vec<GpuLink>, Error> {
     let sql = format!(
         "SELECT gpu_id, link, active, version, speed_bytes_per_second, remote_type, remote_pci_bus_id, remote_gpu_id,
                 remote_link
@@ -221,7 +221,7 @@ pub async fn gpu_links(client: &Client, gpus: &[i64], at: At) -> Result<Vec<GpuL
 ///
 /// # Errors
 /// The database's.
-pub async fn ports(client: &Client, hosts: &[i64], at: At) -> Result<Vec<Port>, Error> {
+pub async fn ports(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Port>, Error> {
     let sql = format!(
         "SELECT DISTINCT ON (h.node_id, h.device, h.port)
                 h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.prefix,
@@ -281,10 +281,10 @@ pub async fn pcie(client: &Client, ports: &[i64], at: i64) -> Result<HashMap<i64
 ///
 /// # Errors
 /// The database's.
-pub async fn jobs(client: &Client, host: i64, at: At) -> Result<Vec<JobThere>, Error> {
+pub async fn jobs(client: &Client, host: i64, at: QueryTime) -> Result<Vec<JobThere>, Error> {
     let there = match at {
-        At::Latest => "r.end_time IS NULL".to_owned(),
-        At::Time(time) => {
+        QueryTime::Latest => "r.end_time IS NULL".to_owned(),
+        QueryTime::Time(time) => {
             let at = moment(time);
             format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})")
         }

@@ -30,7 +30,7 @@ pub struct Variable {
 
 /// What the series of an answer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum PvarGrouping {
     /// Ranks of MPI_COMM_WORLD, all elements of each together.
     Rank,
     /// Elements, of all ranks together.
@@ -76,7 +76,7 @@ pub fn is_cumulative(class: &str) -> bool {
     matches!(class, "counter" | "aggregate" | "timer")
 }
 
-/// A series: the rank or element (0 of [`By::All`]), and its values in each step.
+/// A series: the rank or element (0 of [`PvarGrouping::All`]), and its values in each step.
 pub type Series = BTreeMap<i32, Vec<Option<f64>>>;
 
 /// Variables that ranks of a job reported in a range, by name.
@@ -120,7 +120,7 @@ pub async fn series(
     client: &Client,
     job: i64,
     variable: &Variable,
-    by: By,
+    by: PvarGrouping,
     grid: &Grid,
     most: usize,
 ) -> Result<Option<Series>, Error> {
@@ -146,15 +146,15 @@ pub async fn series(
 }
 
 /// Values in the order of rank, element and step, as series.
-fn folded(values: &[Value], class: &str, by: By, grid: &Grid) -> Series {
+fn folded(values: &[Value], class: &str, by: PvarGrouping, grid: &Grid) -> Series {
     let fold = if is_cumulative(class) { Fold::Sum } else { Fold::of(class) };
     let mut all = Series::new();
     for cell in values.chunk_by(|one, other| (one.rank, one.element) == (other.rank, other.element)) {
         let Some(first) = cell.first() else { continue };
         let key = match by {
-            By::Rank => first.rank,
-            By::Element => first.element,
-            By::All => 0,
+            PvarGrouping::Rank => first.rank,
+            PvarGrouping::Element => first.element,
+            PvarGrouping::All => 0,
         };
         let held = if is_cumulative(class) { increases(cell, grid) } else { held(cell, grid) };
         let series = all.entry(key).or_insert_with(|| vec![None; grid.steps]);
@@ -216,19 +216,19 @@ mod tests {
             value(0, 1, 3, 2.0),
             value(1, 0, 4, 9.0),
         ];
-        let by_rank = folded(&values, "size", By::Rank, &GRID);
+        let by_rank = folded(&values, "size", PvarGrouping::Rank, &GRID);
         assert_eq!(by_rank[&0], [Some(3.0), Some(4.0), Some(6.0), Some(2.0), None]);
         assert_eq!(by_rank[&1], [None, None, None, None, Some(9.0)]);
-        let by_element = folded(&values, "size", By::Element, &GRID);
+        let by_element = folded(&values, "size", PvarGrouping::Element, &GRID);
         assert_eq!(by_element[&1], [None, Some(1.0), Some(1.0), Some(2.0), None]);
-        let all = folded(&values, "highwatermark", By::All, &GRID);
+        let all = folded(&values, "highwatermark", PvarGrouping::All, &GRID);
         assert_eq!(all[&0], [Some(3.0), Some(3.0), Some(5.0), Some(2.0), Some(9.0)], "the largest, no sum");
     }
 
     #[test]
     fn what_only_grows_is_a_rate() {
         let values = [value(0, 0, 0, 10.0), value(0, 0, 2, 30.0), value(0, 0, 3, 4.0), value(0, 0, 4, 6.0)];
-        let series = folded(&values, "counter", By::All, &GRID);
+        let series = folded(&values, "counter", PvarGrouping::All, &GRID);
         assert_eq!(series[&0], [None, Some(5.0), Some(5.0), None, Some(1.0)]);
     }
 }

@@ -13,9 +13,9 @@ use throughline_store::rollup_kind::Kind;
 use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
-/// What is counted.
+/// Links whose counters are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedLink {
     /// All NVLinks of a GPU: element i is link i.
     Nvlinks,
     /// A port of a host's own adapter: one element.
@@ -36,7 +36,7 @@ struct Place {
     has_sources: bool,
 }
 
-impl Counted {
+impl CountedLink {
     /// The kind whose rollups have it.
     pub(crate) fn kind(self) -> Option<Kind> {
         match self {
@@ -109,7 +109,12 @@ enum Rows {
 ///
 /// # Errors
 /// The database's.
-pub async fn rates(client: &Client, counted: Counted, ids: &[i64], grid: &Grid) -> Result<ByElement, Error> {
+pub async fn rates(
+    client: &Client,
+    counted: CountedLink,
+    ids: &[i64],
+    grid: &Grid,
+) -> Result<ByElement, Error> {
     let of_minutes = match counted.kind() {
         Some(kind) => steps_of_minutes(client, kind, grid, false).await?,
         None => 0,
@@ -148,7 +153,7 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i64], grid: &Grid) 
     Ok(all)
 }
 
-fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
+fn query(counted: CountedLink, grid: &Grid, rows: Rows, gap: f64) -> String {
     let Place { readings, minutes, id, columns, has_sources } = counted.place();
     // A minute is named by its beginning, and the reading at its end belongs to it.
     let (table, time, order, least, most, silence) = match rows {
@@ -190,7 +195,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows, gap: f64) -> String {
 }
 
 /// The same of a source that unpacks hours: each once, and not for each step.
-fn packed(counted: Counted, grid: &Grid, source: &str, gap: f64) -> String {
+fn packed(counted: CountedLink, grid: &Grid, source: &str, gap: f64) -> String {
     let Place { id, columns, has_sources, .. } = counted.place();
     let (rank, of_source) = match has_sources {
         true => (
@@ -213,10 +218,10 @@ fn packed(counted: Counted, grid: &Grid, source: &str, gap: f64) -> String {
 }
 
 /// A row; its step is counted from `first` on.
-fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
+fn sample(row: &Row, counted: CountedLink, first: i32) -> Sample {
     let values = |place: usize| match counted {
-        Counted::Nvlinks => row.get::<_, Option<Vec<Option<i64>>>>(place).unwrap_or_default(),
-        Counted::Port | Counted::GpuPcie => vec![row.get::<_, Option<i64>>(place)],
+        CountedLink::Nvlinks => row.get::<_, Option<Vec<Option<i64>>>>(place).unwrap_or_default(),
+        CountedLink::Port | CountedLink::GpuPcie => vec![row.get::<_, Option<i64>>(place)],
     };
     Sample {
         step: row.get::<_, i32>(1) + first,

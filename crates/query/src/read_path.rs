@@ -47,14 +47,14 @@ pub struct ReadPath {
 struct Replica {
     database: Database,
     lag_max: Duration,
-    observed: watch::Sender<Observed>,
+    observed: watch::Sender<ReplicaObservation>,
     fallbacks: AtomicU64,
     metrics: SelfMetrics,
 }
 
-/// What was found last.
+/// What was last observed of the replica.
 #[derive(Clone, Debug, PartialEq)]
-struct Observed {
+struct ReplicaObservation {
     state: ReplicaState,
     /// `None` where it is not known: before the first look, and while either is away.
     lag: Option<Duration>,
@@ -78,7 +78,7 @@ impl ReadPath {
     ) -> ReadPath {
         metrics.add(SOURCE, &REPLICA_FALLBACKS, 0);
         let reason = Some("not looked at yet".to_owned());
-        let observed = Observed { state: ReplicaState::Away, lag: None, reason };
+        let observed = ReplicaObservation { state: ReplicaState::Away, lag: None, reason };
         let (observed, fallbacks) = (watch::Sender::new(observed), AtomicU64::new(0));
         let replica = Replica { database: replica, lag_max, observed, fallbacks, metrics };
         ReadPath { primary, replica: Some(Arc::new(replica)) }
@@ -110,7 +110,11 @@ impl ReadPath {
     /// The replica does not answer: readers go to the primary until it was looked at again.
     pub(crate) fn lost(&self, why: &str) {
         if let Some(replica) = &self.replica {
-            replica.note(Observed { state: ReplicaState::Away, lag: None, reason: Some(why.to_owned()) });
+            replica.note(ReplicaObservation {
+                state: ReplicaState::Away,
+                lag: None,
+                reason: Some(why.to_owned()),
+            });
         }
     }
 
@@ -176,8 +180,12 @@ impl Replica {
         found: Result<ReplicationRole, Error>,
         positions: &Positions,
         now: Instant,
-    ) -> Observed {
-        let away = |reason: String| Observed { state: ReplicaState::Away, lag: None, reason: Some(reason) };
+    ) -> ReplicaObservation {
+        let away = |reason: String| ReplicaObservation {
+            state: ReplicaState::Away,
+            lag: None,
+            reason: Some(reason),
+        };
         let replayed = match found {
             Err(error) => return away(error.to_string()),
             Ok(ReplicationRole::Primary { .. }) => {
@@ -189,7 +197,7 @@ impl Replica {
         };
         if !has_primary {
             let reason = Some("the primary is away, so how far it is behind is not known".to_owned());
-            return Observed { state: ReplicaState::Used, lag: None, reason };
+            return ReplicaObservation { state: ReplicaState::Used, lag: None, reason };
         }
         let lag = positions.lag(replayed, now);
         if lag > self.lag_max {
@@ -197,12 +205,12 @@ impl Replica {
             let reason = format!(
                 "{lag_seconds} s behind the primary, more than database.read_lag_seconds_max = {most}"
             );
-            return Observed { state: ReplicaState::Behind, lag: Some(lag), reason: Some(reason) };
+            return ReplicaObservation { state: ReplicaState::Behind, lag: Some(lag), reason: Some(reason) };
         }
-        Observed { state: ReplicaState::Used, lag: Some(lag), reason: None }
+        ReplicaObservation { state: ReplicaState::Used, lag: Some(lag), reason: None }
     }
 
-    fn note(&self, observed: Observed) {
+    fn note(&self, observed: ReplicaObservation) {
         match observed.lag {
             Some(lag) => self.metrics.set(SOURCE, &REPLICA_LAG_SECONDS, lag.as_secs_f64()),
             None => self.metrics.unset(SOURCE, &REPLICA_LAG_SECONDS),

@@ -3,9 +3,9 @@
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
-/// Something that fits.
+/// A search result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     /// switch, ca, router, host or job.
     pub kind: String,
     /// Its name.
@@ -56,9 +56,9 @@ const SEARCH: &str = "
 ///
 /// # Errors
 /// The database's.
-pub async fn search(client: &Client, word: &str, limit: i64) -> Result<Vec<Found>, Error> {
+pub async fn search(client: &Client, word: &str, limit: i64) -> Result<Vec<SearchHit>, Error> {
     let rows = client.query(SEARCH, &[&word, &limit]).await.map_err(Error::sql("searching"))?;
-    let found = |row: &Row| Found {
+    let found = |row: &Row| SearchHit {
         kind: row.get(0),
         name: row.get(1),
         subnet: row.get(2),

@@ -9,19 +9,19 @@ use tokio_postgres::Client;
 
 /// The moment for which something is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum At {
+pub enum QueryTime {
     /// What holds now, whatever the clocks of nodes say.
     Latest,
     /// What held then, in milliseconds.
     Time(i64),
 }
 
-impl At {
+impl QueryTime {
     /// SQL that holds for the rows of `alias` that were valid then.
     pub(crate) fn valid(self, alias: &str) -> String {
         match self {
-            At::Latest => format!("{alias}.valid_to IS NULL"),
-            At::Time(time) => {
+            QueryTime::Latest => format!("{alias}.valid_to IS NULL"),
+            QueryTime::Time(time) => {
                 let at = moment(time);
                 format!(
                     "{alias}.valid_from <= {at} AND ({alias}.valid_to IS NULL OR {alias}.valid_to > {at})"

@@ -1,6 +1,6 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
-use crate::time::{At, Grid};
+use crate::time::{Grid, QueryTime};
 use throughline_api::jobs::PairColumns;
 use throughline_store::Error;
 use throughline_store::sql_time::moment;
@@ -36,7 +36,7 @@ pub async fn pairs(
     job: i64,
     kind: &str,
     measure: Measure,
-    at: At,
+    at: QueryTime,
     limit: i64,
 ) -> Result<Vec<Pair>, Error> {
     let column = match measure {
@@ -44,8 +44,8 @@ pub async fn pairs(
         Measure::Messages => "messages",
     };
     let until = match at {
-        At::Latest => "TIMESTAMPTZ 'infinity'".to_owned(),
-        At::Time(time) => moment(time),
+        QueryTime::Latest => "TIMESTAMPTZ 'infinity'".to_owned(),
+        QueryTime::Time(time) => moment(time),
     };
     let sql = format!(
         "SELECT rank, peer, internal.stored_total(sum({column})) FROM internal.mpi_peer_cells($1, {until}) WHERE kind = $2
@@ -106,7 +106,7 @@ pub async fn kinds(client: &Client, job: i64) -> Result<Vec<String>, Error> {
 
 /// What operations over time are distinguished by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum StepGrouping {
     /// Each operation, over all ranks.
     Operation,
     /// Each rank, over all operations.
@@ -130,9 +130,9 @@ pub struct Step {
     pub elapsed_seconds: f64,
 }
 
-/// Only these.
+/// One operation or one rank, where only that is requested.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Only<'a> {
+pub struct TrafficFilter<'a> {
     /// This operation.
     pub operation: Option<&'a str>,
     /// This rank.
@@ -164,17 +164,17 @@ pub async fn operations(
     client: &Client,
     job: i64,
     grid: &Grid,
-    by: By,
-    only: Only<'_>,
+    by: StepGrouping,
+    only: TrafficFilter<'_>,
     is_detailed: bool,
     limit: i64,
 ) -> Result<Vec<Step>, Error> {
     let key = match by {
-        By::Operation => "operation, NULL::integer",
-        By::Rank => "NULL::text, rank",
+        StepGrouping::Operation => "operation, NULL::integer",
+        StepGrouping::Rank => "NULL::text, rank",
     };
     // Of a rank there are rows less often than of the ranks of a node together.
-    if !is_detailed && (by == By::Rank || only.rank.is_some()) {
+    if !is_detailed && (by == StepGrouping::Rank || only.rank.is_some()) {
         return read(client, &of_ranks(grid, key), job, only, limit).await;
     }
     let (rows, place, before) = if is_detailed {
@@ -288,7 +288,13 @@ fn of_ranks(grid: &Grid, key: &str) -> String {
     )
 }
 
-async fn read(client: &Client, sql: &str, job: i64, only: Only<'_>, limit: i64) -> Result<Vec<Step>, Error> {
+async fn read(
+    client: &Client,
+    sql: &str,
+    job: i64,
+    only: TrafficFilter<'_>,
+    limit: i64,
+) -> Result<Vec<Step>, Error> {
     let parameters: [&(dyn ToSql + Sync); 4] = [&job, &only.operation, &only.rank, &limit];
     let rows = client.query(sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
     let step = |row: &tokio_postgres::Row| Step {

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Row};
 
 /// When a job was judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct JobJudgement {
     /// The last time, milliseconds since 1970; `None` where it was not yet.
     pub at: Option<i64>,
     /// It was after its end.
@@ -21,10 +21,10 @@ pub struct Judged {
 ///
 /// # Errors
 /// The database's.
-pub async fn judged(client: &Client, job: i64) -> Result<Judged, Error> {
+pub async fn judged(client: &Client, job: i64) -> Result<JobJudgement, Error> {
     let sql = "SELECT judged_at, is_final, report FROM internal.job_judgement WHERE job_id = $1";
     let row = client.query_opt(sql, &[&job]).await.map_err(Error::sql("reading when a job was judged"))?;
-    Ok(row.map_or_else(Judged::default, |row| Judged {
+    Ok(row.map_or_else(JobJudgement::default, |row| JobJudgement {
         at: Some(milliseconds(row.get(0))),
         is_final: row.get(1),
         report: row.get(2),

@@ -16,7 +16,7 @@ use throughline_waits::{
     Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,
 };
 use tokio_postgres::{Client, Row};
-use traced::Traced;
+use traced::TracedWaits;
 
 /// Seconds of a job whose samples are read: of a longer job so many, in windows that are evenly spaced, which leaves bounds as of sampling.
 const SECONDS_READ_MAX: i64 = 600;
@@ -93,9 +93,9 @@ enum Basis {
 pub async fn exact_or_estimated(client: &Client, job: &Job, cells: &[Cell]) -> Result<OfJob, Error> {
     let estimated = of_job(client, job, cells, Depth::Full).await?;
     Ok(match traced::of_job(client, job).await? {
-        Traced::None => estimated,
-        Traced::Unusable(why) => OfJob { basis: Basis::CountersBeside(why), ..estimated },
-        Traced::Whole(traced::Exact { states, members, clock_error }) => {
+        TracedWaits::None => estimated,
+        TracedWaits::Unusable(why) => OfJob { basis: Basis::CountersBeside(why), ..estimated },
+        TracedWaits::Whole(traced::ExactWaits { states, members, clock_error }) => {
             OfJob { basis: Basis::Trace(clock_error), states, members, ..estimated }
         }
     })

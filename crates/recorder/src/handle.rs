@@ -23,7 +23,7 @@ pub struct Recorder {
 }
 
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     storage: Arc<dyn Storage>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,7 +31,7 @@ struct Owner {
 /// UTC nanoseconds.
 type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
 
-struct Shared {
+struct SharedState {
     queue: Mutex<Queue>,
     work: Condvar,
     ring: Mutex<Ring>,
@@ -95,7 +95,7 @@ impl Recorder {
     ) -> Result<Self, Error> {
         config.check()?;
         let ring = Mutex::new(Ring::open(storage.clone(), config)?);
-        let shared = Arc::new(Shared { queue: Mutex::default(), work: Condvar::new(), ring, clock });
+        let shared = Arc::new(SharedState { queue: Mutex::default(), work: Condvar::new(), ring, clock });
         let thread = if background {
             let shared = shared.clone();
             let spawned = std::thread::Builder::new().name("recorder".into()).spawn(move || run(&shared));
@@ -185,7 +185,7 @@ impl Drop for Owner {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn write(&self) {
         // The ring first: a later frame must not overtake an earlier one.
         let mut ring = lock(&self.ring);
@@ -203,7 +203,7 @@ impl Shared {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &SharedState) {
     loop {
         {
             let queue = lock(&shared.queue);

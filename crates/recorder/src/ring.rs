@@ -56,7 +56,7 @@ pub(crate) struct Frame {
 }
 
 /// A segment that is written to.
-struct Active {
+struct ActiveSegment {
     file: Box<dyn StorageFile>,
     encoder: Encoder<'static>,
     made_ns: i64,
@@ -67,7 +67,7 @@ pub(crate) struct Ring {
     config: Config,
     /// Oldest first; where there is an active one it is the last.
     pub segments: VecDeque<Segment>,
-    active: Option<Active>,
+    active: Option<ActiveSegment>,
     next_index: u64,
     pub stats: Stats,
 }
@@ -185,7 +185,7 @@ impl Ring {
         let file = self.storage.create(&segment_name(index))?;
         self.next_index += 1;
         self.segments.push_back(Segment::new(index));
-        self.active = Some(Active { file, encoder, made_ns: now_ns });
+        self.active = Some(ActiveSegment { file, encoder, made_ns: now_ns });
         if let Some(active) = &self.active
             && let Err(error) = active.file.write_at(&encode_segment(index, now_ns), 0)
         {

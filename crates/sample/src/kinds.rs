@@ -72,7 +72,7 @@ macro_rules! inventory_kinds {
     };
 }
 
-/// Calls `$apply!` with the fields of [`crate::wire::Batch`] whose records are of times ([`Timed`]): all but inventory.
+/// Calls `$apply!` with the fields of [`crate::wire::Batch`] whose records are of times ([`RecordTimes`]): all but inventory.
 #[macro_export]
 macro_rules! timed_kinds {
     ($apply:ident) => {
@@ -81,14 +81,14 @@ macro_rules! timed_kinds {
 }
 
 /// A record of one time or several, UTC nanoseconds since 1970.
-pub trait Timed {
+pub trait RecordTimes {
     /// Its times, as its sender had them.
     fn times(&self) -> impl Iterator<Item = i64>;
 }
 
 macro_rules! of_one_time {
     ($($record:ident),+) => {
-        $(impl Timed for wire::$record {
+        $(impl RecordTimes for wire::$record {
             fn times(&self) -> impl Iterator<Item = i64> {
                 std::iter::once(self.time)
             }
@@ -116,13 +116,13 @@ of_one_time!(
     SelfStat
 );
 
-impl Timed for wire::MpiRankTrace {
+impl RecordTimes for wire::MpiRankTrace {
     fn times(&self) -> impl Iterator<Item = i64> {
         self.records.iter().map(|record| record.start.saturating_add(self.utc_offset))
     }
 }
 
-impl Timed for wire::MpiRankClock {
+impl RecordTimes for wire::MpiRankClock {
     fn times(&self) -> impl Iterator<Item = i64> {
         self.points.iter().map(|point| point.time.saturating_add(self.utc_offset))
     }

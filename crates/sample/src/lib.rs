@@ -13,7 +13,7 @@ mod time;
 mod values;
 
 pub use ident::{Guid, InvalidGuid};
-pub use kinds::Timed;
+pub use kinds::RecordTimes;
 pub use rate::{increase, rate};
 pub use time::{from_rfc3339, to_rfc3339};
 

@@ -23,8 +23,8 @@ mod reduce;
 mod tree;
 
 pub use assumed::{Library, assumed, assumed_nonblocking};
-pub use between::{Between, RootBetween, SentBetween, sends_between};
-use plan::{Out, Plan};
+pub use between::{IntercommCall, RootBetween, SentBetween, sends_between};
+use plan::{Plan, RankSends};
 use std::str::FromStr;
 
 /// Radix of `knomial` where no setting says otherwise (coll_tuned_bcast_algorithm_knomial_radix).
@@ -120,7 +120,7 @@ pub struct Edge {
 
 /// What one rank sends to one other in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct PeerTraffic {
     /// The receiving rank.
     pub peer: u32,
     /// Payload, bytes.
@@ -173,7 +173,7 @@ pub fn sends(
     algorithm: &str,
     call: &Call,
     rank: u32,
-) -> Result<Vec<Sent>, LayoutError> {
+) -> Result<Vec<PeerTraffic>, LayoutError> {
     if rank >= call.ranks {
         return Err(LayoutError::Rank { rank, ranks: call.ranks });
     }
@@ -193,7 +193,7 @@ pub fn layout(operation: Operation, algorithm: &str, call: &Call) -> Result<Vec<
     let mut edges = Vec::new();
     for source in 0..call.ranks {
         let sends = of_rank(operation, algorithm, &plan, source)?;
-        edges.extend(sends.into_iter().map(|Sent { peer, bytes, messages }| Edge {
+        edges.extend(sends.into_iter().map(|PeerTraffic { peer, bytes, messages }| Edge {
             source,
             destination: peer,
             bytes,
@@ -210,11 +210,16 @@ fn check_root(call: &Call) -> Result<(), LayoutError> {
     Ok(())
 }
 
-fn of_rank(operation: Operation, algorithm: &str, plan: &Plan, rank: u32) -> Result<Vec<Sent>, LayoutError> {
+fn of_rank(
+    operation: Operation,
+    algorithm: &str,
+    plan: &Plan,
+    rank: u32,
+) -> Result<Vec<PeerTraffic>, LayoutError> {
     if plan.n < 2 {
         return Ok(Vec::new());
     }
-    let mut out = Out::of(rank);
+    let mut out = RankSends::of(rank);
     dispatch(operation, algorithm, plan, rank, &mut out)?;
     Ok(out.by_peer())
 }
@@ -225,7 +230,7 @@ fn dispatch(
     algorithm: &str,
     plan: &Plan,
     rank: u32,
-    out: &mut Out,
+    out: &mut RankSends,
 ) -> Result<(), LayoutError> {
     let known = match operation {
         _ if let Some(name) = algorithm.strip_prefix(assumed::MPICH_PREFIX) => {

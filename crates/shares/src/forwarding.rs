@@ -4,7 +4,7 @@
 //! adaptively may take any port that leads nearer to the destination, and so may one whose table is not known; a destination
 //! with several LIDs (LMC) may have a way for each. Such a stage has several links.
 
-use crate::network::{HostPort, Link, Path, Routes, Stage};
+use crate::network::{HostPort, Link, Path, PathStage, Routes};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -126,7 +126,7 @@ impl Forwarding {
     }
 
     /// The stages from a switch on; `None` where no way leads to the destination.
-    fn stages(&self, start: usize, to: &Host) -> Option<Vec<Stage>> {
+    fn stages(&self, start: usize, to: &Host) -> Option<Vec<PathStage>> {
         let mut stages = Vec::new();
         let (mut nodes, mut is_reached) = (BTreeSet::from([start]), false);
         for _ in 0..HOPS_MAX {
@@ -146,8 +146,8 @@ impl Forwarding {
             match links.as_slice() {
                 // What is left leads elsewhere.
                 [] => return is_reached.then_some(stages),
-                [link] => stages.push(Stage::One(*link)),
-                _ => stages.push(Stage::AnyOf(links)),
+                [link] => stages.push(PathStage::One(*link)),
+                _ => stages.push(PathStage::AnyOf(links)),
             }
             nodes = next;
         }
@@ -249,7 +249,7 @@ impl Routes for HostRoutes {
     fn path(&self, from: usize, to: usize) -> Option<Path> {
         let (from, to) = (self.hosts.get(from)?, self.hosts.get(to)?);
         let first = self.forwarding.hop(from.node, from.port)?;
-        let mut stages = vec![Stage::One(first.link())];
+        let mut stages = vec![PathStage::One(first.link())];
         stages.extend(self.forwarding.stages(first.to, to)?);
         Some(Path(stages))
     }

@@ -4,16 +4,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Link(pub u32);
 
-/// A part of a way.
+/// A part of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum PathStage {
     /// Exactly this link: static routing.
     One(Link),
     /// Any of these, in unknown parts: adaptive routing, several LIDs (LMC), or a table that is not known.
     AnyOf(Vec<Link>),
 }
 
-impl Stage {
+impl PathStage {
     /// The links that the stage may use.
     #[must_use]
     pub fn links(&self) -> &[Link] {
@@ -26,13 +26,13 @@ impl Stage {
 
 /// The links from one host port to another, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path(pub Vec<Stage>);
+pub struct Path(pub Vec<PathStage>);
 
 impl Path {
     /// A way of static routing.
     #[must_use]
     pub fn fixed(links: impl IntoIterator<Item = Link>) -> Self {
-        Self(links.into_iter().map(Stage::One).collect())
+        Self(links.into_iter().map(PathStage::One).collect())
     }
 }
 

@@ -9,7 +9,7 @@ mod subnet;
 
 pub use help::HELP;
 
-use crate::parser::{self, Words};
+use crate::parser::{self, CommandWords};
 use crate::world::{Jitter, World};
 
 /// Runs one command at a moment; what it says.
@@ -17,7 +17,7 @@ use crate::world::{Jitter, World};
 /// # Errors
 /// What is wrong with it, in words.
 pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, String> {
-    let mut words = Words::of(line)?;
+    let mut words = CommandWords::of(line)?;
     let Some(name) = words.next() else { return Ok(String::new()) };
     let done = Ok(String::new());
     match name.as_str() {
@@ -46,7 +46,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
     done
 }
 
-fn faults(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
+fn faults(world: &mut World, name: &str, words: &mut CommandWords) -> Result<(), String> {
     match name {
         "latency" => {
             world.faults.round_trip = words.time("the round trip")?;

@@ -22,9 +22,9 @@ const LINK_UP: u64 = 5;
 /// LIDs that made-up switches claim: those that real nodes have, too.
 const CLAIMED_LIDS: u64 = 256;
 
-/// What is behind the port of a liar.
+/// What is behind a fake port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lie {
+pub(crate) enum FakeNeighbour {
     /// A switch of 254 ports, and behind each of its ports another one.
     Endless,
     /// An adapter that shows the GUID of this node.
@@ -33,19 +33,19 @@ pub(crate) enum Lie {
 
 /// A port that leads to what is made up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Liar {
+pub(crate) struct FakePort {
     pub end: End,
-    pub lie: Lie,
+    pub lie: FakeNeighbour,
 }
 
 /// The liar through whose port a route goes, and the ports of the route behind it.
 pub(crate) fn behind<'a>(
     fabric: &Fabric,
-    liars: &[Liar],
+    liars: &[FakePort],
     from: End,
     ports: &'a [u8],
-) -> Option<(Liar, &'a [u8])> {
-    let is_own = |liar: &&Liar, hop: usize| {
+) -> Option<(FakePort, &'a [u8])> {
+    let is_own = |liar: &&FakePort, hop: usize| {
         ports[hop] == liar.end.port
             && forwarding::directed(fabric, from, &ports[..hop])
                 .is_some_and(|(at, _)| at.node == liar.end.node)
@@ -67,12 +67,12 @@ fn hash(end: End, ports: &[u8]) -> u64 {
 /// The status of a refusal.
 pub(crate) fn answer(
     fabric: &Fabric,
-    liar: Liar,
+    liar: FakePort,
     ports: &[u8],
     request: &Request,
     data: &mut [u8],
 ) -> Result<(), u16> {
-    if let Lie::Claim(node) = liar.lie {
+    if let FakeNeighbour::Claim(node) = liar.lie {
         let (at, kind) = (End { node, port: fabric.nodes[node].end_ports().start as u8 }, request.attribute);
         let is_reported = ports.is_empty() && matches!(kind, 0x0010 | 0x0011 | 0x0015);
         return if is_reported {
@@ -113,9 +113,9 @@ pub(crate) fn answer(
 }
 
 /// What a real node shows of a port behind which something is made up: a link.
-pub(crate) fn shown(liars: &[Liar], at: End, request: &Request, data: &mut [u8]) {
+pub(crate) fn shown(liars: &[FakePort], at: End, request: &Request, data: &mut [u8]) {
     let is_it =
-        |liar: &Liar| liar.end.node == at.node && u64::from(liar.end.port) == u64::from(request.modifier);
+        |liar: &FakePort| liar.end.node == at.node && u64::from(liar.end.port) == u64::from(request.modifier);
     if request.attribute == 0x0015 && liars.iter().any(is_it) {
         linked(data);
     }

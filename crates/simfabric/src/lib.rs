@@ -53,7 +53,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use throughline_crawler::port::Via;
+use throughline_crawler::port::TransportKind;
 
 /// Longest path of a Unix socket (sockaddr_un has 108 bytes with the closing NUL).
 const MAX_SOCKET_PATH: usize = 107;
@@ -150,8 +150,8 @@ impl SimFabric {
     /// The transport to it, for [`FabricPort::find`](throughline_crawler::port::FabricPort::find); printed, for
     /// `--transport`.
     #[must_use]
-    pub fn via(&self) -> Via {
-        Via::Sim(self.socket.clone())
+    pub fn via(&self) -> TransportKind {
+        TransportKind::Sim(self.socket.clone())
     }
 
     /// Runs commands, one a line; what they said.

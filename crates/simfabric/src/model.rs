@@ -141,7 +141,7 @@ pub(crate) const ACTIVE: u8 = 4;
 
 /// What a node's agents do besides answering rightly.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct AgentBehaviour {
     /// Neither agent answers; switches forward nevertheless.
     pub is_dead: bool,
     /// Only the performance agent is silent.
@@ -223,7 +223,7 @@ pub(crate) struct Node {
     pub vendor: u32,
     pub device: u16,
     pub ports: Vec<Port>,
-    pub manners: Manners,
+    pub manners: AgentBehaviour,
     pub pma: Pma,
     /// Linear forwarding table by LID; 255 where there is no entry.
     pub forwarding: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Reads net files in `ibnetdiscover`'s text format, as ibsim takes them. Text to fabric; no files here.
 
-use crate::model::{End, Fabric, Kind, Link, Manners, Node, Pma, Port};
+use crate::model::{AgentBehaviour, End, Fabric, Kind, Link, Node, Pma, Port};
 use std::collections::HashMap;
 
 /// A net file that can't be understood: where and why.
@@ -112,7 +112,7 @@ impl Reader {
             vendor: self.vendor.take().unwrap_or(DEFAULT_VENDOR),
             device: self.device.take().unwrap_or(0),
             ports: (0..=ports).map(|number| Port::new(port_guid(number))).collect(),
-            manners: Manners::default(),
+            manners: AgentBehaviour::default(),
             pma: Pma::default(),
             forwarding: Vec::new(),
             multicast: Vec::new(),

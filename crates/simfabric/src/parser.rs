@@ -4,11 +4,11 @@ use crate::model::{End, Fabric};
 use std::collections::VecDeque;
 
 /// The words of a line that are not read yet.
-pub(crate) struct Words(VecDeque<String>);
+pub(crate) struct CommandWords(VecDeque<String>);
 
-impl Words {
+impl CommandWords {
     /// Splits at blanks; quotes keep blanks together.
-    pub fn of(line: &str) -> Result<Words, String> {
+    pub fn of(line: &str) -> Result<CommandWords, String> {
         let mut words = VecDeque::new();
         let (mut word, mut is_quoted, mut is_word) = (String::new(), false, false);
         for c in line.chars() {
@@ -32,7 +32,7 @@ impl Words {
         if is_word {
             words.push_back(word);
         }
-        Ok(Words(words))
+        Ok(CommandWords(words))
     }
 
     pub fn next(&mut self) -> Option<String> {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn words_are_split_and_read() {
-        let mut words = Words::of("latency 1.5us \"node 1\" 0x1F 2.5G 0.1 # why").unwrap();
+        let mut words = CommandWords::of("latency 1.5us \"node 1\" 0x1F 2.5G 0.1 # why").unwrap();
         assert_eq!(words.next().unwrap(), "latency");
         assert_eq!(words.time("t"), Ok(1500));
         assert_eq!(words.text("n").unwrap(), "node 1");
@@ -167,9 +167,9 @@ mod tests {
         assert_eq!(words.rate(), Ok(2.5e9));
         assert_eq!(words.share("s"), Ok(0.1));
         assert_eq!(words.end(), Ok(()));
-        assert!(Words::of("\"open").is_err());
+        assert!(CommandWords::of("\"open").is_err());
         for (text, is_time) in [("5", false), ("0", true), ("-1us", false), ("3m", false), ("1s", true)] {
-            assert_eq!(Words::of(text).unwrap().time("t").is_ok(), is_time, "{text}");
+            assert_eq!(CommandWords::of(text).unwrap().time("t").is_ok(), is_time, "{text}");
         }
     }
 

@@ -185,7 +185,7 @@ fn records(
     Ok(found)
 }
 
-type Take<'a> = dyn FnMut(&mut dyn FnMut(&mut [u8])) + 'a;
+type RecordSink<'a> = dyn FnMut(&mut dyn FnMut(&mut [u8])) + 'a;
 
 /// Nodes that a request can mean: those in the subnet, narrowed by a LID.
 fn chosen(fabric: &Fabric, query: &RecordQuery<'_>) -> Vec<usize> {
@@ -196,7 +196,7 @@ fn chosen(fabric: &Fabric, query: &RecordQuery<'_>) -> Vec<usize> {
 }
 
 /// Records of one node: of those of its end ports that are in the subnet.
-fn node_records(fabric: &Fabric, attribute: u16, index: usize, take: &mut Take<'_>) {
+fn node_records(fabric: &Fabric, attribute: u16, index: usize, take: &mut RecordSink<'_>) {
     let node = &fabric.nodes[index];
     if node.is_removed {
         return;
@@ -247,7 +247,7 @@ fn node_records(fabric: &Fabric, attribute: u16, index: usize, take: &mut Take<'
     }
 }
 
-fn link_record(fabric: &Fabric, here: End, lid: u64, take: &mut Take<'_>) {
+fn link_record(fabric: &Fabric, here: End, lid: u64, take: &mut RecordSink<'_>) {
     let Some(there) = fabric.across(here) else { return };
     let far = &fabric.nodes[there.node];
     let end = if far.is_switch() { End { port: 0, ..there } } else { there };
@@ -261,7 +261,7 @@ fn link_record(fabric: &Fabric, here: End, lid: u64, take: &mut Take<'_>) {
 }
 
 /// Blocks and positions in which any port is set.
-fn multicast_records(fabric: &Fabric, index: usize, lid: u64, take: &mut Take<'_>) {
+fn multicast_records(fabric: &Fabric, index: usize, lid: u64, take: &mut RecordSink<'_>) {
     let node = &fabric.nodes[index];
     for block in 0..node.multicast.len().div_ceil(32) {
         for position in 0..16 {
@@ -305,7 +305,7 @@ fn path_end(
 }
 
 /// PathRecord (15.2.5.16): the one path between two end ports.
-fn path_record(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
+fn path_record(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut RecordSink<'_>) {
     let from = path_end(fabric, query, (3, 192, 128), (5, 336, 16), Some(query.from));
     let to = path_end(fabric, query, (2, 64, 128), (4, 320, 16), None);
     let (Some(from), Some(to)) = (from, to) else { return };
@@ -334,7 +334,7 @@ fn path_record(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
 }
 
 /// MCMemberRecord (15.2.5.17): members to the trusted, else groups with the port left out.
-fn member_records(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
+fn member_records(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut RecordSink<'_>) {
     for group in &fabric.groups {
         let ends = group.ends(fabric);
         let shown = if query.is_trusted { ends.len() } else { ends.len().min(1) };

@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    fn wait(&self, stop: BorrowedFd<'_>) -> std::io::Result<Ready> {
+    fn wait(&self, stop: BorrowedFd<'_>) -> std::io::Result<ReadyDescriptors> {
         let mut polled =
             vec![PollFd::new(stop, PollFlags::POLLIN), PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         for client in &self.clients {
@@ -116,7 +116,7 @@ impl Server {
         }
         let is_ready =
             |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty());
-        Ok(Ready {
+        Ok(ReadyDescriptors {
             stop: is_ready(&polled[0]),
             listener: is_ready(&polled[1]),
             clients: polled[2..]
@@ -290,7 +290,7 @@ impl Server {
 }
 
 /// What `ppoll` found.
-struct Ready {
+struct ReadyDescriptors {
     stop: bool,
     listener: bool,
     clients: Vec<usize>,

@@ -17,7 +17,7 @@ const MAX_HOPS: usize = 64;
 
 /// Who sends, in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Demand {
+pub(crate) enum TrafficDemand {
     /// One sender, one receiver.
     Pair(End, End, f64),
     /// Each host sends so much in all, evenly to every other one.
@@ -62,7 +62,7 @@ impl Loads {
 }
 
 /// Sets the rates of all ports' data, packets and waits from `now` on.
-pub(crate) fn apply(fabric: &mut Fabric, demands: &[Demand], now: u64) {
+pub(crate) fn apply(fabric: &mut Fabric, demands: &[TrafficDemand], now: u64) {
     let mut offered = Loads::new(fabric);
     each_flow(fabric, demands, &mut |flow| {
         for (end, senders) in links(fabric, flow) {
@@ -109,7 +109,7 @@ fn hosts(fabric: &Fabric) -> Vec<End> {
 }
 
 /// Calls back for each flow; at 8,008 hosts there are millions.
-fn each_flow(fabric: &Fabric, demands: &[Demand], call: &mut dyn FnMut(&Flow)) {
+fn each_flow(fabric: &Fabric, demands: &[TrafficDemand], call: &mut dyn FnMut(&Flow)) {
     let lid = |end: End| fabric.port(end).map_or(0, |port| port.lid);
     let hosts = hosts(fabric);
     for demand in demands {
@@ -119,14 +119,14 @@ fn each_flow(fabric: &Fabric, demands: &[Demand], call: &mut dyn FnMut(&Flow)) {
             }
         };
         match demand {
-            Demand::Pair(from, to, rate) => pair(*from, *to, *rate),
-            Demand::Ring(rate) => {
+            TrafficDemand::Pair(from, to, rate) => pair(*from, *to, *rate),
+            TrafficDemand::Ring(rate) => {
                 for (place, from) in hosts.iter().enumerate() {
                     pair(*from, hosts[(place + 1) % hosts.len()], *rate);
                 }
             }
-            Demand::Incast(to, rate) => hosts.iter().for_each(|from| pair(*from, *to, *rate)),
-            Demand::AllToAll(rate) => {
+            TrafficDemand::Incast(to, rate) => hosts.iter().for_each(|from| pair(*from, *to, *rate)),
+            TrafficDemand::AllToAll(rate) => {
                 let others = hosts.len().saturating_sub(1).max(1) as f64;
                 all_to_all(fabric, &hosts, rate / others, call);
             }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn what_one_end_sends_the_other_receives() {
         let mut fabric = fabric();
-        apply(&mut fabric, &[Demand::AllToAll(1e9), Demand::Ring(1e8)], 0);
+        apply(&mut fabric, &[TrafficDemand::AllToAll(1e9), TrafficDemand::Ring(1e8)], 0);
         let mut cables = 0;
         for node in 0..fabric.nodes.len() {
             for port in 1..=fabric.nodes[node].port_count() {
@@ -247,7 +247,8 @@ mod tests {
         let mut fabric = fabric();
         let to = host(&fabric, 9);
         let from: Vec<End> = [40, 80, 120].map(|number| host(&fabric, number)).to_vec();
-        let demands: Vec<Demand> = from.iter().map(|from| Demand::Pair(*from, to, 10e9)).collect();
+        let demands: Vec<TrafficDemand> =
+            from.iter().map(|from| TrafficDemand::Pair(*from, to, 10e9)).collect();
         apply(&mut fabric, &demands, 0);
         let capacity = 12_500_000_000;
         let received = shown(&fabric, to, C::RcvData) * 4;

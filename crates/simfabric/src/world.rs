@@ -2,7 +2,7 @@
 //! no sockets. Everything random comes from one seeded generator.
 
 use crate::bits::{get, put};
-use crate::liar::{self, Liar};
+use crate::liar::{self, FakePort};
 use crate::model::{End, Fabric, Redirect};
 use crate::notices::{Event, Notices};
 use crate::{forwarding, manager, pma, sa, smp, traffic};
@@ -133,7 +133,7 @@ pub(crate) struct World {
     pub faults: FaultModel,
     pub clock: Clock,
     pub levels: pma::Levels,
-    pub demands: Vec<traffic::Demand>,
+    pub demands: Vec<traffic::TrafficDemand>,
     pub counts: Counts,
     pub random: fastrand::Rng,
     /// Nodes whose performance agents send their clients elsewhere; a helper answers for one only.
@@ -143,7 +143,7 @@ pub(crate) struct World {
     pub notices: Notices,
     pub sm_key: u64,
     /// Ports behind which everything is made up.
-    pub liars: Vec<Liar>,
+    pub liars: Vec<FakePort>,
 }
 
 /// When a MAD is answered.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::format::{META_SLOT_STRIDE, Meta, SegmentHeader, Tail, encode_entry};
 use crate::names::{META_NAME, TAIL_NAME, quarantine_name, segment_name};
-use crate::state::{Pending, Segment, Shared};
+use crate::state::{PendingEntry, Segment, SharedState};
 use crate::storage::{Storage, StorageFile};
 use crate::{QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX};
 
@@ -36,7 +36,7 @@ pub(crate) fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> Flush
     move |source| FlushError { operation, source }
 }
 
-struct Active {
+struct ActiveSegment {
     index: u64,
     salt: u32,
     len: u64,
@@ -115,7 +115,7 @@ impl MetaFile {
 pub(crate) struct Flusher {
     pub storage: Arc<dyn Storage>,
     pub meta: MetaFile,
-    active: Option<Active>,
+    active: Option<ActiveSegment>,
     pub next_index: u64,
     /// The identity of this run's segments; not in the meta file where that could not be written.
     pub spool_id: Uuid,
@@ -149,7 +149,7 @@ impl Flusher {
 
     /// Writes and syncs all that is in memory now, keeps the folder within its bound, removes what is
     /// acknowledged. On an error everything not written stays in memory.
-    pub fn flush(&mut self, shared: &Shared) -> Result<(), FlushError> {
+    pub fn flush(&mut self, shared: &SharedState) -> Result<(), FlushError> {
         let upto = shared.lock().next;
         let result = loop {
             let room = self
@@ -184,7 +184,7 @@ impl Flusher {
         result.and(meta)
     }
 
-    fn write(&mut self, shared: &Shared, batch: &[Pending]) -> Result<(), FlushError> {
+    fn write(&mut self, shared: &SharedState, batch: &[PendingEntry]) -> Result<(), FlushError> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
         let fresh = self.active.is_none();
         let result = self.write_batch(batch);
@@ -259,14 +259,14 @@ impl Flusher {
     }
 
     /// Puts a batch at the end of the active segment, making one where needed; gives the new length.
-    fn write_batch(&mut self, batch: &[Pending]) -> Result<u64, FlushError> {
+    fn write_batch(&mut self, batch: &[PendingEntry]) -> Result<u64, FlushError> {
         let fresh = self.active.is_none();
         if fresh {
             let header = SegmentHeader { spool_id: self.spool_id, index: self.next_index, thinned: false };
             self.next_index += 1;
             let file =
                 self.storage.create(&segment_name(header.index)).map_err(failed("create a segment"))?;
-            self.active = Some(Active { index: header.index, salt: header.salt(), len: 0, file });
+            self.active = Some(ActiveSegment { index: header.index, salt: header.salt(), len: 0, file });
         }
         let Some(active) = &self.active else { return Ok(0) };
         let mut bytes = Vec::new();
@@ -285,7 +285,7 @@ impl Flusher {
         Ok(active.len + bytes.len() as u64)
     }
 
-    pub fn close_active(&mut self, shared: &Shared) {
+    pub fn close_active(&mut self, shared: &SharedState) {
         if let Some(active) = self.active.take() {
             let mut state = shared.lock();
             if let Some(segment) = state.segments.iter_mut().find(|s| s.index == active.index) {
@@ -309,7 +309,7 @@ impl Flusher {
     }
 
     /// Removes what is acknowledged or dropped, renames what is damaged. Failures are tried again next time.
-    pub fn tidy(&mut self, shared: &Shared) {
+    pub fn tidy(&mut self, shared: &SharedState) {
         let (doomed, broken) = {
             let mut state = shared.lock();
             (std::mem::take(&mut state.doomed), std::mem::take(&mut state.broken))
@@ -334,7 +334,7 @@ impl Flusher {
     }
 
     /// Sets a damaged file aside for a person to look at; of these only the newest few are kept.
-    pub fn quarantine(&mut self, shared: &Shared, index: u64) {
+    pub fn quarantine(&mut self, shared: &SharedState, index: u64) {
         match self.storage.rename(&segment_name(index), &quarantine_name(index)) {
             Ok(()) => self.quarantined.push(index),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -348,7 +348,7 @@ impl Flusher {
         }
     }
 
-    fn write_meta_if_due(&mut self, shared: &Shared) -> Result<(), FlushError> {
+    fn write_meta_if_due(&mut self, shared: &SharedState) -> Result<(), FlushError> {
         let (next, acked, reserved, ack_dirty, on_disk) = {
             let state = shared.lock();
             (state.next, state.acked, state.reserved_until, state.ack_dirty, !state.segments.is_empty())
@@ -372,7 +372,7 @@ impl Flusher {
         Ok(())
     }
 
-    fn write_meta(&mut self, shared: &Shared, reserved: u64, acked: u64) -> Result<(), FlushError> {
+    fn write_meta(&mut self, shared: &SharedState, reserved: u64, acked: u64) -> Result<(), FlushError> {
         self.ack_written_at = Some(Instant::now());
         let result = self.meta.write(self.spool_id, reserved, acked);
         let mut state = shared.lock();
@@ -390,7 +390,7 @@ impl Flusher {
 
     /// The end of a run: everything to disk, and the reservation given back, so that the next run goes on
     /// with the next sequence.
-    pub fn close(&mut self, shared: &Shared) -> Result<(), FlushError> {
+    pub fn close(&mut self, shared: &SharedState) -> Result<(), FlushError> {
         self.flush(shared)?;
         self.close_active(shared);
         self.tidy(shared);

@@ -114,7 +114,7 @@ fn entry_crc(salt: u32, head: &[u8], payload: &[u8]) -> u32 {
 
 /// What stands at the start of some bytes of a segment.
 #[derive(Debug)]
-pub(crate) enum Decoded {
+pub(crate) enum DecodeOutcome {
     /// A whole entry, this many bytes long.
     Entry { sequence: u64, class: Class, appended_ns: i64, total: usize },
     /// The entry (or its header) goes on beyond these bytes: this many are needed from its start.
@@ -124,26 +124,28 @@ pub(crate) enum Decoded {
 }
 
 /// Reads the entry at the start of `bytes`. `total_max` bounds its length.
-pub(crate) fn decode_entry(bytes: &[u8], salt: u32, total_max: usize) -> Decoded {
-    let Some(head) = bytes.get(..ENTRY_HEADER_BYTES) else { return Decoded::NeedBytes(ENTRY_HEADER_BYTES) };
+pub(crate) fn decode_entry(bytes: &[u8], salt: u32, total_max: usize) -> DecodeOutcome {
+    let Some(head) = bytes.get(..ENTRY_HEADER_BYTES) else {
+        return DecodeOutcome::NeedBytes(ENTRY_HEADER_BYTES);
+    };
     let (Some(len), Some(crc), Some(sequence), Some(appended)) =
         (u32_at(head, 0), u32_at(head, 4), u64_at(head, 8), u64_at(head, 16))
     else {
-        return Decoded::Damaged;
+        return DecodeOutcome::Damaged;
     };
     let total = ENTRY_HEADER_BYTES.saturating_add(len as usize);
     if len == 0 || total > total_max || sequence == 0 {
-        return Decoded::Damaged;
+        return DecodeOutcome::Damaged;
     }
-    let Some(payload) = bytes.get(ENTRY_HEADER_BYTES..total) else { return Decoded::NeedBytes(total) };
+    let Some(payload) = bytes.get(ENTRY_HEADER_BYTES..total) else { return DecodeOutcome::NeedBytes(total) };
     if entry_crc(salt, head, payload) != crc {
-        return Decoded::Damaged;
+        return DecodeOutcome::Damaged;
     }
     let class = match head[24] {
         0 => Class::Precious,
         _ => Class::Cumulative(u16::from_le_bytes([head[26], head[27]])),
     };
-    Decoded::Entry { sequence, class, appended_ns: appended.cast_signed(), total }
+    DecodeOutcome::Entry { sequence, class, appended_ns: appended.cast_signed(), total }
 }
 
 /// A meta slot.
@@ -276,19 +278,19 @@ mod tests {
     fn any_flipped_bit_of_an_entry_is_noticed() {
         let mut bytes = Vec::new();
         encode_entry(&mut bytes, 7, 42, Class::Cumulative(9), -5, b"payload");
-        assert!(matches!(decode_entry(&bytes, 7, 1000), Decoded::Entry { sequence: 42, .. }));
-        assert!(matches!(decode_entry(&bytes, 8, 1000), Decoded::Damaged), "another segment's salt");
+        assert!(matches!(decode_entry(&bytes, 7, 1000), DecodeOutcome::Entry { sequence: 42, .. }));
+        assert!(matches!(decode_entry(&bytes, 8, 1000), DecodeOutcome::Damaged), "another segment's salt");
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(!matches!(decode_entry(&bad, 7, 1000), Decoded::Entry { .. }), "bit {bit}");
+            assert!(!matches!(decode_entry(&bad, 7, 1000), DecodeOutcome::Entry { .. }), "bit {bit}");
         }
     }
 
     #[test]
     fn zeros_are_neither_entry_nor_header_nor_meta() {
         let zeros = [0u8; 4096];
-        assert!(matches!(decode_entry(&zeros, 0, 4096), Decoded::Damaged));
+        assert!(matches!(decode_entry(&zeros, 0, 4096), DecodeOutcome::Damaged));
         assert!(SegmentHeader::decode(&zeros).is_none());
         assert!(Meta::decode(&zeros).is_none());
     }

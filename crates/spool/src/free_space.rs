@@ -6,13 +6,13 @@ use crate::flush::{FlushError, Flusher, failed};
 use crate::format::{ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_entry, thin};
 use crate::names::segment_name;
 use crate::salvage::salvage;
-use crate::state::{Pending, Segment, Shared};
+use crate::state::{PendingEntry, Segment, SharedState};
 use crate::storage::read_whole;
 use crate::{FOREIGN_SEGMENT_BYTES_MAX, SEGMENTS_MAX};
 
 impl Flusher {
     /// Thins, then drops, until the folder stays within its bound with this batch and one rewritten segment.
-    pub fn free_space_for(&mut self, shared: &Shared, batch: &[Pending]) -> Result<(), FlushError> {
+    pub fn free_space_for(&mut self, shared: &SharedState, batch: &[PendingEntry]) -> Result<(), FlushError> {
         let need: u64 = batch.iter().map(|p| (p.payload.len() + ENTRY_HEADER_BYTES) as u64).sum::<u64>()
             + SEGMENT_HEADER_BYTES as u64;
         // Each round thins one segment (each only once) or drops one, so this ends.
@@ -49,7 +49,7 @@ impl Flusher {
         }
     }
 
-    fn drop_segment(&self, shared: &Shared, index: u64) {
+    fn drop_segment(&self, shared: &SharedState, index: u64) {
         let mut state = shared.lock();
         if let Some(at) = state.segments.iter().position(|s| s.index == index)
             && let Some(segment) = state.segments.remove(at)
@@ -61,7 +61,7 @@ impl Flusher {
 
     /// Rewrites a segment without every second cumulative entry of each stream and without what is
     /// acknowledged. The copy is on disk before the original goes.
-    fn thin_segment(&mut self, shared: &Shared, segment: &Segment) -> Result<(), FlushError> {
+    fn thin_segment(&mut self, shared: &SharedState, segment: &Segment) -> Result<(), FlushError> {
         let acked = shared.lock().acked;
         let file =
             self.storage.open(&segment_name(segment.index)).map_err(failed("open a segment to thin it"))?;

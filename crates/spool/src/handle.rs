@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::flush::{FlushError, Flusher};
 use crate::format::Class;
 use crate::read::Reader;
-use crate::state::{Shared, State};
+use crate::state::{SharedState, State};
 use crate::storage::{FileStorage, Storage};
 use crate::{AppendError, Config, Error, SYNC_INTERVAL_MAX, Stats, recover};
 
@@ -31,7 +31,7 @@ pub struct Spool {
 }
 
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     storage: Option<Arc<dyn Storage>>,
     flusher: Option<Arc<Mutex<Flusher>>>,
     thread: Option<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Spool {
     pub fn in_memory(config: Config) -> Result<Self, Error> {
         config.check()?;
         let state = State { spool_id: Uuid::new_v4(), next: 1, reserved_until: u64::MAX, ..State::default() };
-        let shared = Arc::new(Shared::new(config, state));
+        let shared = Arc::new(SharedState::new(config, state));
         Ok(Self { owner: Arc::new(Owner { shared, storage: None, flusher: None, thread: None }) })
     }
 
@@ -177,7 +177,7 @@ fn lock(flusher: &Mutex<Flusher>) -> std::sync::MutexGuard<'_, Flusher> {
     flusher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn close(shared: &Shared, flusher: &Mutex<Flusher>) {
+fn close(shared: &SharedState, flusher: &Mutex<Flusher>) {
     if let Err(error) = lock(flusher).close(shared) {
         let lost = shared.lock().pending.len();
         tracing::warn!(%error, lost, "the spool could not write its last entries");
@@ -192,7 +192,7 @@ fn has_work(state: &State) -> bool {
 }
 
 /// The writer's thread: sleeps without waking up while there is nothing to do.
-fn run(shared: &Shared, flusher: &Mutex<Flusher>) {
+fn run(shared: &SharedState, flusher: &Mutex<Flusher>) {
     let mut pause = shared.config.sync_interval;
     let mut failing = false;
     while wait_for_work(shared, pause, failing) {
@@ -222,7 +222,7 @@ fn run(shared: &Shared, flusher: &Mutex<Flusher>) {
 }
 
 /// Waits for something to do and then for `pause`, so that one sync carries many entries. False at the end.
-fn wait_for_work(shared: &Shared, pause: Duration, failing: bool) -> bool {
+fn wait_for_work(shared: &SharedState, pause: Duration, failing: bool) -> bool {
     let mut state = shared.lock();
     while !state.stopping && !has_work(&state) {
         state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);

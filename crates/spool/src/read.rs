@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ENTRY_TOTAL_MAX;
-use crate::format::{Decoded, ENTRY_HEADER_BYTES, Entry, SEGMENT_HEADER_BYTES, decode_entry};
+use crate::format::{DecodeOutcome, ENTRY_HEADER_BYTES, Entry, SEGMENT_HEADER_BYTES, decode_entry};
 use crate::names::segment_name;
 use crate::salvage::{Gap, SEARCH_WORK_FACTOR, find};
-use crate::state::{Segment, Shared};
+use crate::state::{Segment, SharedState};
 use crate::storage::{Storage, StorageFile};
 
 /// Bytes read from a segment at once: large enough for few system calls, small beside the memory bound.
@@ -22,7 +22,7 @@ const READ_FAILURES_MAX: u32 = 3;
 
 /// Reads a spool in order. Any number may exist; each has its own position.
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     storage: Option<Arc<dyn Storage>>,
     open: Option<OpenSegment>,
 }
@@ -51,7 +51,7 @@ enum Chunk {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: Arc<Shared>, storage: Option<Arc<dyn Storage>>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedState>, storage: Option<Arc<dyn Storage>>) -> Self {
         Self { shared, storage, open: None }
     }
 
@@ -135,7 +135,7 @@ impl Reader {
         bytes_max: usize,
     ) -> io::Result<Chunk> {
         let Some(mut at) = self.position(segment, after)? else { return Ok(Chunk::Damaged) };
-        let mut taken = Taken { entries: Vec::new(), bytes: 0, after, entries_max, bytes_max };
+        let mut taken = ReadBatch { entries: Vec::new(), bytes: 0, after, entries_max, bytes_max };
         let mut want = READ_CHUNK_BYTES;
         // Each round passes an entry, ends, or grows `want` to the length of the one entry that stands there.
         while at.offset < segment.len {
@@ -146,19 +146,19 @@ impl Reader {
             chunk.truncate(got);
             let before = at.offset;
             match taken.take(&Bytes::from(chunk), &mut at, segment) {
-                Stopped::Full => {
+                StopReason::Full => {
                     self.open = Some(at);
                     return Ok(Chunk::Entries(taken.entries));
                 }
-                Stopped::Needs(_) if at.offset == segment.len => {}
+                StopReason::Needs(_) if at.offset == segment.len => {}
                 // The file, or what is good of it, ends within an entry.
-                Stopped::Needs(total) if got < requested || at.offset + total as u64 > segment.len => {
+                StopReason::Needs(total) if got < requested || at.offset + total as u64 > segment.len => {
                     self.pass_damage(&mut at, segment)?;
                 }
-                Stopped::Needs(total) => {
+                StopReason::Needs(total) => {
                     want = if at.offset == before { total.max(READ_CHUNK_BYTES) } else { READ_CHUNK_BYTES };
                 }
-                Stopped::Damaged => self.pass_damage(&mut at, segment)?,
+                StopReason::Damaged => self.pass_damage(&mut at, segment)?,
             }
         }
         self.open = Some(at);
@@ -204,7 +204,7 @@ impl Reader {
 }
 
 /// Entries on their way to the caller, and how many it wants.
-struct Taken {
+struct ReadBatch {
     entries: Vec<Entry>,
     bytes: usize,
     after: u64,
@@ -213,7 +213,7 @@ struct Taken {
 }
 
 /// Why a chunk was not read further.
-enum Stopped {
+enum StopReason {
     /// The caller has what it wants.
     Full,
     /// The next entry needs this many bytes from its start.
@@ -222,25 +222,25 @@ enum Stopped {
     Damaged,
 }
 
-impl Taken {
+impl ReadBatch {
     /// Takes entries from a chunk and moves the place behind each.
-    fn take(&mut self, chunk: &Bytes, at: &mut OpenSegment, segment: &Segment) -> Stopped {
+    fn take(&mut self, chunk: &Bytes, at: &mut OpenSegment, segment: &Segment) -> StopReason {
         let mut pos = 0;
         loop {
             let (sequence, class, appended_ns, total) =
                 match decode_entry(&chunk[pos..], segment.salt, ENTRY_TOTAL_MAX) {
-                    Decoded::Entry { sequence, class, appended_ns, total } => {
+                    DecodeOutcome::Entry { sequence, class, appended_ns, total } => {
                         (sequence, class, appended_ns, total)
                     }
-                    Decoded::NeedBytes(total) => return Stopped::Needs(total),
-                    Decoded::Damaged => return Stopped::Damaged,
+                    DecodeOutcome::NeedBytes(total) => return StopReason::Needs(total),
+                    DecodeOutcome::Damaged => return StopReason::Damaged,
                 };
             // Within a segment they rise: what does not is a stale copy.
             if sequence > self.after && sequence > at.passed {
                 let bytes = total - ENTRY_HEADER_BYTES;
                 let first = self.entries.is_empty();
                 if !first && (self.entries.len() >= self.entries_max || self.bytes + bytes > self.bytes_max) {
-                    return Stopped::Full;
+                    return StopReason::Full;
                 }
                 self.bytes += bytes;
                 let payload = chunk.slice(pos + ENTRY_HEADER_BYTES..pos + total);

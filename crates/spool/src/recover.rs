@@ -15,12 +15,12 @@ use crate::format::{
 };
 use crate::names::{META_NAME, TAIL_NAME, index_of, segment_name};
 use crate::salvage::{EntryPlace, Gap, salvage};
-use crate::state::{Segment, Shared, State};
+use crate::state::{Segment, SharedState, State};
 use crate::storage::{Storage, read_whole};
 use crate::{Config, Error, FOREIGN_SEGMENT_BYTES_MAX, RESERVE_SEQUENCES};
 
 /// Reads the folder and makes it ready for this run.
-pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared, Flusher), Error> {
+pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(SharedState, Flusher), Error> {
     let names = storage.list().map_err(|source| Error::List { source })?;
     let mut indexes: Vec<u64> = names.iter().filter_map(|n| index_of(n, ".seg")).collect();
     let mut quarantined: Vec<u64> = names.iter().filter_map(|n| index_of(n, ".bad")).collect();
@@ -69,7 +69,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared,
         }
     }
     state.spool_id = flusher.spool_id;
-    let shared = Shared::new(config, state);
+    let shared = SharedState::new(config, state);
     for damaged in damaged.iter().filter(|damaged| damaged.aside) {
         flusher.quarantine(&shared, damaged.index);
     }
@@ -106,11 +106,11 @@ fn read_meta(meta: &mut MetaFile, state: &mut State) {
 #[derive(Default)]
 struct Scan {
     good: Vec<Segment>,
-    damaged: Vec<Damaged>,
+    damaged: Vec<DamagedSegment>,
 }
 
 /// A damaged segment's spots, until the segments around it are known.
-struct Damaged {
+struct DamagedSegment {
     index: u64,
     bytes: u64,
     gaps: Vec<Gap>,
@@ -137,7 +137,7 @@ fn scan(
         Err(error) => {
             tracing::warn!(%error, segment = %name, "a segment of the spool cannot be read");
             state.counts.read_errors += 1;
-            scan.damaged.push(Damaged {
+            scan.damaged.push(DamagedSegment {
                 index,
                 bytes: 0,
                 gaps: vec![Gap::default()],
@@ -150,7 +150,7 @@ fn scan(
     let whole = Gap { at: 0, bytes: bytes.len() as u64, after: None, before: None };
     let Some((mut segment, entries, mut gaps)) = good_of(index, &bytes, ids) else {
         let bytes = bytes.len() as u64;
-        scan.damaged.push(Damaged { index, bytes, gaps: vec![whole], copy: None, aside: bytes > 0 });
+        scan.damaged.push(DamagedSegment { index, bytes, gaps: vec![whole], copy: None, aside: bytes > 0 });
         return;
     };
     if tail.is_some_and(|tail| tail.spool_id == segment.spool_id && tail.last > segment.last)
@@ -163,7 +163,7 @@ fn scan(
         return;
     }
     let length = bytes.len() as u64;
-    let mut damaged = Damaged { index, bytes: length, gaps, copy: None, aside: true };
+    let mut damaged = DamagedSegment { index, bytes: length, gaps, copy: None, aside: true };
     if !entries.is_empty() {
         match copy_good(flusher, &bytes, &segment, &entries) {
             Ok(copy) => {

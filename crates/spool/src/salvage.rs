@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::format::{Class, Decoded, ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_entry};
+use crate::format::{Class, DecodeOutcome, ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, decode_entry};
 use crate::{ENTRY_TOTAL_MAX, RESERVE_SEQUENCES};
 
 /// Checksums computed in the search, as a multiple of the segment's length: bytes that look like headers at every place
@@ -81,7 +81,7 @@ pub(crate) fn find(bytes: &[u8], salt: u32, last: u64, work: &mut usize) -> Opti
         }
         let length = u32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
         *work = work.checked_sub(length)?;
-        if let Decoded::Entry { sequence, class, appended_ns, total } =
+        if let DecodeOutcome::Entry { sequence, class, appended_ns, total } =
             decode_entry(rest, salt, ENTRY_TOTAL_MAX)
             && sequence > last
         {

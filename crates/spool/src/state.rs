@@ -22,7 +22,7 @@ const PENDING_OVERHEAD_BYTES: usize = 96;
 /// cost of an append constant on average.
 const THIN_SHARE: usize = 4;
 
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     state: Mutex<State>,
     /// Notified when there is something to write or remove, and at the end.
     pub work: Condvar,
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub config: Config,
 }
 
-impl Shared {
+impl SharedState {
     pub fn new(config: Config, state: State) -> Self {
         Self { state: Mutex::new(state), work: Condvar::new(), readable: Notify::new(), config }
     }
@@ -43,14 +43,14 @@ impl Shared {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Pending {
+pub(crate) struct PendingEntry {
     pub sequence: u64,
     pub class: Class,
     pub appended_ns: i64,
     pub payload: Bytes,
 }
 
-impl Pending {
+impl PendingEntry {
     fn cost(&self) -> usize {
         self.payload.len() + PENDING_OVERHEAD_BYTES
     }
@@ -94,7 +94,7 @@ pub(crate) struct State {
     pub acked: u64,
     /// Highest sequence a reader got.
     pub handed_out: u64,
-    pub pending: VecDeque<Pending>,
+    pub pending: VecDeque<PendingEntry>,
     pub pending_bytes: usize,
     pub in_flight_upto: u64,
     /// Entries in memory up to here were thinned.
@@ -120,7 +120,7 @@ impl State {
         self.next += 1;
         self.counts.appended_entries += 1;
         self.counts.appended_bytes += payload.len() as u64;
-        let entry = Pending { sequence, class, appended_ns: now_ns(), payload };
+        let entry = PendingEntry { sequence, class, appended_ns: now_ns(), payload };
         self.free_memory_for(config.memory_bytes_max, entry.cost());
         if self.pending_bytes + entry.cost() > config.memory_bytes_max {
             // All that is left is being written at this moment: the new one has no place.
@@ -138,7 +138,7 @@ impl State {
         }
         let from = self.thinned_upto.max(self.in_flight_upto);
         let start = self.pending.partition_point(|p| p.sequence <= from);
-        let unthinned: usize = self.pending.range(start..).map(Pending::cost).sum();
+        let unthinned: usize = self.pending.range(start..).map(PendingEntry::cost).sum();
         if unthinned >= bytes_max / THIN_SHARE {
             let rest = self.pending.split_off(start);
             let keep = format::thin(&rest.iter().map(|p| p.class).collect::<Vec<_>>());
@@ -205,7 +205,7 @@ impl State {
     }
 
     /// Takes the oldest entries in memory to be written, at least one and otherwise at most `bytes_max`.
-    pub fn begin_write(&mut self, bytes_max: u64) -> Vec<Pending> {
+    pub fn begin_write(&mut self, bytes_max: u64) -> Vec<PendingEntry> {
         let mut bytes = 0u64;
         let mut batch = Vec::new();
         for entry in &self.pending {
@@ -215,7 +215,7 @@ impl State {
             }
             batch.push(entry.clone());
         }
-        self.in_flight_upto = batch.last().map_or(0, |p: &Pending| p.sequence);
+        self.in_flight_upto = batch.last().map_or(0, |p: &PendingEntry| p.sequence);
         batch
     }
 

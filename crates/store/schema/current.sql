@@ -444,7 +444,7 @@ CREATE TABLE internal.export_target (
     after text,
     -- Samples that the receiver acknowledged.
     acknowledged bigint NOT NULL DEFAULT 0,
-    -- Samples that the receiver refused for what they are, and that are not sent again.
+    -- Samples that the receiver refused because of their content, and that are not sent again.
     refused bigint NOT NULL DEFAULT 0,
     -- Grows with each change: of two servers that send, one stops.
     version bigint NOT NULL DEFAULT 0,
@@ -1359,7 +1359,7 @@ CREATE TABLE internal.minute_state (
     made_until timestamptz,
     -- Minutes before it are made or being made: writers note in minute_late what comes for them.
     noticed_until timestamptz,
-    -- Hours before it are packed or stand in block_wanted.
+    -- Hours before it are packed or listed in block_wanted.
     blocks_until timestamptz,
     PRIMARY KEY (one),
     CHECK (one)
@@ -4279,7 +4279,7 @@ BEGIN
     ), own_readings AS (
         SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
     ), cables AS (
-        -- A host's port is read by the host and by the fabric's crawler: one cable, of which the host reads more often.
+        -- A host's port is read by the host and by the fabric's crawler: one cable, which the host reads more often.
         SELECT a.* FROM rates a
         LEFT JOIN own_readings o ON a.kind = 'fabric' AND o.node_name = a.node_name AND o.guid = a.guid AND o.port = a.port
         WHERE o.guid IS NULL
@@ -4419,7 +4419,7 @@ LEFT JOIN LATERAL (
     LIMIT 1) n ON true
 LEFT JOIN internal.run_visible j ON j.key = e.job_key;
 COMMENT ON VIEW public.event_named IS
-    'Events with the names of what they are about: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
+    'Events with the names of their subjects: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
 
 CREATE OR REPLACE VIEW public.intra_node_topo AS
 SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,

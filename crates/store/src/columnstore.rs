@@ -30,8 +30,8 @@ pub(crate) fn columns_of(chunks: &Chunks, way: RetentionWay) -> Option<Columns> 
     }
 }
 
-/// What a table has.
-struct Present {
+/// The columnstore settings that a table has.
+struct ColumnstoreSettings {
     segment_by: Option<String>,
     order_by: Option<String>,
     after_seconds: Option<f64>,
@@ -63,7 +63,7 @@ pub(crate) async fn apply(client: &Client, retention: &Retention) -> Result<usiz
     Ok(changed)
 }
 
-async fn present(client: &Client, table: &str) -> Result<Present, tokio_postgres::Error> {
+async fn present(client: &Client, table: &str) -> Result<ColumnstoreSettings, tokio_postgres::Error> {
     let query = "
         SELECT (SELECT string_agg(attname::text, ', ' ORDER BY segmentby_column_index) FROM timescaledb_information.compression_settings
                 WHERE hypertable_schema = 'internal' AND hypertable_name = $1::text AND segmentby_column_index IS NOT NULL),
@@ -72,7 +72,7 @@ async fn present(client: &Client, table: &str) -> Result<Present, tokio_postgres
             (SELECT extract(epoch FROM (config->>'compress_after')::interval)::float8 FROM timescaledb_information.jobs
                 WHERE hypertable_schema = 'internal' AND hypertable_name = $1::text AND proc_name = 'policy_compression')";
     let row: Row = client.query_one(query, &[&table]).await?;
-    Ok(Present { segment_by: row.get(0), order_by: row.get(1), after_seconds: row.get(2) })
+    Ok(ColumnstoreSettings { segment_by: row.get(0), order_by: row.get(1), after_seconds: row.get(2) })
 }
 
 /// Makes a table's columnstore and policy as they should be; `true` where something changed.
@@ -80,7 +80,7 @@ async fn set(
     client: &Client,
     table: &str,
     columns: &Columns,
-    present: &Present,
+    present: &ColumnstoreSettings,
     after: Option<Duration>,
 ) -> Result<bool, tokio_postgres::Error> {
     let Columns { segment_by, order_by, .. } = columns;

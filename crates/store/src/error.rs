@@ -117,7 +117,7 @@ const NO_DATABASE_REMEDY: &str = "create it with CREATE DATABASE, or name anothe
 
 /// What to do when there is no connection.
 const CONNECT_REMEDY: &str =
-    "is it running? `throughline db status` tells, or check --database-url and the server's log";
+    "is it running? see `throughline db status`, or check --database-url and the server's log";
 
 /// SQLSTATE of a full disk; the writing of the log reports it as an I/O error with the system's text.
 const DISK_FULL: &str = "53100";

@@ -4,7 +4,7 @@
 //! * [`Database`]: how to connect, as the writer or as the reader; also to a server that somebody operates.
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
-//! * [`Terms`]: which of several crawlers of a subnet writes.
+//! * [`TermClient`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; some become columns before.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
@@ -55,7 +55,7 @@ mod writer;
 
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use cluster::{
-    ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark, Started,
+    ClusterOptions, ClusterStart, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark,
     review_settings,
 };
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
@@ -87,11 +87,11 @@ pub use size::{
     observed_tables, predict_size, tables_document,
 };
 pub use tables::{
-    Chunks, Columns, Form, Keep, Life, Site, Stays, StoredTable, TABLES, Thinned, Why, hypertable,
-    hypertables,
+    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Site, StoredTable, TABLES, TableRole,
+    ThinningPlan, hypertable, hypertables,
 };
-pub use terms::{TermGrant, TermRequest, Terms};
+pub use terms::{TermClient, TermGrant, TermRequest};
 pub use thinning::{ChunksThinned, thin_chunks};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};
-pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};
+pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome, Writer};

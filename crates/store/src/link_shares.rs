@@ -133,7 +133,7 @@ async fn make(
     client: &mut Client,
     cache: &mut LinkShareCache,
     groups: &Groups,
-    due: &progress::Due,
+    due: &progress::DueWindow,
     traffic: HashMap<traffic::Key, traffic::Amount>,
     is_again: bool,
 ) -> Result<u64, Error> {

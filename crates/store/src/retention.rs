@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::rollup_kind::Kind;
-use crate::tables::{Keep, hypertable, hypertables};
+use crate::tables::{RetentionClass, hypertable, hypertables};
 
 /// Raw samples are retained for a week unless configured: long enough to examine a job of the last days.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -130,13 +130,13 @@ impl Retention {
             return *own;
         }
         match hypertable(table).map(|(_, chunks)| chunks.keep) {
-            Some(Keep::Minutes) => self.minutes,
-            Some(Keep::Windows) => {
+            Some(RetentionClass::Minutes) => self.minutes,
+            Some(RetentionClass::Windows) => {
                 self.default.min(self.rows.unwrap_or(LONGEST_WINDOWS)).min(LONGEST_WINDOWS)
             }
-            Some(Keep::Detail) => self.detail,
-            Some(Keep::With(other)) => self.of(other),
-            Some(Keep::Readings) | None => self.default,
+            Some(RetentionClass::Detail) => self.detail,
+            Some(RetentionClass::With(other)) => self.of(other),
+            Some(RetentionClass::Readings) | None => self.default,
         }
     }
 }

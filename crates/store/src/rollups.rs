@@ -46,9 +46,9 @@ pub struct RollupsMade {
     pub lag: Option<Duration>,
 }
 
-/// Things and for each the minutes to make: from, until.
+/// Ids, and for each the minutes to make: from, until.
 #[derive(Default)]
-struct Wanted {
+struct RollupRanges {
     ids: Vec<i64>,
     since: Vec<SystemTime>,
     until: Vec<SystemTime>,
@@ -83,7 +83,7 @@ impl Gaps {
     }
 }
 
-impl Wanted {
+impl RollupRanges {
     fn push(&mut self, id: i64, since: SystemTime, until: SystemTime) {
         self.ids.push(id);
         self.since.push(since);
@@ -153,7 +153,7 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
     if until > since {
         for kind in Kind::ALL {
             let sql = format!("SELECT id FROM internal.{} ORDER BY id", kind.keys());
-            let mut wanted = Wanted::default();
+            let mut wanted = RollupRanges::default();
             for row in transaction.query(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))? {
                 wanted.push(row.get(0), since, until);
             }
@@ -180,13 +180,13 @@ async fn notice(client: &mut Client, until: SystemTime) -> Result<(), Error> {
 
 /// What [`make_late`] did.
 #[derive(Default)]
-struct Late {
+struct LateRollups {
     notes: u64,
     rows: u64,
 }
 
 /// Makes minutes with late arrivals again: those of one kind and one hour.
-async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, Error> {
+async fn make_late(client: &mut Client, retention: &Retention) -> Result<LateRollups, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let taking = format!(
         "WITH first AS (SELECT kind, since FROM internal.minute_late ORDER BY kind, since LIMIT 1),
@@ -196,10 +196,10 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
          SELECT kind, id, since, until, now(), (SELECT made_until FROM internal.minute_state) FROM taken"
     );
     let rows = transaction.query(taking.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
-    let Some(first) = rows.first() else { return Ok(Late::default()) };
+    let Some(first) = rows.first() else { return Ok(LateRollups::default()) };
     let kind = Kind::ALL.into_iter().find(|kind| kind.table() == first.get::<_, &str>(0));
     let (now, made_until): (SystemTime, Option<SystemTime>) = (first.get(4), first.get(5));
-    let mut late = Late { notes: rows.len() as u64, rows: 0 };
+    let mut late = LateRollups { notes: rows.len() as u64, rows: 0 };
     if let (Some(kind), Some(made_until)) = (kind, made_until) {
         let (ids, (since, until)): (Vec<i64>, (Vec<SystemTime>, Vec<SystemTime>)) = rows
             .iter()
@@ -220,7 +220,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
             let span = (minute(since - gap), (minute(until + gap) + MINUTE).min(made_until));
             times.entry(id).or_default().push(span);
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = RollupRanges::default();
         for (id, spans) in times {
             for (since, until) in united(spans).into_iter().filter(|(since, until)| since < until) {
                 wanted.push(id, since, until);
@@ -233,7 +233,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
 }
 
 /// Makes the minutes of things, in place of the rows there are.
-async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Result<u64, Error> {
+async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &RollupRanges) -> Result<u64, Error> {
     let Some((since, until)) = wanted.span() else { return Ok(0) };
     // Each thing has its few rows in the index: whatever is known of the tables, nothing is quicker, and the planner
     // knows little of the newest chunk.

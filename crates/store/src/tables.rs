@@ -30,21 +30,21 @@ pub enum Life {
     /// A hypertable, whose chunks go.
     Chunks(Chunks),
     /// Not by time.
-    Stays(Stays),
+    Stays(PlainTable),
 }
 
 /// A table whose rows do not go by time.
 #[derive(Clone, Copy, Debug)]
-pub struct Stays {
+pub struct PlainTable {
     /// Why not.
-    pub why: Why,
+    pub why: TableRole,
     /// Bytes on disk that a year adds, with indexes, estimated from the widths of columns.
     pub bytes_a_year: fn(&Site) -> f64,
 }
 
 /// Why rows of a table do not go by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum TableRole {
     /// Rows of hypertables refer to it by number, or it says what such a number is.
     Key,
     /// What exists, a row for each state of a thing.
@@ -59,16 +59,16 @@ pub enum Why {
     Queue,
 }
 
-impl Why {
+impl TableRole {
     /// For people.
     pub const fn text(self) -> &'static str {
         match self {
-            Why::Key => "key of rows elsewhere",
-            Why::Inventory => "states of a thing",
-            Why::Job => "one each of a job",
-            Why::Ledger => "ledger",
-            Why::State => "replaced in its place",
-            Why::Queue => "goes when it is done",
+            TableRole::Key => "key of rows elsewhere",
+            TableRole::Inventory => "states of a thing",
+            TableRole::Job => "one each of a job",
+            TableRole::Ledger => "ledger",
+            TableRole::State => "replaced in its place",
+            TableRole::Queue => "goes when it is done",
         }
     }
 }
@@ -97,7 +97,7 @@ impl Form {
 
 /// How long rows are retained, where a table has no time of its own in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RetentionClass {
     /// `retention.default_seconds`.
     Readings,
     /// `retention.minutes_seconds`.
@@ -117,7 +117,7 @@ pub struct Chunks {
     /// What a row is.
     pub form: Form,
     /// How long.
-    pub keep: Keep,
+    pub keep: RetentionClass,
     /// Hours of a chunk: retention removes whole ones, so rows stay up to so much longer.
     pub hours: u32,
     /// Rows a second.
@@ -131,14 +131,14 @@ pub struct Chunks {
     /// The catalogue's table that has its metrics.
     pub(crate) metrics: Option<catalogue::Table>,
     /// What old chunks have, where they are thinned ([`crate::thin_chunks`]).
-    pub thinned: Option<Thinned>,
+    pub thinned: Option<ThinningPlan>,
     /// How old chunks are held as columns on TimescaleDB's full edition.
     pub columns: Option<Columns>,
 }
 
 /// What a table has of a time whose chunk is thinned: of each step what its last row says.
 #[derive(Clone, Copy, Debug)]
-pub struct Thinned {
+pub struct ThinningPlan {
     /// A step.
     pub step_seconds: u32,
     /// Whether steps are (begin, end], as windows and panels have them, else [begin, end). Of a closed one a chunk has the row at its
@@ -201,7 +201,7 @@ impl StoredTable {
 
     /// Whether its rows are there on request only.
     pub(crate) fn is_detail(&self) -> bool {
-        self.chunks().is_some_and(|chunks| chunks.keep == Keep::Detail)
+        self.chunks().is_some_and(|chunks| chunks.keep == RetentionClass::Detail)
     }
 
     /// The columns that the writer copies.

@@ -43,14 +43,18 @@ fn rows_that_are_predicted_have_a_size() {
         let (rows, bytes) = ((chunks.rows)(&site), (chunks.row_bytes)(&site));
         assert!(rows >= 0.0 && (rows == 0.0 || bytes >= 20.0), "{}: {rows} rows of {bytes}", table.name);
         assert_eq!((chunks.rows)(&Site::default()), 0.0, "{} of an empty site", table.name);
-        if let Keep::With(other) = chunks.keep {
+        if let RetentionClass::With(other) = chunks.keep {
             let (_, other) = hypertable(other).unwrap();
-            assert!(matches!(other.keep, Keep::Readings | Keep::Minutes), "{}", table.name);
+            assert!(
+                matches!(other.keep, RetentionClass::Readings | RetentionClass::Minutes),
+                "{}",
+                table.name
+            );
         }
         // Packed rows and those on demand are smaller, or go sooner, than columns are worth.
         let has_columns = chunks.columns.is_some();
         assert!(
-            !has_columns || (chunks.form != Form::Packed && chunks.keep != Keep::Detail),
+            !has_columns || (chunks.form != Form::Packed && chunks.keep != RetentionClass::Detail),
             "{}",
             table.name
         );

@@ -49,17 +49,17 @@ pub struct TermGrant {
     pub holder: String,
 }
 
-/// Asks the database for terms, through one connection.
-pub struct Terms {
+/// Requests terms from the database, through one connection.
+pub struct TermClient {
     database: Database,
     client: Option<Client>,
 }
 
-impl Terms {
+impl TermClient {
     /// Connects with the first request.
     #[must_use]
-    pub fn new(database: Database) -> Terms {
-        Terms { database, client: None }
+    pub fn new(database: Database) -> TermClient {
+        TermClient { database, client: None }
     }
 
     /// Grants, extends, refuses or releases.
@@ -82,7 +82,7 @@ impl Terms {
 }
 
 /// The present term of a subnet.
-struct Present {
+struct CurrentTerm {
     id: i64,
     crawler: Uuid,
     name: String,
@@ -116,7 +116,7 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
         }
         None if request.release => TermGrant { granted: false, holder: String::new() },
         _ => {
-            let term = Term { crawler: request.crawler, name: &request.name, lease: request.lease };
+            let term = NewTerm { crawler: request.crawler, name: &request.name, lease: request.lease };
             begin(&transaction, subnet, term, request.since / 1000).await?;
             TermGrant { granted: true, holder: request.name.clone() }
         }
@@ -126,7 +126,10 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
 }
 
 /// Locks the subnet's terms against writers and other requests; the present term.
-async fn lock(transaction: &Transaction<'_>, subnet: i64) -> Result<Option<Present>, tokio_postgres::Error> {
+async fn lock(
+    transaction: &Transaction<'_>,
+    subnet: i64,
+) -> Result<Option<CurrentTerm>, tokio_postgres::Error> {
     // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
     transaction.execute("SELECT 1 FROM internal.fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
     let query = format!(
@@ -135,7 +138,7 @@ async fn lock(transaction: &Transaction<'_>, subnet: i64) -> Result<Option<Prese
         microseconds("began_at")
     );
     let row = transaction.query_opt(&query, &[&subnet]).await?;
-    Ok(row.map(|row| Present {
+    Ok(row.map(|row| CurrentTerm {
         id: row.get(0),
         crawler: row.get(1),
         name: row.get(2),
@@ -144,8 +147,8 @@ async fn lock(transaction: &Transaction<'_>, subnet: i64) -> Result<Option<Prese
     }))
 }
 
-/// Whose term begins.
-struct Term<'a> {
+/// A term that begins.
+struct NewTerm<'a> {
     crawler: Uuid,
     name: &'a str,
     lease: Duration,
@@ -155,7 +158,7 @@ struct Term<'a> {
 async fn begin(
     transaction: &Transaction<'_>,
     subnet: i64,
-    term: Term<'_>,
+    term: NewTerm<'_>,
     since_microseconds: i64,
 ) -> Result<(), tokio_postgres::Error> {
     let end = "UPDATE internal.crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
@@ -176,7 +179,7 @@ async fn begin(
 
 /// What one crawler is about to write: times of its records in UTC microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct WriteInterval {
     pub crawler: Uuid,
     pub oldest: i64,
     pub newest: i64,
@@ -189,7 +192,7 @@ pub(crate) struct Stretch {
 pub(crate) async fn claim(
     client: &mut Client,
     subnet: i64,
-    stretch: Stretch,
+    stretch: WriteInterval,
 ) -> Result<(), tokio_postgres::Error> {
     // covered_to is bounded by our clock: a crawler's clock that is far ahead must not lock others out.
     let extend = "UPDATE internal.crawler_term SET \
@@ -199,7 +202,7 @@ pub(crate) async fn claim(
                                  ELSE expires_at END \
                   WHERE fabric_id = $1 AND crawler = $2 AND ended_at IS NULL \
                     AND began_at <= 'epoch'::timestamptz + $3::bigint * interval '1 microsecond'";
-    let Stretch { crawler, oldest, newest, is_reading } = stretch;
+    let WriteInterval { crawler, oldest, newest, is_reading } = stretch;
     // A granted lease is extended by its holder's requests alone: this one is short.
     let lease = LEASE_BY_READING.as_secs_f64();
     let extended =
@@ -211,11 +214,11 @@ pub(crate) async fn claim(
     match lock(&transaction, subnet).await? {
         Some(present) if present.crawler == crawler && present.began <= oldest => {}
         Some(present) if present.crawler != crawler && present.is_expired && newest >= present.began => {
-            let term = Term { crawler, name: "", lease: LEASE_BY_WRITING };
+            let term = NewTerm { crawler, name: "", lease: LEASE_BY_WRITING };
             begin(&transaction, subnet, term, oldest).await?;
         }
         None => {
-            let term = Term { crawler, name: "", lease: LEASE_BY_WRITING };
+            let term = NewTerm { crawler, name: "", lease: LEASE_BY_WRITING };
             begin(&transaction, subnet, term, oldest).await?;
         }
         Some(_) => note_past(&transaction, subnet, stretch).await?,
@@ -231,9 +234,9 @@ const LEASE_BY_READING: Duration = Duration::from_secs(5);
 async fn note_past(
     transaction: &Transaction<'_>,
     subnet: i64,
-    stretch: Stretch,
+    stretch: WriteInterval,
 ) -> Result<(), tokio_postgres::Error> {
-    let Stretch { crawler, oldest, newest, .. } = stretch;
+    let WriteInterval { crawler, oldest, newest, .. } = stretch;
     let overlapped = format!(
         "SELECT 1 FROM internal.crawler_term WHERE fabric_id = $1 AND {} <= $3 \
          AND (ended_at IS NULL OR {} > $2) LIMIT 1",

@@ -22,7 +22,7 @@ use tokio_postgres::{Client, Transaction};
 use crate::error::Error;
 use crate::link_shares::read_until;
 use crate::retention::Retention;
-use kept::Kept;
+use kept::ThinnedTable;
 
 const WHAT: &str = "thinning old rows";
 
@@ -90,7 +90,7 @@ pub async fn thin_chunks(
 
 /// Chunks of a table that are old enough, by name, the oldest first. Those of traffic once link shares have read them. Compressed
 /// ones are the columnstore's.
-async fn due(client: &Client, kept: &Kept, rows: Duration) -> Result<Vec<String>, Error> {
+async fn due(client: &Client, kept: &ThinnedTable, rows: Duration) -> Result<Vec<String>, Error> {
     let query = format!(
         "SELECT c.name FROM (
              SELECT format('%I.%I', chunk_schema, chunk_name) AS name, range_start, range_end
@@ -108,7 +108,7 @@ async fn due(client: &Client, kept: &Kept, rows: Duration) -> Result<Vec<String>
 }
 
 /// Thins one chunk; how many rows it had and has. `None` where somebody writes into it now, or reads it for long: it has its turn later.
-async fn thin(client: &mut Client, kept: &Kept, chunk: &str) -> Result<Option<(u64, u64)>, Error> {
+async fn thin(client: &mut Client, kept: &ThinnedTable, chunk: &str) -> Result<Option<(u64, u64)>, Error> {
     let mut transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let columns = columns(&transaction, chunk).await?;
     // Nobody deletes rows: as many rows are the same rows. Counted first, so that what comes meanwhile is noticed.

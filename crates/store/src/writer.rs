@@ -57,8 +57,8 @@ use crate::tables::TABLES;
 
 use claims::Claims;
 use details::Details;
-pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome};
-use hypertable_chunks::{Chunks, Late};
+pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome};
+use hypertable_chunks::{Chunks, LateAdmission};
 pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
 use ledger::{Ledger, Place};
@@ -115,7 +115,7 @@ struct Session {
 
 /// How rows reach their tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum WriteMethod {
     /// COPY into the hypertable.
     Direct,
     /// COPY into a staging table, then the rows that are not there yet.
@@ -123,7 +123,7 @@ enum Way {
 }
 
 /// Why a transaction did not commit.
-enum Failed {
+enum WriteError {
     /// The database was away or refused for a reason of its own.
     Database(Error),
     /// The data cannot be stored as it is.
@@ -247,11 +247,11 @@ impl Session {
         self.deferred.clear();
         let mut total = WriteOutcome::default();
         // The last is the next, so that entries stay in their order.
-        let mut parts = vec![(0..entries.len(), Way::Direct)];
+        let mut parts = vec![(0..entries.len(), WriteMethod::Direct)];
         while let Some((part, way)) = parts.pop() {
             let some = &entries[part.clone()];
             // What was set aside before must not fail again before the ledger is read.
-            if let ([entry], Way::Staged) = (some, way)
+            if let ([entry], WriteMethod::Staged) = (some, way)
                 && self.is_committed(entry).await?
             {
                 total.duplicates += 1;
@@ -259,18 +259,18 @@ impl Session {
             }
             match self.with_retries(some, part.start, way).await {
                 Ok(outcome) => total.add(outcome),
-                Err(Failed::Data(reason)) if part.len() > 1 => {
+                Err(WriteError::Data(reason)) if part.len() > 1 => {
                     tracing::debug!(reason, entries = part.len(), "rows refused, trying again in halves");
                     let middle = part.start + part.len() / 2;
-                    parts.push((middle..part.end, Way::Direct));
-                    parts.push((part.start..middle, Way::Direct));
+                    parts.push((middle..part.end, WriteMethod::Direct));
+                    parts.push((part.start..middle, WriteMethod::Direct));
                 }
-                Err(Failed::Data(reason)) if way == Way::Direct => {
+                Err(WriteError::Data(reason)) if way == WriteMethod::Direct => {
                     tracing::debug!(reason, "rows refused, trying again through staging tables");
-                    parts.push((part, Way::Staged));
+                    parts.push((part, WriteMethod::Staged));
                 }
-                Err(Failed::Data(reason)) => total.add(self.isolate_for(some[0], &reason).await?),
-                Err(Failed::Database(error) | Failed::Race(error)) => return Err(error),
+                Err(WriteError::Data(reason)) => total.add(self.isolate_for(some[0], &reason).await?),
+                Err(WriteError::Database(error) | WriteError::Race(error)) => return Err(error),
             }
         }
         Ok(total)
@@ -289,12 +289,12 @@ impl Session {
         &mut self,
         entries: &[&Entry],
         first: usize,
-        way: Way,
-    ) -> Result<WriteOutcome, Failed> {
+        way: WriteMethod,
+    ) -> Result<WriteOutcome, WriteError> {
         let mut tries = 0;
         loop {
             match self.transaction(entries, first, way).await {
-                Err(Failed::Race(error)) if tries < RACE_RETRIES => {
+                Err(WriteError::Race(error)) if tries < RACE_RETRIES => {
                     tries += 1;
                     tracing::debug!(%error, tries, "lost a race with another writer, trying again");
                 }
@@ -318,8 +318,8 @@ impl Session {
         &mut self,
         entries: &[&Entry],
         first: usize,
-        way: Way,
-    ) -> Result<WriteOutcome, Failed> {
+        way: WriteMethod,
+    ) -> Result<WriteOutcome, WriteError> {
         // 1. Outside the transaction: an identifier that is cached must be committed.
         self.keys.resolve(&self.client, entries.iter().filter_map(|entry| batch_of(entry))).await?;
         self.claims.load(&self.client, entries, &self.keys).await?;
@@ -379,13 +379,13 @@ impl Session {
                     work.written.last().into_iter().for_each(|written| details.note(written, keys));
                 }
                 Content::Batch(batch) => match chunks.admit(entry, batch, now, &mut work.chunks) {
-                    Late::Deferred => {
+                    LateAdmission::Deferred => {
                         deferred.insert(entry.spool_id);
                         work.outcome.deferred.push(first + at);
                         continue;
                     }
-                    Late::Fits => work.add(entry, Cow::Borrowed(batch), claims, keys),
-                    Late::Less(batch, rejected) => {
+                    LateAdmission::Fits => work.add(entry, Cow::Borrowed(batch), claims, keys),
+                    LateAdmission::Less(batch, rejected) => {
                         work.reject(entry, &rejected);
                         work.add(entry, Cow::Owned(*batch), claims, keys);
                     }
@@ -401,9 +401,9 @@ impl Session {
         // 4.
         let mut stock = inventory::Inventory::default();
         for batch in &work.written {
-            work.outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
+            work.outcome.unknown_values += rows.add(batch, keys).map_err(WriteError::Data)?;
             if batch.detail.is_none() {
-                stock.add(batch, keys).map_err(Failed::Data)?;
+                stock.add(batch, keys).map_err(WriteError::Data)?;
             }
         }
         let due = reports.events(&work, &mut rows);
@@ -448,8 +448,8 @@ impl Session {
         };
         match work.await {
             Ok(()) => Ok(WriteOutcome { quarantined: 1, ..WriteOutcome::default() }),
-            Err(Failed::Database(error) | Failed::Race(error)) => Err(error),
-            Err(Failed::Data(cause)) => {
+            Err(WriteError::Database(error) | WriteError::Race(error)) => Err(error),
+            Err(WriteError::Data(cause)) => {
                 Err(Error::Refused { what: what.to_owned(), cause, state: String::new() })
             }
         }
@@ -475,15 +475,19 @@ async fn write_rows(
     stock: inventory::Inventory,
     rows: Rows,
     statements: &mut statements::Statements,
-    way: Way,
-) -> Result<u64, Failed> {
+    way: WriteMethod,
+) -> Result<u64, WriteError> {
     stock.apply(transaction).await?;
     let mut written = 0;
     for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
         if buffer.rows() > 0 {
             written += match way {
-                Way::Direct if !table.may_be_there() => statements.copy(transaction, table, buffer).await?,
-                Way::Direct | Way::Staged => statements.copy_staged(transaction, table, buffer).await?,
+                WriteMethod::Direct if !table.may_be_there() => {
+                    statements.copy(transaction, table, buffer).await?
+                }
+                WriteMethod::Direct | WriteMethod::Staged => {
+                    statements.copy_staged(transaction, table, buffer).await?
+                }
             };
         }
     }
@@ -491,25 +495,27 @@ async fn write_rows(
 }
 
 /// For `map_err`: separates faults of the data from those of the database and from a lost race.
-fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Failed + '_ {
+fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> WriteError + '_ {
     move |error| {
         let state = error.code().map(|state| state.code().to_owned()).unwrap_or_default();
         let is_lost_race = state == INTERNAL_ERROR
             && error.as_db_error().is_some_and(|error| error.message() == CONCURRENTLY_UPDATED);
         let error = Error::from_postgres(what, &error);
         if is_lost_race {
-            return Failed::Race(error);
+            return WriteError::Race(error);
         }
         match (state.as_str(), state.get(..2)) {
             // The server is there, and this was too much for it.
-            (TOO_SLOW, _) => {
-                Failed::Database(Error::Refused { what: what.to_owned(), cause: error.to_string(), state })
-            }
+            (TOO_SLOW, _) => WriteError::Database(Error::Refused {
+                what: what.to_owned(),
+                cause: error.to_string(),
+                state,
+            }),
             // Data exceptions, broken constraints, a row twice in one statement, a text too long for an index.
-            (_, Some("21" | "22" | "23" | "54")) => Failed::Data(error.to_string()),
+            (_, Some("21" | "22" | "23" | "54")) => WriteError::Data(error.to_string()),
             // Serialisation failures and deadlocks.
-            (_, Some("40")) => Failed::Race(error),
-            _ => Failed::Database(error),
+            (_, Some("40")) => WriteError::Race(error),
+            _ => WriteError::Database(error),
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Peer {
 
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveOutcome {
     /// Nothing yet.
     Nothing,
     /// A MAD, with the kernel's status (0, or the errno with which the request that it echoes failed).
@@ -118,12 +118,12 @@ impl Agent {
     ///
     /// # Errors
     /// [`Error::Io`] for anything but "nothing yet".
-    pub fn recv(&mut self, mad: &mut [u8; MAD_BYTES], wait: Duration) -> Result<Received, Error> {
-        let Some((status, length)) = self.take(wait)? else { return Ok(Received::Nothing) };
+    pub fn recv(&mut self, mad: &mut [u8; MAD_BYTES], wait: Duration) -> Result<ReceiveOutcome, Error> {
+        let Some((status, length)) = self.take(wait)? else { return Ok(ReceiveOutcome::Nothing) };
         let length = length.min(MAD_BYTES);
         mad[..length].copy_from_slice(&self.buffer.bytes()[self.header_bytes..self.header_bytes + length]);
         mad[length..].fill(0);
-        Ok(Received::Mad { status })
+        Ok(ReceiveOutcome::Mad { status })
     }
 
     /// Takes one message of any length up to [`MESSAGE_BYTES_MAX`] into `message`, waiting as [`Agent::recv`]
@@ -131,10 +131,14 @@ impl Agent {
     ///
     /// # Errors
     /// As [`Agent::recv`], and when the message is longer.
-    pub fn recv_message(&mut self, message: &mut Vec<u8>, wait: Duration) -> Result<(Received, Peer), Error> {
+    pub fn recv_message(
+        &mut self,
+        message: &mut Vec<u8>,
+        wait: Duration,
+    ) -> Result<(ReceiveOutcome, Peer), Error> {
         message.clear();
         let Some((status, length)) = self.take(wait)? else {
-            return Ok((Received::Nothing, Peer::default()));
+            return Ok((ReceiveOutcome::Nothing, Peer::default()));
         };
         message.extend_from_slice(&self.buffer.bytes()[self.header_bytes..self.header_bytes + length]);
         let word = |at| u32::from_be_bytes(self.buffer.word(at));
@@ -145,7 +149,7 @@ impl Agent {
             lid: (word(address + offset_of!(raw::IbMadAddr, lid)) >> 16) as u16,
             service_level: self.buffer.bytes()[address + offset_of!(raw::IbMadAddr, sl)],
         };
-        Ok((Received::Mad { status }, from))
+        Ok((ReceiveOutcome::Mad { status }, from))
     }
 
     /// Reads what waits into the buffer: kernel status and length of the message; `None` when there is nothing.

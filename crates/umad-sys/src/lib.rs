@@ -8,7 +8,7 @@ mod agent;
 pub mod raw;
 
 use agent::Buffer;
-pub use agent::{Agent, Peer, Received};
+pub use agent::{Agent, Peer, ReceiveOutcome};
 
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};

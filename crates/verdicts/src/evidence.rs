@@ -18,7 +18,7 @@ pub struct Evidence {
     /// By operation and size class.
     pub operations: Vec<Operation>,
     /// By operation, where links are known.
-    pub ideals: Vec<Ideal>,
+    pub ideals: Vec<IdealTime>,
     /// By region and rank.
     pub regions: Vec<Region>,
     /// Calls that go on, or in which their ranks ended.
@@ -103,7 +103,7 @@ pub struct Operation {
 
 /// How long an operation's bytes take at best.
 #[derive(Clone, Debug, Default)]
-pub struct Ideal {
+pub struct IdealTime {
     /// MPI name without the prefix.
     pub operation: String,
     /// Seconds that what it put on the ports of its hosts takes at these ports' speed, summed over ranks.

@@ -21,7 +21,7 @@ mod statistics;
 mod text;
 
 pub use evidence::Evidence;
-pub use link::{Judged, accuse};
+pub use link::{JudgedJob, accuse};
 
 use serde::{Deserialize, Serialize};
 

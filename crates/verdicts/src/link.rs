@@ -37,7 +37,7 @@ const MOST: f64 = 0.5;
 pub const SLOWER: f64 = 1.25;
 
 /// What an operation does on a link while it is full.
-struct Held<'a> {
+struct FullLinkUse<'a> {
     link: &'a Link,
     operation: &'a str,
     /// Of the operation on this link: part of its bytes that passed while the link was full.
@@ -52,7 +52,7 @@ struct Held<'a> {
     seconds: f64,
 }
 
-impl Held<'_> {
+impl FullLinkUse<'_> {
     /// The job that has most of it by its lower bound.
     fn culprit(&self) -> Option<&str> {
         self.largest.as_ref().filter(|one| one.3 >= MOST).and_then(|one| one.1.as_deref())
@@ -65,7 +65,7 @@ fn is_full(link: &Link, window: &LinkWindow) -> bool {
 }
 
 /// Operations of the job that use a link while it is full.
-fn held(link: &Link) -> Vec<Held<'_>> {
+fn held(link: &Link) -> Vec<FullLinkUse<'_>> {
     let full: Vec<&LinkWindow> = link.windows.iter().filter(|window| is_full(link, window)).collect();
     let counted: f64 = full.iter().map(|window| window.counted).sum();
     if counted <= 0.0 {
@@ -89,7 +89,7 @@ fn held(link: &Link) -> Vec<Held<'_>> {
     }
     let seconds: f64 = full.iter().map(|window| window.seconds).sum();
     let uses = by.into_iter().filter(|(_, (all, _, low))| *all > 0.0 && low / counted >= OWN_MIN);
-    uses.map(|(operation, (all, in_full, _))| Held {
+    uses.map(|(operation, (all, in_full, _))| FullLinkUse {
         link,
         operation,
         part: in_full / all,
@@ -129,7 +129,7 @@ fn largest_other(full: &[&LinkWindow], counted: f64) -> Option<(String, Option<S
 const DISTINCT: f64 = 0.03;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
-    let mut by_operation: BTreeMap<&str, Vec<(Kind, f64, Held<'_>)>> = BTreeMap::new();
+    let mut by_operation: BTreeMap<&str, Vec<(Kind, f64, FullLinkUse<'_>)>> = BTreeMap::new();
     for held in evidence.links.iter().flat_map(held) {
         if let Some((kind, cost)) = kind_and_cost(evidence, &held).filter(|(_, cost)| *cost >= COST_MIN) {
             by_operation.entry(held.operation).or_default().push((kind, cost, held));
@@ -158,7 +158,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
 }
 
 /// What a full link is to an operation, and the part of the ranks' time that it costs.
-fn kind_and_cost(evidence: &Evidence, held: &Held<'_>) -> Option<(Kind, f64)> {
+fn kind_and_cost(evidence: &Evidence, held: &FullLinkUse<'_>) -> Option<(Kind, f64)> {
     let all = evidence.rank_seconds();
     let transfer = evidence.transfer_in(held.operation);
     if all <= 0.0 {
@@ -174,8 +174,8 @@ fn kind_and_cost(evidence: &Evidence, held: &Held<'_>) -> Option<(Kind, f64)> {
     (is_slower && others_low >= MOST).then(|| (Kind::Victim, (transfer - ideal) * held.part / all))
 }
 
-fn verdict(kind: Kind, cost: f64, held: &Held<'_>) -> Verdict {
-    let Held { link, operation, own, .. } = held;
+fn verdict(kind: Kind, cost: f64, held: &FullLinkUse<'_>) -> Verdict {
+    let FullLinkUse { link, operation, own, .. } = held;
     let least = format!("{} or more", percent(FULL));
     let others = held.largest.as_ref().map_or_else(
         || "nobody else is known there".to_owned(),
@@ -231,7 +231,7 @@ fn verdict(kind: Kind, cost: f64, held: &Held<'_>) -> Verdict {
 
 /// A job with what is said of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Judged {
+pub struct JudgedJob {
     /// Its key: what [`Contribution::job`] has.
     pub key: String,
     /// For people.
@@ -241,7 +241,7 @@ pub struct Judged {
 }
 
 /// Adds to the jobs that others are victims of that they are.
-pub fn accuse(all: &mut [Judged]) {
+pub fn accuse(all: &mut [JudgedJob]) {
     let mut found: Vec<(String, Verdict)> = Vec::new();
     for job in all.iter() {
         for victim in job.verdicts.iter().filter(|one| one.kind == Kind::Victim) {

@@ -45,7 +45,7 @@ pub struct Step {
 
 /// A time on rank 0's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aligned {
+pub struct AlignedTime {
     /// Nanoseconds.
     pub time: i64,
     /// Not wrong by more, as far as the comparisons tell.
@@ -103,7 +103,7 @@ impl Alignment {
 
     /// A time of the rank's clock on rank 0's.
     #[must_use]
-    pub fn align(&self, clock: i64) -> Aligned {
+    pub fn align(&self, clock: i64) -> AlignedTime {
         let after = self.points.partition_point(|point| point.clock <= clock);
         let (before, next) =
             (after.checked_sub(1).map(|at| self.points[at]), self.points.get(after).copied());
@@ -117,7 +117,7 @@ impl Alignment {
         };
         let stepped = self.steps.iter().find(|step| (step.from.min(step.to)..=step.to).contains(&clock));
         let error = stepped.map_or(error, |step| error + step.jump.abs());
-        Aligned { time: clock.saturating_add(offset), error, is_stepped: stepped.is_some() }
+        AlignedTime { time: clock.saturating_add(offset), error, is_stepped: stepped.is_some() }
     }
 
     /// Whether a span of the rank's clock reaches into a stretch in which it stepped: then neither its length nor any

@@ -149,10 +149,10 @@ fn a_drift_that_changes_is_within_the_bound() {
 
 #[test]
 fn few_comparisons_are_used_as_they_are() {
-    assert_eq!(Alignment::new(vec![]).align(77), Aligned { time: 77, error: 0, is_stepped: false });
+    assert_eq!(Alignment::new(vec![]).align(77), AlignedTime { time: 77, error: 0, is_stepped: false });
     let one = Point { number: 0, clock: 1000, offset: -50, uncertainty: 7 };
     let alone = Alignment::new(vec![one]);
-    assert_eq!(alone.align(1100), Aligned { time: 1050, error: 7, is_stepped: false });
+    assert_eq!(alone.align(1100), AlignedTime { time: 1050, error: 7, is_stepped: false });
     // A step between the only two is seen, as no clock drifts like that.
     let other = Point { number: 1, clock: SECOND, offset: 5 * MS, uncertainty: 7 };
     assert_eq!(Alignment::new(vec![other, one]).steps.len(), 1);

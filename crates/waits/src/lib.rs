@@ -14,7 +14,7 @@ mod exact;
 mod messages;
 mod traced;
 
-pub use alignment::{Aligned, Alignment, Point, Step};
+pub use alignment::{AlignedTime, Alignment, Point, Step};
 pub use collectives::{NodeSample, merge};
 pub use counters::{Counters, RankOperation};
 pub use estimate::estimate;

@@ -1,4 +1,4 @@
-//! Grafana's file-provisioned alert rules: what they are, what their queries answer, and which links an alert on
+//! Grafana's file-provisioned alert rules: what they contain, what their queries answer, and which links an alert on
 //! saturation fires for. [`crate::States`] decides when a rule fires.
 //!
 //! A rule is a query, a reduction to the last value and a threshold with a recovery threshold; a second query may add

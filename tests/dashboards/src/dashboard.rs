@@ -268,7 +268,7 @@ impl Panel {
         self.links.iter().chain(of_fields.into_iter().flatten()).chain(of_single.flatten()).collect()
     }
 
-    /// Patterns of overrides, each of which must match a column: only of tables, where series have no names of their own.
+    /// Patterns of overrides; each must match a column. Only of tables, where series have no names of their own.
     #[must_use]
     pub fn patterns(&self) -> Vec<&str> {
         let entries = self.field_config.overrides.iter().filter(|_| self.kind == "table");

@@ -15,7 +15,7 @@ const OVER_FULL: f64 = 1.0005;
 /// Columns of numbers that name a thing and count nothing.
 const IDENTIFIERS: [&str; 10] =
     ["guid", "lid", "uuid", "port", "to port", "switch port", "rank", "gpu", "link", "pid"];
-/// Words in the name of a column or panel, and the units of which one belongs to it.
+/// Words in the name of a column or panel, and the units that it may have.
 const UNITS: [(&[&str], &[&str]); 2] = [
     (&["bytes", "capacity", "link speed", "mean rate", "sent", "received"], &["bytes", "Bps", "pps", SHARE]),
     (&["duration", "mean call", "longest call", "elapsed"], &["s"]),

@@ -15,7 +15,7 @@ const MISSING_MAX: u32 = 2;
 /// One row of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// What it is: its identity.
+    /// Its identity.
     pub labels: Labels,
     /// The value that is compared.
     pub value: f64,
@@ -47,7 +47,7 @@ pub enum State {
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct TrackedInstance {
     instance: Instance,
     state: State,
     missing: u32,
@@ -58,7 +58,7 @@ struct Known {
 /// The instances of a rule that are not normal.
 #[derive(Clone, Debug, Default)]
 pub struct States {
-    known: BTreeMap<Labels, Known>,
+    known: BTreeMap<Labels, TrackedInstance>,
     errors: u32,
 }
 
@@ -85,7 +85,7 @@ impl States {
         self.known.retain(|_, known| known.missing < MISSING_MAX);
     }
 
-    fn raise(&mut self, rule: &GrafanaRule, at: i64, before: Option<Known>, instance: Instance) {
+    fn raise(&mut self, rule: &GrafanaRule, at: i64, before: Option<TrackedInstance>, instance: Instance) {
         let mut state = before.map_or(State::Pending { since: at }, |known| known.state);
         if let State::Pending { since } = state
             && at - since >= rule.pending_seconds * 1_000_000_000
@@ -93,7 +93,7 @@ impl States {
             state = State::Firing;
         }
         let labels = instance.labels.clone();
-        self.known.insert(labels, Known { instance, state, missing: 0, is_kept: false });
+        self.known.insert(labels, TrackedInstance { instance, state, missing: 0, is_kept: false });
     }
 
     /// No answer.

@@ -2,7 +2,7 @@
 
 use hashbrown::{Equivalent, HashMap};
 use std::hash::{Hash, RandomState};
-use throughline_mpit_bridge::Wholes;
+use throughline_mpit_bridge::SnapshotSchedule;
 use throughline_sample::catalogue::MPI_CALLS;
 use throughline_sample::wire::{MpiNodeCell, MpiNodeCells, MpiOpCell};
 
@@ -131,7 +131,7 @@ pub(super) struct NodeCells {
     /// Hashed with a random key: ranks choose names.
     numbers: HashMap<Key, CellNumber, RandomState>,
     cells: Vec<Cell>,
-    wholes: Wholes,
+    wholes: SnapshotSchedule,
 }
 
 impl NodeCells {
@@ -144,7 +144,7 @@ impl NodeCells {
             source: String::new(),
             numbers: HashMap::default(),
             cells: Vec::new(),
-            wholes: Wholes::default(),
+            wholes: SnapshotSchedule::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The peers of one rank in one kind of traffic: what it sent to each so far, and what of it no row has yet.
 
 use std::collections::BTreeMap;
-use throughline_mpit_bridge::Wholes;
+use throughline_mpit_bridge::SnapshotSchedule;
 use throughline_sample::wire::{MpiPeerCell, MpiRankPeers};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Peers {
     changed: usize,
     /// All that the rank has sent to is in `peers`. Else there was no place for it: rows have what changed, and `peers` what waits.
     is_complete: bool,
-    wholes: Wholes,
+    wholes: SnapshotSchedule,
 }
 
 impl Default for Peers {
@@ -40,7 +40,7 @@ impl Default for Peers {
             peers: BTreeMap::new(),
             changed: 0,
             is_complete: true,
-            wholes: Wholes::default(),
+            wholes: SnapshotSchedule::default(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Peers {
         self.peers.len()
     }
 
-    /// Takes a record of those that changed, of which at most `space` may be new here. Returns a record of what finds no place.
+    /// Takes a record of peers that changed; at most `space` of them may be new here. Returns a record of those that do not fit.
     pub fn take(&mut self, mut record: MpiRankPeers, space: usize) -> Option<MpiRankPeers> {
         self.time = self.time.max(record.time);
         if self.source != record.source {

@@ -21,11 +21,11 @@ const PEERS_OF_CELL: usize = 5;
 pub(super) const REGION: usize = 3;
 /// What a variable that waits counts for, in the same.
 pub(super) const VARIABLE: usize = 8;
-/// Variables of a rank of which the value in the last row is known; others have a row whether they changed or not.
+/// Variables of a rank whose value in the last row is known; others have a row whether they changed or not.
 const SENT_VARIABLES_MAX: usize = 64;
 
 /// Whose rows are made: its job, rank and epoch, and the cells of its job here.
-pub(super) type Whose<'a> = (&'a str, (u32, i64), &'a NodeCells);
+pub(super) type RankContext<'a> = (&'a str, (u32, i64), &'a NodeCells);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
@@ -37,7 +37,7 @@ struct Cell {
 
 /// What was made of a rank at the end of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Made {
+enum IntervalRows {
     All,
     /// Variables and readings of the process.
     Values,
@@ -60,7 +60,7 @@ pub(super) struct RankHere {
     due: i64,
     due_soon: i64,
     /// At the end of the last interval.
-    made: Made,
+    made: IntervalRows,
     has_changed: bool,
     source: String,
     cells: HashMap<CellNumber, Cell>,
@@ -162,7 +162,7 @@ impl RankHere {
         self.peers.values().map(Peers::len).sum()
     }
 
-    /// Takes changed peers, of which at most `space` may be new; returns a record of what finds no place.
+    /// Takes changed peers; at most `space` of them may be new. Returns a record of those that do not fit.
     pub fn peers(&mut self, record: MpiRankPeers, space: usize) -> Option<MpiRankPeers> {
         self.peers.entry(record.kind.clone()).or_default().take(record, space)
     }
@@ -200,17 +200,17 @@ impl RankHere {
     }
 
     /// Adds what is due at the end of an interval.
-    pub fn due_rows(&mut self, edge: i64, is_live: bool, whose: Whose<'_>, into: &mut Batch) {
+    pub fn due_rows(&mut self, edge: i64, is_live: bool, whose: RankContext<'_>, into: &mut Batch) {
         let is_soon = edge >= self.due_soon;
         self.made = match is_soon {
-            true if is_live || edge >= self.due => Made::All,
-            true => Made::Values,
-            false => Made::Nothing,
+            true if is_live || edge >= self.due => IntervalRows::All,
+            true => IntervalRows::Values,
+            false => IntervalRows::Nothing,
         };
         match self.made {
-            Made::All => self.rows(whose, into),
-            Made::Values => self.values(into),
-            Made::Nothing => {}
+            IntervalRows::All => self.rows(whose, into),
+            IntervalRows::Values => self.values(into),
+            IntervalRows::Nothing => {}
         }
     }
 
@@ -222,23 +222,23 @@ impl RankHere {
         };
         let cells = self.cells.len().max(self.sent_peers / PEERS_OF_CELL).max(1);
         let times = i64::try_from(cells.div_ceil(CELLS_OF_ROW)).unwrap_or(i64::MAX);
-        if self.made != Made::Nothing {
+        if self.made != IntervalRows::Nothing {
             self.due_soon = after(intervals.rank, times);
         }
-        if self.made == Made::All {
+        if self.made == IntervalRows::All {
             let is_long = edge.saturating_sub(start) >= LONG_RUN_NANOSECONDS;
             self.due = if is_long { self.due_soon.max(after(intervals.later, 1)) } else { self.due_soon };
         }
     }
 
     /// Adds its row, and what waits for it.
-    pub fn rows(&mut self, whose: Whose<'_>, into: &mut Batch) {
+    pub fn rows(&mut self, whose: RankContext<'_>, into: &mut Batch) {
         self.sums(whose, into);
         self.values(into);
     }
 
     /// What is cumulative.
-    fn sums(&mut self, (job_key, (rank, epoch), of_node): Whose<'_>, into: &mut Batch) {
+    fn sums(&mut self, (job_key, (rank, epoch), of_node): RankContext<'_>, into: &mut Batch) {
         if std::mem::take(&mut self.has_changed) {
             let time = self.next_time(self.time);
             let mut numbers: Vec<CellNumber> = self.cells.keys().copied().collect();

@@ -240,7 +240,7 @@ fn profiling(proc: &Path) -> Finding {
     }
 }
 
-/// Whether CUPTI could be queried. It is not: that would take the performance monitor from whoever has it, the agent too.
+/// Whether CUPTI could be queried. It is not: that would take the performance monitor from its present user, even the agent.
 fn cupti(config: &Config) -> Finding {
     let wanted = &config.cupti.library;
     let found = if wanted.components().count() > 1 {

@@ -41,7 +41,7 @@ impl Readings {
     pub async fn first(
         config: &Config,
         interval: Duration,
-    ) -> anyhow::Result<Result<(Self, Batch), Nothing>> {
+    ) -> anyhow::Result<Result<(Self, Batch), UnreadableLibraries>> {
         let mut refusals = Vec::new();
         for settings in gpu_sources(config) {
             let mut readings = Self::start(settings, interval)?;
@@ -51,7 +51,7 @@ impl Readings {
             }
             readings.stop().await;
         }
-        Ok(Err(Nothing(refusals)))
+        Ok(Err(UnreadableLibraries(refusals)))
     }
 
     /// Whose library it is.
@@ -114,9 +114,9 @@ impl Readings {
 }
 
 /// What each library says of itself where none can be read by.
-pub struct Nothing(Vec<(Vendor, SourceStatus)>);
+pub struct UnreadableLibraries(Vec<(Vendor, SourceStatus)>);
 
-impl Nothing {
+impl UnreadableLibraries {
     /// Of one library.
     pub fn of(vendor: Vendor, status: SourceStatus) -> Self {
         Self(vec![(vendor, status)])

@@ -1,7 +1,7 @@
 //! `gpu top`: how much of each link is used.
 
 use super::draw::{percent, rate};
-use super::read::{Nothing, Readings};
+use super::read::{Readings, UnreadableLibraries};
 use crate::config::Config;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::{Batch, GpuInfo, Values};
 
 /// What the command line says.
-pub struct How {
+pub struct TopOptions {
     /// From one reading to the next.
     pub interval: Duration,
     /// How many, or without end.
@@ -31,7 +31,7 @@ pub struct How {
 }
 
 /// Prints readings until their number is reached or the program is stopped.
-pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
+pub async fn run(config: &Config, how: &TopOptions) -> anyhow::Result<ExitCode> {
     let stop = stop_signal()?;
     let first = tokio::select! {
         first = Readings::first(config, how.interval) => first?,
@@ -59,7 +59,7 @@ pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
                 drop(screen);
                 let vendor = readings.vendor();
                 readings.stop().await;
-                return Nothing::of(vendor, *status).report();
+                return UnreadableLibraries::of(vendor, *status).report();
             }
         };
         if !batch.gpus.is_empty() {

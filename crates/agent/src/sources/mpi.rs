@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, Labels, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
-use throughline_host::identity::{Agreement, Roots, identify};
+use throughline_host::identity::{ClaimAgreement, Roots, identify};
 use throughline_mpit_bridge::{
     BindError, Config, Kernel, Limits, Places, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits,
     Tracing, Verdict, Welcome,
@@ -75,7 +75,7 @@ fn kernel(roots: Roots) -> Kernel {
             Some(Scheduler::Flux) if scheduler == Scheduler::Flux => {
                 return if id == claim.id { Verdict::Confirms } else { Verdict::Unknown };
             }
-            Some(claimed) => known.agrees_with(claimed, &claim.id, None) == Agreement::Agrees,
+            Some(claimed) => known.agrees_with(claimed, &claim.id, None) == ClaimAgreement::Agrees,
             None => return Verdict::Unknown,
         };
         if agrees { Verdict::Confirms } else { Verdict::Contradicts }
@@ -151,7 +151,7 @@ fn limits(settings: &Mpi) -> Limits {
     }
 }
 
-/// A socket that can't be had is a mistake of whoever started the agent, and ends it; see `Sources::start`.
+/// A socket that can't be had is a mistake in how the agent was started, and ends it; see `Sources::start`.
 fn failure(error: BindError) -> Failure {
     let status = match &error {
         BindError::TooLong(_) => ExitStatus::Usage,

@@ -196,8 +196,8 @@ impl Node {
         agent
     }
 
-    /// All batches in the spool of an agent that has ended. A copy is read: opening a spool writes to it, as whoever runs
-    /// the tests, and the node's next agent may be another user.
+    /// All batches in the spool of an agent that has ended. A copy is read: opening a spool writes to it as the
+    /// user who runs the tests, and the node's next agent may run as another user.
     pub fn spooled(&self) -> Vec<Batch> {
         let copy = tempfile::tempdir().unwrap();
         for file in std::fs::read_dir(self.state().join("spool")).unwrap() {

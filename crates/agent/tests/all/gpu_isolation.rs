@@ -1,4 +1,4 @@
-//! The real agent with all libraries of GPUs at once, of which one crashes again and again or never returns from a call:
+//! The real agent with all GPU libraries at once; one of them crashes again and again or never returns from a call:
 //! no other one's sample is lost. The doubles add a fixed step at each reading, so what is missing shows in the counters,
 //! whatever time it took.
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
-use throughline_store::{Database, DetailQueue, Terms, Writer};
+use throughline_store::{Database, DetailQueue, TermClient, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -89,7 +89,7 @@ impl Collect {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let writers = (0..writers).map(|_| Writer::new(database.clone())).collect();
             let orders = DetailQueue::new(database.clone());
-            let terms = Arc::new(Mutex::new(Terms::new(database)));
+            let terms = Arc::new(Mutex::new(TermClient::new(database)));
             throughline_collector::run(listener, writers, terms, orders, access, metrics, node, stop).await
         });
         let result = work.await;

@@ -49,10 +49,10 @@ const QUERY_SECONDS_MAX: u64 = 24 * 3600;
 /// Most connections for queries: PostgreSQL has 100 by default.
 const QUERIES_AT_ONCE_MAX: u64 = 90;
 
-/// Most connections of readers: each is a descriptor, of which collect needs one for each sender.
+/// Most connections of readers: each takes a descriptor, and collect needs one for each sender.
 const CONNECTIONS_MAX: u64 = 100_000;
 
-/// Longest name of a group of hosts and longest pattern, bytes: they stand in tables and alerts.
+/// Longest name of a group of hosts and longest pattern, bytes: they are shown in tables and alerts.
 const GROUP_BYTES_MAX: usize = 253;
 
 /// The whole configuration; every part has defaults.

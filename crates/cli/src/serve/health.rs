@@ -42,12 +42,12 @@ pub struct ServeHealth {
     read: ReadPath,
     metrics: SelfMetrics,
     roles: Roles,
-    observed: Arc<Mutex<Observed>>,
+    observed: Arc<Mutex<DatabaseObservation>>,
 }
 
 /// What the last look found.
 #[derive(Debug)]
-struct Observed {
+struct DatabaseObservation {
     /// Why the database does not answer; `None` once it did.
     away: Option<String>,
     space: Option<DiskSpace>,
@@ -59,7 +59,7 @@ struct Observed {
 impl ServeHealth {
     /// Nothing observed yet, so the database counts as away.
     pub fn new(database: Database, read: ReadPath, metrics: SelfMetrics, roles: Roles) -> Self {
-        let observed = Observed {
+        let observed = DatabaseObservation {
             away: Some("not connected yet".to_owned()),
             space: None,
             commits: 0.0,

@@ -1,4 +1,4 @@
-//! Attacks on the way to the collector, run against `throughline serve` with its private database: by whoever reaches
+//! Attacks on the way to the collector, run against `throughline serve` with its private database: by anyone who reaches
 //! its port without a certificate, and by other users of its machine.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! What was in a spool for a second is in the store exactly once, whoever is killed meanwhile.
+//! What was in a spool for a second is in the store exactly once, whichever process is killed meanwhile.
 //!
 //! Real processes: `throughline serve` with its private PostgreSQL, and writers like an agent's (spool and
 //! ship loop), all on real folders. `serve` is killed with SIGKILL 20 times while entries are on their way,
@@ -49,7 +49,7 @@ impl Sink for MovingSink {
     }
 
     fn name(&self) -> String {
-        "whoever serves".into()
+        "the running server".into()
     }
 }
 
@@ -180,7 +180,7 @@ impl Drop for WriterRun {
 struct Serve(Child);
 
 impl Serve {
-    /// Starts it and tells the writers its address, when it has one.
+    /// Starts it and gives the writers its address once it listens.
     fn start(folder: &Path, state: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_throughline"))
             .args(["serve", "--log-level", "error", "--state-dir"])

@@ -302,7 +302,7 @@ async fn whoever_dies_nothing_is_lost_and_readers_go_on() {
     all_deliver().await;
     wait_for("upkeep by the first again", async || first.does_upkeep().await).await;
     second.start();
-    // The session with the lock ends, and its server lives: whoever is next has the lock, and one alone.
+    // The session with the lock ends and its server lives on: another session gets the lock, and only one.
     let admin = direct.connect().await.unwrap();
     let before = upkeep_sessions(&admin).await;
     assert_eq!(before.len(), 1, "one of them does upkeep");

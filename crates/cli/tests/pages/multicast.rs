@@ -1,5 +1,5 @@
-//! Multicast of the site: a group from the first host over the first spine to the first host of each leaf, of which a third
-//! is lost on the way to the third leaf; and one that nobody forwards.
+//! Multicast of the site: a group from the first host over the first spine to the first host of each leaf, with a third
+//! of the packets lost on the way to the third leaf; and a group that nobody forwards.
 
 use crate::seed::{LEAVES, PER_LEAF, PREFIX, host, leaf, spine};
 use throughline_sample::wire::*;

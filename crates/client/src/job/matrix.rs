@@ -80,7 +80,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let is_by_node = options.by == "node";
     let hosts = if is_by_node || !options.csv { hosts(server, &key)? } else { Vec::new() };
     let by_node = Grid::by_node(&entries, &hosts);
-    let crossing = headline::Crossing::of(&by_node);
+    let crossing = headline::InterNodeTraffic::of(&by_node);
     let grid = if is_by_node { by_node } else { Grid::by_rank(&entries, world) };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if options.csv {

@@ -10,7 +10,7 @@ use throughline_daemon::Failure;
 #[derive(Debug)]
 pub struct Output {
     out: BufWriter<Target>,
-    file: Option<Unfinished>,
+    file: Option<UnfinishedFile>,
 }
 
 #[derive(Debug)]
@@ -21,13 +21,13 @@ enum Target {
 
 /// A file that goes away unless it is finished.
 #[derive(Debug)]
-struct Unfinished {
+struct UnfinishedFile {
     temporary: PathBuf,
     wanted: PathBuf,
     is_finished: bool,
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if !self.is_finished {
             // Whatever ended the writing is what the user reads.
@@ -61,7 +61,7 @@ impl Output {
             Failure::from_io(format!("creating {shown}"), &error, "name another file with -o")
         })?;
         let wanted = path.to_owned();
-        let file_state = Unfinished { temporary, wanted, is_finished: false };
+        let file_state = UnfinishedFile { temporary, wanted, is_finished: false };
         Ok(Self { out: BufWriter::with_capacity(1 << 18, Target::File(file)), file: Some(file_state) })
     }
 

@@ -13,7 +13,7 @@ mod regions;
 mod verdicts;
 
 use super::name::find;
-use super::whole::Whole;
+use super::whole::ReferenceTime;
 use crate::text::{columns, count, folded};
 use crate::{Answer, Server, answer};
 use std::io::Write;
@@ -219,7 +219,7 @@ fn text(report: &Report, width: usize) -> String {
         ranks => format!(", without the last calls of {}", count(ranks, "rank")),
     };
     text.push_str(&format!("\nOperations{so_far}\n"));
-    text.push_str(&operations::text(&report.operations, Whole::of(&report.job), width));
+    text.push_str(&operations::text(&report.operations, ReferenceTime::of(&report.job), width));
     let waits = super::waits::section(&report.waits, width);
     if !waits.is_empty() {
         text.push_str("\nWaiting for other ranks (all of it: job waits)\n");

@@ -20,7 +20,7 @@ use super::output::Output;
 use crate::Server;
 use anyhow::Context;
 use jiff::SignedDuration;
-use known::Known;
+use known::TracedJob;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -95,7 +95,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What stands in a file.
+/// What a file can contain.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneKind {
     /// Calls of ranks, or their operations step by step.
@@ -164,7 +164,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(wanted) = &options.ranks {
         traced.retain(|rank| wanted.has(rank.rank));
     }
-    let known = Known {
+    let known = TracedJob {
         detail: server.get(&["jobs", &job], &[])?,
         all: server.get(&["jobs", &job, "ranks"], &[])?,
         traced,

@@ -27,7 +27,7 @@ these are known, and where they can be wrong.";
 
 /// What the rows of the table are.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum WaitGrouping {
     /// MPI operations
     Operation,
     /// Ranks of MPI_COMM_WORLD
@@ -46,8 +46,8 @@ pub struct Options {
     #[arg(value_name = "JOB")]
     job: String,
     /// Make a row of each
-    #[arg(long, value_enum, default_value_t = By::Operation)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = WaitGrouping::Operation)]
+    by: WaitGrouping,
     /// Print the answer of the API
     #[arg(long)]
     json: bool,
@@ -70,7 +70,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(waits: &JobWaits, by: By, width: usize) -> String {
+fn text(waits: &JobWaits, by: WaitGrouping, width: usize) -> String {
     let total = &waits.total;
     if total.calls == 0 {
         return "No MPI calls are known of this job.\n".to_owned();
@@ -85,21 +85,23 @@ fn text(waits: &JobWaits, by: By, width: usize) -> String {
     text.push_str(&folded(&format!("{}.", capital(&basis(waits))), width).join("\n"));
     text.push_str("\n\n");
     let table = match by {
-        By::Operation => {
+        WaitGrouping::Operation => {
             let rows = waits.operations.iter().map(|one| (vec![one.operation.clone()], &one.parts));
             parts(&["OPERATION"], rows)
         }
-        By::Rank => parts(&["<RANK"], waits.ranks.iter().map(|one| (vec![one.rank.to_string()], &one.parts))),
-        By::Communicator => {
+        WaitGrouping::Rank => {
+            parts(&["<RANK"], waits.ranks.iter().map(|one| (vec![one.rank.to_string()], &one.parts)))
+        }
+        WaitGrouping::Communicator => {
             let name = |one: &throughline_api::waits::OperationWaits| {
                 vec![one.operation.clone(), one.members.clone().unwrap_or_default()]
             };
             parts(&["OPERATION", "RANKS"], waits.communicators.iter().map(|one| (name(one), &one.parts)))
         }
-        By::Time => course(waits),
+        WaitGrouping::Time => course(waits),
     };
     text.extend(table.text().lines().map(|line| clean(line, width) + "\n"));
-    if by != By::Time && !waits.last_arrivals.is_empty() {
+    if by != WaitGrouping::Time && !waits.last_arrivals.is_empty() {
         text.push_str("\nLast to arrive at collectives\n");
         text.push_str(&last_arrivals(&waits.last_arrivals, width));
     }
@@ -276,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_first_line_says_how_much_was_waiting() {
-        let text = text(&waits(), By::Operation, 200);
+        let text = text(&waits(), WaitGrouping::Operation, 200);
         assert!(
             text.starts_with(
                 "7.00 s of 10.0 s in MPI (70.0 %) waited for other ranks, between 6.50 s and 7.50 s."
@@ -284,8 +286,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("allreduce") && text.contains("Last to arrive"), "{text}");
-        assert!(super::text(&waits(), By::Communicator, 200).contains("0-3"));
-        assert!(super::text(&JobWaits::default(), By::Rank, 80).starts_with("No MPI calls"));
+        assert!(super::text(&waits(), WaitGrouping::Communicator, 200).contains("0-3"));
+        assert!(super::text(&JobWaits::default(), WaitGrouping::Rank, 80).starts_with("No MPI calls"));
     }
 
     #[test]
@@ -294,7 +296,7 @@ mod tests {
         assert!(text.contains("rank 3 (last in 90.0 % of its calls)"), "{text}");
         let traced = JobWaits { basis: WaitBasis::Exact, clock_error_seconds: Some(2e-6), ..waits() };
         assert_eq!(basis(&traced), "exact, from the trace; clocks of its ranks are within 2.00 µs");
-        let text = super::text(&traced, By::Operation, 200);
+        let text = super::text(&traced, WaitGrouping::Operation, 200);
         assert!(text.lines().nth(1).unwrap().contains("Exact, from the trace"), "{text}");
         let unused = JobWaits { trace_unused: Some("5 of its records were lost".into()), ..waits() };
         assert!(basis(&unused).ends_with("the trace is not used: 5 of its records were lost"));

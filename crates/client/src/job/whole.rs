@@ -4,7 +4,7 @@ use throughline_api::jobs::Job;
 
 /// A time and its names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Whole {
+pub struct ReferenceTime {
     /// All of it.
     pub seconds: f64,
     /// `of the ranks' time` or `of the MPI time`.
@@ -13,7 +13,7 @@ pub struct Whole {
     pub heading: &'static str,
 }
 
-impl Whole {
+impl ReferenceTime {
     /// The time of the ranks; time inside MPI where that of the ranks is not known or threads were inside at the same time.
     /// `None` where nothing was inside.
     #[must_use]

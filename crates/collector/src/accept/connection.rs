@@ -75,7 +75,7 @@ impl Connection {
         Ok(())
     }
 
-    fn io(&mut self) -> Pin<&mut (dyn Both + Send + Unpin)> {
+    fn io(&mut self) -> Pin<&mut (dyn AsyncReadWrite + Send + Unpin)> {
         match &mut self.io {
             Io::Tcp(stream) => Pin::new(stream),
             Io::Unix(stream) => Pin::new(stream),
@@ -84,8 +84,8 @@ impl Connection {
     }
 }
 
-trait Both: AsyncRead + AsyncWrite {}
-impl<T: AsyncRead + AsyncWrite> Both for T {}
+trait AsyncReadWrite: AsyncRead + AsyncWrite {}
+impl<T: AsyncRead + AsyncWrite> AsyncReadWrite for T {}
 
 impl AsyncRead for Connection {
     fn poll_read(

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use throughline_daemon::SelfMetrics;
 use throughline_daemon::connections::{
-    Counted, Counts, Evicted, Full, GivesWay, LastBytes, Place, Places, Usefulness,
+    CountGuard, Counts, EvictionCause, GivesWay, LastBytes, Place, Places, PlacesFullError, Usefulness,
 };
 use throughline_sample::catalogue::{
     CONNECTION_LIMIT, CONNECTIONS_REJECTED, Metric, OPEN_CONNECTIONS, PENDING_HANDSHAKES,
@@ -154,7 +154,7 @@ pub(crate) type OpenPlace = Place<SenderKey, Open>;
 /// A stream, or a request in progress; given back when dropped.
 pub(crate) struct StreamPlace {
     open: Arc<Open>,
-    _counted: Counted<SenderKey>,
+    _counted: CountGuard<SenderKey>,
 }
 
 impl Drop for StreamPlace {
@@ -203,7 +203,7 @@ impl Registry {
                 }
                 Ok(handshake)
             }
-            Err(Full(wait)) => Err(wait.unwrap_or(HANDSHAKE_GRACE)),
+            Err(PlacesFullError(wait)) => Err(wait.unwrap_or(HANDSHAKE_GRACE)),
         }
     }
 
@@ -227,10 +227,10 @@ impl Registry {
     pub fn open(&self, handshake: Handshake, key: &SenderKey) -> Result<OpenPlace, Refusal> {
         drop(handshake);
         let entered = self.open.enter(key, self.share(key), Open::new());
-        let (place, evicted) = entered.map_err(|_: Full| Refusal::Full)?;
+        let (place, evicted) = entered.map_err(|_: PlacesFullError| Refusal::Full)?;
         match evicted {
-            Some(Evicted::OfPeer) => self.refused(Refusal::SenderFull),
-            Some(Evicted::OfAll) => self.refused(Refusal::Full),
+            Some(EvictionCause::OfPeer) => self.refused(Refusal::SenderFull),
+            Some(EvictionCause::OfAll) => self.refused(Refusal::Full),
             None => {}
         }
         Ok(place)

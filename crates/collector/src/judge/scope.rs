@@ -16,7 +16,7 @@ impl Scope {
         if batch.node.is_empty() { Scope::Crawler } else { Scope::Node(batch.node.clone()) }
     }
 
-    pub fn check<T: Scoped>(&self, record: &T) -> Result<(), Rejection> {
+    pub fn check<T: CheckScope>(&self, record: &T) -> Result<(), Rejection> {
         match self {
             Scope::Node(node) => record.of_node(node),
             Scope::Crawler => record.of_crawler(),
@@ -25,7 +25,7 @@ impl Scope {
 }
 
 /// A kind of record, and who may report it.
-pub(super) trait Scoped {
+pub(super) trait CheckScope {
     fn of_node(&self, node: &str) -> Result<(), Rejection>;
     fn of_crawler(&self) -> Result<(), Rejection>;
 }
@@ -33,7 +33,7 @@ pub(super) trait Scoped {
 /// Kinds where each record is a node's own, or is judged further by the store.
 macro_rules! of_nodes {
     ($($kind:ty),+ $(,)?) => {
-        $(impl Scoped for $kind {
+        $(impl CheckScope for $kind {
             fn of_node(&self, _: &str) -> Result<(), Rejection> {
                 Ok(())
             }
@@ -70,7 +70,7 @@ of_nodes!(
 /// Kinds of the fabric.
 macro_rules! of_crawlers {
     ($($kind:ty),+ $(,)?) => {
-        $(impl Scoped for $kind {
+        $(impl CheckScope for $kind {
             fn of_node(&self, _: &str) -> Result<(), Rejection> {
                 Err(Rejection::Fabric)
             }
@@ -94,7 +94,7 @@ of_crawlers!(
 /// Kinds by which each process reports about itself.
 macro_rules! of_all {
     ($($kind:ty),+ $(,)?) => {
-        $(impl Scoped for $kind {
+        $(impl CheckScope for $kind {
             fn of_node(&self, _: &str) -> Result<(), Rejection> {
                 Ok(())
             }
@@ -107,7 +107,7 @@ macro_rules! of_all {
 
 of_all!(Coverage, SelfStat);
 
-impl Scoped for NodeInfo {
+impl CheckScope for NodeInfo {
     fn of_node(&self, node: &str) -> Result<(), Rejection> {
         if self.name == node { Ok(()) } else { Err(Rejection::Node) }
     }
@@ -117,7 +117,7 @@ impl Scoped for NodeInfo {
     }
 }
 
-impl Scoped for JobRank {
+impl CheckScope for JobRank {
     fn of_node(&self, node: &str) -> Result<(), Rejection> {
         if self.host.is_empty() || self.host == node { Ok(()) } else { Err(Rejection::Job) }
     }
@@ -127,7 +127,7 @@ impl Scoped for JobRank {
     }
 }
 
-impl Scoped for Event {
+impl CheckScope for Event {
     /// Of its adapters, GPUs and jobs, which the store knows; never of a cable's other end.
     fn of_node(&self, _: &str) -> Result<(), Rejection> {
         if self.remote_ib_guid == 0 && self.remote_ib_port == 0 { Ok(()) } else { Err(Rejection::Fabric) }

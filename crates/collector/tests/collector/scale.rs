@@ -10,7 +10,7 @@ use throughline_sample::Message;
 use throughline_sample::catalogue::COMMITS;
 use throughline_sample::wire::{Batch, JobRank, MpiPvarSample};
 use throughline_spool::{Class, Config, Spool};
-use throughline_store::{Terms, Writer, testing};
+use throughline_store::{TermClient, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ async fn a_thousand_senders() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let writer = Writer::new(database.clone());
-    let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+    let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
     let collector = tokio::spawn(run(
         listener,
         vec![writer],

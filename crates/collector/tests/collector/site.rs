@@ -11,7 +11,7 @@ use throughline_sample::Message;
 use throughline_sample::catalogue::RECORDS_REJECTED;
 use throughline_sample::wire::*;
 use throughline_spool::{Class, Config, Entry, Spool};
-use throughline_store::{Database, Terms, Writer, testing};
+use throughline_store::{Database, TermClient, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -91,7 +91,7 @@ impl Site {
         let crawlers = Crawlers::default().with("fab1".into(), [PREFIX]);
         let access = Access { tls: Some(authority.files("localhost")), crawlers, ..Access::default() };
         let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
-        let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+        let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
         let work = run(
             listener,
             writers,

@@ -12,7 +12,7 @@ use throughline_delivery::{Connecting, GrpcSink, OnRefusal, ShipStats, Sink, shi
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Config, Spool};
-use throughline_store::{Terms, Writer, testing};
+use throughline_store::{TermClient, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,7 @@ async fn two_collectors_store_each_entry_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         addresses.push(listener.local_addr().unwrap());
         let writers = [(); 3].map(|()| Writer::new(database.clone())).into();
-        let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+        let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
         let collector = run(
             listener,
             writers,

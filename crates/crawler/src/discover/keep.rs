@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use throughline_infiniband::mad::{MAX_UNICAST_LID, NodeKind};
-use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd, Standing, Topology, Unanswered};
+use throughline_infiniband::topology::{
+    Node, NodeIndex, NodeStanding, Port, PortEnd, Topology, UnansweredNode,
+};
 use throughline_sample::Guid;
 
-pub(super) type Standings = BTreeMap<Guid, Unanswered>;
+pub(super) type UnansweredNodes = BTreeMap<Guid, UnansweredNode>;
 
 /// In which of `turns` walks a node is queried: an even share that is the same in each process.
 pub(super) fn turn_of(guid: Guid, turns: u64) -> u64 {
@@ -24,7 +26,7 @@ pub(super) fn is_cut_off(known: &Topology, local: Option<&Port>) -> bool {
 pub(super) fn disputed(
     nodes: &[Node],
     known: Option<&Topology>,
-    standings: &Standings,
+    standings: &UnansweredNodes,
 ) -> BTreeSet<(Guid, u8)> {
     const NOBODY: u32 = u32::MAX;
     let mut owners = vec![(NOBODY, 0u8); usize::from(MAX_UNICAST_LID) + 1];
@@ -57,7 +59,7 @@ pub(super) fn disputed(
 }
 
 /// What a walk found, before it is put in order.
-pub(super) struct Found {
+pub(super) struct WalkFindings {
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, NodeIndex>,
     /// Ends behind which nobody answered.
@@ -66,10 +68,10 @@ pub(super) struct Found {
     pub torn_tables: HashSet<NodeIndex>,
 }
 
-impl Found {
+impl WalkFindings {
     /// Keeps what `known` says wherever the walk has no other word, and reports who did not answer.
     /// Of a walk that ended at a bound nobody is taken for gone.
-    pub fn keep(&mut self, known: &Topology, is_truncated: bool) -> Standings {
+    pub fn keep(&mut self, known: &Topology, is_truncated: bool) -> UnansweredNodes {
         self.fill(known);
         let mut standing = self.missing(known);
         if is_truncated {
@@ -135,8 +137,8 @@ impl Found {
 
     /// The known nodes that are not found and not gone either. A node is gone when each port that it hung on
     /// is down or leads elsewhere now; one behind a node that does not answer is only hidden.
-    fn missing(&self, known: &Topology) -> Standings {
-        let mut standing = Standings::new();
+    fn missing(&self, known: &Topology) -> UnansweredNodes {
+        let mut standing = UnansweredNodes::new();
         let mut behind = VecDeque::new();
         for (index, node) in known.nodes.iter().enumerate() {
             if self.by_guid.contains_key(&node.guid) {
@@ -158,7 +160,7 @@ impl Found {
                     continue;
                 }
                 let looks = known.unanswered.get(&guid).map_or(0, |before| before.looks);
-                standing.insert(guid, Unanswered { standing: Standing::Hidden, looks });
+                standing.insert(guid, UnansweredNode { standing: NodeStanding::Hidden, looks });
                 behind.push_back(end.node);
             }
         }
@@ -181,14 +183,14 @@ impl Found {
 }
 
 /// The standing of a node that was not found at a port whose link is up.
-fn next(known: &Topology, guid: Guid, was_requested: bool) -> Unanswered {
+fn next(known: &Topology, guid: Guid, was_requested: bool) -> UnansweredNode {
     let before = known.unanswered.get(&guid).copied();
     match (was_requested, before) {
-        (true, before) => Unanswered {
-            standing: Standing::Silent,
+        (true, before) => UnansweredNode {
+            standing: NodeStanding::Silent,
             looks: before.map_or(0, |before| before.looks).saturating_add(1),
         },
         (false, Some(before)) => before,
-        (false, None) => Unanswered { standing: Standing::Hidden, looks: 0 },
+        (false, None) => UnansweredNode { standing: NodeStanding::Hidden, looks: 0 },
     }
 }

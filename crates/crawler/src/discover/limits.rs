@@ -54,7 +54,7 @@ impl Default for Limits {
 
 /// What a discovery has taken so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct DiscoveryUsage {
     pub nodes: usize,
     pub ports: usize,
     pub mads: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Taken {
     pub table_bytes: usize,
 }
 
-impl Taken {
+impl DiscoveryUsage {
     /// Whether a further node of so many ports is within the bounds; the one that it would exceed.
     pub fn check(&self, limits: &Limits, ports: usize) -> Result<(), Limit> {
         let bytes = (self.nodes + 1) * NODE_BYTES + (self.ports + ports) * PORT_BYTES + self.table_bytes;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn each_bound_is_met_by_name() {
         let limits = Limits { nodes: 2, ports: 10, bytes: 1 << 20, ..Limits::default() };
-        let mut taken = Taken::default();
+        let mut taken = DiscoveryUsage::default();
         assert_eq!(taken.check(&limits, 10), Ok(()));
         assert_eq!(taken.check(&limits, 11), Err(Limit::Ports));
         taken.add(5);
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(taken.check(&limits, 0), Err(Limit::Nodes));
         assert_eq!(taken.check_table(&limits, 1 << 20), Err(Limit::Memory));
         let small = Limits { bytes: NODE_BYTES, ..Limits::default() };
-        assert_eq!(Taken::default().check(&small, 1), Err(Limit::Memory));
+        assert_eq!(DiscoveryUsage::default().check(&small, 1), Err(Limit::Memory));
         let names: std::collections::BTreeSet<_> = Limit::ALL.iter().map(|limit| limit.name()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
     }

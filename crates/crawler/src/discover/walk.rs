@@ -4,8 +4,8 @@
 mod neighbour;
 
 use super::frontier::Frontier;
-use super::limits::{Limits, Taken};
-use super::walked::{Purpose, Walked};
+use super::limits::{DiscoveryUsage, Limits};
+use super::walked::{Purpose, WalkedNode};
 use super::{Discovery, WalkOptions, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,14 +39,14 @@ enum Trust {
 
 pub(super) struct Walk<'a> {
     how: &'a WalkOptions<'a>,
-    nodes: Vec<Walked>,
+    nodes: Vec<WalkedNode>,
     by_guid: HashMap<Guid, NodeIndex>,
     local: Option<PortEnd>,
     purposes: Vec<Purpose>,
     /// Positions of it that are free again.
     free: Vec<u32>,
     limits: Limits,
-    taken: Taken,
+    taken: DiscoveryUsage,
     truncated: Option<Limit>,
     began: Option<Instant>,
     frontier: Frontier,
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
             purposes: Vec::new(),
             free: Vec::new(),
             limits: how.limits,
-            taken: Taken::default(),
+            taken: DiscoveryUsage::default(),
             truncated: None,
             began: None,
             frontier: Frontier::default(),
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
 
     /// A QDR link of a device that may do FDR10: the vendor's attribute says which of them it is.
     fn request_fdr10(&mut self, queue: &mut Queue, end: PortEnd, before: Option<PortInfo>) {
-        let Walked { found, engine, .. } = &mut self.nodes[end.node];
+        let WalkedNode { found, engine, .. } = &mut self.nodes[end.node];
         let (vendor, device, id) = (found.vendor_id, found.device_id, *engine);
         let Some(info) = found.port_mut(end.port).and_then(|port| port.info.as_mut()) else { return };
         let is_qdr = info.is_linked() && info.speed_active == QDR && info.extended_speed_active == 0;
@@ -403,7 +403,7 @@ impl<'a> Walk<'a> {
         let subnet_prefix = self.local.and_then(prefix_of).unwrap_or(0);
         let is_cut_off =
             known.is_some_and(|known| keep::is_cut_off(known, self.local.and_then(|end| self.port(end))));
-        let mut found = keep::Found {
+        let mut found = keep::WalkFindings {
             nodes: self.nodes.into_iter().map(|node| node.found).collect(),
             by_guid: self.by_guid,
             unanswered: self.unanswered,
@@ -411,7 +411,7 @@ impl<'a> Walk<'a> {
         };
         let standing = match known.filter(|_| !is_cut_off && !found.nodes.is_empty()) {
             Some(known) => found.keep(known, self.truncated.is_some()),
-            None => keep::Standings::new(),
+            None => keep::UnansweredNodes::new(),
         };
         let (disputed, mut rejected) = (keep::disputed(&found.nodes, known, &standing), self.rejected);
         if !disputed.is_empty() {

@@ -5,7 +5,7 @@ use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd};
 
 /// Memory of a node without its ports, with what the engine and the walk know of it: rounded up, and less than a
 /// tenth of it is for the outstanding requests of one.
-pub(super) const NODE_BYTES: usize = size_of::<Walked>() + 512;
+pub(super) const NODE_BYTES: usize = size_of::<WalkedNode>() + 512;
 /// Memory of a port, with a request that is still to be sent.
 pub(super) const PORT_BYTES: usize = size_of::<Port>() + size_of::<Request>() + size_of::<Purpose>();
 
@@ -24,7 +24,7 @@ pub(super) enum Purpose {
 }
 
 /// A node on the way.
-pub(super) struct Walked {
+pub(super) struct WalkedNode {
     pub found: Node,
     /// How the engine reaches it; `None` for a node that is taken as it is known.
     pub engine: Option<NodeId>,

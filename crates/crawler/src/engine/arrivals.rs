@@ -1,6 +1,6 @@
 //! What an engine does with what arrives: which request it answers, and what it says about node and fabric.
 
-use super::run::{Engine, Moment, Unanswered};
+use super::run::{Engine, Moment, UnansweredMads};
 use super::settings::MIN_REPEAT_TICKS;
 use super::slots::{Kind, Slot};
 use super::{Outcome, Route, Work};
@@ -96,7 +96,7 @@ impl Engine {
         if let Route::Directed(path) = self.queue.route(slot.node) {
             self.stats.hops += path.ports().len() as u64;
         }
-        self.unanswered = Unanswered::default();
+        self.unanswered = UnansweredMads::default();
         // Attempts between the first and the present one are not retained: the first is what is certain.
         let serial = if attempt == slot.attempt { slot.serial } else { slot.first_serial };
         self.newest_answered = self.newest_answered.max(serial);

@@ -41,7 +41,7 @@ pub struct Engine {
     /// The newest that was answered.
     pub(super) newest_answered: u64,
     /// Since anybody answered.
-    pub(super) unanswered: Unanswered,
+    pub(super) unanswered: UnansweredMads,
     backpressure: Backpressure,
     yield_pace: Budget,
     pub(super) buffer: Mad,
@@ -61,7 +61,7 @@ pub(super) struct Moment {
 
 /// What was done since the last reply of any node.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Unanswered {
+pub(super) struct UnansweredMads {
     /// MADs sent.
     pub sent: usize,
     /// Repetitions sent.
@@ -87,7 +87,7 @@ impl Engine {
             round_trip: RoundTrip::default(),
             serial: 0,
             newest_answered: 0,
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredMads::default(),
             backpressure: Backpressure::default(),
             yield_pace: Budget::new(YIELD_SMPS_PER_SECOND),
             buffer: [0; MAD_BYTES],
@@ -170,7 +170,7 @@ impl Engine {
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut now = self.moment();
         self.send_failure = None;
-        self.unanswered = Unanswered::default();
+        self.unanswered = UnansweredMads::default();
         self.take_what_waits(work, now);
         let (mut failures, mut in_a_row) = (0, 0);
         loop {

@@ -25,7 +25,7 @@ pub(super) struct Cables {
 }
 
 /// Nodes that took the place of others: the former one by the new one.
-pub(super) type Replaced = BTreeMap<Guid, Guid>;
+pub(super) type NodeReplacements = BTreeMap<Guid, Guid>;
 
 pub(super) fn all(topology: &Topology) -> BTreeSet<Cable> {
     let named = |end: throughline_infiniband::topology::PortEnd| (topology.nodes[end.node].guid, end.port);
@@ -55,10 +55,10 @@ impl Cables {
         after: &Topology,
         new: &BTreeSet<Guid>,
         gone: &dyn Fn(Guid) -> Option<NodeKind>,
-    ) -> Replaced {
+    ) -> NodeReplacements {
         let old: HashMap<NamedEnd, NamedEnd> =
             all(before).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
-        let mut replaced = Replaced::new();
+        let mut replaced = NodeReplacements::new();
         for (a, b) in all(after) {
             for (here, there) in [(a, b), (b, a)] {
                 if !new.contains(&here.0) || replaced.contains_key(&here.0) {
@@ -82,7 +82,7 @@ impl Cables {
         &mut self,
         before: &Topology,
         after: &Topology,
-        replaced: &Replaced,
+        replaced: &NodeReplacements,
         now: Instant,
     ) -> Vec<FabricEvent> {
         if std::ptr::eq(before, after) && self.flaps.is_calm() {

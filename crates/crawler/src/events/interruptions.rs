@@ -21,7 +21,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(60);
 /// A cable, or a port whose other end is not known; the smaller end first.
 type Link = (NamedEnd, Option<NamedEnd>);
 
-struct Pending {
+struct PendingRise {
     since: Instant,
     /// By which the counter of either end rose, at most.
     times: u64,
@@ -33,7 +33,7 @@ pub struct Interruptions {
     patience: Duration,
     /// Epoch and count of each port.
     counts: HashMap<NamedEnd, (i64, u64)>,
-    pending: BTreeMap<Link, Pending>,
+    pending: BTreeMap<Link, PendingRise>,
     reported: HashMap<Link, Instant>,
     /// Ports, and nodes as port 0, whose going or coming was reported by an event.
     explained: HashMap<NamedEnd, Instant>,
@@ -87,7 +87,8 @@ impl Interruptions {
                 continue;
             };
             has_risen = true;
-            let pending = self.pending.entry(link(end, topology)).or_insert(Pending { since: now, times: 0 });
+            let pending =
+                self.pending.entry(link(end, topology)).or_insert(PendingRise { since: now, times: 0 });
             pending.times = pending.times.max(count - before);
         }
         if self.counts.len() > readings.len().saturating_mul(2) {

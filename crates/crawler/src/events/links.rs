@@ -11,11 +11,11 @@ use throughline_infiniband::mad::PortState;
 use throughline_infiniband::topology::{PortEnd, Topology};
 
 /// What of a link is less than it could be, by its first end.
-pub(super) type Degraded = BTreeMap<NamedEnd, (Link, Link)>;
+pub(super) type DegradedLinks = BTreeMap<NamedEnd, (Link, Link)>;
 
 /// Links that are less than both ends are set to use, or than they were: their present state and what it could be.
 /// `before` is the topology before with its degraded links.
-pub(super) fn degraded(before: Option<(&Topology, &Degraded)>, topology: &Topology) -> Degraded {
+pub(super) fn degraded(before: Option<(&Topology, &DegradedLinks)>, topology: &Topology) -> DegradedLinks {
     let degraded = topology.cables().filter_map(|(here, there)| {
         let end = (topology.nodes[here.node].guid, here.port);
         let active = active(topology, here, there)?;
@@ -61,9 +61,9 @@ fn name((width, speed): Link) -> String {
 /// What changed of degraded links that are there before or after.
 pub(super) fn compare(
     before: &Topology,
-    was: &Degraded,
+    was: &DegradedLinks,
     after: &Topology,
-    is: &Degraded,
+    is: &DegradedLinks,
 ) -> Vec<FabricEvent> {
     let mut events = Vec::new();
     for (here, there) in after.cables() {

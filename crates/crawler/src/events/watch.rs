@@ -1,8 +1,8 @@
 //! From one topology to the next: what happened, with what must be retained for it. Pure but for its memory.
 
-use super::cables::{Cables, Replaced};
+use super::cables::{Cables, NodeReplacements};
 use super::flap::Flaps;
-use super::links::{self, Degraded, Waiting};
+use super::links::{self, DegradedLinks, Waiting};
 use super::{
     FabricEvent, Kind, NODE_ANSWERS, NODE_BACK, NODE_GONE, NODE_LID, NODE_NEW, NODE_RENAMED, NODE_REPLACED,
     NODE_SILENT, TOPOLOGY_CHANGED, end_text, node_text,
@@ -10,7 +10,7 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use throughline_infiniband::mad::NodeKind;
-use throughline_infiniband::topology::{NodeIndex, Standing, Topology};
+use throughline_infiniband::topology::{NodeIndex, NodeStanding, Topology};
 use throughline_sample::Guid;
 
 /// Events reported of one walk; a subnet that is torn apart is a few sums, not 10,000 events.
@@ -42,7 +42,7 @@ impl Default for WatchSettings {
 }
 
 /// A node that is gone.
-struct Gone {
+struct LostNode {
     kind: NodeKind,
     name: String,
 }
@@ -51,9 +51,9 @@ struct Gone {
 pub struct Watch {
     settings: WatchSettings,
     cables: Cables,
-    degraded: Degraded,
+    degraded: DegradedLinks,
     waiting: Waiting,
-    gone: HashMap<Guid, Gone>,
+    gone: HashMap<Guid, LostNode>,
     silent: BTreeSet<Guid>,
 }
 
@@ -94,7 +94,7 @@ impl Watch {
 
     /// Time passes and the topology is the same: ports that wait too long, links that do not flap any more.
     pub fn pass(&mut self, topology: &Topology, now: Instant) -> Vec<FabricEvent> {
-        let mut events = self.cables.compare(topology, topology, &Replaced::new(), now);
+        let mut events = self.cables.compare(topology, topology, &NodeReplacements::new(), now);
         events.extend(self.waiting.compare(topology, self.settings.stuck_after, now));
         sum_up(events)
     }
@@ -105,7 +105,7 @@ impl Watch {
         after: &Topology,
         came: &BTreeSet<Guid>,
         went: &BTreeSet<Guid>,
-        replaced: &Replaced,
+        replaced: &NodeReplacements,
     ) -> Vec<FabricEvent> {
         let mut events = Vec::new();
         let of_node = |kind, guid: Guid, before: String, after: String, text| FabricEvent {
@@ -120,7 +120,7 @@ impl Watch {
             let Some(node) = before.node_by_guid(*guid).map(|index| &before.nodes[index]) else { continue };
             self.silent.remove(guid);
             if self.gone.len() < GONE_MAX {
-                self.gone.insert(*guid, Gone { kind: node.kind, name: node.description.clone() });
+                self.gone.insert(*guid, LostNode { kind: node.kind, name: node.description.clone() });
             }
             if !replaced.values().any(|former| former == guid) {
                 let place = place_of(before, *guid);
@@ -170,10 +170,10 @@ impl Watch {
         let silent: BTreeSet<Guid> = after
             .unanswered
             .iter()
-            .filter(|(_, node)| node.standing == Standing::Silent && node.looks >= SILENT_LOOKS)
+            .filter(|(_, node)| node.standing == NodeStanding::Silent && node.looks >= SILENT_LOOKS)
             .map(|(guid, _)| *guid)
             .collect();
-        let hidden = after.unanswered.values().filter(|node| node.standing == Standing::Hidden).count();
+        let hidden = after.unanswered.values().filter(|node| node.standing == NodeStanding::Hidden).count();
         let mut events = Vec::new();
         let state = |is_silent: bool| if is_silent { "silent" } else { "answering" }.to_owned();
         for guid in silent.difference(&self.silent) {

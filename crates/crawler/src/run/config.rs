@@ -6,7 +6,7 @@ use super::sweep_config::Sweep;
 use crate::discover::{self, Limits};
 use crate::engine::{self, Budget, Settings};
 use crate::events::WatchSettings;
-use crate::port::Via;
+use crate::port::TransportKind;
 use crate::sa::Choice;
 use crate::scrape::CounterChoice;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -68,7 +68,7 @@ pub struct Device {
     /// Port of the device; 0 is its first active one.
     pub port: u8,
     /// How MADs get to the fabric.
-    pub transport: Via,
+    pub transport: TransportKind,
 }
 
 /// `[mad]`

@@ -8,13 +8,13 @@
 
 use super::config::Config;
 use super::group_reading::GroupsRequest;
-use super::publish::{Publication, Published};
+use super::publish::{Publication, TopologyChange};
 use super::sa_thread::SaThread;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::thread_names::{ADMINISTRATION, DISCOVERY};
 use super::topology_cache::TopologyCache;
 use super::topology_source::TopologySource;
-use super::trigger::{Trigger, Wanted};
+use super::trigger::{DiscoveryRequest, Trigger};
 use super::trust::Trust;
 use crate::adaptive_routing;
 use crate::discover::{self, Discovery, WalkOptions};
@@ -63,7 +63,7 @@ const TABLE_LOOKS: u32 = 3;
 pub struct Parts {
     pub config: Config,
     pub port: Arc<FabricPort>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedState>,
     pub stop: Stop,
     pub state_dir: PathBuf,
     pub names: NameFile,
@@ -133,7 +133,7 @@ impl DiscoveryThread {
     fn run(mut self, transport: Box<dyn Transport>) -> Option<Engine> {
         let settings = self.parts.config.mad.settings().for_class(Class::Management);
         let mut engine = Engine::new(transport, settings);
-        let mut wanted = Wanted::default();
+        let mut wanted = DiscoveryRequest::default();
         loop {
             if self.parts.shared.leader.is_standby() {
                 // What the active crawler reports meanwhile is not reported again.
@@ -205,7 +205,7 @@ impl DiscoveryThread {
         (walks as u64).clamp(1, TURNS_MAX)
     }
 
-    fn walk(&mut self, engine: &mut Engine, wanted: Wanted) -> Result<(), EngineError> {
+    fn walk(&mut self, engine: &mut Engine, wanted: DiscoveryRequest) -> Result<(), EngineError> {
         if !wanted.is_nothing() {
             tracing::debug!(reasons = ?wanted.reasons, nodes = wanted.nodes.len(), "a look before its time");
         }
@@ -358,8 +358,8 @@ impl DiscoveryThread {
         }
         let published = self.publication.publish(found, began, is_whole);
         self.table_looks = match (published, tables) {
-            (Published::Changed, _) => TABLE_LOOKS,
-            (Published::TablesOnly, true) => TABLE_LOOKS.max(self.table_looks),
+            (TopologyChange::Changed, _) => TABLE_LOOKS,
+            (TopologyChange::TablesOnly, true) => TABLE_LOOKS.max(self.table_looks),
             (_, true) => self.table_looks.saturating_sub(1),
             (_, false) => self.table_looks,
         };

@@ -5,13 +5,13 @@
 
 mod text;
 
-use super::shared::{LastSweep, Shared};
+use super::shared::{LastSweep, SharedState};
 use crate::scrape::{CounterChoice, PageRequest};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::SweepInfo;
-use throughline_daemon::{Large, Piece, Scrape};
+use throughline_daemon::{LargeMetrics, Piece, Scrape};
 use throughline_infiniband::records::SOURCE;
 use throughline_sample::catalogue::{LAST_ROUND_TIMESTAMP_SECONDS, RENDERED_PAGES, REQUESTS_REJECTED};
 
@@ -27,7 +27,7 @@ type Slot = Arc<OnceLock<Arc<Piece>>>;
 
 /// The last sweep on the page.
 pub struct Exposition {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     configured: CounterChoice,
     stale_after: Duration,
     cache: Mutex<PageCache>,
@@ -42,7 +42,7 @@ struct PageCache {
 
 impl Exposition {
     /// Shows what `shared` holds; `interval` is that of sweeps.
-    pub fn new(shared: Arc<Shared>, configured: CounterChoice, interval: Duration) -> Exposition {
+    pub fn new(shared: Arc<SharedState>, configured: CounterChoice, interval: Duration) -> Exposition {
         let stale_after = interval.saturating_mul(MISSED_SWEEPS).max(SHORTEST_STALE);
         Exposition { shared, configured, stale_after, cache: Mutex::default() }
     }
@@ -86,7 +86,7 @@ impl SweepInfo {
     }
 }
 
-impl Large for Exposition {
+impl LargeMetrics for Exposition {
     fn render(&self, scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
         let metrics = &self.shared.publisher.metrics;
         let request = PageRequest::parse(scrape, &self.configured)

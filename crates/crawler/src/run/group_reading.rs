@@ -3,7 +3,7 @@
 //! It runs on the thread of the administrator, so that discovery does not wait for it. What could not be read is counted
 //! with its reason, and what was known before stays.
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::thread_names::ADMINISTRATION;
 use crate::sa::{self, Client, SaError};
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ impl GroupReading {
         &mut self,
         client: &mut Client,
         request: &GroupsRequest,
-        shared: &Shared,
+        shared: &SharedState,
         stop: &AtomicBool,
     ) -> Result<(), SaError> {
         let Some(found) = shared.found().filter(|_| Instant::now() >= self.after) else { return Ok(()) };
@@ -107,7 +107,13 @@ fn pause(records: usize, queries: u64) -> Duration {
     Duration::from_secs_f64((records as f64 / RECORDS_PER_SECOND).max(queries as f64 / QUERIES_PER_SECOND))
 }
 
-fn publish(groups: &Groups, prefix: u64, began: i64, shared: &Shared, count: impl Fn(&'static str, usize)) {
+fn publish(
+    groups: &Groups,
+    prefix: u64,
+    began: i64,
+    shared: &SharedState,
+    count: impl Fn(&'static str, usize),
+) {
     let made = records::multicast_groups(groups, prefix, began);
     if !groups.is_trusted {
         count("members_not_reported", made.groups);

@@ -3,7 +3,7 @@
 //! A crawler that reads nothing, or whose readings get nowhere, is failing, however well it answers. One that stands by
 //! for another one of its subnet is not.
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::thread_names::DISCOVERY;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ impl Rising {
 
 /// What the page is made of.
 pub struct CrawlerHealth {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     shipped: Arc<ShipStats>,
     /// Parts with the interval at which each has something to do.
     parts: [(&'static str, Duration); 2],
@@ -50,7 +50,7 @@ pub struct CrawlerHealth {
 impl CrawlerHealth {
     /// Of these parts.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         shipped: Arc<ShipStats>,
         discovery: Duration,
         sweep: Duration,

@@ -30,7 +30,7 @@ const REQUESTS_PER_NODE: u64 = 4;
 
 /// The signs.
 #[derive(Debug, Default)]
-struct Signs {
+struct HeavySweepSigns {
     traps: VecDeque<Instant>,
     /// Until when the last sign counts.
     until: Option<Instant>,
@@ -39,7 +39,7 @@ struct Signs {
     is_port_ready: Option<bool>,
 }
 
-impl Signs {
+impl HeavySweepSigns {
     fn trap(&mut self, now: Instant) {
         while self.traps.front().is_some_and(|first| now.duration_since(*first) > BURST_WINDOW) {
             self.traps.pop_front();
@@ -78,13 +78,13 @@ impl Signs {
 /// The signs, shared by who sees them and who pauses.
 #[derive(Default)]
 pub struct HeavySweep {
-    signs: Mutex<Signs>,
+    signs: Mutex<HeavySweepSigns>,
     /// For the engines.
     pub hint: Backpressure,
 }
 
 impl HeavySweep {
-    fn lock(&self) -> MutexGuard<'_, Signs> {
+    fn lock(&self) -> MutexGuard<'_, HeavySweepSigns> {
         // Each field is replaced as a whole.
         self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_burst_of_traps_is_a_sign_and_single_ones_are_not() {
-        let (mut signs, start) = (Signs::default(), Instant::now());
+        let (mut signs, start) = (HeavySweepSigns::default(), Instant::now());
         for number in 0..20 {
             signs.trap(start + Duration::from_secs(number));
         }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_port_that_stays_in_initialize_holds_up_for_a_bound_only() {
-        let (mut signs, start) = (Signs::default(), Instant::now());
+        let (mut signs, start) = (HeavySweepSigns::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         signs.port(4, at(0));
         assert!(!signs.is_hard(at(0)), "Active from the beginning");

@@ -38,21 +38,21 @@ impl Pace {
 
 /// A tick to come.
 #[derive(Debug, PartialEq, Eq)]
-struct Next {
+struct NextTick {
     number: i64,
     wait: Duration,
     missed: i64,
 }
 
 /// The tick after that with number `last`, and how many were missed.
-fn after(last: i64, now: i64, period: i64) -> Next {
+fn after(last: i64, now: i64, period: i64) -> NextTick {
     let passed = now.div_euclid(period);
     // A clock that was set back by more than a period begins anew.
     let last = if passed < last - 1 { passed } else { last };
     let missed = (passed - (last + 1)).max(0);
     let number = last + 1 + missed;
     let wait = number.saturating_mul(period).saturating_sub(now).max(0);
-    Next { number, wait: Duration::from_nanos(wait.unsigned_abs()), missed }
+    NextTick { number, wait: Duration::from_nanos(wait.unsigned_abs()), missed }
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn ticks_are_whole_multiples_and_missed_ones_are_left_out() {
-        let next = |number, wait, missed| Next { number, wait: Duration::from_nanos(wait), missed };
+        let next = |number, wait, missed| NextTick { number, wait: Duration::from_nanos(wait), missed };
         assert_eq!(after(10, 1000, 100), next(11, 100, 0));
         assert_eq!(after(10, 1099, 100), next(11, 1, 0));
         // Late by less than a period: at once.
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_stops_nothing() {
-        assert_eq!(after(10, 550, 100), Next { number: 6, wait: Duration::from_nanos(50), missed: 0 });
+        assert_eq!(after(10, 550, 100), NextTick { number: 6, wait: Duration::from_nanos(50), missed: 0 });
         assert_eq!(after(10, 100_050, 100).wait, Duration::ZERO);
     }
 

@@ -1,7 +1,7 @@
 //! Publishes topologies: to the threads and pages of this process, as inventory and events into the spool, and
 //! into the memory of the next start. It speaks to no fabric.
 
-use super::shared::{Found, Shared};
+use super::shared::{SharedState, SignedTopology};
 use super::thread_names::DISCOVERY;
 use super::topology_cache::TopologyCache;
 use crate::discover::Discovery;
@@ -26,7 +26,7 @@ const FAILURES_LOGGED: usize = 10;
 
 /// What a walk brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
+pub enum TopologyChange {
     /// Nothing new.
     Same,
     /// Only forwarding tables are others.
@@ -37,7 +37,7 @@ pub enum Published {
 
 /// The topology as it was published last, and what is retained for the next one.
 pub struct Publication {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     cache: TopologyCache,
     settings: WatchSettings,
     last: Option<Arc<Topology>>,
@@ -49,7 +49,7 @@ pub struct Publication {
 }
 
 impl Publication {
-    pub fn new(shared: Arc<Shared>, cache: TopologyCache, settings: WatchSettings) -> Publication {
+    pub fn new(shared: Arc<SharedState>, cache: TopologyCache, settings: WatchSettings) -> Publication {
         Publication { shared, cache, settings, last: None, watch: None, is_first: true, believed: None }
     }
 
@@ -82,7 +82,7 @@ impl Publication {
     }
 
     /// Publishes the result of a walk.
-    pub fn publish(&mut self, mut found: Discovery, began: i64, is_whole: bool) -> Published {
+    pub fn publish(&mut self, mut found: Discovery, began: i64, is_whole: bool) -> TopologyChange {
         if let Some(last) = &self.last {
             let stays = |(guid, _): &(&Guid, &SwitchRouting)| found.topology.node_by_guid(**guid).is_some();
             let known = last.routing.iter().filter(stays);
@@ -91,15 +91,17 @@ impl Publication {
         let topology = Arc::new(found.topology);
         let difference = self.last.as_deref().map(|last| Difference::of(last, &topology));
         let published = match &difference {
-            Some(difference) if difference.is_nothing() => Published::Same,
-            Some(difference) if difference.nodes.is_empty() && !difference.is_other => Published::TablesOnly,
-            _ => Published::Changed,
+            Some(difference) if difference.is_nothing() => TopologyChange::Same,
+            Some(difference) if difference.nodes.is_empty() && !difference.is_other => {
+                TopologyChange::TablesOnly
+            }
+            _ => TopologyChange::Changed,
         };
         // What a truncated discovery did not reach is not gone.
         let is_whole = is_whole && topology.truncated.is_none();
         let (nodes, links) = (topology.nodes.len(), topology.cables().count());
         let (elapsed, failures) = (found.elapsed.as_secs_f64(), found.failures.len());
-        if published == Published::Changed {
+        if published == TopologyChange::Changed {
             tracing::info!(nodes, links, failures, mads = found.mads, elapsed_seconds = elapsed, "topology");
         }
         for failure in found.failures.iter().take(FAILURES_LOGGED) {
@@ -107,7 +109,7 @@ impl Publication {
         }
         let events = self.events(&topology, published);
         let signature = topology.signature();
-        self.shared.set_found(Found { topology: topology.clone(), signature });
+        self.shared.set_found(SignedTopology { topology: topology.clone(), signature });
         let records = self.append(&topology, began, is_whole, difference.as_ref());
         self.shared.publisher.emit(&events);
         let metrics = &self.shared.publisher.metrics;
@@ -119,7 +121,7 @@ impl Publication {
         #[allow(clippy::cast_precision_loss)]
         metrics.set(DISCOVERY, &UNANSWERED_NODES, topology.unanswered.len() as f64);
         let is_good = topology.truncated.is_none();
-        if published == Published::Changed && is_good && self.cache.store(&topology, signature) {
+        if published == TopologyChange::Changed && is_good && self.cache.store(&topology, signature) {
             metrics.add((DISCOVERY, "not_stored"), &RECORDS_DISCARDED, 1);
         }
         if is_good || self.believed.is_none() {
@@ -164,12 +166,12 @@ impl Publication {
         self.last = Some(Arc::new(topology));
     }
 
-    fn events(&mut self, topology: &Topology, published: Published) -> Vec<FabricEvent> {
+    fn events(&mut self, topology: &Topology, published: TopologyChange) -> Vec<FabricEvent> {
         let now = Instant::now();
         if let (Some(watch), Some(last)) = (&mut self.watch, &self.last) {
             return match published {
-                Published::Changed => watch.compare(last, topology, now),
-                Published::Same | Published::TablesOnly => watch.pass(topology, now),
+                TopologyChange::Changed => watch.compare(last, topology, now),
+                TopologyChange::Same | TopologyChange::TablesOnly => watch.pass(topology, now),
             };
         }
         if topology.truncated.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! Rows leave out what did not change and are thinned where a spool is full; the recorder has all of it.
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use std::sync::Arc;
 use throughline_detail::{Origin, Recording};
 use throughline_infiniband::reading::PortReading;
@@ -14,15 +14,15 @@ use throughline_sample::wire::Batch;
 pub const FOLDER: &str = "fabric-recorder";
 
 /// Makes a record of each reading.
-pub struct Whole(Thinner);
+pub struct ReadingRecorder(Thinner);
 
-impl Default for Whole {
-    fn default() -> Whole {
-        Whole(Thinner::new(false, 0))
+impl Default for ReadingRecorder {
+    fn default() -> ReadingRecorder {
+        ReadingRecorder(Thinner::new(false, 0))
     }
 }
 
-impl Whole {
+impl ReadingRecorder {
     /// Records a sweep. Waits for no disk.
     pub fn record(&mut self, readings: &[PortReading], recording: &Recording) {
         let Some(recorder) = recording.recorder() else { return };
@@ -35,7 +35,7 @@ impl Whole {
 }
 
 /// The crawler of this subnet.
-pub struct Crawler(pub Arc<Shared>);
+pub struct Crawler(pub Arc<SharedState>);
 
 impl Origin for Crawler {
     fn config_file(&self) -> &'static str {

@@ -6,7 +6,7 @@
 
 use super::config::Config;
 use super::device::{Device, Part};
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::trigger::Trigger;
 use crate::engine::Engine;
 use crate::events::{DEVICE_BACK, DEVICE_LOST, FabricEvent, Kind};
@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 impl Device {
     /// A part could not use it; how long to wait before the next try.
-    fn lost(&self, shared: &Shared, name: &'static str, error: &TransportError) -> Duration {
+    fn lost(&self, shared: &SharedState, name: &'static str, error: &TransportError) -> Duration {
         let (is_first, tries) = {
             let mut parts = self.lock();
             let is_first = parts.values().all(|part| !part.is_lost);
@@ -45,7 +45,7 @@ impl Device {
     }
 
     /// A part has used it with success.
-    pub fn works(&self, shared: &Shared, name: &'static str) {
+    pub fn works(&self, shared: &SharedState, name: &'static str) {
         let is_back = {
             let mut parts = self.lock();
             let was_lost = parts.values().any(|part| part.is_lost);
@@ -67,7 +67,7 @@ impl Device {
         (broken, error): (Engine, &TransportError),
         port: &FabricPort,
         config: &Config,
-        (shared, stop): (&Shared, &Stop),
+        (shared, stop): (&SharedState, &Stop),
     ) -> Result<Engine, Option<Box<Engine>>> {
         let mut pause = self.lost(shared, name, error);
         if let Some(simulator) = Simulator::preloaded() {
@@ -95,7 +95,7 @@ impl Device {
     }
 
     /// Waits until the simulator is back, has the process executed again, and waits for its end.
-    fn await_simulator(&self, simulator: &Simulator, shared: &Shared, stop: &Stop) {
+    fn await_simulator(&self, simulator: &Simulator, shared: &SharedState, stop: &Stop) {
         while !stop.sleep(FIRST_PAUSE) {
             if simulator.probe().is_ok() && !self.restart.is_cancelled() {
                 shared.publisher.metrics.add("process", &DEVICE_REOPENS, 1);

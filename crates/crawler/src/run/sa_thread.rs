@@ -9,7 +9,7 @@ use super::group_reading::{GroupReading, GroupsRequest};
 use super::local_port;
 use super::manager::{Manager, ManagerChange};
 use super::reports;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::thread_names::ADMINISTRATION;
 use super::trigger::Trigger;
 use crate::discover::Discovery;
@@ -93,7 +93,7 @@ pub fn spawn(
     config: Config,
     port: Arc<FabricPort>,
     transport: Option<Box<dyn Transport>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     stop: Stop,
 ) -> std::io::Result<(SaThread, JoinHandle<Option<Client>>)> {
     let (requests, taken) = sync_channel(1);
@@ -123,7 +123,7 @@ pub fn spawn(
 struct Watching {
     config: Config,
     port: Arc<FabricPort>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     stop: Stop,
     local: LocalPort,
     /// What the port said of itself last, which may be older than what discovery read (libumad2sim's files are).

@@ -1,7 +1,7 @@
 //! What the crawler says about itself, in `/metrics` and at intervals as records; the care of its clock; and
 //! how long rows take from the fabric to their commit.
 
-use super::shared::{Round, Shared};
+use super::shared::{Round, SharedState};
 use crate::engine::Stats;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const ACK_LOOK: Duration = Duration::from_millis(1);
 /// The parts that have metrics.
 #[derive(Clone)]
 pub struct CrawlerMetrics {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedState>,
     pub shipped: Arc<ShipStats>,
 }
 

@@ -4,7 +4,7 @@ use super::device::Device;
 use super::heavy_sweep::HeavySweep;
 use super::leader::LeaderState;
 use super::sender::Sender;
-use super::trigger::{Trigger, Wanted};
+use super::trigger::{DiscoveryRequest, Trigger};
 use crate::events::{FabricEvent, Interruptions, Severity};
 use crate::stop::Stop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -86,7 +86,7 @@ impl Publisher {
 
 /// A topology and its signature.
 #[derive(Clone)]
-pub struct Found {
+pub struct SignedTopology {
     pub topology: Arc<Topology>,
     pub signature: u64,
 }
@@ -106,13 +106,13 @@ pub struct LastSweep {
 
 #[derive(Default)]
 struct State {
-    found: Option<Found>,
+    found: Option<SignedTopology>,
     last: Option<LastSweep>,
-    wanted: Wanted,
+    wanted: DiscoveryRequest,
 }
 
 /// What threads and tasks share.
-pub struct Shared {
+pub struct SharedState {
     pub publisher: Publisher,
     pub leader: Arc<LeaderState>,
     pub device: Device,
@@ -122,12 +122,19 @@ pub struct Shared {
     changed: Condvar,
 }
 
-impl Shared {
-    pub fn new(publisher: Publisher) -> Shared {
+impl SharedState {
+    pub fn new(publisher: Publisher) -> SharedState {
         let leader = publisher.leader.clone();
         let heavy_sweep = HeavySweep::default();
         let device = Device::default();
-        Shared { publisher, leader, device, heavy_sweep, state: Mutex::default(), changed: Condvar::new() }
+        SharedState {
+            publisher,
+            leader,
+            device,
+            heavy_sweep,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -136,19 +143,19 @@ impl Shared {
     }
 
     /// The newest topology.
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<SignedTopology> {
         self.lock().found.clone()
     }
 
     /// Replaces the newest topology; the one before.
-    pub fn set_found(&self, found: Found) -> Option<Found> {
+    pub fn set_found(&self, found: SignedTopology) -> Option<SignedTopology> {
         let before = self.lock().found.replace(found);
         self.changed.notify_all();
         before
     }
 
     /// Waits for the first topology; `None` when the process stops.
-    pub fn wait_for_topology(&self, stop: &Stop) -> Option<Found> {
+    pub fn wait_for_topology(&self, stop: &Stop) -> Option<SignedTopology> {
         let mut state = self.lock();
         while !stop.is_set() {
             if let Some(found) = &state.found {
@@ -182,7 +189,7 @@ impl Shared {
     }
 
     /// Waits until a discovery is requested, the interval is over, or the process stops; what is requested.
-    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) -> Wanted {
+    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) -> DiscoveryRequest {
         let until = Instant::now() + interval;
         let mut state = self.lock();
         while !stop.is_set() && state.wanted.is_nothing() {

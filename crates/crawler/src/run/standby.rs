@@ -5,7 +5,7 @@
 
 use super::config::Config;
 use super::leader::Role;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::trigger::Trigger;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const IDLE_INTERVALS: u32 = 5;
 
 /// Requests the lease again and again.
 pub struct Standby {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     leases: Leases,
     request: LeaseRequest,
     lease: Duration,
@@ -35,7 +35,7 @@ pub struct Standby {
 
 impl Standby {
     /// Queries nothing yet.
-    pub fn new(config: &Config, sink: GrpcSink, shared: Arc<Shared>) -> Standby {
+    pub fn new(config: &Config, sink: GrpcSink, shared: Arc<SharedState>) -> Standby {
         let lease = config.standby.lease_seconds.duration();
         let publisher = &shared.publisher;
         let name = nix::sys::utsname::uname().map(|name| name.nodename().to_string_lossy().into_owned());

@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use super::pace::Pace;
-use super::recording::Whole;
-use super::shared::{Found, LastSweep, Shared};
+use super::recording::ReadingRecorder;
+use super::shared::{LastSweep, SharedState, SignedTopology};
 use super::trigger::Trigger;
 use crate::engine::{Engine, EngineError};
 use crate::events;
@@ -46,7 +46,7 @@ pub fn spawn(
     config: Config,
     port: Arc<FabricPort>,
     transport: Box<dyn Transport>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     stop: Stop,
     state_dir: &Path,
 ) -> std::io::Result<JoinHandle<Option<Engine>>> {
@@ -63,8 +63,8 @@ struct Sweeps {
     config: Config,
     plan: Plan,
     thinner: Thinner,
-    whole: Whole,
-    shared: Arc<Shared>,
+    whole: ReadingRecorder,
+    shared: Arc<SharedState>,
     stop: Stop,
     /// Taken when the thread ends.
     engine: Option<Engine>,
@@ -82,7 +82,7 @@ struct Sweeps {
 impl Sweeps {
     fn new(
         config: Config,
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         stop: Stop,
         transport: Box<dyn Transport>,
         epochs: PathBuf,
@@ -94,7 +94,7 @@ impl Sweeps {
             config,
             plan,
             thinner,
-            whole: Whole::default(),
+            whole: ReadingRecorder::default(),
             shared,
             stop,
             engine,
@@ -146,7 +146,7 @@ impl Sweeps {
     }
 
     /// `None` only after the engine was given away, at the end.
-    fn planned(&mut self, found: &Found, former: Option<Sweeper>) -> Option<Sweeper> {
+    fn planned(&mut self, found: &SignedTopology, former: Option<Sweeper>) -> Option<Sweeper> {
         let config = &self.config.sweep;
         let selection = config.selection();
         let level = self.config.mad.service_level.0;
@@ -222,7 +222,7 @@ impl Sweeps {
         }
     }
 
-    fn sweep(&mut self, found: &Found) -> Result<(), EngineError> {
+    fn sweep(&mut self, found: &SignedTopology) -> Result<(), EngineError> {
         let sweeper = match self.sweeper.take() {
             Some((signature, sweeper)) if signature == found.signature => Some(sweeper),
             other => self.planned(found, other.map(|(_, sweeper)| sweeper)),
@@ -242,7 +242,7 @@ impl Sweeps {
         result.map(drop)
     }
 
-    fn publish(&mut self, found: &Found, sweeper: &Sweeper, coverage: &Coverage, start: ClockPoint) {
+    fn publish(&mut self, found: &SignedTopology, sweeper: &Sweeper, coverage: &Coverage, start: ClockPoint) {
         let publisher = &self.shared.publisher;
         let readings = sweeper.readings();
         self.whole.record(readings, &publisher.recording);
@@ -294,7 +294,7 @@ impl Sweeps {
     }
 
     /// Links that were down for a moment are an event, once a discovery had the time to find them down.
-    fn report_interruptions(&self, found: &Found, readings: &[PortReading]) {
+    fn report_interruptions(&self, found: &SignedTopology, readings: &[PortReading]) {
         let now = Instant::now();
         let (has_risen, events) = {
             let mut interruptions = self.shared.publisher.interruptions();
@@ -307,7 +307,7 @@ impl Sweeps {
     }
 
     /// Counters that somebody else set back are an event: their rates begin anew.
-    fn report_cleared(&self, found: &Found, readings: &[PortReading]) {
+    fn report_cleared(&self, found: &SignedTopology, readings: &[PortReading]) {
         let cleared = readings.iter().filter(|reading| reading.was_requested && reading.was_cleared);
         let ports: Vec<_> = cleared.map(|reading| (reading.guid, reading.port)).collect();
         if let Some(event) = events::cleared(&found.topology, &ports) {

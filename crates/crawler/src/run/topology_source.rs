@@ -1,7 +1,7 @@
 //! A walk of the subnet, or what the subnet administrator reports of it where the nodes do not answer.
 
 use super::sa_thread::SaThread;
-use super::shared::{DISCOVERY, Shared};
+use super::shared::{DISCOVERY, SharedState};
 use crate::discover::Discovery;
 use crate::engine::EngineError;
 use crate::sa::{self, Choice, SaError};
@@ -34,7 +34,7 @@ impl TopologySource {
     /// [`EngineError`] of the walk, or stopped.
     pub fn discover(
         &mut self,
-        shared: &Shared,
+        shared: &SharedState,
         stop: &Stop,
         walk: impl FnOnce() -> Result<Discovery, EngineError>,
     ) -> Result<Discovery, EngineError> {
@@ -48,8 +48,8 @@ impl TopologySource {
         let is_from_sa = found.topology.source == Source::Administrator;
         if std::mem::replace(&mut self.is_from_sa, is_from_sa) != is_from_sa {
             match is_from_sa {
-                true => tracing::warn!("the topology is what the subnet administrator tells"),
-                false => tracing::info!("the topology is what the nodes tell"),
+                true => tracing::warn!("the topology now comes from the subnet administrator"),
+                false => tracing::info!("the topology now comes from the nodes"),
             }
         }
         shared.publisher.metrics.set(DISCOVERY, &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));

@@ -1,6 +1,6 @@
 //! Why the subnet is looked at before its time, and what many such reasons together request.
 //!
-//! Who has a reason calls [`Shared::want_discovery`](super::shared::Shared::want_discovery) and goes on at once;
+//! Who has a reason calls [`SharedState::want_discovery`](super::shared::SharedState::want_discovery) and goes on at once;
 //! the thread of discovery takes all that came since its last check. Nothing here speaks to the fabric.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ impl Trigger {
 
 /// What all reasons since the last check request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DiscoveryRequest {
     /// Names of the reasons.
     pub reasons: BTreeSet<&'static str>,
     /// Nodes to be queried whatever is known of them.
@@ -60,7 +60,7 @@ pub struct Wanted {
     pub tables: bool,
 }
 
-impl Wanted {
+impl DiscoveryRequest {
     /// Whether nothing is requested.
     pub fn is_nothing(&self) -> bool {
         self.reasons.is_empty()
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn reasons_add_up() {
-        let mut wanted = Wanted::default();
+        let mut wanted = DiscoveryRequest::default();
         assert!(wanted.is_nothing());
         wanted.add(&Trigger::SweepFailure(vec![Guid(3), Guid(4)]));
         wanted.add(&Trigger::SweepFailure(vec![Guid(4)]));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn many_suspects_are_a_whole_walk() {
-        let mut wanted = Wanted::default();
+        let mut wanted = DiscoveryRequest::default();
         wanted.add(&Trigger::SweepFailure((0..1000).map(Guid).collect()));
         assert!(wanted.whole && wanted.nodes.is_empty());
     }

@@ -3,7 +3,7 @@
 //! A discovery that failed, ended at one of its bounds or lost most of the fabric at once is repeated, and believed when
 //! the second one shows the same. Meanwhile sweeps go on with what was good.
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::thread_names::DISCOVERY;
 use super::trigger::Trigger;
 use crate::discover::Discovery;
@@ -36,7 +36,7 @@ pub struct Trust {
 
 impl Trust {
     /// Whether what was found replaces `known`. Says what is wrong with it, once.
-    pub fn accepts(&mut self, shared: &Shared, found: &Discovery, known: Option<&Topology>) -> bool {
+    pub fn accepts(&mut self, shared: &SharedState, found: &Discovery, known: Option<&Topology>) -> bool {
         self.report(shared, found);
         let reason = known.and_then(|known| doubt(found, known));
         let before = std::mem::replace(&mut self.held, reason);
@@ -51,13 +51,13 @@ impl Trust {
     }
 
     /// No node answered.
-    pub fn failed(&mut self, shared: &Shared, known: Option<&Topology>) {
+    pub fn failed(&mut self, shared: &SharedState, known: Option<&Topology>) {
         if known.is_some() && self.held.replace(FAILED) != Some(FAILED) {
             retained(shared, FAILED, known, 0);
         }
     }
 
-    fn report(&mut self, shared: &Shared, found: &Discovery) {
+    fn report(&mut self, shared: &SharedState, found: &Discovery) {
         let metrics = &shared.publisher.metrics;
         let truncated = found.topology.truncated;
         metrics.set(DISCOVERY, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
@@ -103,7 +103,7 @@ fn doubt(found: &Discovery, known: &Topology) -> Option<&'static str> {
     (is_large && gone * 2 > known.nodes.len()).then_some(SHRUNK)
 }
 
-fn retained(shared: &Shared, reason: &'static str, known: Option<&Topology>, found: usize) {
+fn retained(shared: &SharedState, reason: &'static str, known: Option<&Topology>, found: usize) {
     shared.publisher.metrics.add((DISCOVERY, reason), &DISCOVERIES_REJECTED, 1);
     let nodes = known.map_or(0, |known| known.nodes.len());
     let text = format!(

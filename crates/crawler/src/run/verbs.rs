@@ -3,7 +3,7 @@
 //! They come at once, where `local_port` looks each second and knows of neither partitions nor a request to
 //! register again. Without them everything else works.
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::trigger::Trigger;
 use crate::stop::Stop;
 use crate::transport::LocalPort;
@@ -22,7 +22,11 @@ const WAIT: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// It can't be started.
-pub fn spawn(local: &LocalPort, shared: Arc<Shared>, stop: Stop) -> std::io::Result<Option<JoinHandle<()>>> {
+pub fn spawn(
+    local: &LocalPort,
+    shared: Arc<SharedState>,
+    stop: Stop,
+) -> std::io::Result<Option<JoinHandle<()>>> {
     let mut watch = match Watch::open(&local.device, local.port) {
         Ok(watch) => watch,
         Err(error @ Error::NotBuilt) => {

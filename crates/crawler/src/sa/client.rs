@@ -1,6 +1,6 @@
 //! The client of the subnet administrator: one query, a table, many queries at once, subscriptions, Reports.
 
-use super::exchange::{Exchange, Report, Settings, Stats, Taker};
+use super::exchange::{Exchange, OnAnswer, Report, Settings, Stats};
 use super::{DEFAULT_SM_KEY, SaError};
 use crate::transport::Transport;
 use std::sync::atomic::AtomicBool;
@@ -30,7 +30,7 @@ impl Records {
 }
 
 /// Gets the position of a query and its record, if there is one.
-pub type Done<'a> = dyn FnMut(usize, Result<Option<&[u8]>, SaError>) + 'a;
+pub type OnRecord<'a> = dyn FnMut(usize, Result<Option<&[u8]>, SaError>) + 'a;
 
 /// Queries the administrator of one subnet through one local port. Used by one thread.
 pub struct Client {
@@ -111,7 +111,7 @@ impl Client {
         &mut self,
         queries: &[Query],
         stop: &AtomicBool,
-        done: &mut Done<'_>,
+        done: &mut OnRecord<'_>,
     ) -> Result<(), SaError> {
         let mut take = |index: usize, outcome: Result<Answer<'_>, SaError>| {
             done(
@@ -132,7 +132,7 @@ impl Client {
     /// [`SaError`]; [`SaError::Cut`] where long answers can't pass.
     pub fn table(&mut self, query: &Query, stop: &AtomicBool) -> Result<Records, SaError> {
         let mut found = None;
-        let take: &mut Taker<'_> = &mut |_, outcome| {
+        let take: &mut OnAnswer<'_> = &mut |_, outcome| {
             found = Some(outcome.map(|answer| Records { message: answer.bytes().to_vec() }));
         };
         self.exchange.run(METHOD_GET_TABLE, std::slice::from_ref(query), stop, take)?;
@@ -167,7 +167,7 @@ impl Client {
 
     fn set(&mut self, query: &Query, stop: &AtomicBool) -> Result<bool, SaError> {
         let mut found = None;
-        let take: &mut Taker<'_> =
+        let take: &mut OnAnswer<'_> =
             &mut |_, outcome| found = Some(outcome.map(|answer| InformInfo::is_subscribed(answer.data())));
         self.exchange.run(METHOD_SET, std::slice::from_ref(query), stop, take)?;
         found.unwrap_or(Ok(false))

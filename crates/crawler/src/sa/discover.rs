@@ -6,7 +6,7 @@
 
 use super::SaError;
 use super::client::Client;
-use crate::discover::{Discovery, Limits, Taken};
+use crate::discover::{Discovery, DiscoveryUsage, Limits};
 use crate::transport::LocalPort;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
 /// Makes nodes, ports and cables of records, as many as the bounds allow: a record of a hundred bytes can claim 255
 /// ports.
 fn assemble(records: &Records, local: &LocalPort, limits: &Limits) -> (Topology, Vec<Failure>) {
-    let mut taken = Taken::default();
+    let mut taken = DiscoveryUsage::default();
     let mut truncated = records.truncated;
     let mut nodes: Vec<Node> = Vec::new();
     let mut by_guid: HashMap<Guid, NodeIndex> = HashMap::new();

@@ -85,7 +85,7 @@ pub struct Report {
 }
 
 /// Gets the position of a query and how it ended.
-pub(super) type Taker<'a> = dyn FnMut(usize, Result<Answer<'_>, SaError>) + 'a;
+pub(super) type OnAnswer<'a> = dyn FnMut(usize, Result<Answer<'_>, SaError>) + 'a;
 
 /// One outstanding request.
 struct Slot {
@@ -116,7 +116,7 @@ pub(super) struct Exchange {
 struct Run<'a> {
     method: u8,
     queries: &'a [Query],
-    take: &'a mut Taker<'a>,
+    take: &'a mut OnAnswer<'a>,
 }
 
 impl Exchange {
@@ -148,7 +148,7 @@ impl Exchange {
         method: u8,
         queries: &'a [Query],
         stop: &AtomicBool,
-        take: &'a mut Taker<'a>,
+        take: &'a mut OnAnswer<'a>,
     ) -> Result<(), SaError> {
         if self.manager.0 == 0 {
             return Err(SaError::NoManager);

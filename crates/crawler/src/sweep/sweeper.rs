@@ -2,7 +2,7 @@
 //! once it is planned.
 
 use super::ClockPoint;
-use super::target::{Optional, Target};
+use super::target::{OptionalAttributes, Target};
 use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ const FORMER_PORTS_MAX: usize = 1 << 16;
 pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
 
 /// Which class of the plan a node belongs to; `None` leaves it out.
-pub type Chosen<'a> = &'a dyn Fn(&Node) -> Option<u8>;
+pub type NodeClassifier<'a> = &'a dyn Fn(&Node) -> Option<u8>;
 
 /// Sweeps one topology again and again.
 pub struct Sweeper {
@@ -72,7 +72,7 @@ impl Sweeper {
         topology: &Topology,
         service_level: u8,
         selection: Selection,
-        chosen: Chosen<'_>,
+        chosen: NodeClassifier<'_>,
         former: Option<Sweeper>,
     ) -> Sweeper {
         engine.clear_nodes();
@@ -105,8 +105,8 @@ impl Sweeper {
                 let target = of_switch.unwrap_or_else(|| {
                     let route = Route::Lid { lid, service_level };
                     let optional = match lid == manager_lid {
-                        true => Optional::of_manager(),
-                        false => Optional::default(),
+                        true => OptionalAttributes::of_manager(),
+                        false => OptionalAttributes::default(),
                     };
                     sweeper.add_target(engine.queue().add_node(route), class, optional)
                 });
@@ -120,7 +120,7 @@ impl Sweeper {
         sweeper
     }
 
-    fn add_target(&mut self, engine: NodeId, class: u8, optional: Optional) -> usize {
+    fn add_target(&mut self, engine: NodeId, class: u8, optional: OptionalAttributes) -> usize {
         let ports = self.readings.len()..self.readings.len();
         self.targets.push(Target { engine, class, capabilities: None, ports, optional, later: 0 });
         self.targets.len() - 1

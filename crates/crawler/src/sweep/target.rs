@@ -19,14 +19,14 @@ pub(super) struct Target {
     pub capabilities: Option<ClassPortInfo>,
     /// Positions of its ports in the readings.
     pub ports: Range<usize>,
-    pub optional: Optional,
+    pub optional: OptionalAttributes,
     /// Attributes of the present sweep that are to be requested in its second part.
     pub later: u16,
 }
 
 /// What is known of a node's optional attributes, as bits of [`PortCounterSet::bit`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Optional {
+pub(super) struct OptionalAttributes {
     /// Whether PortSamplesControl was requested.
     pub is_requested: bool,
     /// Length of a tick, where the node reports.
@@ -42,11 +42,11 @@ pub(super) struct Optional {
     never: u16,
 }
 
-impl Optional {
+impl OptionalAttributes {
     /// Of the port through which the subnet is managed: nothing that its agent may not know is queried there. What
     /// an agent does not know can be handed to programs of its class at that port, and opensm 3.3.23 with its
     /// performance manager ends on a request (seen on ibsim; it takes each for an answer to its own).
-    pub fn of_manager() -> Optional {
+    pub fn of_manager() -> OptionalAttributes {
         let known = [
             PortCounterSet::ReceiveErrorDetails,
             PortCounterSet::DiscardDetails,
@@ -55,7 +55,7 @@ impl Optional {
         ];
         let unknown = PortCounterSet::ALL.into_iter().filter(|set| set.is_optional() && !known.contains(set));
         let never = unknown.fold(0, |bits, set| bits | set.bit());
-        Optional { is_requested: true, never, ..Optional::default() }
+        OptionalAttributes { is_requested: true, never, ..OptionalAttributes::default() }
     }
 
     /// The node's own words; attributes beyond them are not requested.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_managers_port_is_queried_for_what_every_agent_knows() {
         let now = Instant::now();
-        let mut optional = Optional::of_manager();
+        let mut optional = OptionalAttributes::of_manager();
         let (details, sl) = (PortCounterSet::ReceiveErrorDetails, PortCounterSet::SlTransmitData);
         assert!(optional.is_requested);
         assert_eq!(optional.worth(details.bit() | sl.bit(), now), details.bit());
@@ -134,7 +134,7 @@ mod tests {
         let now = Instant::now();
         let (flow, sl) = (PortCounterSet::FlowControl, PortCounterSet::SlTransmitData);
         let wanted = flow.bit() | sl.bit();
-        let mut optional = Optional::default();
+        let mut optional = OptionalAttributes::default();
         assert_eq!(optional.worth(wanted, now), wanted, "nothing is known: tried");
         assert!(optional.lacks(sl, now) && !optional.lacks(sl, now));
         assert!(!optional.is_silent_about(flow, now), "it may have been lost");
@@ -151,7 +151,7 @@ mod tests {
     fn a_mask_is_believed_unless_it_is_empty() {
         let now = Instant::now();
         let wanted = PortCounterSet::FlowControl.bit() | PortCounterSet::DiscardDetails.bit();
-        let mut optional = Optional::default();
+        let mut optional = OptionalAttributes::default();
         optional.learn(SamplesControl { tick: 7, options: 0 });
         assert_eq!(optional.worth(wanted, now), wanted);
         optional.learn(SamplesControl { tick: 7, options: 0xF << 12 });

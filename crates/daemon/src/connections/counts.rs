@@ -13,7 +13,7 @@ pub struct Counts<K> {
 
 /// One more of a key, until it is dropped.
 #[derive(Debug)]
-pub struct Counted<K: Eq + Hash> {
+pub struct CountGuard<K: Eq + Hash> {
     key: K,
     of: Arc<Counts<K>>,
 }
@@ -26,7 +26,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
     }
 
     /// One more, where there are fewer than `each` of this key, and fewer than the bound of all.
-    pub fn enter(self: &Arc<Self>, key: &K, each: usize) -> Option<Counted<K>> {
+    pub fn enter(self: &Arc<Self>, key: &K, each: usize) -> Option<CountGuard<K>> {
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = by.1.get(key).copied().unwrap_or_default();
         if by.0 >= self.most || of_key >= each {
@@ -34,11 +34,11 @@ impl<K: Eq + Hash + Clone> Counts<K> {
         }
         by.0 += 1;
         by.1.insert(key.clone(), of_key + 1);
-        Some(Counted { key: key.clone(), of: Arc::clone(self) })
+        Some(CountGuard { key: key.clone(), of: Arc::clone(self) })
     }
 }
 
-impl<K: Eq + Hash> Drop for Counted<K> {
+impl<K: Eq + Hash> Drop for CountGuard<K> {
     fn drop(&mut self) {
         let mut by = self.of.by.lock().unwrap_or_else(PoisonError::into_inner);
         by.0 = by.0.saturating_sub(1);

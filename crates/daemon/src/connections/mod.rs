@@ -10,8 +10,8 @@ mod places;
 mod serve;
 mod watched;
 
-pub use counts::{Counted, Counts};
+pub use counts::{CountGuard, Counts};
 pub use held_body::HeldBody;
-pub use places::{Evicted, Full, GivesWay, LastBytes, Peer, Place, Places, Usefulness};
+pub use places::{EvictionCause, GivesWay, LastBytes, Peer, Place, Places, PlacesFullError, Usefulness};
 pub use serve::serve;
-pub use watched::{WRITE_STALL_MAX, Watched};
+pub use watched::{WRITE_STALL_MAX, WatchedStream};

@@ -65,27 +65,27 @@ pub enum GivesWay {
 
 /// A connection that was closed for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evicted {
+pub enum EvictionCause {
     /// Of the same peer, which had as many as it may.
     OfPeer,
     /// All places were taken.
     OfAll,
 }
 
-impl Evicted {
+impl EvictionCause {
     /// The reason, as metrics have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Evicted::OfPeer => "peer",
-            Evicted::OfAll => "total",
+            EvictionCause::OfPeer => "peer",
+            EvictionCause::OfAll => "total",
         }
     }
 }
 
 /// All places are taken, and no connection gives way; where one will, after this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full(pub Option<Duration>);
+pub struct PlacesFullError(pub Option<Duration>);
 
 /// All places.
 pub struct Places<K: Peer, U: Usefulness = LastBytes> {
@@ -143,21 +143,21 @@ impl<K: Peer, U: Usefulness> Places<K, U> {
     /// A place for a connection of a peer that may have so many, and whether another one is closed for it.
     ///
     /// # Errors
-    /// [`Full`].
+    /// [`PlacesFullError`].
     pub fn enter(
         self: &Arc<Self>,
         peer: &K,
         each: usize,
         used: U,
-    ) -> Result<(Place<K, U>, Option<Evicted>), Full> {
+    ) -> Result<(Place<K, U>, Option<EvictionCause>), PlacesFullError> {
         let mut table = self.lock();
         let evicted = if table.by_peer.get(peer).is_some_and(|count| *count >= each.max(1)) {
             let own = table.first_to_go(|entry| entry.peer == *peer);
             own.into_iter().for_each(|id| table.remove(id));
-            Some(Evicted::OfPeer)
+            Some(EvictionCause::OfPeer)
         } else if table.open.len() >= self.most {
             table.make_room(self.gives_way)?;
-            Some(Evicted::OfAll)
+            Some(EvictionCause::OfAll)
         } else {
             None
         };
@@ -206,18 +206,19 @@ impl<K: Peer, U: Usefulness> Table<K, U> {
         self.first_to_go(|entry| entry.peer == peer)
     }
 
-    fn make_room(&mut self, gives_way: GivesWay) -> Result<(), Full> {
+    fn make_room(&mut self, gives_way: GivesWay) -> Result<(), PlacesFullError> {
         let id = match gives_way {
             GivesWay::OfGreediest(grace) => {
-                let id = self.of_greediest().ok_or(Full(None))?;
+                let id = self.of_greediest().ok_or(PlacesFullError(None))?;
                 match grace.saturating_sub(self.open[&id].began.elapsed()) {
                     Duration::ZERO => id,
-                    wait => return Err(Full(Some(wait))),
+                    wait => return Err(PlacesFullError(Some(wait))),
                 }
             }
-            GivesWay::Spare => {
-                self.first_to_go(|_| true).filter(|id| self.open[id].used.is_spare()).ok_or(Full(None))?
-            }
+            GivesWay::Spare => self
+                .first_to_go(|_| true)
+                .filter(|id| self.open[id].used.is_spare())
+                .ok_or(PlacesFullError(None))?,
         };
         self.remove(id);
         Ok(())
@@ -295,11 +296,11 @@ mod tests {
         let closed = |place: &Place<u32>| place.close.is_cancelled();
         assert_eq!(
             (evicted, held.iter().map(closed).collect::<Vec<_>>()),
-            (Some(Evicted::OfPeer), vec![false, true, false])
+            (Some(EvictionCause::OfPeer), vec![false, true, false])
         );
         let _fifth = enter(other).0;
         let (_sixth, evicted) = enter(3);
-        assert_eq!((evicted, closed(&held[0]), closed(&others)), (Some(Evicted::OfAll), true, false));
+        assert_eq!((evicted, closed(&held[0]), closed(&others)), (Some(EvictionCause::OfAll), true, false));
         held.clear();
         drop((fourth, others, _fifth, _sixth));
         let table = places.lock();
@@ -311,7 +312,7 @@ mod tests {
         let grace = Duration::from_secs(3600);
         let places = Places::new(1, GivesWay::OfGreediest(grace), |_| ());
         let _first = places.enter(&1, 1, LastBytes::default()).unwrap();
-        let Full(wait) = places.enter(&2, 1, LastBytes::default()).unwrap_err();
+        let PlacesFullError(wait) = places.enter(&2, 1, LastBytes::default()).unwrap_err();
         assert!(wait.is_some_and(|wait| wait <= grace));
         assert!(places.evict_one() && !places.evict_one());
     }

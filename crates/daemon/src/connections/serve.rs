@@ -1,6 +1,6 @@
 //! The pages of a daemon, for all who may connect: on a node every user may.
 
-use super::{Counts, GivesWay, HeldBody, LastBytes, Place, Places, Watched};
+use super::{Counts, GivesWay, HeldBody, LastBytes, Place, Places, WatchedStream};
 use crate::peer::user_of_loopback;
 use axum::Router;
 use axum::body::Body;
@@ -63,7 +63,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 type Peer = (Option<u32>, IpAddr);
 
 /// What all connections share.
-struct Shared {
+struct ServerState {
     router: Router,
     places: Arc<Places<Peer>>,
     answers: Arc<Counts<Peer>>,
@@ -74,7 +74,7 @@ struct Shared {
 
 /// Serves `router` until `stop` is cancelled and the requests under way are answered.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ServerState {
         router,
         places: Places::new(CONNECTIONS_MAX, GivesWay::OfGreediest(Duration::ZERO), |_| ()),
         answers: Counts::new(ANSWERS_MAX),
@@ -123,7 +123,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     tasks.wait().await;
 }
 
-impl Shared {
+impl ServerState {
     fn closed_another(&self, address: SocketAddr, user: Option<u32>) {
         let closed = self.closed.fetch_add(1, Relaxed) + 1;
         let mut logged = self.logged.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Shared {
 
     async fn connection(&self, stream: TcpStream, peer: Peer, place: Place<Peer>, close: CancellationToken) {
         let service = service_fn(|request| self.answer(&peer, &close, request));
-        let io = TokioIo::new(Watched::new(stream, place));
+        let io = TokioIo::new(WatchedStream::new(stream, place));
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
         let mut connection = std::pin::pin!(builder.serve_connection(io, service));

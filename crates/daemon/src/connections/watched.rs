@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 
 /// A stream whose other end must take what is sent to it and, where required, send something.
-pub struct Watched<S, K: Peer> {
+pub struct WatchedStream<S, K: Peer> {
     inner: S,
     place: Place<K>,
     write: Stall,
@@ -25,10 +25,10 @@ struct Stall {
     since: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S, K: Peer> Watched<S, K> {
+impl<S, K: Peer> WatchedStream<S, K> {
     /// Of a connection that has this place.
     pub fn new(inner: S, place: Place<K>) -> Self {
-        Watched { inner, place, write: Stall { most: WRITE_STALL_MAX, since: None }, read: None }
+        WatchedStream { inner, place, write: Stall { most: WRITE_STALL_MAX, since: None }, read: None }
     }
 
     /// From now on it may be silent for so long only.
@@ -49,7 +49,7 @@ impl Stall {
     }
 }
 
-impl<S: AsyncRead + Unpin, K: Peer> AsyncRead for Watched<S, K> {
+impl<S: AsyncRead + Unpin, K: Peer> AsyncRead for WatchedStream<S, K> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -66,7 +66,7 @@ impl<S: AsyncRead + Unpin, K: Peer> AsyncRead for Watched<S, K> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, K: Peer> AsyncWrite for Watched<S, K> {
+impl<S: AsyncWrite + Unpin, K: Peer> AsyncWrite for WatchedStream<S, K> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -118,7 +118,7 @@ mod tests {
         let (near, _far) = tokio::io::duplex(64);
         let places = Places::new(1, GivesWay::OfGreediest(Duration::ZERO), |_| ());
         let (place, _) = places.enter(&1, 1, LastBytes::default()).unwrap();
-        let mut watched = Watched::new(near, place);
+        let mut watched = WatchedStream::new(near, place);
         watched.watch_reading(READ_STALL);
         let begun = tokio::time::Instant::now();
         let error = watched.write_all(&[0; 1000]).await.unwrap_err();

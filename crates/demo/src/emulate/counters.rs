@@ -20,7 +20,7 @@ pub const TICK_BYTES: u32 = 64;
 /// What the kernel counted on a device that stands for a port, since it was made. A virtual device counts what has left its
 /// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct DeviceCounters {
     /// With all headers.
     pub bytes: u64,
     /// Frames.
@@ -36,7 +36,7 @@ pub struct Queue {
     pub drops: u64,
 }
 
-impl Sent {
+impl DeviceCounters {
     /// As a port of InfiniBand counts them: octets of PortXmitData.
     #[must_use]
     pub fn port_bytes(self) -> u64 {
@@ -52,12 +52,12 @@ pub fn port_bytes(bytes: u64, packets: u64, header_bytes: u64) -> u64 {
 
 /// Reads `/proc/PID/net/dev`: what each port of the namespace of that process sent. Devices with other names are left out.
 #[must_use]
-pub fn read_devices(text: &str) -> Vec<(u8, Sent)> {
+pub fn read_devices(text: &str) -> Vec<(u8, DeviceCounters)> {
     let device = |line: &str| {
         let (name, values) = line.split_once(':')?;
         // Eight values of what came in are before those of what went out (net/core/net-procfs.c).
         let mut values = values.split_whitespace().skip(8).map_while(|value| value.parse().ok());
-        let sent = Sent { bytes: values.next()?, packets: values.next()? };
+        let sent = DeviceCounters { bytes: values.next()?, packets: values.next()? };
         Some((port_of(name.trim())?, sent))
     };
     text.lines().filter_map(device).collect()
@@ -69,7 +69,7 @@ pub fn read_devices(text: &str) -> Vec<(u8, Sent)> {
 /// The line is not what tc prints.
 pub fn read_queues(line: &str) -> Result<Vec<(u8, Queue)>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Printed {
+    struct PrintedQueue {
         kind: String,
         dev: String,
         #[serde(default)]
@@ -77,7 +77,7 @@ pub fn read_queues(line: &str) -> Result<Vec<(u8, Queue)>, serde_json::Error> {
         #[serde(default)]
         drops: u64,
     }
-    let queues: Vec<Printed> = serde_json::from_str(line)?;
+    let queues: Vec<PrintedQueue> = serde_json::from_str(line)?;
     let limited = queues.into_iter().filter(|queue| queue.kind == "tbf");
     Ok(limited
         .filter_map(|queue| {
@@ -109,7 +109,7 @@ impl Waiting {
 
 /// A port's counters: what it sent, and what the port at the other end did.
 #[must_use]
-pub fn port_counters(sent: Sent, received: Sent, waiting: Waiting) -> PortCounters {
+pub fn port_counters(sent: DeviceCounters, received: DeviceCounters, waiting: Waiting) -> PortCounters {
     PortCounters {
         transmit_words: sent.port_bytes() / WORD_BYTES,
         receive_words: received.port_bytes() / WORD_BYTES,
@@ -165,19 +165,20 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn a_full_packet_counts_as_on_infiniband() {
-        let sent = Sent { bytes: 421_400, packets: 100 };
-        assert_eq!(read_devices(DEVICES), [(5, sent), (12, Sent::default())]);
-        let full = Sent { bytes: 100 * (4096 + FRAME_HEADER_BYTES), packets: 100 };
+        let sent = DeviceCounters { bytes: 421_400, packets: 100 };
+        assert_eq!(read_devices(DEVICES), [(5, sent), (12, DeviceCounters::default())]);
+        let full = DeviceCounters { bytes: 100 * (4096 + FRAME_HEADER_BYTES), packets: 100 };
         assert_eq!(full.port_bytes(), 100 * (4096 + 24));
         // An acknowledgement without payload.
-        assert_eq!(Sent { bytes: FRAME_HEADER_BYTES, packets: 1 }.port_bytes(), 24);
-        assert_eq!(Sent::default().port_bytes(), 0);
+        assert_eq!(DeviceCounters { bytes: FRAME_HEADER_BYTES, packets: 1 }.port_bytes(), 24);
+        assert_eq!(DeviceCounters::default().port_bytes(), 0);
         assert_eq!(read_devices("    p5: 1 2 3"), []);
     }
 
     #[test]
     fn both_ends_of_a_cable_count_the_same() {
-        let (here, there) = (Sent { bytes: 4162 * 10, packets: 10 }, Sent { bytes: 66 * 5, packets: 5 });
+        let (here, there) =
+            (DeviceCounters { bytes: 4162 * 10, packets: 10 }, DeviceCounters { bytes: 66 * 5, packets: 5 });
         let (a, b) =
             (port_counters(here, there, Waiting::default()), port_counters(there, here, Waiting::default()));
         assert_eq!((a.transmit_words, a.receive_words), (b.receive_words, b.transmit_words));

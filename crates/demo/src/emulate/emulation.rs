@@ -5,7 +5,7 @@ use super::counters::TICK_BYTES;
 use super::jobs::{Job, Launcher};
 use super::meter::Meter;
 use super::plan::Plan;
-use super::space::{Spaces, Tools};
+use super::space::{FabricNamespaces, Tools};
 use super::{Shape, fabric};
 use crate::config::Server;
 use crate::doubles::Sysfs;
@@ -32,7 +32,7 @@ pub struct Emulation {
     /// What was built.
     pub plan: Plan,
     /// Namespaces.
-    pub spaces: Spaces,
+    pub spaces: FabricNamespaces,
     /// Page of `serve`.
     pub server_address: SocketAddr,
     launcher: Option<Launcher>,
@@ -44,26 +44,26 @@ pub struct Emulation {
 }
 
 /// What is looked for before anything is started.
-pub struct Found {
+pub struct Prerequisites {
     programs: Programs,
     mpi: Mpi,
     tools: Tools,
     server: Server,
 }
 
-impl Found {
+impl Prerequisites {
     /// Looks for programs and permissions.
     ///
     /// # Errors
     /// Something is not there (69), or namespaces are not allowed (77).
-    pub fn find(server: Server) -> anyhow::Result<Found> {
+    pub fn find(server: Server) -> anyhow::Result<Prerequisites> {
         let (programs, mpi) = (Programs::find()?, Mpi::find()?);
         if !mpi.has_pvars {
             let text = "an emulated fabric needs Open MPI: MPICH can't be led to the hosts; on Debian: apt-get install \
                         libopenmpi-dev openmpi-bin";
             return Err(Failure::unavailable(text).into());
         }
-        Ok(Found { programs, mpi, tools: Tools::find()?, server })
+        Ok(Prerequisites { programs, mpi, tools: Tools::find()?, server })
     }
 
     /// The command line tool, for people to type.
@@ -76,8 +76,8 @@ impl Found {
 impl Emulation {
     /// Nothing yet.
     #[must_use]
-    pub fn new(found: &Found, layout: Layout) -> Emulation {
-        let spaces = Spaces::new(found.tools.clone(), &layout.logs());
+    pub fn new(found: &Prerequisites, layout: Layout) -> Emulation {
+        let spaces = FabricNamespaces::new(found.tools.clone(), &layout.logs());
         Emulation {
             layout,
             plan: Plan { nodes: Vec::new(), cables: Vec::new(), bits_per_second: 0 },
@@ -96,7 +96,7 @@ impl Emulation {
     ///
     /// # Errors
     /// The first thing that could not be started.
-    pub async fn start(&mut self, found: &Found, shape: Shape) -> anyhow::Result<()> {
+    pub async fn start(&mut self, found: &Prerequisites, shape: Shape) -> anyhow::Result<()> {
         let tree = shape.tree();
         let (prefix, _) = start::ensure_prefix(&self.layout.server(), &found.server).await?;
         progress(&format!(
@@ -146,7 +146,7 @@ impl Emulation {
     /// The fabric: opensm's tables, the namespaces, and what answers MADs.
     async fn build(
         &mut self,
-        found: &Found,
+        found: &Prerequisites,
         tree: FatTree,
         prefix: &Prefix,
         bits_per_second: u64,

@@ -1,7 +1,7 @@
 //! What runs on the emulated hosts: MPI programs of Open MPI over TCP, one rank a host, and a sender that no job knows.
 
 use super::plan::{FABRIC_NETWORK, MANAGEMENT_NETWORK, Plan, fabric_address};
-use super::space::Spaces;
+use super::space::FabricNamespaces;
 use crate::mpi::{Mpi, quoted};
 use crate::process::{Child, Recipe};
 use crate::start::Programs;
@@ -73,7 +73,7 @@ impl Launcher {
         mpi: &Mpi,
         programs: &Programs,
         (compiled, run): (&Path, &Path),
-        (plan, spaces): (&Plan, &Spaces),
+        (plan, spaces): (&Plan, &FabricNamespaces),
         sockets: &[(usize, PathBuf)],
     ) -> anyhow::Result<Launcher> {
         let program = mpi.compile_source("operations", SOURCE, compiled).await?;
@@ -99,7 +99,13 @@ impl Launcher {
     ///
     /// # Errors
     /// It can't be started.
-    pub fn start(&self, job: &Job, plan: &Plan, spaces: &Spaces, logs: &Path) -> anyhow::Result<Child> {
+    pub fn start(
+        &self,
+        job: &Job,
+        plan: &Plan,
+        spaces: &FabricNamespaces,
+        logs: &Path,
+    ) -> anyhow::Result<Child> {
         let script = self.folder.join(format!("{}.sh", job.name));
         let program = job.program.as_ref().unwrap_or(&self.program);
         write_script(&script, &self.rank_script(program, job.is_measured))?;
@@ -141,7 +147,7 @@ impl Launcher {
         &self,
         (from, to): (usize, usize),
         bytes_per_second: u64,
-        (plan, spaces): (&Plan, &Spaces),
+        (plan, spaces): (&Plan, &FabricNamespaces),
         logs: &Path,
     ) -> anyhow::Result<[Child; 2]> {
         let address = format!("{}:{STREAM_PORT}", fabric_address(plan.nodes[to].lid));

@@ -4,11 +4,11 @@
 //! `/proc/PID/net/dev` has the counters of a whole namespace and takes no lock. Trees are files on a disk that the database
 //! writes to as well: the thread that reads doesn't write them, or counters stand for up to two seconds.
 
-use super::counters::{Sent, fabric_commands, port_counters, read_devices};
+use super::counters::{DeviceCounters, fabric_commands, port_counters, read_devices};
 use super::plan::Plan;
-use super::queues::{Queues, Watched};
+use super::queues::{QueueObservations, Queues};
 use super::reader_thread::join;
-use super::space::Spaces;
+use super::space::FabricNamespaces;
 use crate::counters::PortCounters;
 use crate::doubles::Sysfs;
 use anyhow::Context;
@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(50);
 const SYSFS_STEP: Duration = Duration::from_millis(250);
 
 /// What is shown, for the thread that writes trees: files wait for the disk, and readings may not.
-type Shown = Arc<Mutex<BTreeMap<PortEnd, PortCounters>>>;
+type ShownCounters = Arc<Mutex<BTreeMap<PortEnd, PortCounters>>>;
 
 /// The running thread. Dropped, it ends within a step.
 pub struct Meter {
@@ -44,7 +44,7 @@ impl Meter {
     /// A thread or process can't be started, or the first values can't be read.
     pub fn start(
         plan: &Plan,
-        spaces: &Spaces,
+        spaces: &FabricNamespaces,
         fabric: &Path,
         sysfs: Vec<(usize, Sysfs)>,
     ) -> anyhow::Result<Meter> {
@@ -54,7 +54,7 @@ impl Meter {
             devices: (0..plan.nodes.len()).map(|node| devices(spaces.pid(node))).collect(),
             fabric: fabric.to_owned(),
             watched: queues.watched(),
-            shown: Shown::default(),
+            shown: ShownCounters::default(),
         };
         work.step()?;
         write_trees(&sysfs, &work.shown)?;
@@ -144,14 +144,14 @@ struct Work {
     /// Of each node, in the plan's order.
     devices: Vec<PathBuf>,
     fabric: PathBuf,
-    watched: Watched,
-    shown: Shown,
+    watched: QueueObservations,
+    shown: ShownCounters,
 }
 
 impl Work {
     /// One reading of all ports.
     fn step(&mut self) -> anyhow::Result<()> {
-        let mut sent: BTreeMap<PortEnd, Sent> = BTreeMap::new();
+        let mut sent: BTreeMap<PortEnd, DeviceCounters> = BTreeMap::new();
         for (node, path) in self.devices.iter().enumerate() {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("{}: a namespace of the emulated fabric is gone", path.display()))?;
@@ -178,7 +178,7 @@ impl Work {
 }
 
 /// Shows the counters of hosts' ports in their trees.
-fn write_trees(sysfs: &[(usize, Sysfs)], shown: &Shown) -> anyhow::Result<()> {
+fn write_trees(sysfs: &[(usize, Sysfs)], shown: &ShownCounters) -> anyhow::Result<()> {
     for (node, sysfs) in sysfs {
         let own = {
             let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use super::counters::{Queue, Waiting, read_queues};
 use super::plan::Plan;
 use super::reader_thread::join;
-use super::space::Spaces;
+use super::space::FabricNamespaces;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -22,16 +22,16 @@ const STEP: Duration = Duration::from_millis(250);
 /// The running thread. Dropped, it ends within a step.
 pub struct Queues {
     stop: Arc<AtomicBool>,
-    watched: Watched,
+    watched: QueueObservations,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 /// What was seen so far.
 #[derive(Clone, Default)]
-pub struct Watched(Arc<Mutex<Seen>>);
+pub struct QueueObservations(Arc<Mutex<QueueTotals>>);
 
 #[derive(Default)]
-struct Seen {
+struct QueueTotals {
     waiting: BTreeMap<PortEnd, Waiting>,
     drops: u64,
 }
@@ -48,12 +48,12 @@ impl Queues {
     ///
     /// # Errors
     /// One of them can't be started, or does not answer.
-    pub fn start(plan: &Plan, spaces: &Spaces) -> anyhow::Result<Queues> {
+    pub fn start(plan: &Plan, spaces: &FabricNamespaces) -> anyhow::Result<Queues> {
         let mut readers = Vec::new();
         for node in 0..plan.nodes.len() {
             readers.push(Reader::start(&spaces.entering(spaces.pid(node)), spaces.tc())?);
         }
-        let (stop, watched) = (Arc::new(AtomicBool::new(false)), Watched::default());
+        let (stop, watched) = (Arc::new(AtomicBool::new(false)), QueueObservations::default());
         let (stopped, seen, speed) = (stop.clone(), watched.clone(), plan.bytes_per_second());
         let mut last = Instant::now();
         seen.look(&mut readers, &mut last, speed)?;
@@ -70,7 +70,7 @@ impl Queues {
 
     /// What was seen, for another thread.
     #[must_use]
-    pub fn watched(&self) -> Watched {
+    pub fn watched(&self) -> QueueObservations {
         self.watched.clone()
     }
 
@@ -108,14 +108,14 @@ impl Drop for Queues {
     }
 }
 
-impl Watched {
+impl QueueObservations {
     /// Time in which a port had data and could not send it.
     #[must_use]
     pub fn waiting(&self, end: PortEnd) -> Waiting {
         self.lock().waiting.get(&end).copied().unwrap_or_default()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, QueueTotals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -81,7 +81,7 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// The namespaces of a fabric. Dropped, their processes end.
-pub struct Spaces {
+pub struct FabricNamespaces {
     tools: Tools,
     /// Holds the user namespace.
     user: Option<Child>,
@@ -92,11 +92,11 @@ pub struct Spaces {
     logs: PathBuf,
 }
 
-impl Spaces {
+impl FabricNamespaces {
     /// Nothing yet; logs of what is started go to `logs`.
     #[must_use]
-    pub fn new(tools: Tools, logs: &Path) -> Spaces {
-        Spaces { tools, user: None, nodes: Vec::new(), centre: None, logs: logs.to_owned() }
+    pub fn new(tools: Tools, logs: &Path) -> FabricNamespaces {
+        FabricNamespaces { tools, user: None, nodes: Vec::new(), centre: None, logs: logs.to_owned() }
     }
 
     /// Makes all namespaces of a plan, their devices, routes and limits.
@@ -191,7 +191,7 @@ impl Spaces {
         &self.tools.tc
     }
 
-    /// As [`Spaces::entering`], for a process that is in another of these namespaces, and so in the user namespace already:
+    /// As [`FabricNamespaces::entering`], for a process that is in another of these namespaces, and so in the user namespace already:
     /// nobody can enter that twice.
     #[must_use]
     pub fn entering_from_within(&self, pid: u32) -> Vec<String> {

@@ -3,10 +3,10 @@
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use throughline_demo::emulate::counters::{Queue, Sent, read_devices, read_queues};
+use throughline_demo::emulate::counters::{DeviceCounters, Queue, read_devices, read_queues};
 use throughline_demo::emulate::meter::devices;
 use throughline_demo::emulate::plan::{Plan, fabric_address};
-use throughline_demo::emulate::space::{Spaces, Tools, run};
+use throughline_demo::emulate::space::{FabricNamespaces, Tools, run};
 use throughline_infiniband::offline;
 use throughline_infiniband::topology::PortEnd;
 
@@ -25,12 +25,12 @@ fn plan(folder: &std::path::Path) -> Plan {
 }
 
 /// What each port of a node sent.
-fn sent(spaces: &Spaces, node: usize) -> Vec<(u8, Sent)> {
+fn sent(spaces: &FabricNamespaces, node: usize) -> Vec<(u8, DeviceCounters)> {
     read_devices(&std::fs::read_to_string(devices(spaces.pid(node))).unwrap())
 }
 
 /// The queue of each port of a node.
-async fn queues(spaces: &Spaces, node: usize) -> Vec<(u8, Queue)> {
+async fn queues(spaces: &FabricNamespaces, node: usize) -> Vec<(u8, Queue)> {
     let mut command = spaces.command(spaces.pid(node), spaces.tc());
     command.args(["-s", "-j", "qdisc", "show"]);
     read_queues(run(command, "").await.unwrap().trim()).unwrap()
@@ -48,7 +48,7 @@ async fn bytes_cross_the_cables_of_their_route_and_no_others() {
     };
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path());
-    let mut spaces = Spaces::new(tools, folder.path());
+    let mut spaces = FabricNamespaces::new(tools, folder.path());
     spaces.build(&plan, folder.path()).await.unwrap();
     let hosts = plan.hosts();
     let address = format!("{}:7000", fabric_address(plan.nodes[hosts[1]].lid));
@@ -60,7 +60,7 @@ async fn bytes_cross_the_cables_of_their_route_and_no_others() {
     let mut receiver = stream(hosts[1], "--listen");
     let mut sender = stream(hosts[0], "--to");
     let begin = Instant::now();
-    let is_enough = |ports: &[(u8, Sent)]| ports.iter().any(|(_, sent)| sent.bytes > ENOUGH_BYTES);
+    let is_enough = |ports: &[(u8, DeviceCounters)]| ports.iter().any(|(_, sent)| sent.bytes > ENOUGH_BYTES);
     while !is_enough(&sent(&spaces, hosts[0])) {
         assert!(begin.elapsed() < LIMIT, "nothing crosses");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::error_scan::scan;
-use super::errors::Judged;
+use super::errors::ErrorCriteria;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -21,7 +21,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = super::sweep::seconds, allow_negative_numbers = true)]
     interval: Option<Duration>,
     #[command(flatten)]
-    judged: Judged,
+    judged: ErrorCriteria,
     /// Print one JSON object per line and finding
     #[arg(long)]
     json: bool,

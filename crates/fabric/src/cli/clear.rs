@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::nodes::{self, Pattern};
-use super::source::{Need, Source};
+use super::source::{DiscoveryNeeds, Source};
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let selection = selection(&options.counters)?;
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need::default(), &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let Source::Live(live) = &source else {
         return Err(Failure::usage("counters of saved files can't be cleared").into());
     };

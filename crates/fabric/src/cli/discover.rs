@@ -1,7 +1,7 @@
 //! `discover`: the subnet's nodes, ports and cables.
 
 use super::FabricOptions;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ pub struct Options {
 /// No device, no permission, no answer.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let found = super::source::open(fabric)?.discover(Need { tables: options.tables }, &stop)?;
+    let found = super::source::open(fabric)?.discover(DiscoveryNeeds { tables: options.tables }, &stop)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         writeln!(out, "{}", found.topology.to_json())?;

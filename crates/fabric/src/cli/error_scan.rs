@@ -2,13 +2,13 @@
 //! `errors` and `check` build on.
 
 use super::FabricOptions;
-use super::nodes::Selected;
-use super::source::Need;
+use super::nodes::SelectedNodes;
+use super::source::DiscoveryNeeds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_infiniband::check::{ManagerAnswer, Unread};
-use throughline_infiniband::errors::{self, Excess, Thresholds};
+use throughline_infiniband::check::{ManagerAnswer, UnreadPorts};
+use throughline_infiniband::errors::{self, CounterExcess, Thresholds};
 use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::reading::{PortReading, Selection, Sets};
 use throughline_infiniband::topology;
@@ -42,7 +42,7 @@ pub fn scan(
 ) -> anyhow::Result<Option<ErrorScan>> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let found = source.discover(Need::default(), &stop)?;
+    let found = source.discover(DiscoveryNeeds::default(), &stop)?;
     let (topology, mut failures) = (found.topology, found.failures);
     // Nodes answer in any order; a report has one.
     failures.sort_by_key(|failure| (failure.guid, failure.port, failure.what));
@@ -72,7 +72,7 @@ pub fn scan(
 
 impl ErrorScan {
     /// Ports that were to be read.
-    pub fn expected(&self, nodes: &Selected) -> usize {
+    pub fn expected(&self, nodes: &SelectedNodes) -> usize {
         self.after.iter().filter(|reading| nodes.has(reading.node)).count() + self.without_lid(nodes).count()
     }
 
@@ -87,7 +87,7 @@ impl ErrorScan {
     }
 
     /// What a counter of a port consists of, where details were read.
-    pub fn details(&self, end: PortEnd, metric: &Metric) -> Vec<Excess> {
+    pub fn details(&self, end: PortEnd, metric: &Metric) -> Vec<CounterExcess> {
         let parts = self.position(end).and_then(|position| {
             let before = (!self.before.is_empty()).then(|| self.before.get(position));
             Some(errors::details(metric, before.flatten(), self.after.get(position)?))
@@ -101,7 +101,11 @@ impl ErrorScan {
     }
 
     /// Ports with errors above their thresholds, ordered by node and port.
-    pub fn errors(&self, nodes: &Selected, thresholds: &Thresholds) -> Vec<(PortEnd, Vec<Excess>)> {
+    pub fn errors(
+        &self,
+        nodes: &SelectedNodes,
+        thresholds: &Thresholds,
+    ) -> Vec<(PortEnd, Vec<CounterExcess>)> {
         let readings = self.after.iter().enumerate().filter(|(_, reading)| nodes.has(reading.node));
         let judged = readings.map(|(index, reading)| {
             let excesses = match self.before.get(index) {
@@ -114,7 +118,7 @@ impl ErrorScan {
     }
 
     /// Ports with counters missing in one of the sweeps, by node and reason.
-    pub fn unread(&self, nodes: &Selected) -> Vec<Unread> {
+    pub fn unread(&self, nodes: &SelectedNodes) -> Vec<UnreadPorts> {
         let mut unread: BTreeMap<(NodeIndex, &'static str), Vec<u8>> = BTreeMap::new();
         for (index, reading) in self.after.iter().enumerate().filter(|(_, reading)| nodes.has(reading.node)) {
             let before = self.before.get(index).and_then(|before| before.failure);
@@ -125,11 +129,11 @@ impl ErrorScan {
         for end in self.without_lid(nodes) {
             unread.entry((end.node, NO_LID)).or_default().push(end.port);
         }
-        unread.into_iter().map(|((node, reason), ports)| Unread { node, ports, reason }).collect()
+        unread.into_iter().map(|((node, reason), ports)| UnreadPorts { node, ports, reason }).collect()
     }
 
     /// Ports that no sweep queries: without a LID nobody can.
-    fn without_lid(&self, nodes: &Selected) -> impl Iterator<Item = PortEnd> {
+    fn without_lid(&self, nodes: &SelectedNodes) -> impl Iterator<Item = PortEnd> {
         let all = self.topology.nodes.iter().enumerate().filter(|(index, _)| nodes.has(*index));
         all.flat_map(|(index, node)| {
             node.physical_ports()

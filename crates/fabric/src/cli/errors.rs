@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::error_scan::{ErrorScan, scan};
-use super::nodes::{Pattern, Selected, select};
+use super::nodes::{Pattern, SelectedNodes, select};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_infiniband::check::{Unread, describe, port_ranges};
-use throughline_infiniband::errors::{COMMON, Excess, Thresholds, find};
+use throughline_infiniband::check::{UnreadPorts, describe, port_ranges};
+use throughline_infiniband::errors::{COMMON, CounterExcess, Thresholds, find};
 use throughline_infiniband::reading::Sets;
 use throughline_infiniband::topology::{PortEnd, Topology, aligned, label};
 use throughline_sample::Guid;
@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(long)]
     details: bool,
     #[command(flatten)]
-    judged: Judged,
+    judged: ErrorCriteria,
     /// Print one JSON object per line and port
     #[arg(long)]
     json: bool,
@@ -43,7 +43,7 @@ pub struct Options {
 
 /// Which nodes, and what is too much: the same for `errors` and `check`.
 #[derive(Args)]
-pub struct Judged {
+pub struct ErrorCriteria {
     /// Show these nodes only: a GUID, a LID, or part of a name; may be repeated
     #[arg(long = "node", visible_alias = "switch", value_name = "NODE")]
     nodes: Vec<Pattern>,
@@ -58,7 +58,7 @@ pub struct Judged {
     suppress_common: bool,
 }
 
-impl Judged {
+impl ErrorCriteria {
     /// The thresholds that hold; also whether a file was read.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Judged {
     ///
     /// # Errors
     /// As [`select`].
-    pub fn nodes(&self, topology: &Topology) -> Result<Selected, Failure> {
+    pub fn nodes(&self, topology: &Topology) -> Result<SelectedNodes, Failure> {
         select(topology, &self.nodes)
     }
 }
@@ -166,18 +166,18 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
 }
 
 /// Whether something was read.
-fn missing_all(look: &ErrorScan, nodes: &Selected, unread: &[Unread]) -> bool {
+fn missing_all(look: &ErrorScan, nodes: &SelectedNodes, unread: &[UnreadPorts]) -> bool {
     let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
     missing < look.expected(nodes)
 }
 
 /// Whether all that was counted is time in which data waited: congestion, and no error.
-fn only_waits(excesses: &[Excess]) -> bool {
+fn only_waits(excesses: &[CounterExcess]) -> bool {
     excesses.iter().all(|excess| excess.metric.name == TRANSMIT_WAIT.name)
 }
 
 /// One line a port with errors; nothing where there is none.
-fn table(look: &ErrorScan, errors: &[(PortEnd, Vec<Excess>)], with_details: bool) -> String {
+fn table(look: &ErrorScan, errors: &[(PortEnd, Vec<CounterExcess>)], with_details: bool) -> String {
     let topology = &look.topology;
     if errors.is_empty() {
         return String::new();
@@ -212,7 +212,7 @@ fn table(look: &ErrorScan, errors: &[(PortEnd, Vec<Excess>)], with_details: bool
 }
 
 /// What could not be read, one line a node.
-fn not_read(look: &ErrorScan, unread: &[Unread]) -> String {
+fn not_read(look: &ErrorScan, unread: &[UnreadPorts]) -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for unread in unread {
         let node = &look.topology.nodes[unread.node];
@@ -237,19 +237,19 @@ fn not_read(look: &ErrorScan, unread: &[Unread]) -> String {
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct NamedPort<'a> {
     guid: Guid,
     description: &'a str,
     num: u8,
 }
 
-fn named(topology: &Topology, end: PortEnd) -> Named<'_> {
+fn named(topology: &Topology, end: PortEnd) -> NamedPort<'_> {
     let node = &topology.nodes[end.node];
-    Named { guid: node.guid, description: &node.description, num: end.port }
+    NamedPort { guid: node.guid, description: &node.description, num: end.port }
 }
 
 /// How much was counted, in figures.
-fn figures(excess: &Excess) -> Map<String, Value> {
+fn figures(excess: &CounterExcess) -> Map<String, Value> {
     let mut figures = Map::new();
     // A count within 64 bits: the widest counter has 64.
     figures.insert("count".to_owned(), u64::try_from(excess.count).unwrap_or(u64::MAX).into());
@@ -258,7 +258,7 @@ fn figures(excess: &Excess) -> Map<String, Value> {
     figures
 }
 
-fn error_line(look: &ErrorScan, end: PortEnd, excesses: &[Excess], with_details: bool) -> Value {
+fn error_line(look: &ErrorScan, end: PortEnd, excesses: &[CounterExcess], with_details: bool) -> Value {
     let node = &look.topology.nodes[end.node];
     let remote = node.port(end.port).and_then(|port| port.remote);
     let errors: Map<String, Value> = excesses
@@ -288,7 +288,7 @@ fn error_line(look: &ErrorScan, end: PortEnd, excesses: &[Excess], with_details:
     })
 }
 
-fn unread_lines<'a>(topology: &'a Topology, unread: &'a Unread) -> impl Iterator<Item = Value> + 'a {
+fn unread_lines<'a>(topology: &'a Topology, unread: &'a UnreadPorts) -> impl Iterator<Item = Value> + 'a {
     let node = &topology.nodes[unread.node];
     unread.ports.iter().map(move |port| {
         json!({

@@ -80,7 +80,7 @@ Examples:
   throughline-fabric errors                                    what grows within 10 seconds
   throughline-fabric errors --totals --thresholds /etc/infiniband-diags/error_thresholds
   throughline-fabric errors --totals --suppress PortXmitWait,symbol_error
-  throughline-fabric errors --totals --details                         and why, where the device tells
+  throughline-fabric errors --totals --details                         and why, if the device reports it
   throughline-fabric errors --interval 60 --json | jq -c 'select(.errors.link_downed)'
 
 One line a port with a counter above its threshold, in rates the growth within the interval. >= is a
@@ -124,7 +124,7 @@ Examples:
   throughline-fabric sweep --plan --config fabric.toml     what the daemon will ask for
 
 Data counters are bytes. A counter that stands at its largest value is null and named in
-`saturated`. Counters are only read, never cleared. Ports of which nothing was read have no line
+`saturated`. Counters are only read, never cleared. Ports without any reading have no line
 and are named on standard error.";
 
 /// Of `clear`.
@@ -165,7 +165,7 @@ Examples:
   throughline-fabric multicast ff12:401b:ffff::ffff:ffff --json | jq '.tree.links'
   throughline-fabric multicast --check || echo a tree is broken
 
-What the subnet administrator tells of each group, and the tree in the switches' multicast
+What the subnet administrator reports about each group, and the tree in the switches' multicast
 forwarding tables: the links that carry a broadcast, the hosts it reaches, members it misses.
 A line `10 -> 2 NODE` says: out by port 10, in by port 2 of NODE. Members are reported to those who know
 the SM_Key; without an administrator only the trees are shown.";

@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::nodes::Pattern;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -36,7 +36,7 @@ pub struct Options {
 /// No device, no permission, no answer, a node that is not there (64).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let topology = super::source::open(fabric)?.discover(Need::default(), &stop)?.topology;
+    let topology = super::source::open(fabric)?.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let selection = super::nodes::select(&topology, &options.nodes)?;
     let links: Vec<Line> = lines(&topology)
         .filter(|line| selection.has(line.here.node) || line.there.is_some_and(|end| selection.has(end.node)))

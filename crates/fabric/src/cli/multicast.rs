@@ -1,7 +1,7 @@
 //! `multicast`: multicast groups, their members, and the tree that carries each.
 
 use super::FabricOptions;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use std::io::Write;
 use std::net::Ipv6Addr;
@@ -63,7 +63,7 @@ impl FromStr for Name {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need::default(), &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let tables = source.multicast(&topology, &stop)?;
     let reported = source.groups(&topology, &tables, &stop)?;
     let mut groups = Group::all(&topology, &tables, reported.as_ref());

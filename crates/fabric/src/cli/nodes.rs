@@ -34,9 +34,9 @@ impl FromStr for Pattern {
 }
 
 /// The nodes chosen; all of them where nothing was named.
-pub struct Selected(Option<Vec<bool>>);
+pub struct SelectedNodes(Option<Vec<bool>>);
 
-impl Selected {
+impl SelectedNodes {
     /// Whether a node is one of them.
     pub fn has(&self, node: NodeIndex) -> bool {
         self.0.as_ref().is_none_or(|chosen| chosen.get(node).copied().unwrap_or(false))
@@ -47,9 +47,9 @@ impl Selected {
 ///
 /// # Errors
 /// A pattern that no node fits (64).
-pub fn select(topology: &Topology, patterns: &[Pattern]) -> Result<Selected, Failure> {
+pub fn select(topology: &Topology, patterns: &[Pattern]) -> Result<SelectedNodes, Failure> {
     if patterns.is_empty() {
-        return Ok(Selected(None));
+        return Ok(SelectedNodes(None));
     }
     let mut chosen = vec![false; topology.nodes.len()];
     for pattern in patterns {
@@ -65,7 +65,7 @@ pub fn select(topology: &Topology, patterns: &[Pattern]) -> Result<Selected, Fai
         }
         found.into_iter().for_each(|node| chosen[node] = true);
     }
-    Ok(Selected(Some(chosen)))
+    Ok(SelectedNodes(Some(chosen)))
 }
 
 fn fitting(topology: &Topology, pattern: &Pattern) -> Vec<NodeIndex> {

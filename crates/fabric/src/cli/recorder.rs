@@ -8,7 +8,7 @@ use std::str::FromStr;
 use throughline_crawler::run::RECORDER_FOLDER;
 use throughline_crawler::run::config::Config;
 use throughline_daemon::paths;
-use throughline_detail::{Filter, ListOptions, Listed};
+use throughline_detail::{DaemonRecorder, Filter, ListOptions};
 use throughline_sample::catalogue::by_id;
 use throughline_sample::wire::{Batch, IbPortSample};
 use throughline_sample::{Guid, to_rfc3339};
@@ -49,7 +49,7 @@ pub fn run(options: &Options, config: &Config) -> anyhow::Result<ExitCode> {
     let state = paths::state_dir(options.daemon.state_dir.as_deref().or(config.state_dir.as_deref()))?;
     let filter =
         Filter { ports: options.of.iter().map(|port| (port.0, port.1)).collect(), ..Filter::default() };
-    let listed = Listed {
+    let listed = DaemonRecorder {
         daemon: "throughline-fabric",
         folder: &state.join(RECORDER_FOLDER),
         is_memory_only: config.spool.memory_only,

@@ -1,7 +1,7 @@
 //! `route`: the way from one node to another, all ways, or what is wrong with them.
 
 use super::FabricOptions;
-use super::source::{Need, Source};
+use super::source::{DiscoveryNeeds, Source};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub struct Options {
 }
 
 /// What is known of a subnet's routes.
-struct Known {
+struct SubnetRouting {
     topology: Topology,
     switches: BTreeMap<Guid, SwitchRouting>,
 }
@@ -58,10 +58,10 @@ struct Known {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need { tables: true }, &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds { tables: true }, &stop)?.topology;
     configured(&topology)?;
     let switches = if options.check { BTreeMap::new() } else { source.routing(&topology, &stop)? };
-    let known = Known { topology, switches };
+    let known = SubnetRouting { topology, switches };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let status = match (&options.source, &options.destination) {
         (Some(source), Some(destination)) => one(&known, options, source, destination, &mut out)?,
@@ -91,7 +91,7 @@ fn usage(error: impl std::fmt::Display) -> anyhow::Error {
 
 /// The way from one node to another, or the ways to each LID.
 fn one(
-    known: &Known,
+    known: &SubnetRouting,
     options: &Options,
     source: &Target,
     destination: &Target,
@@ -130,7 +130,7 @@ fn one(
 }
 
 fn check(
-    known: &Known,
+    known: &SubnetRouting,
     options: &Options,
     (source, stop): (&Source, &Stop),
     out: &mut impl Write,
@@ -165,7 +165,7 @@ struct Pair<'a> {
     error: Option<&'a str>,
 }
 
-fn all(known: &Known, options: &Options, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+fn all(known: &SubnetRouting, options: &Options, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let topology = &known.topology;
     if !options.json {
         let pairs = topology.all_pairs(&Scope { all_lids: options.all_lids, ..Scope::default() });

@@ -1,7 +1,7 @@
 //! `save`: a fabric into files, in the formats of the standard tools.
 
 use super::FabricOptions;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub struct Options {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need { tables: true }, &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds { tables: true }, &stop)?.topology;
     let multicast = match source.multicast(&topology, &stop) {
         Ok(tables) => Some(save::multicast(&topology, &tables)),
         Err(error) => {

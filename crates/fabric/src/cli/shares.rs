@@ -6,7 +6,7 @@ mod text;
 mod traffic;
 
 use super::FabricOptions;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use fabric::Fabric;
 use std::io::Write;
@@ -58,7 +58,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     }
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need { tables: true }, &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds { tables: true }, &stop)?.topology;
     super::route::configured(&topology)?;
     let readings = readings(&source, &topology, &stop)?;
     let fabric = Fabric::new(&topology);

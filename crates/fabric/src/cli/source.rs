@@ -33,7 +33,7 @@ const LANE_PAIRS_MAX: usize = 20_000;
 
 /// What a command needs besides nodes, ports and cables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Need {
+pub struct DiscoveryNeeds {
     /// Linear forwarding tables.
     pub tables: bool,
 }
@@ -41,13 +41,13 @@ pub struct Need {
 /// A fabric to read.
 pub enum Source {
     /// Through the local port.
-    Live(Box<Live>),
+    Live(Box<LiveFabric>),
     /// From files.
     Saved(Box<Saved>),
 }
 
 /// A live fabric, for what only a live one can answer.
-pub struct Live {
+pub struct LiveFabric {
     /// The local port.
     pub port: FabricPort,
     /// Settings for engines, from the command line.
@@ -75,7 +75,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
             names.map().apply(&mut saved.topology.nodes);
             Ok(Source::Saved(Box::new(saved)))
         }
-        None => Ok(Source::Live(Box::new(Live {
+        None => Ok(Source::Live(Box::new(LiveFabric {
             port: super::fabric::open(options)?,
             settings: options.settings(Settings {
                 m_key: super::fabric::key(options.m_key_file.as_deref())?,
@@ -110,7 +110,7 @@ impl Source {
     ///
     /// # Errors
     /// The local node does not answer (69), the command was stopped, the files lack what is needed (69).
-    pub fn discover(&self, need: Need, stop: &Stop) -> anyhow::Result<Discovery> {
+    pub fn discover(&self, need: DiscoveryNeeds, stop: &Stop) -> anyhow::Result<Discovery> {
         match self {
             Source::Live(live) => {
                 let mut found = super::fabric::discover(

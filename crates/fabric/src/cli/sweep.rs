@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::fabric::FAILURES_SHOWN;
-use super::source::{Counting, Need};
+use super::source::{Counting, DiscoveryNeeds};
 use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(86_400);
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need::default(), &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let mut counting =
         source.counters(&topology, Selection { unlinked: options.all_ports, ..Selection::default() })?;
     if counting.is_empty() {

@@ -1,7 +1,7 @@
 //! `sweep --plan`: what the daemon's sweep plan costs on this fabric, before it runs.
 
 use super::FabricOptions;
-use super::source::{Need, Source};
+use super::source::{DiscoveryNeeds, Source};
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_crawler::run::config::Config;
@@ -18,7 +18,7 @@ use throughline_infiniband::topology::aligned;
 pub fn run(fabric: &FabricOptions, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need::default(), &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let sweep = &config.sweep;
     let plan = sweep.plan();
     let Source::Live(live) = &source else {

@@ -1,8 +1,8 @@
 //! `top`: the hottest links, drawn again in place on a terminal, as lines elsewhere.
 
 use super::FabricOptions;
-use super::nodes::{Pattern, Selected, select};
-use super::source::{Counting, Need};
+use super::nodes::{Pattern, SelectedNodes, select};
+use super::source::{Counting, DiscoveryNeeds};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -60,7 +60,7 @@ fn order(text: &str) -> Result<Order, String> {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
-    let topology = source.discover(Need::default(), &stop)?.topology;
+    let topology = source.discover(DiscoveryNeeds::default(), &stop)?.topology;
     let mut counting = source.counters(&topology, Selection::default())?;
     if counting.is_empty() {
         return Err(Failure::unavailable(super::sweep::NOTHING_TO_READ).into());
@@ -79,7 +79,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
 
 struct Top<'a> {
     topology: &'a Topology,
-    nodes: Selected,
+    nodes: SelectedNodes,
     options: &'a Options,
     order: Order,
     screen: Option<Screen>,

@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use super::nodes::Pattern;
-use super::source::Need;
+use super::source::DiscoveryNeeds;
 use clap::Args;
 use std::cmp::Reverse;
 use std::io::Write;
@@ -35,7 +35,7 @@ pub struct Options {
 /// No device, no permission, no answer, nodes that are not there (64).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let topology = super::source::open(fabric)?.discover(Need { tables: true }, &stop)?.topology;
+    let topology = super::source::open(fabric)?.discover(DiscoveryNeeds { tables: true }, &stop)?.topology;
     super::route::configured(&topology)?;
     let set = |pattern: &Pattern| -> anyhow::Result<Vec<bool>> {
         let selected = super::nodes::select(&topology, std::slice::from_ref(pattern))?;

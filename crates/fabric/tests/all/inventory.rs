@@ -12,7 +12,7 @@ use throughline_collector::Access;
 use throughline_daemon::SelfMetrics;
 use throughline_infiniband::topology::FatTree;
 use throughline_simfabric::{Scenario, SimFabric};
-use throughline_store::{Database, Terms, Writer, testing};
+use throughline_store::{Database, TermClient, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
@@ -38,7 +38,7 @@ impl Store {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let collector = listener.local_addr().unwrap().to_string();
         let stop = CancellationToken::new();
-        let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+        let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
         tokio::spawn(throughline_collector::run(
             listener,
             vec![Writer::new(database.clone())],

@@ -5,7 +5,7 @@ use crate::simulated::{MESH, SMALL, Simulated, start, succeed, write_net};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use throughline_crawler::port::{FabricPort, Via};
+use throughline_crawler::port::{FabricPort, TransportKind};
 use throughline_crawler::transport::{Arrival, Class, Destination, Message};
 use throughline_infiniband::mad::MAD_BYTES;
 use throughline_infiniband::mad::sa::{Answer, METHOD_SET, Query, attribute, build};
@@ -36,7 +36,7 @@ fn joins_as_requested() {
     let words: Vec<&str> = task.split(' ').collect();
     let group = u128::from(words[0].parse::<std::net::Ipv6Addr>().unwrap());
     let state: u8 = words[1].parse().unwrap();
-    let port = FabricPort::find(&Via::default(), None, 0).unwrap();
+    let port = FabricPort::find(&TransportKind::default(), None, 0).unwrap();
     let local = port.local().clone();
     let mut transport = port.open(Class::Administration).unwrap();
     for (index, guid) in words[2..].iter().enumerate() {

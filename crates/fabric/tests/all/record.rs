@@ -15,7 +15,8 @@ use throughline_recorder::{Filter, read_folder};
 use throughline_sample::{Guid, catalogue, from_rfc3339, to_rfc3339};
 use throughline_simfabric::{Scenario, SimFabric};
 use throughline_store::{
-    DetailLimits, DetailQueue, DetailReason, DetailSubject, NewDetail, Terms, Writer, request_detail, testing,
+    DetailLimits, DetailQueue, DetailReason, DetailSubject, NewDetail, TermClient, Writer, request_detail,
+    testing,
 };
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
@@ -44,7 +45,7 @@ impl Site {
         tokio::spawn(throughline_collector::run(
             listener,
             vec![Writer::new(database.clone())],
-            Arc::new(Mutex::new(Terms::new(database.clone()))),
+            Arc::new(Mutex::new(TermClient::new(database.clone()))),
             DetailQueue::new(database.clone()),
             Access::default(),
             SelfMetrics::default(),

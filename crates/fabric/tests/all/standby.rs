@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_collector::Access;
 use throughline_daemon::SelfMetrics;
-use throughline_store::{Terms, Writer, testing};
+use throughline_store::{TermClient, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
@@ -87,7 +87,7 @@ async fn the_second_takes_over_and_never_both_write() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let collector = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
-    let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+    let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
     let (writer, access, metrics) =
         (Writer::new(database.clone()), Access::default(), SelfMetrics::default());
     tokio::spawn(throughline_collector::run(

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_api::detail::{AlertsTaken, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
-use throughline_query::detail::{self, Of};
+use throughline_query::detail::{self, RequestScope};
 use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{AlertLabels, AlertSubject, DetailReason, NewDetail, alert_subjects, request_detail};
 
@@ -65,8 +65,9 @@ impl Alert {
 pub async fn list(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let limit = request.limit()?;
     request.done()?;
-    let requests =
-        at_primary(api.query(async |client| Ok(detail::requests(client, Of::Alerts, None, limit).await?)));
+    let requests = at_primary(
+        api.query(async |client| Ok(detail::requests(client, RequestScope::Alerts, None, limit).await?)),
+    );
     let requests = detail_requests::visible(requests.await?, &request);
     answer::json(&DetailRequests { requests }, &request.headers)
 }

@@ -12,7 +12,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::detail::{DetailRequest, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
-use throughline_query::detail::{self, Of};
+use throughline_query::detail::{self, RequestScope};
 use throughline_query::jobs::Job;
 use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{
@@ -42,7 +42,7 @@ pub async fn of_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     // A replica may not have the request that was just made.
     let requests = at_primary(api.query(async |client| {
         let job = find(client, request.path("job")).await?;
-        Ok(detail::requests(client, Of::Job(job.id), id, limit).await?)
+        Ok(detail::requests(client, RequestScope::Job(job.id), id, limit).await?)
     }))
     .await?;
     let requests = visible(requests, &request);
@@ -66,7 +66,7 @@ pub async fn of_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     request.done()?;
     let requests = at_primary(api.query(async |client| {
         let node = node(client, request.path("host")).await?;
-        Ok(detail::requests(client, Of::Node(node), id, limit).await?)
+        Ok(detail::requests(client, RequestScope::Node(node), id, limit).await?)
     }))
     .await?;
     let requests = visible(requests, &request);
@@ -79,7 +79,7 @@ pub async fn of_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     request.done()?;
     let requests = at_primary(api.query(async |client| {
         let ports = ports_of(&api, client, &request).await?;
-        Ok(detail::requests(client, Of::Link(ports), id, limit).await?)
+        Ok(detail::requests(client, RequestScope::Link(ports), id, limit).await?)
     }))
     .await?;
     let requests = visible(requests, &request);
@@ -88,7 +88,7 @@ pub async fn of_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
 
 /// `POST /jobs/{job}/detail`: its ranks' records, or with `live=1` rows each second for a while.
 pub async fn request_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let wanted = Wanted::of(&request)?;
+    let wanted = DetailWindow::of(&request)?;
     let is_live = request.word("live", &[("0", false), ("1", true)])?;
     request.done()?;
     let job = api.query(async |client| find(client, request.path("job")).await).await?;
@@ -107,7 +107,7 @@ pub async fn request_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
 
 /// `POST /nodes/{host}/detail`: readings of its ports and GPUs.
 pub async fn request_node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let wanted = Wanted::of(&request)?;
+    let wanted = DetailWindow::of(&request)?;
     request.done()?;
     let node = api.query(async |client| node(client, request.path("host")).await).await?;
     let range = wanted.range(request.now);
@@ -116,7 +116,7 @@ pub async fn request_node(State(api): State<Arc<Api>>, request: ApiRequest) -> R
 
 /// `POST /fabric/{subnet}/links/{link}/detail`: readings of the ports at both ends.
 pub async fn request_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let wanted = Wanted::of(&request)?;
+    let wanted = DetailWindow::of(&request)?;
     request.done()?;
     let ports = api.query(async |client| ports_of(&api, client, &request).await).await?;
     let range = wanted.range(request.now);
@@ -124,14 +124,14 @@ pub async fn request_link(State(api): State<Arc<Api>>, request: ApiRequest) -> R
 }
 
 /// Which time, and how finely.
-struct Wanted {
+struct DetailWindow {
     from: Option<i64>,
     to: Option<i64>,
     last_seconds: i64,
     resolution: f64,
 }
 
-impl Wanted {
+impl DetailWindow {
     fn of(request: &ApiRequest) -> Result<Self, ApiError> {
         let (from, to) = (request.time("from")?, request.time("to")?);
         if let (Some(from), Some(to)) = (from, to)

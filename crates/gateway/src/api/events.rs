@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_query::events::{self, Event, Which};
+use throughline_query::events::{self, Event, EventFilter};
 use throughline_query::time::now;
 
 /// An event as the API returns it.
@@ -64,7 +64,7 @@ pub async fn events(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let port = request.text("port")?.is_some().then(|| request.number("port", 0, 0, i32::MAX)).transpose()?;
     let limit = request.limit()?;
     let behind: Option<(i64, i64)> = page::next(&request)?;
-    let which = Which {
+    let which = EventFilter {
         from,
         to,
         kind: request.text("kind")?,

@@ -7,15 +7,15 @@ use tokio::sync::Mutex;
 
 /// The last value, and when it was read.
 #[derive(Debug)]
-pub struct Fresh<T> {
+pub struct CachedValue<T> {
     held: Mutex<Option<(Instant, Arc<T>)>>,
     age: Duration,
 }
 
-impl<T> Fresh<T> {
+impl<T> CachedValue<T> {
     /// A value counts as fresh for so long.
-    pub fn new(age: Duration) -> Fresh<T> {
-        Fresh { held: Mutex::default(), age }
+    pub fn new(age: Duration) -> CachedValue<T> {
+        CachedValue { held: Mutex::default(), age }
     }
 
     /// The value; where it is too old, one of the requests reads it and the others wait.
@@ -45,7 +45,7 @@ mod tests {
     #[tokio::test]
     async fn one_reading_serves_all() {
         let reads = AtomicU32::new(0);
-        let fresh = Fresh::new(Duration::from_secs(3600));
+        let fresh = CachedValue::new(Duration::from_secs(3600));
         let query = || {
             fresh.get(async || {
                 tokio::task::yield_now().await;
@@ -54,7 +54,7 @@ mod tests {
         };
         let all = futures::future::join_all((0..10).map(|_| query())).await;
         assert!(all.into_iter().all(|value| *value.unwrap() == 0));
-        let never = Fresh::new(Duration::ZERO);
+        let never = CachedValue::new(Duration::ZERO);
         for expected in [1, 2] {
             let value = never.get(async || Ok(reads.fetch_add(1, Ordering::Relaxed))).await.unwrap();
             assert_eq!(*value, expected);

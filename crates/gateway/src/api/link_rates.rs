@@ -14,8 +14,8 @@ use throughline_query::fabric_hosts;
 use throughline_query::jobs::ranks;
 use throughline_query::long_range::LongRange;
 use throughline_query::nodes::{self, Host};
-use throughline_query::rates::{Counted, Rates};
-use throughline_query::time::{At, Grid};
+use throughline_query::rates::{CountedLink, Rates};
+use throughline_query::time::{Grid, QueryTime};
 use tokio_postgres::Client;
 
 /// Readings that one request may take: each is a step of an index, some microseconds.
@@ -111,7 +111,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     let response = api
         .query(async |client| {
             let name = request.path("host");
-            match nodes::hosts(client, &[name], At::Latest).await?.pop() {
+            match nodes::hosts(client, &[name], QueryTime::Latest).await?.pop() {
                 Some(host) => of_hosts(client, &api.long_range, &[host], &grid, fold).await,
                 None => of_fabric(client, &api.long_range, name, &grid, fold).await,
             }
@@ -141,7 +141,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
                 }
             }
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let hosts = nodes::hosts(client, &names, At::Latest).await?;
+            let hosts = nodes::hosts(client, &names, QueryTime::Latest).await?;
             Ok((of_hosts(client, &api.long_range, &hosts, &grid, fold).await?, grid))
         })
         .await?;
@@ -180,7 +180,7 @@ async fn of_fabric(
     grid: &Grid,
     fold: Fold,
 ) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
-    let ports = ports_of_fabric(client, name, At::Latest).await?;
+    let ports = ports_of_fabric(client, name, QueryTime::Latest).await?;
     let rates = fabric_hosts::rates(client, long_range, &ports, grid).await?;
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
     for (port, rates) in ports.iter().zip(&rates) {
@@ -212,7 +212,7 @@ pub async fn of_hosts(
     fold: Fold,
 ) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
     // What was there at the end of the range; a GPU that was replaced since is another one.
-    let at = At::Time(grid.to());
+    let at = QueryTime::Time(grid.to());
     let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
     let gpus = nodes::gpus(client, &ids, at).await?;
     let ports = nodes::ports(client, &ids, at).await?;
@@ -232,9 +232,9 @@ pub async fn of_hosts(
     }
     let gpu_ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
     let links = nodes::gpu_links(client, &gpu_ids, at).await?;
-    let nvlinks = long_range.rates(client, Counted::Nvlinks, &gpu_ids, grid).await?;
+    let nvlinks = long_range.rates(client, CountedLink::Nvlinks, &gpu_ids, grid).await?;
     let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
-    let port_rates = long_range.rates(client, Counted::Port, &port_ids, grid).await?;
+    let port_rates = long_range.rates(client, CountedLink::Port, &port_ids, grid).await?;
     let place = |id: i64| hosts.iter().position(|host| host.id == id).unwrap_or(0);
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
     for link in links.iter().filter(|link| link.is_active) {

@@ -31,7 +31,7 @@ use axum::http::{Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use detail_requests::request_link;
-use fresh::Fresh;
+use fresh::CachedValue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_daemon::SelfMetrics;
@@ -62,7 +62,7 @@ pub struct Api {
     /// Where the database is, for people.
     place: String,
     fabric: fabric::FabricCache,
-    live_jobs: Fresh<jobs::Live>,
+    live_jobs: CachedValue<jobs::LiveJobs>,
     thresholds: Thresholds,
     detail: Detail,
     /// Where ranges are read that begin before what the database holds.
@@ -98,7 +98,7 @@ impl Api {
             limits,
             place,
             fabric: fabric::FabricCache::default(),
-            live_jobs: Fresh::new(FRESH),
+            live_jobs: CachedValue::new(FRESH),
             thresholds: Thresholds::default(),
             detail,
             long_range: LongRange::default(),

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_query::fabric_hosts;
 use throughline_query::nodes::{self, Gpu, GpuLink, Port};
-use throughline_query::rates::{self, ByElement, Counted};
-use throughline_query::time::{At, Grid, now};
+use throughline_query::rates::{self, ByElement, CountedLink};
+use throughline_query::time::{Grid, QueryTime, now};
 use tokio_postgres::Client;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ pub async fn nodes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|host| page::cursor(&host.name));
-    let listed = |host: nodes::Listed| NodeListed {
+    let listed = |host: nodes::HostSummary| NodeListed {
         host: host.name,
         gpus: host.gpus,
         adapters: host.adapters,
@@ -142,8 +142,8 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     let response = api
         .query(async |client| {
             let at = match requested_at {
-                At::Time(time) => time,
-                At::Latest => now(client).await?,
+                QueryTime::Time(time) => time,
+                QueryTime::Latest => now(client).await?,
             };
             #[allow(clippy::cast_possible_truncation)] // milliseconds within a day
             let step = (seconds * 1e3) as i64;
@@ -160,8 +160,8 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let gpu_links = nodes::gpu_links(client, &ids, requested_at).await?;
             let ports = nodes::ports(client, &[host.id], requested_at).await?;
             let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
-            let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
-            let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
+            let nvlinks = rates::rates(client, CountedLink::Nvlinks, &ids, &grid).await?;
+            let port_rates = rates::rates(client, CountedLink::Port, &port_ids, &grid).await?;
             let pcie = nodes::pcie(client, &port_ids, at).await?;
             let jobs = nodes::jobs(client, host.id, requested_at).await?;
             let mut numa_nodes = nodes::numa_nodes(client, host.id).await?;
@@ -201,7 +201,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
 ///
 /// # Errors
 /// The fabric knows no such host either.
-pub async fn ports_of_fabric(client: &Client, name: &str, at: At) -> Result<Vec<Port>, ApiError> {
+pub async fn ports_of_fabric(client: &Client, name: &str, at: QueryTime) -> Result<Vec<Port>, ApiError> {
     let ports = fabric_hosts::ports(client, name, at).await?;
     if ports.is_empty() {
         let remedy = "/api/v1/nodes lists the hosts that have or had an agent, and /api/v1/search finds adapters of others";

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_query::nodes;
 use throughline_query::nvlink_metrics::{self, Values};
-use throughline_query::time::{At, Grid};
+use throughline_query::time::{Grid, QueryTime};
 use throughline_sample::catalogue::{Kind, Metric};
 
 /// Numbers in an answer.
@@ -65,8 +65,8 @@ pub async fn nvlink(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let (host, series) = api
         .query(async |client| {
             let name = request.path("host");
-            let at = At::Time(grid.to());
-            let Some(host) = nodes::hosts(client, &[name], At::Latest).await?.pop() else {
+            let at = QueryTime::Time(grid.to());
+            let Some(host) = nodes::hosts(client, &[name], QueryTime::Latest).await?.pop() else {
                 let message = format!("no agent reports host {name}");
                 return Err(ApiError::not_found(
                     message,

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use std::fmt::Write;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
-use throughline_query::time::At;
+use throughline_query::time::QueryTime;
 use throughline_sample::from_rfc3339;
 
 /// Longest text of a parameter.
@@ -137,17 +137,17 @@ impl ApiRequest {
     }
 
     /// The moment of a request: `at`.
-    pub fn at(&self) -> Result<At, ApiError> {
+    pub fn at(&self) -> Result<QueryTime, ApiError> {
         if self.text("at")?.is_none_or(|text| text == "latest") {
-            return Ok(At::Latest);
+            return Ok(QueryTime::Latest);
         }
         match self.time("at")? {
             Some(time) if time > self.now + AHEAD_MS => {
                 let message = "at is in the future";
                 Err(ApiError::parameter("at", message, "give `latest` or a time that has been"))
             }
-            Some(time) => Ok(At::Time(time)),
-            None => Ok(At::Latest),
+            Some(time) => Ok(QueryTime::Time(time)),
+            None => Ok(QueryTime::Latest),
         }
     }
 
@@ -229,9 +229,9 @@ mod tests {
         for text in ["1767225600000", "2026-01-01T00:00:00Z"] {
             assert_eq!(request(&format!("to={text}")).time("to").unwrap(), Some(1_767_225_600_000), "{text}");
         }
-        assert_eq!(request("at=latest").at().unwrap(), At::Latest);
-        assert_eq!(request("").at().unwrap(), At::Latest);
-        assert_eq!(request("at=5").at().unwrap(), At::Time(5));
+        assert_eq!(request("at=latest").at().unwrap(), QueryTime::Latest);
+        assert_eq!(request("").at().unwrap(), QueryTime::Latest);
+        assert_eq!(request("at=5").at().unwrap(), QueryTime::Time(5));
         assert!(wrong(request("at=2000000000000").at()).contains("future"));
         for text in ["yesterday", "-1", "99999999999999999", "1e3", "2026-13-01T00:00:00Z"] {
             assert!(wrong(request(&format!("at={text}")).at()).contains("is no time"), "{text}");

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_query::search::{self, Found};
+use throughline_query::search::{self, SearchHit};
 
 /// Digits of a whole GUID.
 const GUID_CHARACTERS: usize = 16;
@@ -45,7 +45,7 @@ pub async fn search(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
         api.query(async |client| Ok(search::search(client, word, limit as i64 + 1).await?)).await?;
     let is_complete = found.len() <= limit;
     found.truncate(limit);
-    let response = |found: Found| Hit {
+    let response = |found: SearchHit| Hit {
         kind: if found.kind == "ca" { "adapter".to_owned() } else { found.kind },
         name: found.name,
         subnet: found.subnet,

@@ -115,7 +115,7 @@ fn chunk_len(chunk: &Chunk) -> usize {
 
 /// A `ReadResponse` under construction, compressed as Snappy's block format while it grows: what is compressed by itself may
 /// be put behind other such pieces.
-pub struct Whole {
+pub struct ReadResponseBuilder {
     results: Vec<Packed>,
     /// What is not compressed yet of the last result.
     open: Vec<u8>,
@@ -140,17 +140,21 @@ impl Packed {
     }
 }
 
-impl Whole {
+impl ReadResponseBuilder {
     /// Without any query's result.
     #[must_use]
-    pub fn new() -> Whole {
-        Whole { results: Vec::new(), open: Vec::new(), encoder: Box::new(snap::raw::Encoder::new()) }
+    pub fn new() -> ReadResponseBuilder {
+        ReadResponseBuilder {
+            results: Vec::new(),
+            open: Vec::new(),
+            encoder: Box::new(snap::raw::Encoder::new()),
+        }
     }
 
     /// The next query's result begins.
     ///
     /// # Errors
-    /// As [`Whole::compressed`].
+    /// As [`ReadResponseBuilder::compressed`].
     pub fn begin(&mut self) -> Result<(), snap::Error> {
         self.pack()?;
         self.results.push(Packed::default());
@@ -168,7 +172,7 @@ impl Whole {
     /// Adds a series to it.
     ///
     /// # Errors
-    /// As [`Whole::compressed`].
+    /// As [`ReadResponseBuilder::compressed`].
     pub fn add(
         &mut self,
         family: &Family,

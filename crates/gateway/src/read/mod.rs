@@ -14,8 +14,8 @@ pub mod message;
 mod out;
 mod plan;
 
-use crate::shares::{self, Held};
-use answer::Whole;
+use crate::shares::{self, RequestSlot};
+use answer::ReadResponseBuilder;
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
@@ -24,7 +24,7 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use matchers::Budget;
 use message::{ReadRequest, ResponseType};
-use out::{Out, Pieces, Put};
+use out::{AnswerOutput, FamilyWriter, Pieces};
 use plan::Plan;
 use prost::Message;
 use std::borrow::Cow;
@@ -185,7 +185,7 @@ impl Reader {
     }
 
     /// Answers all queries, in order, within a bound on the time of all of them.
-    async fn answer(&self, plans: &[Plan], out: Out) -> Result<Out, Refusal> {
+    async fn answer(&self, plans: &[Plan], out: AnswerOutput) -> Result<AnswerOutput, Refusal> {
         let most = self.limits.answer_within() * STATEMENT_TIMES_MAX;
         tokio::time::timeout(most, self.answer_all(plans, out)).await.unwrap_or_else(|_| {
             let why = format!(
@@ -201,9 +201,9 @@ impl Reader {
     async fn answer_at_either(
         &self,
         plans: &[Plan],
-        out: impl Fn() -> Out,
+        out: impl Fn() -> AnswerOutput,
         begun: impl Fn() -> bool,
-    ) -> Result<Out, Refusal> {
+    ) -> Result<AnswerOutput, Refusal> {
         if !self.pool.path().uses_replica() {
             return self.answer(plans, out()).await;
         }
@@ -225,13 +225,13 @@ impl Reader {
         at_primary(self.answer(plans, out())).await
     }
 
-    async fn answer_all(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
+    async fn answer_all(&self, plans: &[Plan], mut out: AnswerOutput) -> Result<AnswerOutput, Refusal> {
         let begun = Instant::now();
         let connection = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
         let Some(client) = connection.client() else { return Err(internal("no connection")) };
         let most = match out {
-            Out::Stream(_) => self.limits.samples,
-            Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
+            AnswerOutput::Stream(_) => self.limits.samples,
+            AnswerOutput::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
         };
         let horizons = self.horizons(client, connection.is_replica());
         let horizons = tokio::time::timeout(self.limits.answer_within(), horizons).await;
@@ -240,7 +240,7 @@ impl Reader {
         let patience = self.limits.answer_within();
         let mut left = most;
         for (index, plan) in plans.iter().enumerate() {
-            if let Out::Whole(whole) = &mut out {
+            if let AnswerOutput::Whole(whole) = &mut out {
                 whole.begin().map_err(|error| internal(&error.to_string()))?;
             }
             for family in &plan.families {
@@ -252,7 +252,7 @@ impl Reader {
                     horizons,
                     cache: &self.cache,
                     patience,
-                    takes_chunks: matches!(out, Out::Stream(_)),
+                    takes_chunks: matches!(out, AnswerOutput::Stream(_)),
                 };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
@@ -266,7 +266,7 @@ impl Reader {
                     }
                     continue;
                 }
-                let mut put = Put { out: &mut out, query: index, family };
+                let mut put = FamilyWriter { out: &mut out, query: index, family };
                 left -= request.read(client, &wanted, &mut put).await.map_err(failed)?;
             }
         }
@@ -327,7 +327,7 @@ fn no_connection(error: &NoConnection) -> Refusal {
 /// `POST /api/v1/read`. `held` is the reader's share of the parallel requests, which an answer holds to its end.
 pub async fn read(
     State(reader): State<Arc<Reader>>,
-    held: Option<Extension<Held>>,
+    held: Option<Extension<RequestSlot>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -413,8 +413,9 @@ fn decoded(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
 }
 
 async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
-    let answer = reader.answer_at_either(plans, || Out::Whole(Whole::new()), || false).await?;
-    let Out::Whole(whole) = answer else {
+    let answer =
+        reader.answer_at_either(plans, || AnswerOutput::Whole(ReadResponseBuilder::new()), || false).await?;
+    let AnswerOutput::Whole(whole) = answer else {
         return Err(internal("an answer of the wrong form"));
     };
     let body = whole.compressed().map_err(|error| internal(&error.to_string()))?;
@@ -423,16 +424,20 @@ async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
 }
 
 /// The status is decided by the first piece: until then a refusal has its reason.
-async fn stream(reader: Arc<Reader>, plans: Vec<Plan>, held: Option<Held>) -> Result<Response, Refusal> {
+async fn stream(
+    reader: Arc<Reader>,
+    plans: Vec<Plan>,
+    held: Option<RequestSlot>,
+) -> Result<Response, Refusal> {
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
         let _until_the_end = held;
         let begun = Arc::new(AtomicBool::new(false));
-        let out = || Out::Stream(Pieces::new(pieces.clone(), begun.clone()));
+        let out = || AnswerOutput::Stream(Pieces::new(pieces.clone(), begun.clone()));
         match reader.answer_at_either(&plans, out, || begun.load(Relaxed)).await {
             // Nobody is there any more to learn that the last piece did not arrive.
-            Ok(Out::Stream(mut last)) => _ = last.send().await,
-            Ok(Out::Whole(_)) => {}
+            Ok(AnswerOutput::Stream(mut last)) => _ = last.send().await,
+            Ok(AnswerOutput::Whole(_)) => {}
             Err(refusal) => _ = pieces.send(Err(refusal)).await,
         }
     });

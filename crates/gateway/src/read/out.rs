@@ -1,22 +1,22 @@
 //! Where the series of an answer go: into one message, or piece by piece into a stream.
 
 use super::Refusal;
-use super::answer::{self, Whole};
+use super::answer::{self, ReadResponseBuilder};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use throughline_query::history::{Family, HistoryError, Samples, Series, Take};
+use throughline_query::history::{Family, HistoryError, Samples, Series, SeriesSink};
 use tokio::sync::mpsc;
 
 /// Series are sent together up to so much: each piece is a handful of system calls here and there.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Where an answer's series go.
-pub(super) enum Out {
+pub(super) enum AnswerOutput {
     Stream(Pieces),
-    Whole(Whole),
+    Whole(ReadResponseBuilder),
 }
 
 /// A stream under construction.
@@ -55,7 +55,7 @@ impl Pieces {
     }
 }
 
-impl Out {
+impl AnswerOutput {
     /// Adds a series, with its samples or without any.
     pub async fn put(
         &mut self,
@@ -65,8 +65,10 @@ impl Out {
         samples: Option<&Samples>,
     ) -> Result<(), HistoryError> {
         match self {
-            Out::Whole(whole) => whole.add(family, series, samples).map_err(|_| HistoryError::TooLarge)?,
-            Out::Stream(pieces) => {
+            AnswerOutput::Whole(whole) => {
+                whole.add(family, series, samples).map_err(|_| HistoryError::TooLarge)?
+            }
+            AnswerOutput::Stream(pieces) => {
                 answer::streamed(query, family, series, samples, &mut pieces.open);
                 if pieces.open.len() >= PIECE_BYTES {
                     pieces.send().await?;
@@ -78,13 +80,13 @@ impl Out {
 }
 
 /// Puts the series of one family into an answer.
-pub(super) struct Put<'a> {
-    pub out: &'a mut Out,
+pub(super) struct FamilyWriter<'a> {
+    pub out: &'a mut AnswerOutput,
     pub query: usize,
     pub family: &'a Family,
 }
 
-impl Take for Put<'_> {
+impl SeriesSink for FamilyWriter<'_> {
     async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
         self.out.put(self.query, self.family, series, Some(samples)).await
     }

@@ -50,14 +50,14 @@ impl Default for Triggers {
 }
 
 /// Refused lately, since then.
-type Refused = HashMap<(i64, DetailReason), Instant>;
+type RecentRefusals = HashMap<(i64, DetailReason), Instant>;
 
 /// Runs for as long as it is polled. A database that is away is waited for.
 pub async fn run(database: &Database, triggers: Triggers, metrics: &SelfMetrics) {
     if !triggers.limits.is_enabled || !(triggers.on_bad_end || triggers.on_verdict) {
         return std::future::pending().await;
     }
-    let mut refused = Refused::new();
+    let mut refused = RecentRefusals::new();
     let mut is_failing = false;
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -79,7 +79,7 @@ async fn round(
     database: &Database,
     triggers: Triggers,
     metrics: &SelfMetrics,
-    refused: &mut Refused,
+    refused: &mut RecentRefusals,
 ) -> Result<(), throughline_store::Error> {
     let mut client = database.connect().await?;
     let wanted = detail_triggers(&client, &VERDICTS).await?;

@@ -13,7 +13,7 @@ use throughline_sample::catalogue::{
 };
 use throughline_sample::row_rules::MINUTELY;
 use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
-use throughline_verdicts::{Judged, Kind, Verdict, accuse, judge, report};
+use throughline_verdicts::{JudgedJob, Kind, Verdict, accuse, judge, report};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -35,13 +35,13 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What is known from one round to the next: evidence that changes little, what is said of the order of jobs' ranks, which is
 /// made where it was read again who sends to whom, and what is said of each job that runs.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct VerdictMemory {
     cache: Cache,
     placements: HashMap<i64, Option<Verdict>>,
     said: HashMap<i64, (Instant, Vec<Kind>)>,
 }
 
-impl Known {
+impl VerdictMemory {
     /// Takes note of what is said, and forgets jobs that run no more. A round has only some of those that run.
     fn note(&mut self, judgements: &[Judgement]) {
         for one in judgements {
@@ -98,7 +98,7 @@ async fn hold(
     is_failing: &mut bool,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
-    let mut known = Known::default();
+    let mut known = VerdictMemory::default();
     evidence::limit(&client).await?;
     loop {
         let begun = Instant::now();
@@ -119,7 +119,7 @@ pub async fn judge_jobs(
     client: &mut Client,
     metrics: &SelfMetrics,
     posts_reports: bool,
-    known: &mut Known,
+    known: &mut VerdictMemory,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     let due = jobs_to_judge(client, JOBS_MAX).await?;
@@ -143,7 +143,7 @@ pub async fn judge_jobs(
         }
     }
     accuse(&mut said);
-    let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), Judged)| {
+    let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), JudgedJob)| {
         let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &judged.verdicts));
         Judgement { job, verdicts: judged.verdicts, report }
     };
@@ -159,19 +159,19 @@ async fn one(
     client: &Client,
     due: JobToJudge,
     source: &Source,
-    known: &mut Known,
-) -> Result<Option<(Judged, OfJob)>, Error> {
+    known: &mut VerdictMemory,
+) -> Result<Option<(JudgedJob, OfJob)>, Error> {
     let Some(job) = jobs::by_id(client, due.id).await? else { return Ok(None) };
     let of_job = evidence::of_job(client, &job, source, &mut known.cache).await?;
     let mut verdicts = judge(&of_job.evidence);
     known.settle(due.id, of_job.has_traffic, &mut verdicts);
     let Job { key, user, name, native_id, .. } = job;
     let name = job_name(&JobLabel { key: key.clone(), user, name, native_id });
-    Ok(Some((Judged { key, name, verdicts }, of_job)))
+    Ok(Some((JudgedJob { key, name, verdicts }, of_job)))
 }
 
 #[allow(clippy::cast_precision_loss)] // jobs
-fn count(metrics: &SelfMetrics, known: &Known, jobs: usize, begun: Instant) {
+fn count(metrics: &SelfMetrics, known: &VerdictMemory, jobs: usize, begun: Instant) {
     metrics.add(SOURCE, &JUDGED_JOBS, jobs as u64);
     let seconds = begun.elapsed().as_secs_f64();
     metrics.set(SOURCE, &LAST_ROUND_SECONDS, seconds);

@@ -48,7 +48,7 @@ describe('palettes', () => {
     expect(legend('utilisation')).toHaveLength(STEPS)
     expect(legend('errors')).toHaveLength(STEPS)
   })
-  it('of colour-blind readers are told apart by them', () => {
+  it('have steps that colour-blind readers can distinguish', () => {
     for (const theme of ['light', 'dark'] as const) {
       const list = colours('blind', theme).slice(1)
       for (const matrix of Object.values(BLIND)) {

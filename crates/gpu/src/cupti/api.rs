@@ -10,7 +10,7 @@ use cupti_sys::cuda::{CU_DEVICE_ATTRIBUTE_CLOCK_RATE as CLOCK_RATE, CUctx_st, CU
 use cupti_sys::cupti::*;
 use cupti_sys::{OpenError, open_cuda, open_cupti};
 
-use super::code::Failed;
+use super::code::CuptiError;
 
 /// Both libraries, open.
 pub struct Library {
@@ -50,9 +50,9 @@ macro_rules! call {
                 // SAFETY: the structure is the function's, with the size that this release expects; its pointers are
                 // to live memory of the lengths beside them, which the callers of this macro see to.
                 let code = unsafe { function(&raw mut params) };
-                $crate::cupti::code::Failed::check(stringify!($function), code).map(|()| params)
+                $crate::cupti::code::CuptiError::check(stringify!($function), code).map(|()| params)
             }
-            Err(_) => Err($crate::cupti::code::Failed::missing(stringify!($function))),
+            Err(_) => Err($crate::cupti::code::CuptiError::missing(stringify!($function))),
         }
     }};
 }
@@ -63,8 +63,8 @@ macro_rules! plain {
         match &$table.$function {
             // SAFETY: pointers among the arguments are to live memory of the lengths beside them; the callers of this
             // macro see to it.
-            Ok(function) => $crate::cupti::code::Failed::check(stringify!($function), unsafe { function($($argument),*) }),
-            Err(_) => Err($crate::cupti::code::Failed::missing(stringify!($function))),
+            Ok(function) => $crate::cupti::code::CuptiError::check(stringify!($function), unsafe { function($($argument),*) }),
+            Err(_) => Err($crate::cupti::code::CuptiError::missing(stringify!($function))),
         }
     };
 }
@@ -84,8 +84,8 @@ impl Library {
         Ok(Self { cuda: None, cupti, version })
     }
 
-    fn cuda(&self) -> Result<&Cuda, Failed> {
-        self.cuda.as_ref().ok_or(Failed::missing("cuInit"))
+    fn cuda(&self) -> Result<&Cuda, CuptiError> {
+        self.cuda.as_ref().ok_or(CuptiError::missing("cuInit"))
     }
 
     /// `cuptiGetVersion`.
@@ -96,7 +96,7 @@ impl Library {
 
     /// Initialises the driver and CUPTI's profiler. No context is made on a GPU. After a failure nothing else may be
     /// called: CUPTI crashes then.
-    pub fn start(&self) -> Result<Vec<Device>, Failed> {
+    pub fn start(&self) -> Result<Vec<Device>, CuptiError> {
         plain!(self.cuda()?, cuInit(0))?;
         call!(self, cuptiProfilerInitialize, CUpti_Profiler_Initialize_Params {})?;
         let mut count = 0;
@@ -110,7 +110,7 @@ impl Library {
         plain!(self.cuda().ok()?, cuDriverGetVersion(&raw mut version)).ok().map(|()| version)
     }
 
-    fn device(&self, index: u32) -> Result<Device, Failed> {
+    fn device(&self, index: u32) -> Result<Device, CuptiError> {
         let mut handle = 0;
         let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
         plain!(self.cuda()?, cuDeviceGet(&raw mut handle, ordinal))?;
@@ -129,13 +129,13 @@ impl Library {
     }
 
     /// The name of a GPU's chip, for instance `GH100`.
-    pub fn chip(&self, index: u32) -> Result<CString, Failed> {
+    pub fn chip(&self, index: u32) -> Result<CString, CuptiError> {
         let params = call!(
             self,
             cuptiDeviceGetChipName,
             CUpti_Device_GetChipName_Params { deviceIndex: index as usize }
         )?;
-        let nothing = Failed { call: "cuptiDeviceGetChipName", code: super::code::UNKNOWN };
+        let nothing = CuptiError { call: "cuptiDeviceGetChipName", code: super::code::UNKNOWN };
         if params.pChipName.is_null() {
             return Err(nothing);
         }
@@ -144,7 +144,7 @@ impl Library {
     }
 
     /// The names of all chips that this release knows. Needs no driver.
-    pub fn chips(&self) -> Result<Vec<CString>, Failed> {
+    pub fn chips(&self) -> Result<Vec<CString>, CuptiError> {
         let params =
             call!(self, cuptiProfilerHostGetSupportedChips, CUpti_Profiler_Host_GetSupportedChips_Params {})?;
         if params.ppChipNames.is_null() {
@@ -157,7 +157,7 @@ impl Library {
     }
 
     /// Makes a context on a GPU, for this thread.
-    pub(super) fn context(&self, device: &Device) -> Result<Context<'_>, Failed> {
+    pub(super) fn context(&self, device: &Device) -> Result<Context<'_>, CuptiError> {
         let mut context = std::ptr::null_mut();
         plain!(self.cuda()?, cuCtxCreate_v2(&raw mut context, 0, device.handle))?;
         Ok(Context { library: self, context })
@@ -172,7 +172,7 @@ pub(super) struct Context<'l> {
 
 impl Context<'_> {
     /// Makes it this thread's.
-    pub(super) fn enter(&self) -> Result<(), Failed> {
+    pub(super) fn enter(&self) -> Result<(), CuptiError> {
         plain!(self.library.cuda()?, cuCtxSetCurrent(self.context))
     }
 
@@ -200,7 +200,7 @@ impl<'l> Host<'l> {
     ///
     /// # Errors
     /// The call that failed; 27 for a chip without PM Sampling.
-    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, Failed> {
+    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, CuptiError> {
         let params = call!(
             library,
             cuptiProfilerHostInitialize,
@@ -217,7 +217,7 @@ impl<'l> Host<'l> {
     ///
     /// # Errors
     /// The call that failed; this object is of no use then.
-    pub fn add(&self, names: &[&'static CStr]) -> Result<(), Failed> {
+    pub fn add(&self, names: &[&'static CStr]) -> Result<(), CuptiError> {
         let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         call!(
             self.library,
@@ -232,7 +232,7 @@ impl<'l> Host<'l> {
     }
 
     /// The configuration for the GPU, and how many passes it takes.
-    pub fn image(&self) -> Result<(Vec<u8>, usize), Failed> {
+    pub fn image(&self) -> Result<(Vec<u8>, usize), CuptiError> {
         let size = call!(
             self.library,
             cuptiProfilerHostGetConfigImageSize,
@@ -268,7 +268,7 @@ impl<'l> Host<'l> {
         sample: usize,
         names: &mut [*const std::ffi::c_char],
         values: &mut [f64],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), CuptiError> {
         assert!(values.len() >= names.len());
         call!(
             self.library,

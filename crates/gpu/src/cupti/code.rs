@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A call that failed: which one, and its code (`CUptiResult`; `CUresult` where the call begins with `cu` alone).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct CuptiError {
     /// The function.
     pub call: &'static str,
     /// Its code.
@@ -81,7 +81,7 @@ pub fn reason(code: u32) -> &'static str {
     }
 }
 
-impl Failed {
+impl CuptiError {
     /// A call whose function is not in the library.
     #[must_use]
     pub fn missing(call: &'static str) -> Self {
@@ -111,7 +111,7 @@ impl Failed {
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for CuptiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.call.starts_with("cupti") {
             write!(f, "{} answers {} ({})", self.call, self.code, reason(self.code))
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn codes_have_names_and_remedies() {
-        let busy = Failed { call: "cuptiPmSamplingEnable", code: 26 };
+        let busy = CuptiError { call: "cuptiPmSamplingEnable", code: 26 };
         assert_eq!(busy.to_string(), "cuptiPmSamplingEnable answers 26 (hardware_busy)");
-        assert!(Failed { code: 35, ..busy }.remedy().contains("NVreg_RestrictProfilingToAdminUsers"));
-        assert_eq!(Failed { call: "cuInit", code: 100 }.to_string(), "cuInit answers CUDA error 100");
+        assert!(CuptiError { code: 35, ..busy }.remedy().contains("NVreg_RestrictProfilingToAdminUsers"));
+        assert_eq!(CuptiError { call: "cuInit", code: 100 }.to_string(), "cuInit answers CUDA error 100");
         assert_eq!(reason(4711), "other");
     }
 }

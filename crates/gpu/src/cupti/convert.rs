@@ -37,7 +37,7 @@ struct Memory {
 
 /// What one poll became.
 #[derive(Debug, Default, PartialEq)]
-pub struct Converted {
+pub struct ConvertedCuptiPoll {
     /// The records.
     pub batch: wire::Batch,
     /// GPUs that could not be read, by reason.
@@ -46,8 +46,8 @@ pub struct Converted {
 
 impl CuptiConverter {
     /// Makes records of a poll. `utc` turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
-    pub fn poll(&mut self, poll: &CuptiPoll, utc: &dyn Fn(i64) -> i64) -> Converted {
-        let mut converted = Converted::default();
+    pub fn poll(&mut self, poll: &CuptiPoll, utc: &dyn Fn(i64) -> i64) -> ConvertedCuptiPoll {
+        let mut converted = ConvertedCuptiPoll::default();
         let mut time = 0;
         for gpu in &poll.gpus {
             let memory = self.gpus.entry(gpu.uuid.clone()).or_default();

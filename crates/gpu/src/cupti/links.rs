@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use cupti_sys::cupti::*;
 
 use super::api::{Context, Device, Library, plain};
-use super::code::{Failed, SEVERAL_PASSES};
+use super::code::{CuptiError, SEVERAL_PASSES};
 
 /// Bytes sent and received over a link, headers included.
 const METRICS: [&CStr; 2] = [c"nvlink_total_data_transmitted", c"nvlink_total_data_received"];
@@ -47,7 +47,7 @@ impl<'l> LinksGpu<'l> {
     ///
     /// # Errors
     /// The call that failed; 35 without permission, 38 where the driver no longer has this API.
-    pub fn start(library: &'l Library, device: &Device, now: i64) -> Result<Self, Failed> {
+    pub fn start(library: &'l Library, device: &Device, now: i64) -> Result<Self, CuptiError> {
         let context = library.context(device)?;
         let mut gpu = Self {
             library,
@@ -65,7 +65,7 @@ impl<'l> LinksGpu<'l> {
         Ok(gpu)
     }
 
-    fn add(&mut self, name: &CStr) -> Result<(), Failed> {
+    fn add(&mut self, name: &CStr) -> Result<(), CuptiError> {
         let library = self.library;
         let mut id = 0;
         plain!(library.cupti, cuptiMetricGetIdFromName(self.device.handle, name.as_ptr(), &raw mut id))?;
@@ -83,7 +83,7 @@ impl<'l> LinksGpu<'l> {
         // SAFETY: CUPTI gave a pointer to as many sets as it says, which live until they are destroyed.
         let passes = unsafe { std::slice::from_raw_parts_mut((*sets).sets, (*sets).numSets as usize) };
         let [set] = passes else {
-            return Err(Failed { call: "cuptiMetricCreateEventGroupSets", code: SEVERAL_PASSES });
+            return Err(CuptiError { call: "cuptiMetricCreateEventGroupSets", code: SEVERAL_PASSES });
         };
         for group in groups(set) {
             let mut all: u32 = 1;
@@ -106,7 +106,7 @@ impl<'l> LinksGpu<'l> {
     ///
     /// # Errors
     /// The call that failed; the sums are then as they were for what was not read.
-    pub fn read(&mut self, now: i64) -> Result<(), Failed> {
+    pub fn read(&mut self, now: i64) -> Result<(), CuptiError> {
         self.context.enter()?;
         let elapsed = u64::try_from(now - self.last).unwrap_or(0).max(1);
         for (direction, metric) in self.metrics.iter().enumerate() {
@@ -133,7 +133,7 @@ impl<'l> LinksGpu<'l> {
         events: &[CUpti_EventID],
         values: &mut [u64],
         elapsed: u64,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, CuptiError> {
         let mut events = events.to_vec();
         let mut value = CUpti_MetricValue { metricValueUint64: 0 };
         plain!(
@@ -176,7 +176,10 @@ fn groups(set: &mut CUpti_EventGroupSet) -> &mut [CUpti_EventGroup] {
 }
 
 /// All events of a metric: their ids, how many links there are, and values, [`INSTANCES_MAX`] for each event.
-fn read_events(library: &Library, metric: &Metric) -> Result<(Vec<CUpti_EventID>, usize, Vec<u64>), Failed> {
+fn read_events(
+    library: &Library,
+    metric: &Metric,
+) -> Result<(Vec<CUpti_EventID>, usize, Vec<u64>), CuptiError> {
     let (mut all, mut instances, mut values) = (Vec::new(), 0, Vec::new());
     let all_sets = metric.sets;
     // SAFETY: as in `LinksGpu::add`.

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 use super::api::{Host, Library};
-use super::code::{Failed, NO_METRIC, SEVERAL_PASSES};
+use super::code::{CuptiError, NO_METRIC, SEVERAL_PASSES};
 
 /// What is sampled, in the order of [`Sums`](super::pm::Sums).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +51,8 @@ impl<'l> Plan<'l> {
     ///
     /// # Errors
     /// 27 for a chip without PM Sampling, [`NO_METRIC`] for one that has none of the metrics, [`SEVERAL_PASSES`].
-    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, Failed> {
-        let is_known = |name: &'static CStr| -> Result<bool, Failed> {
+    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, CuptiError> {
+        let is_known = |name: &'static CStr| -> Result<bool, CuptiError> {
             Ok(Host::new(library, chip, availability)?.add(&[name]).is_ok())
         };
         let mut wanted = Vec::new();
@@ -65,13 +65,13 @@ impl<'l> Plan<'l> {
             }
         }
         if wanted.is_empty() {
-            return Err(Failed { call: "cuptiProfilerHostConfigAddMetrics", code: NO_METRIC });
+            return Err(CuptiError { call: "cuptiProfilerHostConfigAddMetrics", code: NO_METRIC });
         }
         let host = Host::new(library, chip, availability)?;
         host.add(&wanted.iter().map(|(_, name)| *name).collect::<Vec<_>>())?;
         let (image, passes) = host.image()?;
         if passes != 1 {
-            return Err(Failed { call: "cuptiProfilerHostGetNumOfPasses", code: SEVERAL_PASSES });
+            return Err(CuptiError { call: "cuptiProfilerHostGetNumOfPasses", code: SEVERAL_PASSES });
         }
         Ok(Self { wanted, image, host })
     }

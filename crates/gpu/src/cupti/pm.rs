@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char};
 use cupti_sys::cupti::*;
 
 use super::api::{Device, Library, call};
-use super::code::{Failed, UNKNOWN};
+use super::code::{CuptiError, UNKNOWN};
 use super::metrics::{Plan, Quantity};
 
 /// Space for raw records on the GPU's side. A record of these few metrics takes some hundred bytes (not measured on
@@ -105,7 +105,11 @@ impl<'l> PmGpu<'l> {
     ///
     /// # Errors
     /// The call that failed: 26 where another has the monitor, 27 for a chip without PM Sampling, 35 without permission.
-    pub fn start(library: &'l Library, device: &Device, interval_nanoseconds: u64) -> Result<Self, Failed> {
+    pub fn start(
+        library: &'l Library,
+        device: &Device,
+        interval_nanoseconds: u64,
+    ) -> Result<Self, CuptiError> {
         let chip = library.chip(device.index)?;
         let availability = availability(library, device)?;
         let plan = Plan::new(library, &chip, Some(&availability))?;
@@ -141,7 +145,7 @@ impl<'l> PmGpu<'l> {
         Ok(gpu)
     }
 
-    fn configure(&mut self, device: &Device, interval_nanoseconds: u64) -> Result<(), Failed> {
+    fn configure(&mut self, device: &Device, interval_nanoseconds: u64) -> Result<(), CuptiError> {
         let (trigger, interval) = if is_timed_by_clock(self.chip.as_bytes()) {
             // The clock varies; samples report their own time.
             let cycles = interval_nanoseconds.saturating_mul(u64::from(device.clock_khz)) / 1_000_000;
@@ -178,7 +182,7 @@ impl<'l> PmGpu<'l> {
     }
 
     /// Makes the counter data image empty.
-    fn clear(&mut self) -> Result<(), Failed> {
+    fn clear(&mut self) -> Result<(), CuptiError> {
         call!(
             self.library,
             cuptiPmSamplingCounterDataImageInitialize,
@@ -192,7 +196,7 @@ impl<'l> PmGpu<'l> {
     }
 
     /// Takes what was sampled since the last time into the sums.
-    pub fn decode(&mut self) -> Result<(), Failed> {
+    pub fn decode(&mut self) -> Result<(), CuptiError> {
         for _ in 0..DECODINGS_MAX {
             let decoded = call!(
                 self.library,
@@ -223,7 +227,7 @@ impl<'l> PmGpu<'l> {
         Ok(())
     }
 
-    fn take(&mut self, sample: usize) -> Result<(), Failed> {
+    fn take(&mut self, sample: usize) -> Result<(), CuptiError> {
         let time = call!(
             self.library,
             cuptiPmSamplingCounterDataGetSampleInfo,
@@ -260,7 +264,7 @@ impl Drop for PmGpu<'_> {
 }
 
 /// What the performance monitor of the GPU at hand offers.
-fn availability(library: &Library, device: &Device) -> Result<Vec<u8>, Failed> {
+fn availability(library: &Library, device: &Device) -> Result<Vec<u8>, CuptiError> {
     let index = device.index as usize;
     let size = call!(
         library,
@@ -269,7 +273,7 @@ fn availability(library: &Library, device: &Device) -> Result<Vec<u8>, Failed> {
     )?
     .counterAvailabilityImageSize;
     if size == 0 {
-        return Err(Failed { call: "cuptiPmSamplingGetCounterAvailability", code: UNKNOWN });
+        return Err(CuptiError { call: "cuptiPmSamplingGetCounterAvailability", code: UNKNOWN });
     }
     let mut image = vec![0; size];
     call!(

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout};
 
 use super::api::{Device, Library};
 use super::code::{
-    FUNCTION_NOT_FOUND, Failed, HARDWARE_BUSY, INSUFFICIENT_PRIVILEGES, NOT_SUPPORTED, is_final,
+    CuptiError, FUNCTION_NOT_FOUND, HARDWARE_BUSY, INSUFFICIENT_PRIVILEGES, NOT_SUPPORTED, is_final,
 };
 use super::links::{self, LinksGpu};
 use super::metrics::Plan;
@@ -147,7 +147,7 @@ enum Reading<'l> {
     Pm(Box<PmGpu<'l>>),
     Links(Box<LinksGpu<'l>>),
     /// Not at all, since when, and why.
-    Failed(i64, Failed),
+    Failed(i64, CuptiError),
 }
 
 /// One GPU of this node.
@@ -163,7 +163,7 @@ impl<'l> Gpu<'l> {
         let chip = library
             .chip(device.index)
             .map_or_else(|_| String::new(), |chip| chip.to_string_lossy().into_owned());
-        let nothing = Reading::Failed(0, Failed { call: "cuptiPmSamplingEnable", code: NOT_SUPPORTED });
+        let nothing = Reading::Failed(0, CuptiError { call: "cuptiPmSamplingEnable", code: NOT_SUPPORTED });
         let mut gpu = Self { device, chip, begun: 0, reading: nothing };
         gpu.begin(library, options);
         gpu
@@ -180,7 +180,7 @@ impl<'l> Gpu<'l> {
         self.reading = begun.unwrap_or_else(|failed| Reading::Failed(self.begun, failed));
     }
 
-    fn failed(&self) -> Option<Failed> {
+    fn failed(&self) -> Option<CuptiError> {
         match self.reading {
             Reading::Failed(_, failed) => Some(failed),
             Reading::Pm(_) | Reading::Links(_) => None,
@@ -206,7 +206,7 @@ impl<'l> Gpu<'l> {
         self.give_back_if_failed(decoded);
     }
 
-    fn give_back_if_failed(&mut self, result: Result<(), Failed>) {
+    fn give_back_if_failed(&mut self, result: Result<(), CuptiError>) {
         if let Err(failed) = result {
             self.reading = Reading::Failed(monotonic_nanoseconds(), failed);
         }
@@ -301,7 +301,7 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
     let mut next = monotonic_nanoseconds() + interval;
     loop {
         if !gpus.iter().any(Gpu::may_come) {
-            let failed = gpus.iter().find_map(Gpu::failed).unwrap_or(Failed { call: "cuInit", code: 0 });
+            let failed = gpus.iter().find_map(Gpu::failed).unwrap_or(CuptiError { call: "cuInit", code: 0 });
             return problem(
                 out,
                 kind_of(failed),
@@ -336,7 +336,7 @@ fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX / 4)
 }
 
-fn kind_of(failed: Failed) -> ProblemKind {
+fn kind_of(failed: CuptiError) -> ProblemKind {
     match failed.code {
         INSUFFICIENT_PRIVILEGES => ProblemKind::NotPermitted,
         FUNCTION_NOT_FOUND => ProblemKind::LibraryUnusable,

@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 use super::{Gpu, Handle, checked};
 use crate::code::Code;
-use crate::library::Opened;
+use crate::library::LoadedLibrary;
 use crate::poll::monotonic_nanoseconds;
 
 /// `NVML_GPM_METRIC_PCIE_TX_PER_SEC`, MiB/s from this GPU.
@@ -68,7 +68,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Looks them up.
-    pub(super) fn find(library: &Opened) -> Option<Self> {
+    pub(super) fn find(library: &LoadedLibrary) -> Option<Self> {
         // SAFETY: each name is looked up as the type that nvml.h declares for it; the pointers live in `Library`
         // beside what keeps it loaded.
         unsafe {

@@ -21,14 +21,14 @@ pub fn read_interval_nanoseconds(bytes_per_second: u64) -> u64 {
 /// The running sums of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PcieUnfold {
-    last: Option<Last>,
+    last: Option<LastReading>,
     transmitted: u64,
     received: u64,
     restarts: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Last {
+struct LastReading {
     nanoseconds: i64,
     transmitted: u32,
     received: u32,
@@ -54,7 +54,7 @@ impl PcieUnfold {
             }
             None => (self.transmitted, self.received) = (u64::from(transmitted), u64::from(received)),
         }
-        self.last = Some(Last { nanoseconds, transmitted, received });
+        self.last = Some(LastReading { nanoseconds, transmitted, received });
         (self.transmitted, self.received)
     }
 

@@ -14,6 +14,6 @@ mod lanes;
 pub use capability::{ClassPortInfo, Redirection, SamplesControl};
 pub use clear::{CLEARABLE, CounterSelection};
 pub use counter_index::{counter_index, counter_metrics};
-pub use counters::{Counters, Taken};
+pub use counters::{CounterUpdate, Counters};
 pub use fields::PortCounterSet;
 pub use lanes::{LANES, LaneCounters, lane_metrics};

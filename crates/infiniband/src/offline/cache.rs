@@ -72,7 +72,7 @@ pub fn read(bytes: &[u8], facts: &mut Facts) -> Result<(), String> {
         let node = node(&mut cursor)?;
         facts.node(node)?;
     }
-    let ports = (0..ports).map(|_| port(&mut cursor)).collect::<Result<Vec<Cached>, String>>()?;
+    let ports = (0..ports).map(|_| port(&mut cursor)).collect::<Result<Vec<CachedPort>, String>>()?;
     if !cursor.0.is_empty() {
         return Err(format!("{} bytes are left over", cursor.0.len()));
     }
@@ -117,14 +117,14 @@ fn node(cursor: &mut Cursor<'_>) -> Result<NodeFact, String> {
 }
 
 /// A port as the file has it.
-struct Cached {
+struct CachedPort {
     end: End,
     node: Guid,
     remote: Option<End>,
     fact: PortFact,
 }
 
-fn port(cursor: &mut Cursor<'_>) -> Result<Cached, String> {
+fn port(cursor: &mut Cursor<'_>) -> Result<CachedPort, String> {
     let end = (cursor.number(8)?, cursor.byte()?);
     cursor.take(4)?;
     let info = PortInfo::decode(cursor.take(SMP_DATA_BYTES)?).map_err(|error| error.to_string())?;
@@ -139,5 +139,5 @@ fn port(cursor: &mut Cursor<'_>) -> Result<Cached, String> {
         info: is_read.then_some(info),
         ..PortFact::default()
     };
-    Ok(Cached { end, node, remote: has_remote.then_some(far), fact })
+    Ok(CachedPort { end, node, remote: has_remote.then_some(far), fact })
 }

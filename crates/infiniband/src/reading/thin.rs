@@ -55,7 +55,7 @@ struct State {
 
 /// Why there is a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum RowReason {
     /// There is none.
     None,
     /// To say that the port was read.
@@ -90,12 +90,12 @@ impl Thinner {
             }
             let is_read = port.fresh != 0;
             let need = match is_read {
-                false => Need::None,
+                false => RowReason::None,
                 true if self.is_on => state.need(port, self.quiet_bytes, self.heartbeat),
-                true => Need::Presence,
+                true => RowReason::Presence,
             };
             // Nothing read: what was left out last is the last that is known before the gap.
-            if state.is_pending && (need == Need::Change || !is_read) {
+            if state.is_pending && (need == RowReason::Change || !is_read) {
                 let (time, epoch, counters) = (state.last_time, state.epoch, state.last);
                 each(position, Row { port, time, epoch, counters, is_before: true });
                 state.is_pending = false;
@@ -105,7 +105,7 @@ impl Thinner {
                 continue;
             }
             let counters = port.fresh_counters();
-            if need != Need::None {
+            if need != RowReason::None {
                 state.is_pending = false;
                 each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
                 state.written = port.time;
@@ -157,24 +157,24 @@ impl State {
     }
 
     /// Why a reading with something in it becomes a row.
-    fn need(&self, port: &PortReading, quiet_bytes: u64, heartbeat: i64) -> Need {
+    fn need(&self, port: &PortReading, quiet_bytes: u64, heartbeat: i64) -> RowReason {
         if self.written == 0
             || self.has_failed
             || port.epoch != self.epoch
             || port.rate_bytes_per_second != self.speed
             || self.has_moved(port, quiet_bytes)
         {
-            return Need::Change;
+            return RowReason::Change;
         }
         // A set that the reading before did not have: those that are read more rarely are always written.
         if port.failure.is_some() || port.fresh & !self.last_fresh != 0 {
-            return Need::Presence;
+            return RowReason::Presence;
         }
         // Minutes begin at another time for each port, so that heartbeats do not come all at once.
         let phase = (self.key.0.0 ^ u64::from(self.key.1) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let minute = |time: i64| time.wrapping_add((phase >> 24) as i64 % heartbeat).div_euclid(heartbeat);
         let is_due = minute(port.time) != minute(self.written) || port.time - self.written >= heartbeat;
-        if is_due { Need::Presence } else { Need::None }
+        if is_due { RowReason::Presence } else { RowReason::None }
     }
 
     fn has_moved(&self, port: &PortReading, quiet_bytes: u64) -> bool {

@@ -4,7 +4,7 @@
 //! Links are looked at as if they had one virtual lane. Routing engines that separate lanes (lash, nue,
 //! torus-2QoS, dfsssp) have cycles here that their lanes break: `lanes` judges a cycle that is found here.
 
-use super::wiring::{Behind, Wiring};
+use super::wiring::{PortNeighbour, Wiring};
 use crate::topology::PortEnd;
 
 /// Output ports of a switch, one bit each.
@@ -55,7 +55,7 @@ impl Dependencies {
                     path.pop();
                     continue;
                 };
-                let Behind::Switch(switch) = wiring.behind(here) else { continue };
+                let PortNeighbour::Switch(switch) = wiring.behind(here) else { continue };
                 let Some(next) = wiring.channel(wiring.switches[switch as usize], port) else { continue };
                 match marks[next] {
                     Mark::Done => {}

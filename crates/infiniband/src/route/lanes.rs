@@ -28,7 +28,7 @@ pub fn decode_lane_map(data: &[u8]) -> Option<LaneMap> {
 }
 
 /// A switch and the ports by which packets come and go.
-pub type Crossing = (NodeIndex, u8, u8);
+pub type SwitchCrossing = (NodeIndex, u8, u8);
 
 /// Pairs of hosts with the ways between them, for which lanes are judged.
 pub struct LanePairs {
@@ -84,7 +84,7 @@ impl Topology {
 }
 
 /// Switches on a way, with the ports of each.
-fn crossings(route: &Route) -> impl Iterator<Item = Crossing> + '_ {
+fn crossings(route: &Route) -> impl Iterator<Item = SwitchCrossing> + '_ {
     route.hops.iter().filter_map(|hop| Some((hop.node, hop.in_port?, hop.out_port?)))
 }
 
@@ -96,13 +96,13 @@ impl LanePairs {
 
     /// Every mapping that is needed: which switch, from which port to which.
     #[must_use]
-    pub fn crossings(&self) -> BTreeSet<Crossing> {
+    pub fn crossings(&self) -> BTreeSet<SwitchCrossing> {
         self.ways.iter().flat_map(|(_, route)| crossings(route)).collect()
     }
 
     /// Judges by the service level of each pair, in the order of [`LanePairs::lids`], and the mapping of each crossing.
     #[must_use]
-    pub fn judge(&self, levels: &[Option<u8>], maps: &HashMap<Crossing, LaneMap>) -> LaneVerdict {
+    pub fn judge(&self, levels: &[Option<u8>], maps: &HashMap<SwitchCrossing, LaneMap>) -> LaneVerdict {
         let mut next: BTreeMap<(PortEnd, u8), BTreeSet<(PortEnd, u8)>> = BTreeMap::new();
         for ((_, route), level) in self.ways.iter().zip(levels) {
             let Some(level) = level else {
@@ -177,7 +177,7 @@ mod tests {
         LanePairs { ways: (0..3).map(way).collect() }
     }
 
-    fn maps(pairs: &LanePairs, map: LaneMap) -> HashMap<Crossing, LaneMap> {
+    fn maps(pairs: &LanePairs, map: LaneMap) -> HashMap<SwitchCrossing, LaneMap> {
         pairs.crossings().into_iter().map(|crossing| (crossing, map)).collect()
     }
 

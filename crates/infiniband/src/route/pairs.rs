@@ -8,7 +8,7 @@
 mod pass;
 
 use super::credit::Dependencies;
-use super::wiring::{Behind, Wiring};
+use super::wiring::{PortNeighbour, Wiring};
 use crate::mad::NodeKind;
 use crate::topology::{NodeIndex, PortEnd, Topology};
 use pass::Pass;
@@ -138,7 +138,7 @@ impl Topology {
                 })
                 .collect();
             parts.into_iter().map(std::thread::ScopedJoinHandle::join).fold(
-                Tally::new(&wiring, &plan),
+                PairTally::new(&wiring, &plan),
                 |mut total, part| {
                     match part {
                         Ok(part) => total.add(part),
@@ -161,7 +161,7 @@ struct Destination {
     /// Who has it.
     at: PortEnd,
     /// Behind what packets are there.
-    owner: Behind,
+    owner: PortNeighbour,
     /// Which sources count for it: position in [`Plan::groups`].
     group: usize,
 }
@@ -204,7 +204,7 @@ impl Plan {
         };
         let groups = vec![group(&|sets| sets.0), group(&|sets| sets.1), group(&|sets| sets.0 || sets.1)];
         let mut plan = Plan { destinations: Vec::new(), groups, find_credit_loops: scope.credit_loops };
-        let mut add = |at: PortEnd, first: u16, last: u16, owner: Behind| {
+        let mut add = |at: PortEnd, first: u16, last: u16, owner: PortNeighbour| {
             let group = match sets(at.node) {
                 (false, false) => return,
                 (false, true) => 0,
@@ -217,11 +217,11 @@ impl Plan {
             }
         };
         for (number, end) in wiring.ends.iter().enumerate() {
-            add(end.at, end.lid, end.last_lid, Behind::End(number as u32));
+            add(end.at, end.lid, end.last_lid, PortNeighbour::End(number as u32));
         }
         for (number, node) in wiring.switches.iter().enumerate() {
             let (first, last) = wiring.switch_lids[number];
-            add(PortEnd { node: *node, port: 0 }, first, last, Behind::Switch(number as u32));
+            add(PortEnd { node: *node, port: 0 }, first, last, PortNeighbour::Switch(number as u32));
         }
         // Neighbouring LIDs are neighbours in each table.
         plan.destinations.sort_by_key(|destination| destination.lid);
@@ -239,7 +239,7 @@ impl Group {
         };
         for (number, end) in wiring.ends.iter().enumerate().filter(|(number, _)| group.sources[*number]) {
             match end.behind {
-                Behind::Switch(switch) => group.at_switch[switch as usize] += 1,
+                PortNeighbour::Switch(switch) => group.at_switch[switch as usize] += 1,
                 _ => group.elsewhere.push(number as u32),
             }
         }
@@ -248,7 +248,7 @@ impl Group {
 }
 
 /// What is counted; that of several threads adds up.
-struct Tally {
+struct PairTally {
     result: AllPairs,
     /// Pairs by channel.
     channels: Vec<u64>,
@@ -259,9 +259,9 @@ struct Tally {
     dependencies: Option<Dependencies>,
 }
 
-impl Tally {
-    fn new(wiring: &Wiring<'_>, plan: &Plan) -> Tally {
-        Tally {
+impl PairTally {
+    fn new(wiring: &Wiring<'_>, plan: &Plan) -> PairTally {
+        PairTally {
             result: AllPairs::default(),
             channels: vec![0; wiring.channels()],
             reached_from: vec![vec![0; wiring.switches.len()]; plan.groups.len()],
@@ -270,7 +270,7 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, other: Tally) {
+    fn add(&mut self, other: PairTally) {
         let sum = |to: &mut [u64], from: &[u64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         let (to, from) = (&mut self.result, other.result);
         to.pairs += from.pairs;

@@ -6,7 +6,7 @@ use crate::topology::{NodeIndex, PortEnd, Topology};
 
 /// What is behind a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(super) enum PortNeighbour {
     /// Nothing that is known.
     Nothing,
     /// A switch, by number.
@@ -25,7 +25,7 @@ pub(super) struct End {
     /// Its last LID.
     pub last_lid: u16,
     /// What its cable leads to.
-    pub behind: Behind,
+    pub behind: PortNeighbour,
     /// The number of its channel.
     pub channel: u32,
 }
@@ -44,7 +44,7 @@ pub(super) struct Wiring<'a> {
     /// the node's first plus the port's number.
     first_channel: Vec<u32>,
     /// Behind each channel.
-    behind: Vec<Behind>,
+    behind: Vec<PortNeighbour>,
 }
 
 impl<'a> Wiring<'a> {
@@ -73,14 +73,14 @@ impl<'a> Wiring<'a> {
                     let (lid, last_lid) = lids(at);
                     end_numbers[index].push((port.number, wiring.ends.len() as u32));
                     let channel = channels + u32::from(port.number);
-                    wiring.ends.push(End { at, lid, last_lid, behind: Behind::Nothing, channel });
+                    wiring.ends.push(End { at, lid, last_lid, behind: PortNeighbour::Nothing, channel });
                 }
             }
             let highest = node.ports.iter().map(|port| port.number).max().unwrap_or(0);
             channels += u32::from(highest) + 1;
         }
         wiring.first_channel.push(channels);
-        wiring.behind = vec![Behind::Nothing; channels as usize];
+        wiring.behind = vec![PortNeighbour::Nothing; channels as usize];
         for (index, node) in topology.nodes.iter().enumerate() {
             for port in &node.ports {
                 let Some(remote) = port.remote else { continue };
@@ -88,8 +88,8 @@ impl<'a> Wiring<'a> {
                     u32::MAX => end_numbers[remote.node]
                         .iter()
                         .find(|(number, _)| *number == remote.port)
-                        .map_or(Behind::Nothing, |(_, end)| Behind::End(*end)),
-                    switch => Behind::Switch(switch),
+                        .map_or(PortNeighbour::Nothing, |(_, end)| PortNeighbour::End(*end)),
+                    switch => PortNeighbour::Switch(switch),
                 };
                 let channel = wiring.first_channel[index] + u32::from(port.number);
                 wiring.behind[channel as usize] = behind;
@@ -113,7 +113,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// What is behind a channel.
-    pub fn behind(&self, channel: usize) -> Behind {
+    pub fn behind(&self, channel: usize) -> PortNeighbour {
         self.behind[channel]
     }
 

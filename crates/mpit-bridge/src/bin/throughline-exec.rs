@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use throughline_mpit_bridge::exec::{
-    Decision, Family, Surroundings, Target, decide, explain, find_object, find_program, is_tool_of_nvtx,
+    Decision, Family, LaunchContext, Target, decide, explain, find_object, find_program, is_tool_of_nvtx,
     preload,
 };
 
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 64 } else { 0 });
         }
     };
-    let around = Surroundings::of_process();
+    let around = LaunchContext::of_process();
     let (Some(name), rest) = (arguments.program.first(), &arguments.program[1..]) else {
         return ExitCode::from(64); // clap has required one
     };
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
 }
 
 /// What would be done, and whether it would be of use.
-fn say(chosen: &Result<(PathBuf, &'static str), String>, file: &Path, around: &Surroundings) -> ExitCode {
+fn say(chosen: &Result<(PathBuf, &'static str), String>, file: &Path, around: &LaunchContext) -> ExitCode {
     match chosen {
         _ if explain::has_mpi_inside(file) => println!(
             "nothing to see: the MPI library is linked into the program (static MPI), and no call leaves it; link \
@@ -109,7 +109,7 @@ fn choose(
     arguments: &Arguments,
     file: &Path,
     rest: &[OsString],
-    around: &Surroundings,
+    around: &LaunchContext,
 ) -> Result<(PathBuf, &'static str), String> {
     let requested = arguments.mpi.as_deref().map(|name| match name {
         "openmpi" => Family::OpenMpi,
@@ -135,7 +135,7 @@ fn run(
     rest: &[OsString],
     file: &Path,
     chosen: Result<(PathBuf, &'static str), String>,
-    around: &Surroundings,
+    around: &LaunchContext,
     trace: bool,
 ) -> ExitCode {
     let debug = around.variables.contains_key("THROUGHLINE_DEBUG");

@@ -1,7 +1,7 @@
 //! What to tell a user about a program that can't be run, or whose MPI calls can't be observed: the thing, its cause,
 //! its remedy. Only says; it decides nothing.
 
-use super::{Surroundings, elf, interpreter};
+use super::{LaunchContext, elf, interpreter};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub fn has_mpi_inside(program: &Path) -> bool {
 
 /// Whether an agent would take what the shim reports.
 #[must_use]
-pub fn agent(around: &Surroundings) -> String {
+pub fn agent(around: &LaunchContext) -> String {
     let mut said = Vec::new();
     for path in sockets(around) {
         match connect(&path) {
@@ -79,7 +79,7 @@ pub fn agent(around: &Surroundings) -> String {
 }
 
 /// Reports to the agent, if one listens, that the program has its MPI inside. Waits for nobody.
-pub fn report_mpi_inside(program: &Path, around: &Surroundings) {
+pub fn report_mpi_inside(program: &Path, around: &LaunchContext) {
     let Some(name) = program.file_name() else { return };
     let frame = crate::bypass::frame_of_inside(name.as_encoded_bytes());
     for path in sockets(around) {
@@ -96,7 +96,7 @@ pub fn report_mpi_inside(program: &Path, around: &Surroundings) {
 }
 
 /// Where an agent may listen, the first place first.
-fn sockets(around: &Surroundings) -> Vec<String> {
+fn sockets(around: &LaunchContext) -> Vec<String> {
     let given = around.variables.get("THROUGHLINE_SOCKET").filter(|path| !path.is_empty());
     let run = around.variables.get("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     match given {

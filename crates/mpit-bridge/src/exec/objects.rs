@@ -4,7 +4,7 @@
 //! An object that exports a function that its MPI lacks ends programs that request functions by name, as mpi4py
 //! does. So nothing is inferred from versions: the names that object and library define are compared.
 
-use super::{Elf, Surroundings};
+use super::{Elf, LaunchContext};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ impl Target {
     /// A library of this family that the program will load by itself: whichever is in one of the places where
     /// it may look. What is chosen has to fit all of them.
     #[must_use]
-    pub fn guessed(family: Family, program: &Path, around: &Surroundings) -> Self {
+    pub fn guessed(family: Family, program: &Path, around: &LaunchContext) -> Self {
         let beside = |file: &Path| Some(file.parent()?.parent()?.join("lib"));
         let mut folders = around.search.environment.clone();
         folders.extend(beside(program));
@@ -94,7 +94,7 @@ impl Target {
 /// Where the object is: `THROUGHLINE_LIB_DIR`, beside this program, in `lib/throughline` or (in a source tree)
 /// `shim` next to its folder. `None` if it is nowhere, if none fits, or if LD_PRELOAD can't name it.
 #[must_use]
-pub fn find_object(target: &Target, own: &Path, around: &Surroundings) -> Option<PathBuf> {
+pub fn find_object(target: &Target, own: &Path, around: &LaunchContext) -> Option<PathBuf> {
     let own_folder = own.parent().unwrap_or(Path::new("/"));
     let above = own_folder.parent().unwrap_or(own_folder);
     let given =

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn around(variables: &[(&str, &str)]) -> Surroundings {
+fn around(variables: &[(&str, &str)]) -> LaunchContext {
     let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    Surroundings { variables, search: Search::of_system(""), ancestors: Vec::new() }
+    LaunchContext { variables, search: Search::of_system(""), ancestors: Vec::new() }
 }
 
 fn decide_for(program: &str, variables: &[(&str, &str)]) -> Decision {

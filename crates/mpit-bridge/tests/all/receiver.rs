@@ -154,7 +154,7 @@ async fn malformed_messages_harm_nobody() {
     let status = agent.until_status(&format!("all {all} are counted"), every).await;
     assert!(status.malformed_messages() > MESSAGES * 9 / 10, "{status:#?}");
     let reasons = status.malformed.iter().filter(|(_, count)| *count > 0).count();
-    assert!(reasons >= 8, "each kind is told apart: {status:#?}");
+    assert!(reasons >= 8, "each kind is counted separately: {status:#?}");
     assert!(status.closed_for(Reason::Malformed) > 100, "{status:#?}");
     good.goodbye().unwrap();
     drop(good);

@@ -3,13 +3,13 @@
 
 use super::FRESH;
 use super::places::Places;
-use crate::link_shares::{self, JobLabel, JobPort, PortPlace, ShareRow, Source, Who};
+use crate::link_shares::{self, ContributorKey, JobLabel, JobPort, PortPlace, ShareRow, Source};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use throughline_store::Error;
 use throughline_store::SHARE_WINDOW;
 use throughline_store::sql_time::moment;
-use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Peers, Rank};
+use throughline_verdicts::evidence::{Contribution, IdealTime, Link, LinkWindow, Peers, Rank};
 use tokio_postgres::{Client, Row};
 
 /// Links that are looked at, the most utilised first.
@@ -139,7 +139,7 @@ fn contribution(job: i64, row: &ShareRow, labels: &HashMap<i64, JobLabel>) -> Co
     let label = row.who.job.and_then(|job| labels.get(&job));
     let is_own = row.who.job == Some(job);
     let name = match &row.who {
-        Who { operation: Some(operation), .. } if is_own => operation.clone(),
+        ContributorKey { operation: Some(operation), .. } if is_own => operation.clone(),
         who => link_shares::label(who, label),
     };
     let other = label.filter(|_| !is_own).map(|label| label.key.clone());
@@ -276,7 +276,7 @@ impl Links {
     }
 
     /// Seconds that operations' bytes need at their hosts' ports, summed over ranks; by so many times the range.
-    pub fn ideals(&self, ranks: &[Rank], places: &Places, times: f64) -> Vec<Ideal> {
+    pub fn ideals(&self, ranks: &[Rank], places: &Places, times: f64) -> Vec<IdealTime> {
         let directions = places.directions();
         let mut hosts: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
         for (port, operation, bytes) in &self.own {
@@ -295,7 +295,7 @@ impl Links {
             }
         }
         by.into_iter()
-            .map(|(operation, seconds)| Ideal { operation: operation.to_owned(), seconds })
+            .map(|(operation, seconds)| IdealTime { operation: operation.to_owned(), seconds })
             .collect()
     }
 }

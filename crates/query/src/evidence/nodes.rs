@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 3;
 const DAYS: i32 = 30;
 
 /// A rank of another job on one of the job's nodes.
-struct Other {
+struct ForeignRank {
     host: String,
     job: String,
     cpus: Vec<u32>,
@@ -46,12 +46,12 @@ pub(super) async fn bindings(
     let sql = OTHERS.replace("AT", &moment(from.midpoint(to)));
     let rows = client.query(&sql, &[&id, &DAYS, &OTHERS_MAX]).await;
     let rows = rows.map_err(Error::sql("reading which CPUs other jobs have"))?;
-    let other = |row: &Row| Other { host: row.get(0), job: row.get(1), cpus: numbers(row.get(2)) };
+    let other = |row: &Row| ForeignRank { host: row.get(0), job: row.get(1), cpus: numbers(row.get(2)) };
     put_bindings(ranks, &rows.iter().map(other).collect::<Vec<_>>());
     Ok(())
 }
 
-fn put_bindings(ranks: &mut [Rank], others: &[Other]) {
+fn put_bindings(ranks: &mut [Rank], others: &[ForeignRank]) {
     let mut bound: HashMap<String, HashMap<u32, f64>> = HashMap::new();
     let own = ranks.iter().map(|rank| (&rank.host, &rank.cpus));
     for (host, cpus) in own.chain(others.iter().map(|other| (&other.host, &other.cpus))) {
@@ -62,8 +62,9 @@ fn put_bindings(ranks: &mut [Rank], others: &[Other]) {
         let of_host = &bound[&rank.host];
         let all: f64 = rank.cpus.iter().map(|cpu| of_host[cpu]).sum();
         rank.ranks_a_cpu = Some(all / count(rank.cpus.len()));
-        let shares =
-            |other: &&Other| other.host == rank.host && other.cpus.iter().any(|cpu| rank.cpus.contains(cpu));
+        let shares = |other: &&ForeignRank| {
+            other.host == rank.host && other.cpus.iter().any(|cpu| rank.cpus.contains(cpu))
+        };
         let jobs: BTreeSet<&String> = others.iter().filter(shares).map(|other| &other.job).collect();
         rank.cpus_shared_with = jobs.into_iter().take(NAMES_MAX).cloned().collect();
     }
@@ -175,7 +176,7 @@ mod tests {
             rank(3, "n2", &[0]),
             rank(4, "n2", &[]),
         ];
-        let others = [Other { host: "n2".into(), job: "4712".into(), cpus: vec![0] }];
+        let others = [ForeignRank { host: "n2".into(), job: "4712".into(), cpus: vec![0] }];
         put_bindings(&mut ranks, &others);
         let a_cpu: Vec<_> = ranks.iter().map(|rank| rank.ranks_a_cpu).collect();
         assert_eq!(a_cpu, [Some(2.0), Some(2.0), Some(0.5), Some(2.0), None]);

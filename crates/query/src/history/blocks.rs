@@ -5,9 +5,9 @@
 //! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`cache`): the next
 //! request reads only which transactions made them, and once more where one was made anew since.
 
-use super::cache::{Block, Key, Strip};
+use super::cache::{Block, BlockSeries, Key};
 use super::family::Keys;
-use super::round::{Held, NO_SOURCE, Places, rank};
+use super::round::{BufferedSeries, NO_SOURCE, Places, rank};
 use super::row_stream::{failing, next};
 use super::series::{Parameter, seconds};
 use super::{HistoryError, HistoryQuery, Range};
@@ -37,8 +37,8 @@ const LENGTH: i64 = BLOCK.as_millis() as i64;
 /// Bytes of a mark in a row of them: the id, and the transaction that made it.
 const MARK: usize = 12;
 
-/// Blocks of a metric and some things in a time of whole hours.
-struct Wanted<'a> {
+/// Blocks of a metric and some ids, over whole hours.
+struct BlockRequest<'a> {
     request: &'a HistoryQuery<'a>,
     keys: &'a Keys,
     kind: Kind,
@@ -55,8 +55,8 @@ struct Wanted<'a> {
 /// For each thing its hours, one thing behind the other.
 type Cells<T> = Vec<Option<T>>;
 
-/// What of the request rows have to answer: times and ids.
-pub(super) type Rest = Vec<(Range, Vec<i64>)>;
+/// Times and ids of a request that rows have to answer.
+pub(super) type UncoveredRanges = Vec<(Range, Vec<i64>)>;
 
 /// Puts what blocks have of a range among the samples of a round; the rest. Ids rise.
 pub(super) async fn read(
@@ -65,8 +65,8 @@ pub(super) async fn read(
     (keys, metric): (&Keys, &Metric),
     range: Range,
     (ids, places): (&[i64], &Places),
-    held: &mut [Held],
-) -> Result<Rest, HistoryError> {
+    held: &mut [BufferedSeries],
+) -> Result<UncoveredRanges, HistoryError> {
     let horizons = Kind::of(metric.table).and_then(|kind| Some((kind, request.horizons.blocks(kind)?)));
     let Some((kind, (from, until))) = horizons else { return Ok(vec![(range, ids.to_vec())]) };
     // Before it there are no readings.
@@ -82,7 +82,8 @@ pub(super) async fn read(
     }
     let is_counter = metric.kind == catalogue::Kind::Counter;
     let packed = request.horizons.packed(kind).unwrap_or_default();
-    let wanted = Wanted { request, keys, kind, metric: number(metric), is_counter, packed, ids, first, end };
+    let wanted =
+        BlockRequest { request, keys, kind, metric: number(metric), is_counter, packed, ids, first, end };
     let blocks = wanted.read(client).await?;
     for (cell, block) in blocks.iter().enumerate() {
         let (id, _) = wanted.of(cell);
@@ -97,7 +98,7 @@ pub(super) async fn read(
     }))
 }
 
-impl Wanted<'_> {
+impl BlockRequest<'_> {
     fn hours(&self) -> usize {
         ((self.end - self.first) / LENGTH) as usize
     }
@@ -161,7 +162,7 @@ impl Wanted<'_> {
     }
 
     /// The series of a block: its rows, with those that have the times of each source. `None` for damaged ones.
-    fn strips(&self, rows: &[Row]) -> Option<Vec<Strip>> {
+    fn strips(&self, rows: &[Row]) -> Option<Vec<BlockSeries>> {
         let (mut times, mut strips) = (HashMap::new(), Vec::new());
         for row in rows.iter().filter(|row| row.get::<_, i32>(2) == TIMES) {
             times.insert(row.get::<_, &str>(4), times_of(row.get::<_, Option<&[u8]>>(5)?)?);
@@ -171,7 +172,7 @@ impl Wanted<'_> {
             let source = if self.keys.has_sources { rank(name.as_bytes()) } else { NO_SOURCE };
             let series = unpack(row.get::<_, Option<&[u8]>>(5)?, self.other(rows).as_ref())?;
             let chunks = series_chunks(times.get(name)?, &series, self.is_counter)?;
-            strips.push(Strip { element: row.get(3), source, chunks });
+            strips.push(BlockSeries { element: row.get(3), source, chunks });
         }
         Some(strips)
     }
@@ -293,7 +294,7 @@ fn milliseconds(time: SystemTime) -> i64 {
 }
 
 /// Puts a series of a block among the samples, as far as it lies in the range. `None` for a damaged one.
-fn put(strip: &Strip, range: Range, held: &mut Held) -> Option<()> {
+fn put(strip: &BlockSeries, range: Range, held: &mut BufferedSeries) -> Option<()> {
     for (chunk, standstill) in &strip.chunks {
         if chunk.last < range.from || chunk.first > range.to {
             continue;
@@ -321,8 +322,8 @@ fn rest(
     ids: &[i64],
     hours: std::ops::Range<i64>,
     is_made: impl Fn(usize, usize) -> bool,
-) -> Rest {
-    let mut rest: Rest = Vec::new();
+) -> UncoveredRanges {
+    let mut rest: UncoveredRanges = Vec::new();
     let mut add = |from: i64, to: i64, ids: Vec<i64>| {
         let range = Range { from: from.max(range.from), to: to.min(range.to) };
         if ids.is_empty() || range.from > range.to {

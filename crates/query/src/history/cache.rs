@@ -54,12 +54,12 @@ pub(super) struct Key {
 #[derive(Debug)]
 pub(super) struct Block {
     pub stamp: u32,
-    pub series: Vec<Strip>,
+    pub series: Vec<BlockSeries>,
 }
 
 /// One series of a block.
 #[derive(Debug)]
-pub(super) struct Strip {
+pub(super) struct BlockSeries {
     pub element: i32,
     pub source: usize,
     /// With each the shortest standstill of a counter in it, as [`throughline_packed::series_chunks`] has it.
@@ -113,14 +113,14 @@ impl BlockCache {
 
 #[cfg(test)]
 mod tests {
-    use super::super::series::Known;
+    use super::super::series::SampleLocation;
     use super::*;
 
     fn block(bytes: usize) -> Arc<Block> {
         let chunk = Chunk { first: 0, last: 1, data: vec![0; bytes].into() };
         Arc::new(Block {
             stamp: 1,
-            series: vec![Strip { element: 0, source: 0, chunks: vec![(chunk, None)] }],
+            series: vec![BlockSeries { element: 0, source: 0, chunks: vec![(chunk, None)] }],
         })
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let named = |name: &str| super::super::families().iter().find(|family| family.name == name).unwrap();
         let ports = named("infiniband_switch_port_transmit_data_bytes_total").keys().unwrap();
         let links = named("throughline_nvlink_transmit_bytes_total").keys().unwrap();
-        let known = Known::Rows { id: 1, element: 0 };
+        let known = SampleLocation::Rows { id: 1, element: 0 };
         let one: Arc<[Series]> = [Series { labels: vec![("port", "7".to_owned())], known }].into();
         let (cache, now) = (BlockCache::new(0), Instant::now());
         cache.insert_series(ports, now + SERIES_AGE, &one);

@@ -1,10 +1,10 @@
 //! Samples out of hypertables, by COPY in its binary form: a row costs a tenth of what a query's row costs.
 
 use super::family::{Keys, Place};
-use super::round::{Held, NO_SOURCE, Places, rank};
+use super::round::{BufferedSeries, NO_SOURCE, Places, rank};
 use super::row_stream::{failing, next};
 use super::samples::Form;
-use super::series::{Known, Series, seconds};
+use super::series::{SampleLocation, Series, seconds};
 use super::{HistoryError, HistoryQuery, Range, Samples, Thinning, blocks};
 use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
@@ -44,7 +44,7 @@ pub(super) async fn samples(
     gaps: &Gaps,
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
-    let mut held = vec![Held::default(); round.len()];
+    let mut held = vec![BufferedSeries::default(); round.len()];
     let mut left = limit;
     let (places, queries) = match &request.family.place {
         Place::Column { keys, metric } => {
@@ -68,7 +68,7 @@ pub(super) async fn samples(
         let read = rows(client, request, &query, &places, &mut held, left).await?;
         left -= read.ok_or(HistoryError::TooMany(request.limit))?;
     }
-    Ok(held.into_iter().map(Held::into_samples).collect())
+    Ok(held.into_iter().map(BufferedSeries::into_samples).collect())
 }
 
 /// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
@@ -77,22 +77,22 @@ async fn rows(
     request: &HistoryQuery<'_>,
     query: &Query,
     places: &Places,
-    held: &mut [Held],
+    held: &mut [BufferedSeries],
     limit: u64,
 ) -> Result<Option<u64>, HistoryError> {
     let mut read = 0;
     let is_whole = each_row(client, request, &query.sql, |data| {
         let Some(taken) = row(data, query, places, held).ok_or_else(damaged)? else {
-            return Ok(Next::End);
+            return Ok(CopyProgress::End);
         };
         read += taken;
-        Ok(if read > limit { Next::Enough } else { Next::More })
+        Ok(if read > limit { CopyProgress::Enough } else { CopyProgress::More })
     });
     Ok(is_whole.await?.then_some(read))
 }
 
 /// What comes after a row.
-enum Next {
+enum CopyProgress {
     /// Another row.
     More,
     /// Nothing: it was the mark of the end.
@@ -106,7 +106,7 @@ async fn each_row(
     client: &Client,
     request: &HistoryQuery<'_>,
     sql: &str,
-    mut take: impl FnMut(&mut Bytes) -> Result<Next, HistoryError>,
+    mut take: impl FnMut(&mut Bytes) -> Result<CopyProgress, HistoryError>,
 ) -> Result<bool, HistoryError> {
     let copy = format!("COPY ({sql}) TO STDOUT (FORMAT binary)");
     let rows = request.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
@@ -118,9 +118,9 @@ async fn each_row(
         }
         while data.has_remaining() {
             match take(&mut data)? {
-                Next::More => {}
-                Next::End => break,
-                Next::Enough => return Ok(false),
+                CopyProgress::More => {}
+                CopyProgress::End => break,
+                CopyProgress::Enough => return Ok(false),
             }
         }
     }
@@ -132,7 +132,7 @@ fn damaged() -> HistoryError {
 }
 
 /// Takes a row; how many samples it had. `None` inside at the mark of the end, outside for a damaged one.
-fn row(data: &mut Bytes, query: &Query, places: &Places, held: &mut [Held]) -> Option<Option<u64>> {
+fn row(data: &mut Bytes, query: &Query, places: &Places, held: &mut [BufferedSeries]) -> Option<Option<u64>> {
     if !begins_row(data)? {
         return Some(None);
     }
@@ -212,7 +212,7 @@ async fn columns(
     (keys, metric): (&Keys, &Metric),
     request: &HistoryQuery<'_>,
     (places, gaps): (&Places, &Gaps),
-    held: &mut [Held],
+    held: &mut [BufferedSeries],
 ) -> Result<Vec<Query>, HistoryError> {
     let Range { mut from, to } = request.range;
     let ids: BTreeSet<i64> = places.keys().map(|(id, _)| *id).collect();
@@ -274,7 +274,7 @@ fn minutes(kind: Kind, (keys, metric): (&Keys, &Metric), range: Range, (ids, gap
 
 fn places(round: &[Series]) -> Places {
     let place = |(place, series): (usize, &Series)| match series.known {
-        Known::Rows { id, element } => Some(((id, element), place)),
+        SampleLocation::Rows { id, element } => Some(((id, element), place)),
         _ => None,
     };
     round.iter().enumerate().filter_map(place).collect()
@@ -326,7 +326,7 @@ fn self_metric(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query
     let mut places = HashMap::with_capacity(round.len());
     let (mut values, mut instances) = (String::new(), BTreeSet::new());
     for (place, series) in round.iter().enumerate() {
-        if let Known::SelfMetric { instance, source, label } = &series.known {
+        if let SampleLocation::SelfMetric { instance, source, label } = &series.known {
             instances.insert(quoted(instance));
             places.insert((place as i64, 0), place);
             let comma = if values.is_empty() { "" } else { "," };
@@ -365,7 +365,7 @@ pub(super) async fn has_samples(
         // Self-metrics and infos are only found where they have some.
         Place::SelfMetric { .. } | Place::Info(_) => return Ok(true),
     };
-    let Known::Rows { id, element } = &series.known else { return Ok(true) };
+    let SampleLocation::Rows { id, element } = &series.known else { return Ok(true) };
     let subscript = if metric.table.has_arrays() { format!("[{}]", element + 1) } else { String::new() };
     let is_in = |table: &str, value: &str| {
         format!(

@@ -1,6 +1,6 @@
 //! Info metrics: the inventory's rows as series with value 1 while they are valid.
 
-use super::series::{Equal, Known, Labels, Parameter, Series, Validity, request, seconds, texts};
+use super::series::{Equal, Labels, Parameter, SampleLocation, Series, Validity, request, seconds, texts};
 use super::{Range, Samples};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -180,7 +180,7 @@ pub(super) async fn find(
     }
     let series = |(labels, mut ranges): (Labels, Validity)| {
         ranges.sort_unstable();
-        Series { labels, known: Known::Valid(ranges) }
+        Series { labels, known: SampleLocation::Valid(ranges) }
     };
     Ok(valid.into_iter().map(series).collect())
 }
@@ -188,7 +188,7 @@ pub(super) async fn find(
 /// The samples of one series in a range of whole minutes; each minute's sample has the time of its end. The samples of
 /// ranges that follow each other are those of all of them together.
 pub(super) fn of_minutes(series: &Series, range: Range) -> Samples {
-    let Known::Valid(ranges) = &series.known else { return Samples::default() };
+    let SampleLocation::Valid(ranges) = &series.known else { return Samples::default() };
     let mut samples = of_ranges(ranges, range);
     // What went on at the beginning of the range had its sample at the end of the one before.
     let goes_on =
@@ -202,7 +202,7 @@ pub(super) fn of_minutes(series: &Series, range: Range) -> Samples {
 /// 1 each minute while valid, at whole minutes, and Prometheus' mark where it ends.
 pub(super) fn samples(round: &[Series], range: Range) -> Vec<Samples> {
     let all = round.iter().map(|series| match &series.known {
-        Known::Valid(ranges) => of_ranges(ranges, range),
+        SampleLocation::Valid(ranges) => of_ranges(ranges, range),
         _ => Samples::default(),
     });
     all.collect()
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn minutes_one_by_one_are_the_minutes_together() {
         let ranges = vec![(50_000, Some(130_000)), (130_000, Some(200_000)), (240_000, None)];
-        let series = Series { labels: Vec::new(), known: Known::Valid(ranges) };
+        let series = Series { labels: Vec::new(), known: SampleLocation::Valid(ranges) };
         let times = |from: i64, to: i64| -> Vec<(i64, bool)> {
             let samples = of_minutes(&series, Range { from: from * EVERY + 1, to: to * EVERY });
             samples.points().iter().map(|(time, value)| (*time, value.is_nan())).collect()

@@ -9,7 +9,7 @@ pub(super) type Places = HashMap<(i64, i32), usize>;
 
 /// Samples of a series, and the rank of whom they are from.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedSeries {
     samples: Samples,
     source: usize,
 }
@@ -17,13 +17,13 @@ pub(super) struct Held {
 /// Behind every source of GPUs: no sample yet, or rows that have no source.
 pub(super) const NO_SOURCE: usize = usize::MAX;
 
-impl Default for Held {
-    fn default() -> Held {
-        Held { samples: Samples::default(), source: NO_SOURCE }
+impl Default for BufferedSeries {
+    fn default() -> BufferedSeries {
+        BufferedSeries { samples: Samples::default(), source: NO_SOURCE }
     }
 }
 
-impl Held {
+impl BufferedSeries {
     /// What is held.
     pub fn samples(&self) -> &Samples {
         &self.samples
@@ -37,7 +37,7 @@ impl Held {
     /// Where samples of a source belong, if there are none of a better one; those of worse ones go.
     pub fn of(&mut self, source: usize) -> Option<&mut Samples> {
         if source < self.source {
-            *self = Held { samples: Samples::default(), source };
+            *self = BufferedSeries { samples: Samples::default(), source };
         }
         (source == self.source).then_some(&mut self.samples)
     }

@@ -25,14 +25,14 @@ pub(super) type Validity = Vec<(i64, Option<i64>)>;
 pub struct Series {
     /// Labels without the name, ordered by name; none has an empty value.
     pub labels: Vec<(&'static str, String)>,
-    pub(super) known: Known,
+    pub(super) known: SampleLocation,
 }
 
 impl Series {
     /// The id of the thing whose rows have it.
     pub(super) fn id(&self) -> Option<i64> {
         match self.known {
-            Known::Rows { id, .. } => Some(id),
+            SampleLocation::Rows { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -45,7 +45,7 @@ impl Series {
 
 /// How the samples of a series are found.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Known {
+pub(super) enum SampleLocation {
     /// Rows with this id, and of arrays this element, from 0.
     Rows { id: i64, element: i32 },
     /// Self-metrics of this instance, source and label.

@@ -1,7 +1,7 @@
 //! Which series a family has: labels from the inventory.
 
 use super::family::{Family, Place, families, self_metric_labels};
-use super::series::{Equal, Known, Labels, Parameter, Series, request, seconds, texts};
+use super::series::{Equal, Labels, Parameter, SampleLocation, Series, request, seconds, texts};
 use super::{Range, infos};
 use std::fmt::Write;
 use throughline_store::Error;
@@ -21,7 +21,7 @@ pub(super) async fn find(
             keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
             _ = write!(sql, " {}", keys.from);
             let rows = request(client, &mut sql, keys.labels, equal, &[]).await?;
-            let known = |row: &Row| Known::Rows { id: row.get(0), element: row.get(1) };
+            let known = |row: &Row| SampleLocation::Rows { id: row.get(0), element: row.get(1) };
             rows.iter().map(|row| Series { labels: texts(row, keys.labels), known: known(row) }).collect()
         }
         Place::SelfMetric { metric, name } => {
@@ -74,7 +74,7 @@ async fn self_metrics(
     let rows = request(client, &mut sql, &labels, equal, &given).await?;
     let series = |row: &Row| Series {
         labels: texts(row, &labels),
-        known: Known::SelfMetric {
+        known: SampleLocation::SelfMetric {
             instance: row.get(own),
             source: row.get(own + 1),
             label: row.get(own + 2),

@@ -77,14 +77,14 @@ pub struct TailWindow {
 type Key = (u16, u64);
 
 /// The last reading of each counter.
-type Last = HashMap<Key, (i64, f64)>;
+type LastReadings = HashMap<Key, (i64, f64)>;
 
 /// Reads window after window. What it retains is true for windows that follow each other only.
 #[derive(Debug)]
 pub struct Tail {
     tables: Vec<TableTail>,
     self_metrics: SelfMetrics,
-    last: Last,
+    last: LastReadings,
     /// Whether the last readings until the window's beginning are retained.
     is_primed: bool,
     /// Which hours were packed only as of what was read last.
@@ -118,7 +118,7 @@ impl Default for Tail {
         Tail {
             tables: TABLES.map(TableTail::new).into(),
             self_metrics: SelfMetrics::default(),
-            last: Last::new(),
+            last: LastReadings::new(),
             is_primed: false,
             packed: PackedHours::default(),
         }
@@ -252,7 +252,7 @@ fn added(
     samples: &Samples,
     largest_gap: i64,
     ranges: &[Range],
-    last: &mut Last,
+    last: &mut LastReadings,
 ) -> Vec<(i64, f64)> {
     let is_counter = families().get(family).is_some_and(Family::is_counter);
     // Some hundreds of families.

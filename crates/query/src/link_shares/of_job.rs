@@ -1,7 +1,7 @@
 //! A job's busiest links, and who else is on them.
 
-use super::source::Wanted;
-use super::{LONG_MS, Part, Sent, Source, part, who};
+use super::source::RowSelection;
+use super::{LONG_MS, Part, PortTraffic, Source, part, who};
 use std::collections::HashMap;
 use throughline_store::Error;
 use throughline_store::sql_time::moment;
@@ -58,7 +58,7 @@ pub async fn of_job(
          LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM internal.ib_port b WHERE b.port_id = p.port_id
                             AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
          ORDER BY p.counted / nullif(p.counted_windows, 0)::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
-        rows = source.rows(Wanted::Job, from, to, to - from > LONG_MS),
+        rows = source.rows(RowSelection::Job, from, to, to - from > LONG_MS),
         to = moment(to),
     );
     let rows = client.query(&sql, &[&job, &limit]).await;
@@ -87,8 +87,8 @@ pub async fn beside_job(
     from: i64,
     to: i64,
     source: &Source,
-) -> Result<HashMap<i64, Sent>, Error> {
-    let rows = |wanted: Wanted| source.rows(wanted, from, to, to - from > LONG_MS);
+) -> Result<HashMap<i64, PortTraffic>, Error> {
+    let rows = |wanted: RowSelection| source.rows(wanted, from, to, to - from > LONG_MS);
     let sql = format!(
         "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
                 sum(s.high_bytes)::bigint,
@@ -97,11 +97,11 @@ pub async fn beside_job(
          FROM (SELECT DISTINCT port_id, time FROM {own} o) w
          JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
          GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
-        own = rows(Wanted::JobOnPorts),
-        all = rows(Wanted::PortsOfJob),
+        own = rows(RowSelection::JobOnPorts),
+        all = rows(RowSelection::PortsOfJob),
     );
     let rows = client.query(&sql, &[&job, &ports]).await;
-    let mut all: HashMap<i64, Sent> = HashMap::new();
+    let mut all: HashMap<i64, PortTraffic> = HashMap::new();
     for row in rows.map_err(Error::sql("reading who shares links with a job"))? {
         let sent = all.entry(row.get(0)).or_default();
         let who = who(&row, 1);

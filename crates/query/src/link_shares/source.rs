@@ -20,7 +20,7 @@ pub struct Source {
 
 /// Which rows, by the parameters of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RowSelection {
     /// Of the ports `$1`.
     Ports,
     /// Of the job `$1`.
@@ -31,18 +31,18 @@ pub(super) enum Wanted {
     PortsOfJob,
 }
 
-impl Wanted {
+impl RowSelection {
     fn condition(self) -> &'static str {
         match self {
-            Wanted::Ports => "port_id = ANY($1)",
-            Wanted::Job => "job_id = $1",
-            Wanted::JobOnPorts => "job_id = $1 AND port_id = ANY($2)",
-            Wanted::PortsOfJob => "port_id = ANY($2)",
+            RowSelection::Ports => "port_id = ANY($1)",
+            RowSelection::Job => "job_id = $1",
+            RowSelection::JobOnPorts => "job_id = $1 AND port_id = ANY($2)",
+            RowSelection::PortsOfJob => "port_id = ANY($2)",
         }
     }
 
     fn is_of_job(self) -> bool {
-        matches!(self, Wanted::Job | Wanted::JobOnPorts)
+        matches!(self, RowSelection::Job | RowSelection::JobOnPorts)
     }
 }
 
@@ -87,7 +87,7 @@ impl Source {
 
     /// SQL for the rows of a range that are wanted, each as windows have it; `time` is the end. Of a minute `windows` is
     /// their number, `counted` their sum and `peak` the largest; `counted_windows` are those in which the port was read.
-    pub(super) fn rows(&self, wanted: Wanted, from: i64, to: i64, are_enough: bool) -> String {
+    pub(super) fn rows(&self, wanted: RowSelection, from: i64, to: i64, are_enough: bool) -> String {
         let condition = wanted.condition();
         let columns =
             "port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound";

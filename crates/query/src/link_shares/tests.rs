@@ -23,7 +23,7 @@ fn steps_are_whole_windows() {
 
 #[test]
 fn small_contributors_are_summed_and_nothing_is_more_than_all() {
-    let who = |contributor: &str, name: Option<&str>, job| Who {
+    let who = |contributor: &str, name: Option<&str>, job| ContributorKey {
         contributor: contributor.into(),
         job,
         operation: job.map(|_| "alltoall".into()),
@@ -38,7 +38,8 @@ fn small_contributors_are_summed_and_nothing_is_more_than_all() {
     ];
     let parts = parts.into_iter().map(|(who, part)| (who, (part, vec![part.bytes]))).collect();
     let steps = vec![Step { windows: 1, counted_windows: 1, counted: Some(1000) }];
-    let sent = Sent { windows: 1, counted_windows: 1, counted: Some(1000), peak: Some(1000), steps, parts };
+    let sent =
+        PortTraffic { windows: 1, counted_windows: 1, counted: Some(1000), peak: Some(1000), steps, parts };
     let alice = JobLabel {
         key: "slurm:4711.0@1".into(),
         user: Some("alice".into()),
@@ -66,16 +67,17 @@ fn small_contributors_are_summed_and_nothing_is_more_than_all() {
 
 #[test]
 fn shares_are_of_all_where_a_window_was_not_counted() {
-    let who = |contributor: &str| Who { contributor: contributor.into(), ..Who::default() };
+    let who =
+        |contributor: &str| ContributorKey { contributor: contributor.into(), ..ContributorKey::default() };
     let both = Part { bytes: 900, low: 800, high: 950, ..Part::default() };
-    let mut sent = Sent {
+    let mut sent = PortTraffic {
         windows: 2,
         counted_windows: 1,
         counted: Some(500),
         parts: BTreeMap::from([(who("job"), (both, Vec::new())), (who("rest"), (part(100), Vec::new()))]),
-        ..Sent::default()
+        ..PortTraffic::default()
     };
-    let shares = |sent: &Sent| -> Vec<Option<f64>> {
+    let shares = |sent: &PortTraffic| -> Vec<Option<f64>> {
         contributors(sent, &HashMap::new(), false).iter().map(|one| one.figures.share).collect()
     };
     assert_eq!(shares(&sent), [Some(0.9), Some(0.1)]);

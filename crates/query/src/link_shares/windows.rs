@@ -1,7 +1,7 @@
 //! Shares of some ports window by window, and a job's bytes on them by operation.
 
-use super::source::Wanted;
-use super::{LONG_MS, Part, Source, Who, part, who};
+use super::source::RowSelection;
+use super::{ContributorKey, LONG_MS, Part, Source, part, who};
 use crate::time::milliseconds;
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
@@ -18,7 +18,7 @@ pub struct ShareRow {
     /// What was counted in them by all; `None` where the port was not read.
     pub counted: Option<i64>,
     /// Who.
-    pub who: Who,
+    pub who: ContributorKey,
     /// What it has.
     pub part: Part,
 }
@@ -35,15 +35,15 @@ pub async fn windows_of(
     source: &Source,
     limit: i64,
 ) -> Result<Vec<ShareRow>, Error> {
-    let rows = |wanted: Wanted| source.rows(wanted, from, to, to - from > LONG_MS);
+    let rows = |wanted: RowSelection| source.rows(wanted, from, to, to - from > LONG_MS);
     let sql = format!(
         "SELECT s.port_id, s.time, s.windows::bigint, s.counted, s.contributor, s.job_id, s.operation, s.name, s.bytes, s.low_bytes,
                 s.high_bytes, array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], s.kind) - 1, s.is_bound
          FROM (SELECT DISTINCT port_id, time FROM {own} o) w
          JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
          ORDER BY s.port_id, s.time LIMIT $3",
-        own = rows(Wanted::JobOnPorts),
-        all = rows(Wanted::PortsOfJob),
+        own = rows(RowSelection::JobOnPorts),
+        all = rows(RowSelection::PortsOfJob),
     );
     let rows = client.query(&sql, &[&job, &ports, &limit]).await;
     let rows = rows.map_err(Error::sql("reading windows of a job's links"))?;
@@ -71,7 +71,7 @@ pub async fn operations_on(
 ) -> Result<Vec<(i64, String, i64)>, Error> {
     let sql = format!(
         "SELECT port_id, operation, sum(bytes)::bigint FROM {} s WHERE operation IS NOT NULL GROUP BY port_id, operation",
-        source.rows(Wanted::JobOnPorts, from, to, to - from > LONG_MS)
+        source.rows(RowSelection::JobOnPorts, from, to, to - from > LONG_MS)
     );
     let rows = client.query(&sql, &[&job, &ports]).await;
     let rows = rows.map_err(Error::sql("reading a job's operations on links"))?;

@@ -23,14 +23,15 @@ fn values_of_labels_are_no_expressions() {
 fn each_series_of_a_port_has_an_expression() {
     let hour = Grid { from: 0, step: 3_600_000, steps: 2 };
     let all = port_expressions(SWITCH_PORT_PREFIX, &hour);
-    let text = |what: Of| all.iter().find(|(of, _)| *of == what).map(|(_, made)| made("{guid=~\"x\"}"));
+    let text =
+        |what: PortSeries| all.iter().find(|(of, _)| *of == what).map(|(_, made)| made("{guid=~\"x\"}"));
     let bytes = "infiniband_switch_port_transmit_data_bytes_total{guid=~\"x\"}";
-    assert_eq!(text(Of::Out).unwrap(), format!("rate({bytes}[3600000ms])"));
-    assert_eq!(text(Of::OutPeak).unwrap(), format!("max_over_time(rate({bytes}[1m])[3600000ms:1m])"));
-    let errors = text(Of::Errors).unwrap();
+    assert_eq!(text(PortSeries::Out).unwrap(), format!("rate({bytes}[3600000ms])"));
+    assert_eq!(text(PortSeries::OutPeak).unwrap(), format!("max_over_time(rate({bytes}[1m])[3600000ms:1m])"));
+    let errors = text(PortSeries::Errors).unwrap();
     assert_eq!(errors.matches("increase(").count(), ERRORS.len(), "{errors}");
     assert!(
-        text(Of::Waiting)
+        text(PortSeries::Waiting)
             .unwrap()
             .ends_with("* infiniband_switch_port_transmit_wait_tick_bytes{guid=~\"x\"}")
     );

@@ -19,17 +19,17 @@ const ROOM_MS: i64 = 60_000;
 const WORLD: u64 = 1;
 
 /// What a job's trace says.
-pub enum Traced {
+pub enum TracedWaits {
     /// It was not traced, or runs.
     None,
     /// It was, and why no exact waiting follows from it.
     Unusable(String),
     /// All calls of all ranks.
-    Whole(Exact),
+    Whole(ExactWaits),
 }
 
 /// Exact wait states.
-pub struct Exact {
+pub struct ExactWaits {
     pub states: WaitStates,
     /// Members of communicators, for people.
     pub members: HashMap<i64, String>,
@@ -38,29 +38,29 @@ pub struct Exact {
 }
 
 /// Exact wait states of a job that has ended, where its trace is whole.
-pub async fn of_job(client: &Client, job: &Job) -> Result<Traced, Error> {
+pub async fn of_job(client: &Client, job: &Job) -> Result<TracedWaits, Error> {
     let what = "reading a trace for waiting times";
-    let Some(end) = job.end else { return Ok(Traced::None) };
+    let Some(end) = job.end else { return Ok(TracedWaits::None) };
     // Most jobs are not traced, and the table has a chunk an hour.
     let (from, to) = (moment(job.start.unwrap_or(job.first_seen) - ROOM_MS), moment(end + ROOM_MS));
     let of_job = format!("FROM internal.mpi_trace WHERE job_id = $1 AND time >= {from} AND time <= {to}");
     let exists = client.query_one(&format!("SELECT EXISTS (SELECT {of_job})"), &[&job.id]).await;
     if !exists.map_err(Error::sql(what))?.get::<_, bool>(0) {
-        return Ok(Traced::None);
+        return Ok(TracedWaits::None);
     }
     let ranks = ranks(client, job.id).await?;
     if let Some(why) = unusable(&ranks, job.world_size) {
-        return Ok(Traced::Unusable(why));
+        return Ok(TracedWaits::Unusable(why));
     }
     let clocks = match clocks(&ranks) {
         Ok(clocks) => clocks,
-        Err(why) => return Ok(Traced::Unusable(why)),
+        Err(why) => return Ok(TracedWaits::Unusable(why)),
     };
     let sql = format!("SELECT rank, kind, operation, start_ns, end_ns, peer, tag, comm, sequence {of_job}");
     let rows = client.query(&sql, &[&job.id]).await.map_err(Error::sql(what))?;
     let records: Vec<TracedRecord> = rows.iter().filter_map(|row| record(row, &clocks)).collect();
     drop(rows);
-    Ok(Traced::Whole(whole(&records, &clocks)))
+    Ok(TracedWaits::Whole(whole(&records, &clocks)))
 }
 
 /// Why exact waiting does not follow from these ranks' records; `None` where it does.
@@ -147,7 +147,7 @@ fn seconds(nanoseconds: i64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-fn whole(records: &[TracedRecord], clocks: &Clocks) -> Exact {
+fn whole(records: &[TracedRecord], clocks: &Clocks) -> ExactWaits {
     let (calls, messages) = calls_and_messages(records);
     // A communicator's members are those that called on it; of the world they are all ranks.
     let mut of_comm: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
@@ -163,7 +163,7 @@ fn whole(records: &[TracedRecord], clocks: &Clocks) -> Exact {
     let states = exact(&calls, &messages, &sizes.collect());
     let members = of_comm.iter().map(|(comm, ranks)| (comm.cast_signed(), listed(ranks))).collect();
     let clock_error = clocks.values().map(Alignment::error).max().map_or(0.0, seconds);
-    Exact { states, members, clock_error }
+    ExactWaits { states, members, clock_error }
 }
 
 /// `0-7`, `0-6:2` for those with a distance, else the numbers, some of them where they are many.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::batches::{PREFIX, SECOND, START, entry, port_sample};
 use throughline_query::Horizons;
 use throughline_query::history::{
-    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, Take, Thinning, families,
+    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, SeriesSink, Thinning, families,
 };
 use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
 use throughline_sample::wire::Batch;
@@ -41,7 +41,7 @@ struct Taken {
     takes_chunks: bool,
 }
 
-impl Take for Taken {
+impl SeriesSink for Taken {
     async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
         let mut points = samples.points().to_vec();
         if self.takes_chunks {

@@ -5,7 +5,7 @@
 use throughline_query::history::tail::{Tail, TailWindow, parts};
 use throughline_query::history::{Range, families};
 use throughline_query::load::{self, Window};
-use throughline_query::rates::{Counted, rates};
+use throughline_query::rates::{CountedLink, rates};
 use throughline_query::time::Grid;
 use throughline_query::{links, nvlink_metrics};
 use throughline_sample::catalogue::{
@@ -176,7 +176,7 @@ async fn each_surface_goes_by_the_intervals_that_a_node_reports() {
         let step = interval * 1000 / 10;
         let steps = usize::try_from((READINGS - 1) * 10).unwrap();
         let grid = Grid { from: BEGIN / 1_000_000, step, steps };
-        for counted in [Counted::Port, Counted::Nvlinks, Counted::GpuPcie] {
+        for counted in [CountedLink::Port, CountedLink::Nvlinks, CountedLink::GpuPcie] {
             let all = rates(&client, counted, &[1], &grid).await.unwrap();
             let one = &all[&(1, 0)];
             let sent: Vec<f64> = one.out.iter().copied().flatten().collect();

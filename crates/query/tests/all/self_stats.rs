@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_query::clocks::clocks;
 use throughline_query::history::{
-    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, Take, Thinning, families,
+    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, SeriesSink, Thinning, families,
 };
 use throughline_query::{Horizons, events, status};
 use throughline_sample::wire::{Batch, NodeInfo, SelfStat};
@@ -115,7 +115,7 @@ async fn of_nodes(client: &Client, select: &str) -> Vec<String> {
 #[derive(Default)]
 struct Taken(BTreeMap<String, Vec<(i64, u64)>>);
 
-impl Take for Taken {
+impl SeriesSink for Taken {
     async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
         let points = samples.points().iter().map(|(time, value)| (*time, value.to_bits())).collect();
         self.0.insert(format!("{:?}", series.labels), points);

@@ -2,11 +2,11 @@
 
 use super::assumed::{Library, by_plan};
 use super::halving::masks;
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::{Operation, bcast, gather};
 
 /// Allgather by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn allgather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn allgather(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     let n = plan.n;
     match algorithm {
         // A gather at rank 0 and a broadcast of all of it, each by the library's own choice; a gatherv is linear.
@@ -38,20 +38,20 @@ pub(super) fn allgather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) 
 }
 
 /// Each rank passes all blocks but its right neighbour's own to that neighbour, one by one.
-pub(super) fn ring(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn ring(plan: &Plan, rank: u32, out: &mut RankSends) {
     let next = plan.next(rank);
     out.send_many(next, plan.total() - plan.block(next), plan.n - 1);
 }
 
 /// Partners exchange the blocks of their groups, which double.
-pub(super) fn doubling(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn doubling(plan: &Plan, rank: u32, out: &mut RankSends) {
     for mask in masks(plan.n) {
         out.send(rank ^ mask, plan.sum(rank & !(mask - 1), mask));
     }
 }
 
 /// Each rank sends the blocks that it has to the rank at a distance below it; the distance doubles.
-pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut RankSends) {
     for distance in masks(plan.n) {
         let bytes = plan.sum(rank, distance.min(plan.n - distance));
         out.send((rank + plan.n - distance) % plan.n, bytes);
@@ -59,7 +59,7 @@ pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut Out) {
 }
 
 /// Pairs exchange their blocks, then two blocks at a time with the neighbours on either side in turn.
-fn neighbours(plan: &Plan, rank: u32, out: &mut Out) {
+fn neighbours(plan: &Plan, rank: u32, out: &mut RankSends) {
     let n = plan.n;
     // At even steps with the neighbour of its own pair, at odd ones with the one on the other side.
     let (mate, other) = (rank ^ 1, if rank.is_multiple_of(2) { (rank + n - 1) % n } else { plan.next(rank) });
@@ -85,7 +85,7 @@ fn neighbours(plan: &Plan, rank: u32, out: &mut Out) {
 }
 
 /// Stripe parallel binomial trees: single blocks to ever nearer ranks.
-fn sparbit(plan: &Plan, rank: u32, out: &mut Out) {
+fn sparbit(plan: &Plan, rank: u32, out: &mut RankSends) {
     let n = plan.n;
     let steps = n.next_power_of_two().trailing_zeros();
     let low = n.trailing_zeros();

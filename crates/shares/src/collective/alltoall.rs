@@ -1,11 +1,11 @@
 //! Alltoall, and barriers.
 
 use super::halving::masks;
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::Shape;
 
 /// Alltoall by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn alltoall(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn alltoall(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match algorithm {
         "basic_linear" | "pairwise" | "linear_sync" | "two_procs" | "basic_inplace" => {
             plan.others(rank).for_each(|peer| out.send(peer, plan.block(rank)));
@@ -17,7 +17,7 @@ pub(super) fn alltoall(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -
 }
 
 /// At each step all blocks whose distance has that bit go as far.
-pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut RankSends) {
     for bit in masks(plan.n) {
         out.send((rank + bit) % plan.n, with_bit(bit, plan.n) * plan.block(rank));
     }
@@ -30,7 +30,7 @@ fn with_bit(bit: u32, limit: u32) -> u64 {
 }
 
 /// Barrier by an algorithm of Open MPI: messages without payload. `None` for one without a model.
-pub(super) fn barrier(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn barrier(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     let n = plan.n;
     match algorithm {
         "basic_linear" | "lin" if rank == 0 => (1..n).for_each(|peer| out.send(peer, 0)),

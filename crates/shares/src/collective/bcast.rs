@@ -1,11 +1,11 @@
 //! Broadcasts.
 
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 use super::{KNOMIAL_RADIX, parts::Parts};
 
 /// Broadcast by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn bcast(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn bcast(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match algorithm {
         "basic_linear" | "lin" => linear(plan, rank, out),
         _ if super::has_name(algorithm, "chain") => {
@@ -37,14 +37,14 @@ pub(super) fn bcast(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> O
     Some(())
 }
 
-pub(super) fn linear(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn linear(plan: &Plan, rank: u32, out: &mut RankSends) {
     if rank == plan.root {
         plan.others(rank).for_each(|peer| out.send(peer, plan.whole()));
     }
 }
 
 /// Of a halved message each subtree below the root's two children gets its half, and pairs exchange the rest.
-fn split_binary(plan: &Plan, rank: u32, out: &mut Out) {
+fn split_binary(plan: &Plan, rank: u32, out: &mut RankSends) {
     let elements = plan.elements();
     if elements < 2 {
         return tree::down(Shape::Pipeline, plan, rank, out);

@@ -5,8 +5,8 @@
 //! take the algorithm of their own decision. Long gathers and scatters of MPICH go straight between the root and each rank.
 
 use super::assumed::by_plan;
-use super::plan::{Out, Plan};
-use super::{Call, LayoutError, Library, Operation, Sent, dispatch};
+use super::plan::{Plan, RankSends};
+use super::{Call, LayoutError, Library, Operation, PeerTraffic, dispatch};
 
 /// Blocks of MPICH's gather and scatter are long from this many bytes of all of them on
 /// (MPIR_CVAR_GATHER_INTER_SHORT_MSG_SIZE, MPIR_CVAR_SCATTER_INTER_SHORT_MSG_SIZE).
@@ -25,7 +25,7 @@ pub enum RootBetween {
 
 /// One call of a collective by both groups of an intercommunicator, as a rank of one of them makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Between {
+pub struct IntercommCall {
     /// Ranks of this group.
     pub here: u32,
     /// Ranks of the other group.
@@ -44,9 +44,9 @@ pub struct Between {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentBetween {
     /// To ranks of its own group.
-    pub here: Vec<Sent>,
+    pub here: Vec<PeerTraffic>,
     /// To ranks of the other group.
-    pub there: Vec<Sent>,
+    pub there: Vec<PeerTraffic>,
 }
 
 /// What a rank of this group sends. `algorithm` is the operation's within a group, where it is observed (a name as
@@ -58,7 +58,7 @@ pub fn sends_between(
     library: Library,
     operation: Operation,
     algorithm: Option<&str>,
-    call: &Between,
+    call: &IntercommCall,
     rank: u32,
 ) -> Result<SentBetween, LayoutError> {
     if rank >= call.here {
@@ -80,7 +80,7 @@ pub fn sends_between(
 }
 
 /// One entry for each peer, in their order.
-fn joined(mut sends: Vec<Sent>) -> Vec<Sent> {
+fn joined(mut sends: Vec<PeerTraffic>) -> Vec<PeerTraffic> {
     sends.sort_by_key(|sent| sent.peer);
     sends.dedup_by(|later, first| {
         let is_same = later.peer == first.peer;
@@ -96,15 +96,15 @@ fn joined(mut sends: Vec<Sent>) -> Vec<Sent> {
 struct Side<'a> {
     library: Library,
     observed: Option<(Operation, &'a str)>,
-    call: &'a Between,
+    call: &'a IntercommCall,
     rank: u32,
-    within: Vec<Sent>,
-    between: Vec<Sent>,
+    within: Vec<PeerTraffic>,
+    between: Vec<PeerTraffic>,
 }
 
 impl Side<'_> {
     fn lay_out(&mut self, operation: Operation) -> Result<(), LayoutError> {
-        let Between { here, there, block_here, block_there, .. } = *self.call;
+        let IntercommCall { here, there, block_here, block_there, .. } = *self.call;
         let (all_here, all_there) = (block_here * u64::from(here), block_there * u64::from(there));
         let is_long = |bytes: u64| self.library == Library::Mpich && bytes >= MPICH_LONG_BYTES;
         match (operation, self.call.root) {
@@ -151,16 +151,16 @@ impl Side<'_> {
     /// A rank of this group sends to one of the other.
     fn cross(&mut self, from: u32, to: u32, bytes: u64) {
         if from == self.rank {
-            self.between.push(Sent { peer: to, bytes, messages: 1 });
+            self.between.push(PeerTraffic { peer: to, bytes, messages: 1 });
         }
     }
 
     /// An operation within the group with root 0: by the algorithm that is known, else by the library's own choice.
     fn inside(&mut self, operation: Operation, block: u64) -> Result<(), LayoutError> {
-        let Between { here, element, .. } = *self.call;
+        let IntercommCall { here, element, .. } = *self.call;
         if here > 1 {
             let plan = Plan::new(&Call { ranks: here, root: 0, blocks: vec![block], element });
-            let mut out = Out::of(self.rank);
+            let mut out = RankSends::of(self.rank);
             let algorithm = match self.observed {
                 Some((of, name)) if of == operation => name,
                 _ => by_plan(self.library, operation, &plan),

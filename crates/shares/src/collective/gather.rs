@@ -1,6 +1,6 @@
 //! Gather and scatter.
 
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 
 /// Bytes of the blocks of a distance's subtree.
@@ -9,7 +9,7 @@ fn subtree(plan: &Plan, distance: u32) -> u64 {
 }
 
 /// Gather by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn gather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn gather(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     let distance = plan.distance(rank);
     match algorithm {
         "basic_linear" | "linear" => out.send(plan.root, plan.block(rank)),
@@ -26,7 +26,7 @@ pub(super) fn gather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> 
 }
 
 /// Scatter by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn scatter(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn scatter(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match algorithm {
         "basic_linear" | "linear" | "linear_nb" => {
             if rank == plan.root {

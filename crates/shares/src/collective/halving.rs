@@ -1,7 +1,7 @@
 //! Recursive halving and doubling, with ranks beyond a power of two folded into their neighbours.
 
 use super::parts;
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 
 /// The largest power of two of ranks, and how many ranks are beyond it.
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ pub(super) fn masks(limit: u32) -> impl DoubleEndedIterator<Item = u32> {
 }
 
 /// Allreduce: at each step, partners exchange the whole message. The odd rank of a folded pair takes part.
-pub(super) fn reduce_doubling(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn reduce_doubling(plan: &Plan, rank: u32, out: &mut RankSends) {
     let (fold, bytes) = (Fold::of(plan.n, 1), plan.whole());
     if let Some(mate) = fold.mate(rank) {
         out.send(mate, bytes);
@@ -69,7 +69,7 @@ pub(super) fn reduce_doubling(plan: &Plan, rank: u32, out: &mut Out) {
 
 /// How a message is cut for halving.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum HalvingScheme {
     /// Each window into halves, the left one the smaller (Open MPI). Folded pairs exchange halves first, and the odd rank
     /// returns the half that it has reduced.
     Windows,
@@ -78,7 +78,7 @@ pub(super) enum Cut {
     Blocks,
 }
 
-impl Cut {
+impl HalvingScheme {
     /// Elements that a folded rank receives and sends at each step of halving a message at growing distance.
     fn steps(self, elements: u64, power: u32, folded: u32) -> Vec<(u64, u64)> {
         let (mut window, mut first, mut blocks) = (elements, 0, u64::from(power));
@@ -106,7 +106,7 @@ impl Cut {
     }
 
     /// What ranks of folded pairs exchange before halving.
-    fn fold(self, plan: &Plan, fold: Fold, rank: u32, out: &mut Out) {
+    fn fold(self, plan: &Plan, fold: Fold, rank: u32, out: &mut RankSends) {
         let Some(mate) = fold.mate(rank) else { return };
         let elements = plan.elements();
         let (left, right) = (elements / 2, elements - elements / 2);
@@ -123,7 +123,13 @@ impl Cut {
 }
 
 /// Reduce-scatter of a message by halves at growing distance (Rabenseifner).
-fn scatter_halving(cut: Cut, plan: &Plan, fold: Fold, rank: u32, out: &mut Out) -> Vec<(u64, u64)> {
+fn scatter_halving(
+    cut: HalvingScheme,
+    plan: &Plan,
+    fold: Fold,
+    rank: u32,
+    out: &mut RankSends,
+) -> Vec<(u64, u64)> {
     cut.fold(plan, fold, rank, out);
     let Some(folded) = fold.folded(rank) else { return Vec::new() };
     let steps = cut.steps(plan.elements(), fold.power, folded);
@@ -134,8 +140,8 @@ fn scatter_halving(cut: Cut, plan: &Plan, fold: Fold, rank: u32, out: &mut Out) 
 }
 
 /// Allreduce by reduce-scatter and allgather, each by halves.
-pub(super) fn scatter_gather(cut: Cut, plan: &Plan, rank: u32, out: &mut Out) {
-    let fold = Fold::of(plan.n, if cut == Cut::Windows { 0 } else { 1 });
+pub(super) fn scatter_gather(cut: HalvingScheme, plan: &Plan, rank: u32, out: &mut RankSends) {
+    let fold = Fold::of(plan.n, if cut == HalvingScheme::Windows { 0 } else { 1 });
     let steps = scatter_halving(cut, plan, fold, rank, out);
     let Some(folded) = fold.folded(rank) else { return };
     for (number, (received, _)) in steps.iter().enumerate().rev() {
@@ -147,7 +153,7 @@ pub(super) fn scatter_gather(cut: Cut, plan: &Plan, rank: u32, out: &mut Out) {
 }
 
 /// Reduce by reduce-scatter, and a gather at the root along a binomial tree.
-pub(super) fn scatter_then_root(cut: Cut, plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn scatter_then_root(cut: HalvingScheme, plan: &Plan, rank: u32, out: &mut RankSends) {
     let fold = Fold::of(plan.n, 0);
     let mut steps = scatter_halving(cut, plan, fold, rank, out);
     // A root that the fold left out takes the place of rank 0, which hands it its part.
@@ -176,7 +182,7 @@ pub(super) fn scatter_then_root(cut: Cut, plan: &Plan, rank: u32, out: &mut Out)
 
 /// Reduce-scatter of blocks by halves at falling distance; of folded pairs the odd rank takes part. Empty messages are
 /// left out.
-pub(super) fn blocks_halving(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn blocks_halving(plan: &Plan, rank: u32, out: &mut RankSends) {
     let fold = Fold::of(plan.n, 1);
     let Some(folded) = fold.folded(rank) else {
         out.send(rank + 1, plan.total());
@@ -199,7 +205,7 @@ pub(super) fn blocks_halving(plan: &Plan, rank: u32, out: &mut Out) {
 
 /// Reduce-scatter of blocks by a butterfly (Träff 2005): halves at growing distance, then each result goes to its owner, the
 /// rank with the bits in reverse.
-pub(super) fn butterfly(plan: &Plan, are_blocks_even: bool, rank: u32, out: &mut Out) {
+pub(super) fn butterfly(plan: &Plan, are_blocks_even: bool, rank: u32, out: &mut RankSends) {
     let fold = Fold::of(plan.n, 1);
     let Some(folded) = fold.folded(rank) else {
         out.send(rank + 1, plan.total());
@@ -227,7 +233,7 @@ pub(super) fn butterfly(plan: &Plan, are_blocks_even: bool, rank: u32, out: &mut
 }
 
 /// Reduce-scatter of blocks by doubling: partners exchange all blocks but those of their own groups.
-pub(super) fn blocks_doubling(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn blocks_doubling(plan: &Plan, rank: u32, out: &mut RankSends) {
     let n = plan.n;
     // All blocks but those of a group of `mask` ranks.
     let beyond = |group: u32, mask: u32| {

@@ -1,8 +1,8 @@
 //! Nonblocking and persistent collectives of Open MPI: the schedules of its component libnbc (ompi/mca/coll/libnbc), which are the
 //! same in 4.1 and 5.0. Names are those of coll_libnbc_OPERATION_algorithm.
 
-use super::halving::{self, Cut, masks};
-use super::plan::{Out, Plan};
+use super::halving::{self, HalvingScheme, masks};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 use super::{KNOMIAL_RADIX, Operation, bcast, gather, prefix};
 
@@ -17,7 +17,13 @@ const UP_PART: u64 = 8192;
 const SHORT_BYTES: u64 = 65_536;
 
 /// Sends of a rank by an algorithm; `None` for one without a model.
-pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn of_rank(
+    operation: Operation,
+    name: &str,
+    plan: &Plan,
+    rank: u32,
+    out: &mut RankSends,
+) -> Option<()> {
     match (operation, name) {
         (Operation::Bcast, "linear") => bcast::linear(plan, rank, out),
         (Operation::Bcast, "binomial") => down(Shape::Binomial, 1, plan, rank, out),
@@ -78,11 +84,11 @@ fn has_halves(plan: &Plan) -> bool {
     plan.elements() >= 1 << plan.n.ilog2()
 }
 
-fn reduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+fn reduce(name: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match name {
         "binomial" => up(Shape::BinomialInOrder, 1, plan, rank, out),
         "rabenseifner" if plan.n > 2 && has_halves(plan) => {
-            halving::scatter_then_root(Cut::Windows, plan, rank, out);
+            halving::scatter_then_root(HalvingScheme::Windows, plan, rank, out);
         }
         "chain" | "rabenseifner" => up(Shape::Pipeline, parts(plan, UP_PART), plan, rank, out),
         _ => return None,
@@ -90,14 +96,16 @@ fn reduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     Some(())
 }
 
-fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match name {
         "binomial" => {
             up(Shape::BinomialInOrder, 1, plan, rank, out);
             down(Shape::Binomial, 1, plan, rank, out);
         }
         "recursive_doubling" => halving::reduce_doubling(plan, rank, out),
-        "rabenseifner" if has_halves(plan) => halving::scatter_gather(Cut::Windows, plan, rank, out),
+        "rabenseifner" if has_halves(plan) => {
+            halving::scatter_gather(HalvingScheme::Windows, plan, rank, out)
+        }
         "ring" | "rabenseifner" => ring(plan, rank, out),
         _ => return None,
     }
@@ -106,7 +114,7 @@ fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
 
 /// Twice around. While reducing a rank never sends the block after its right neighbour's, while gathering never the one after
 /// that.
-fn ring(plan: &Plan, rank: u32, out: &mut Out) {
+fn ring(plan: &Plan, rank: u32, out: &mut RankSends) {
     let (n, elements) = (u64::from(plan.n), plan.elements());
     let block = |number: u32| elements / n + u64::from(u64::from(number % plan.n) < elements % n);
     for left_out in [rank + 2, rank + 3] {
@@ -128,13 +136,13 @@ fn swapped(plan: &Plan, rank: u32) -> u32 {
     }
 }
 
-fn down(shape: Shape, messages: u32, plan: &Plan, rank: u32, out: &mut Out) {
+fn down(shape: Shape, messages: u32, plan: &Plan, rank: u32, out: &mut RankSends) {
     for child in shape.children(swapped(plan, rank), plan.n) {
         out.send_many(swapped(plan, child), plan.whole(), messages);
     }
 }
 
-fn up(shape: Shape, messages: u32, plan: &Plan, rank: u32, out: &mut Out) {
+fn up(shape: Shape, messages: u32, plan: &Plan, rank: u32, out: &mut RankSends) {
     let place = swapped(plan, rank);
     if place > 0 {
         out.send_many(swapped(plan, shape.parent(place, plan.n)), plan.whole(), messages);

@@ -1,14 +1,20 @@
 //! Algorithms of MPICH, by the names of MPIR_CVAR_OPERATION_INTRA_ALGORITHM in 4.0 and later (src/mpi/coll/).
 
 use super::Operation;
-use super::halving::{self, Cut, masks};
+use super::halving::{self, HalvingScheme, masks};
 use super::parts::{self, Parts};
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 use super::{allgather, alltoall, gather, prefix};
 
 /// Sends of a rank by an algorithm; `None` for one without a model.
-pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn of_rank(
+    operation: Operation,
+    name: &str,
+    plan: &Plan,
+    rank: u32,
+    out: &mut RankSends,
+) -> Option<()> {
     // Those of nonblocking operations have the same shapes under these names.
     let (name, is_schedule) = name.strip_prefix("sched_").map_or((name, false), |name| (name, true));
     match operation {
@@ -18,7 +24,7 @@ pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, 
             "reduce_scatter_gather" if plan.elements() < 1 << plan.n.ilog2() => {
                 tree::up(Shape::BinomialInOrder, plan, rank, out);
             }
-            "reduce_scatter_gather" => halving::scatter_then_root(Cut::Blocks, plan, rank, out),
+            "reduce_scatter_gather" => halving::scatter_then_root(HalvingScheme::Blocks, plan, rank, out),
             _ => return None,
         },
         Operation::Allreduce => return allreduce(name, &plan.message(0, plan.block(0)), rank, out),
@@ -57,7 +63,7 @@ pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, 
     Some(())
 }
 
-fn bcast(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+fn bcast(name: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     // A scattered message is cut by bytes, whatever the datatype.
     match name {
         "binomial" => tree::down(Shape::BinomialInOrder, plan, rank, out),
@@ -77,13 +83,13 @@ fn bcast(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     Some(())
 }
 
-fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match name {
         "recursive_doubling" => halving::reduce_doubling(plan, rank, out),
         "reduce_scatter_allgather" if plan.elements() < 1 << plan.n.ilog2() => {
             halving::reduce_doubling(plan, rank, out);
         }
-        "reduce_scatter_allgather" => halving::scatter_gather(Cut::Blocks, plan, rank, out),
+        "reduce_scatter_allgather" => halving::scatter_gather(HalvingScheme::Blocks, plan, rank, out),
         "ring" => Parts::of(plan).reduce_ring(plan, rank, out),
         "tree" => {
             tree::up(Shape::Heap(2), plan, rank, out);
@@ -94,7 +100,7 @@ fn allreduce(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     Some(())
 }
 
-fn reduce_scatter(name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+fn reduce_scatter(name: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match name {
         "recursive_halving" => halving::blocks_halving(plan, rank, out),
         "recursive_doubling" => halving::blocks_doubling(plan, rank, out),

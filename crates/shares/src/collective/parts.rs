@@ -1,6 +1,6 @@
 //! A message scattered in equal parts by distance from the root, and gathered by all.
 
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 
 /// A message in parts, one for each rank; the last ones may be shorter or empty.
@@ -23,7 +23,7 @@ impl Parts {
     }
 
     /// Down a binomial tree: each child gets the parts of its subtree, if there is anything in them.
-    pub(super) fn scatter(&self, plan: &Plan, rank: u32, out: &mut Out) {
+    pub(super) fn scatter(&self, plan: &Plan, rank: u32, out: &mut RankSends) {
         for child in Shape::BinomialInOrder.children(plan.distance(rank), plan.n) {
             let elements = self.sum(child, tree::in_order_subtree(child, plan.n));
             if elements > 0 {
@@ -33,7 +33,7 @@ impl Parts {
     }
 
     /// Each rank passes every part on to its right neighbour, but the neighbour's own.
-    pub(super) fn gather_ring(&self, plan: &Plan, rank: u32, out: &mut Out) {
+    pub(super) fn gather_ring(&self, plan: &Plan, rank: u32, out: &mut RankSends) {
         let next = plan.next(rank);
         let elements = self.elements - self.sum(plan.distance(next), 1);
         out.send_many(next, plan.bytes(elements), plan.n - 1);
@@ -41,7 +41,7 @@ impl Parts {
 
     /// Twice around: while reducing, each rank sends every part but its own; while gathering, every part but its right
     /// neighbour's.
-    pub(super) fn reduce_ring(&self, plan: &Plan, rank: u32, out: &mut Out) {
+    pub(super) fn reduce_ring(&self, plan: &Plan, rank: u32, out: &mut RankSends) {
         let own = self.sum(plan.distance(rank), 1);
         out.send_many(plan.next(rank), plan.bytes(self.elements - own), plan.n - 1);
         self.gather_ring(plan, rank, out);
@@ -49,7 +49,7 @@ impl Parts {
 
     /// By doubling; where there is no partner beyond a power of two, what it would have is handed on by those that have
     /// partners.
-    pub(super) fn gather_doubling(&self, plan: &Plan, rank: u32, out: &mut Out) {
+    pub(super) fn gather_doubling(&self, plan: &Plan, rank: u32, out: &mut RankSends) {
         let (n, distance) = (plan.n, plan.distance(rank));
         doubling(n, distance, |peer, first, size| {
             out.send(plan.at(peer), plan.bytes(self.sum(first, size.min(n - first))));

@@ -1,6 +1,6 @@
 //! A call prepared for laying out, and what collects the sends of one rank.
 
-use super::{Call, Sent};
+use super::{Call, PeerTraffic};
 
 /// A call with running sums of its blocks, so that any range of blocks costs one subtraction.
 pub(super) struct Plan {
@@ -128,12 +128,12 @@ impl Plan {
 }
 
 /// Sends of one rank. Messages of a rank to itself are none.
-pub(super) struct Out {
+pub(super) struct RankSends {
     rank: u32,
-    sends: Vec<Sent>,
+    sends: Vec<PeerTraffic>,
 }
 
-impl Out {
+impl RankSends {
     pub(super) fn of(rank: u32) -> Self {
         Self { rank, sends: Vec::new() }
     }
@@ -152,12 +152,12 @@ impl Out {
                 last.bytes += bytes;
                 last.messages += u64::from(messages);
             }
-            _ => self.sends.push(Sent { peer, bytes, messages: u64::from(messages) }),
+            _ => self.sends.push(PeerTraffic { peer, bytes, messages: u64::from(messages) }),
         }
     }
 
     /// One entry for each peer, in their order.
-    pub(super) fn by_peer(mut self) -> Vec<Sent> {
+    pub(super) fn by_peer(mut self) -> Vec<PeerTraffic> {
         self.sends.sort_by_key(|sent| sent.peer);
         self.sends.dedup_by(|later, first| {
             let is_same = later.peer == first.peer;

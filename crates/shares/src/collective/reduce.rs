@@ -1,13 +1,13 @@
 //! Reductions: reduce, allreduce and reduce_scatter.
 
 use super::assumed::{Library, by_plan};
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 use super::tree::{self, Shape};
 use super::{Operation, bcast, gather, halving};
-use halving::Cut;
+use halving::HalvingScheme;
 
 /// Reduce by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn reduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn reduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     match algorithm {
         "basic_linear" | "lin" => linear(plan, out),
         _ if super::has_name(algorithm, "chain") => {
@@ -19,18 +19,18 @@ pub(super) fn reduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> 
         "in_order_binary" => in_order(plan, rank, out),
         // Messages with fewer elements than ranks go straight to the root.
         "redscat_gather" if plan.elements() < 1 << plan.n.ilog2() => linear(plan, out),
-        "redscat_gather" => halving::scatter_then_root(Cut::Windows, plan, rank, out),
+        "redscat_gather" => halving::scatter_then_root(HalvingScheme::Windows, plan, rank, out),
         _ => return None,
     }
     Some(())
 }
 
-fn linear(plan: &Plan, out: &mut Out) {
+fn linear(plan: &Plan, out: &mut RankSends) {
     out.send(plan.root, plan.whole());
 }
 
 /// A binary tree in which all of a left subtree's ranks are above the right one's; its root is the last rank.
-fn in_order(plan: &Plan, rank: u32, out: &mut Out) {
+fn in_order(plan: &Plan, rank: u32, out: &mut RankSends) {
     let last = plan.n - 1;
     if rank == last {
         return out.send(plan.root, plan.whole());
@@ -54,7 +54,7 @@ fn in_order(plan: &Plan, rank: u32, out: &mut Out) {
 }
 
 /// Allreduce by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut RankSends) -> Option<()> {
     let at_zero = plan.message(0, plan.block(0));
     let plan = &at_zero;
     match algorithm {
@@ -71,7 +71,7 @@ pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) 
         "redscat_allgather" if plan.elements() < 1 << plan.n.ilog2() => {
             return allreduce("basic_linear", plan, rank, out);
         }
-        "redscat_allgather" => halving::scatter_gather(Cut::Windows, plan, rank, out),
+        "redscat_allgather" => halving::scatter_gather(HalvingScheme::Windows, plan, rank, out),
         "ring" | "ring_segmented" if plan.elements() < u64::from(plan.n) => {
             halving::reduce_doubling(plan, rank, out);
         }
@@ -82,7 +82,7 @@ pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) 
 }
 
 /// Twice around: each rank sends every block but one to its right neighbour while reducing, and again while gathering.
-pub(super) fn ring(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn ring(plan: &Plan, rank: u32, out: &mut RankSends) {
     let (n, elements) = (u64::from(plan.n), plan.elements());
     let block = |number: u32| elements / n + u64::from(u64::from(number) < elements % n);
     let next = plan.next(rank);
@@ -98,7 +98,7 @@ pub(super) fn reduce_scatter(
     are_blocks_even: bool,
     plan: &Plan,
     rank: u32,
-    out: &mut Out,
+    out: &mut RankSends,
 ) -> Option<()> {
     match algorithm {
         // A reduce to rank 0 and a scatter, each by the library's own choice; a scatterv is linear.

@@ -1,6 +1,6 @@
 //! Trees over ranks, by distance from the root.
 
-use super::plan::{Out, Plan};
+use super::plan::{Plan, RankSends};
 
 /// Who is whose parent.
 #[derive(Clone, Copy)]
@@ -146,14 +146,14 @@ pub(super) fn in_order_subtree(distance: u32, ranks: u32) -> u32 {
 }
 
 /// The message goes down the tree, whole.
-pub(super) fn down(shape: Shape, plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn down(shape: Shape, plan: &Plan, rank: u32, out: &mut RankSends) {
     for child in shape.children(plan.distance(rank), plan.n) {
         out.send(plan.at(child), plan.whole());
     }
 }
 
 /// Partial results go up the tree, whole.
-pub(super) fn up(shape: Shape, plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn up(shape: Shape, plan: &Plan, rank: u32, out: &mut RankSends) {
     let distance = plan.distance(rank);
     if distance > 0 {
         out.send(plan.at(shape.parent(distance, plan.n)), plan.whole());

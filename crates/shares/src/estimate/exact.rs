@@ -5,7 +5,7 @@
 //! before the rest is spread in proportion, which would give each sender a part of each receiver. The links between have to
 //! have carried it.
 
-use super::excess::{Excess, Pair, SLACK_BYTES};
+use super::excess::{Pair, PortExcess, SLACK_BYTES};
 use super::model::Model;
 use crate::network::Routes;
 
@@ -31,23 +31,23 @@ struct Search<'a> {
 
 /// What a pair's ports and the way between them may still carry.
 #[derive(Clone, Copy)]
-struct Room {
+struct PairCapacity {
     sent: f64,
     received: f64,
     way: f64,
 }
 
 impl Search<'_> {
-    fn room(&self, number: usize) -> Option<Room> {
+    fn room(&self, number: usize) -> Option<PairCapacity> {
         let path = &self.paths[number];
         let (first, last) = (path.first()?, path.last()?);
         let way = path.iter().map(|link| self.left[*link]).fold(f64::INFINITY, f64::min);
-        (way > SLACK_BYTES).then(|| Room { sent: self.left[*first], received: self.left[*last], way })
+        (way > SLACK_BYTES).then(|| PairCapacity { sent: self.left[*first], received: self.left[*last], way })
     }
 
     /// The pair whose two ends are the most alike.
-    fn single(&self, rooms: &[Option<Room>]) -> Option<usize> {
-        let closeness = |room: &Room| room.way / room.sent.max(room.received);
+    fn single(&self, rooms: &[Option<PairCapacity>]) -> Option<usize> {
+        let closeness = |room: &PairCapacity| room.way / room.sent.max(room.received);
         let alike =
             rooms.iter().enumerate().filter_map(|(number, room)| Some((number, closeness(room.as_ref()?))));
         let best = alike.max_by(|one, other| one.1.total_cmp(&other.1))?;
@@ -55,9 +55,9 @@ impl Search<'_> {
     }
 
     /// Two pairs of one sender, or of one receiver, whose other ends add up to it.
-    fn sum(&self, rooms: &[Option<Room>]) -> Option<[usize; 2]> {
+    fn sum(&self, rooms: &[Option<PairCapacity>]) -> Option<[usize; 2]> {
         let mut found: Vec<(f64, [usize; 2])> = Vec::new();
-        let fits = |room: &Room, end: f64| room.way >= end * (1.0 - NEAR);
+        let fits = |room: &PairCapacity, end: f64| room.way >= end * (1.0 - NEAR);
         for (one, room) in rooms.iter().enumerate() {
             let Some(room) = room else { continue };
             for (other, second) in rooms.iter().enumerate().skip(one + 1) {
@@ -88,7 +88,7 @@ pub(super) fn find(
     routes: &impl Routes,
     model: &Model<'_>,
     counted: &[Option<f64>],
-    ends: [&[Excess]; 2],
+    ends: [&[PortExcess]; 2],
     pairs: &mut [Pair],
 ) {
     if pairs.len() > FEW_PAIRS {
@@ -117,7 +117,7 @@ pub(super) fn find(
     let mut found = vec![0.0; pairs.len()];
     let mut search = Search { pairs, left, paths };
     loop {
-        let rooms: Vec<Option<Room>> = (0..pairs.len()).map(|number| search.room(number)).collect();
+        let rooms: Vec<Option<PairCapacity>> = (0..pairs.len()).map(|number| search.room(number)).collect();
         let next = match search.single(&rooms) {
             Some(number) => vec![number],
             None => search.sum(&rooms).map_or_else(Vec::new, |both| both.to_vec()),

@@ -5,7 +5,7 @@ pub(super) const SLACK_BYTES: f64 = 65_536.0;
 
 /// What a port sent or received beyond the known.
 #[derive(Clone, Copy)]
-pub(super) struct Excess {
+pub(super) struct PortExcess {
     pub port: usize,
     pub bytes: f64,
     /// At most so much: the known at its least.

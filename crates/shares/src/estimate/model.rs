@@ -5,7 +5,7 @@
 //! has several: all branches that may use the same set of links share its parts, as nothing distinguishes them.
 
 use super::{Contributor, Flow, Kind};
-use crate::network::{Link, Path, Routes, Stage};
+use crate::network::{Link, Path, PathStage, Routes};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -241,7 +241,8 @@ fn ways(routes: &impl Routes, from: usize, to: usize, links: usize) -> Vec<Path>
         ports_to = &own_to;
     }
     let pairs = ports_from.iter().flat_map(|from| ports_to.iter().map(move |to| (*from, *to)));
-    let is_there = |path: &Path| path.0.iter().flat_map(Stage::links).all(|link| (link.0 as usize) < links);
+    let is_there =
+        |path: &Path| path.0.iter().flat_map(PathStage::links).all(|link| (link.0 as usize) < links);
     pairs.filter_map(|(from, to)| routes.path(from, to)).filter(is_there).collect()
 }
 

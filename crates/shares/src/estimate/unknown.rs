@@ -1,7 +1,7 @@
 //! Traffic that nobody reported: what host ports counted beyond what is known.
 
 use super::exact;
-use super::excess::{Excess, Pair, SLACK_BYTES};
+use super::excess::{Pair, PortExcess, SLACK_BYTES};
 use super::model::Model;
 use crate::network::Routes;
 
@@ -46,7 +46,7 @@ fn excesses(
     model: &Model<'_>,
     counted: &[Option<f64>],
     is_sending: bool,
-) -> Vec<Excess> {
+) -> Vec<PortExcess> {
     let ports = routes.ports();
     let link = |port: usize| (if is_sending { ports[port].transmit } else { ports[port].receive }).0 as usize;
     // Counted, known, and known at least, of one port.
@@ -64,7 +64,7 @@ fn excesses(
         let excess = (bytes - known).min(host.0 - host.1);
         if excess > SLACK * bytes + SLACK_BYTES {
             let most = bytes.min(host.0 - host.2);
-            found.push(Excess { port, bytes: excess, most: most.max(excess) });
+            found.push(PortExcess { port, bytes: excess, most: most.max(excess) });
         }
     }
     found

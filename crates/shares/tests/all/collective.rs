@@ -2,7 +2,8 @@
 //! algorithm that is known to move no byte twice moves none twice.
 
 use throughline_shares::collective::{
-    Between, Call, Edge, LayoutError, Library, Operation, RootBetween, Sent, layout, sends, sends_between,
+    Call, Edge, IntercommCall, LayoutError, Library, Operation, PeerTraffic, RootBetween, layout, sends,
+    sends_between,
 };
 
 fn edges(operation: Operation, algorithm: &str, call: &Call) -> Vec<Edge> {
@@ -325,9 +326,10 @@ fn what_has_no_model_is_named() {
 }
 
 /// What a rank sends in a layout, by peer.
-fn filtered(edges: &[Edge], rank: u32) -> Vec<Sent> {
+fn filtered(edges: &[Edge], rank: u32) -> Vec<PeerTraffic> {
     let own = edges.iter().filter(|edge| edge.source == rank);
-    let sent = |edge: &Edge| Sent { peer: edge.destination, bytes: edge.bytes, messages: edge.messages };
+    let sent =
+        |edge: &Edge| PeerTraffic { peer: edge.destination, bytes: edge.bytes, messages: edge.messages };
     own.map(sent).collect()
 }
 
@@ -372,20 +374,33 @@ fn a_rank_of_many_has_few_peers() {
 
 #[test]
 fn between_two_groups_everybody_gets_what_the_operation_gives() {
-    let call =
-        Between { here: 3, there: 5, root: RootBetween::None, block_here: 100, block_there: 70, element: 1 };
-    let other_way = |call: Between| {
+    let call = IntercommCall {
+        here: 3,
+        there: 5,
+        root: RootBetween::None,
+        block_here: 100,
+        block_there: 70,
+        element: 1,
+    };
+    let other_way = |call: IntercommCall| {
         let root = match call.root {
             RootBetween::Here(root) => RootBetween::There(root),
             RootBetween::There(root) => RootBetween::Here(root),
             RootBetween::None => RootBetween::None,
         };
         let (here, there) = (call.there, call.here);
-        Between { here, there, root, block_here: call.block_there, block_there: call.block_here, ..call }
+        IntercommCall {
+            here,
+            there,
+            root,
+            block_here: call.block_there,
+            block_there: call.block_here,
+            ..call
+        }
     };
     for library in [Library::OpenMpi, Library::Mpich] {
         // Bytes that cross from the first group to the second, and back.
-        let crossing = |operation, call: Between| -> u64 {
+        let crossing = |operation, call: IntercommCall| -> u64 {
             let sent = |rank| sends_between(library, operation, None, &call, rank).unwrap().there;
             (0..call.here).flat_map(sent).map(|sent| sent.bytes).sum()
         };
@@ -393,13 +408,13 @@ fn between_two_groups_everybody_gets_what_the_operation_gives() {
         assert_eq!(both(Operation::Allreduce, call), (100, 70));
         assert_eq!(both(Operation::Allgather, call), (300, 350));
         assert_eq!(both(Operation::Alltoall, call), (3 * 5 * 100, 5 * 3 * 70));
-        let from_here = Between { root: RootBetween::Here(2), ..call };
+        let from_here = IntercommCall { root: RootBetween::Here(2), ..call };
         assert_eq!(both(Operation::Bcast, from_here), (100, 0));
         assert_eq!(both(Operation::Scatter, from_here), (500, 0));
         assert_eq!(both(Operation::Reduce, from_here), (0, 70));
         assert_eq!(both(Operation::Gather, from_here), (0, 350));
         // A broadcast from there reaches each rank here once.
-        let from_there = Between { root: RootBetween::There(4), ..call };
+        let from_there = IntercommCall { root: RootBetween::There(4), ..call };
         let within: u64 = (0..3)
             .flat_map(|rank| sends_between(library, Operation::Bcast, None, &from_there, rank).unwrap().here)
             .map(|sent| sent.bytes)
@@ -407,24 +422,24 @@ fn between_two_groups_everybody_gets_what_the_operation_gives() {
         assert_eq!(within, 2 * 70);
     }
     // One that was observed: from each to the next.
-    let from_there = Between { root: RootBetween::There(4), ..call };
+    let from_there = IntercommCall { root: RootBetween::There(4), ..call };
     let pipeline = |rank| {
         sends_between(Library::OpenMpi, Operation::Bcast, Some("pipeline"), &from_there, rank).unwrap().here
     };
-    let next = |peer| vec![Sent { peer, bytes: 70, messages: 1 }];
+    let next = |peer| vec![PeerTraffic { peer, bytes: 70, messages: 1 }];
     assert_eq!([0, 1, 2].map(pipeline), [next(1), next(2), vec![]]);
     let of_another = sends_between(Library::OpenMpi, Operation::Bcast, Some("another's"), &from_there, 0);
     assert!(of_another.is_err());
     // Long blocks of MPICH's gather go straight to the root, Open MPI's by rank 0.
-    let long = Between { root: RootBetween::There(1), block_here: 10_000, ..call };
+    let long = IntercommCall { root: RootBetween::There(1), block_here: 10_000, ..call };
     let of_rank_2 = |library| sends_between(library, Operation::Gather, None, &long, 2).unwrap().there;
-    assert_eq!(of_rank_2(Library::Mpich), [Sent { peer: 1, bytes: 10_000, messages: 1 }]);
+    assert_eq!(of_rank_2(Library::Mpich), [PeerTraffic { peer: 1, bytes: 10_000, messages: 1 }]);
     assert!(of_rank_2(Library::OpenMpi).is_empty());
     let none = sends_between(
         Library::OpenMpi,
         Operation::Bcast,
         None,
-        &Between { root: RootBetween::Here(3), ..call },
+        &IntercommCall { root: RootBetween::Here(3), ..call },
         0,
     );
     assert_eq!(none, Err(LayoutError::Root { root: 3, ranks: 3 }));

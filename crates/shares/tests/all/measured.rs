@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use throughline_shares::collective::{
-    Between, Call, Edge, Library, Operation, RootBetween, assumed, assumed_nonblocking, layout, sends_between,
+    Call, Edge, IntercommCall, Library, Operation, RootBetween, assumed, assumed_nonblocking, layout,
+    sends_between,
 };
 
 /// Bytes of MPI_INT.
@@ -312,7 +313,8 @@ fn layout_between(
         let (here, there) = if is_first { (first, ranks - first) } else { (ranks - first, first) };
         let (own, other) = if is_first { (0, first) } else { (first, 0) };
         let root = if is_first { RootBetween::Here(root) } else { RootBetween::There(root) };
-        let call = Between { here, there, root, block_here: block, block_there: block, element: ELEMENT };
+        let call =
+            IntercommCall { here, there, root, block_here: block, block_there: block, element: ELEMENT };
         let sends = sends_between(Library::OpenMpi, operation, None, &call, rank - own).unwrap();
         let here = sends.here.iter().map(|sent| (own + sent.peer, sent));
         for (peer, one) in here.chain(sends.there.iter().map(|sent| (other + sent.peer, sent))) {

@@ -1,7 +1,7 @@
 //! Fat trees of two or three layers, with one or several ports a host, static or adaptive routing.
 
 use fastrand::Rng;
-use throughline_shares::network::{HostPort, Link, Path, Routes, Stage};
+use throughline_shares::network::{HostPort, Link, Path, PathStage, Routes};
 
 /// Sizes of a fat tree. With one pod it has two layers: each leaf has a link to each switch above.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +138,7 @@ impl Routes for Fabric {
             links.dedup();
             links.sort_unstable();
             links.dedup();
-            if let [link] = links[..] { Stage::One(link) } else { Stage::AnyOf(links) }
+            if let [link] = links[..] { PathStage::One(link) } else { PathStage::AnyOf(links) }
         };
         Some(Path((0..ways[0].len()).map(stage).collect()))
     }

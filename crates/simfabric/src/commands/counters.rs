@@ -1,11 +1,16 @@
 //! Commands on counters, traffic and the clock.
 
 use crate::counters::Counter;
-use crate::parser::{self, Words};
-use crate::traffic::Demand;
+use crate::parser::{self, CommandWords};
+use crate::traffic::TrafficDemand;
 use crate::world::World;
 
-pub(super) fn counter(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
+pub(super) fn counter(
+    world: &mut World,
+    name: &str,
+    words: &mut CommandWords,
+    now: u64,
+) -> Result<(), String> {
     let at = world.clock.at(now);
     if name == "clear" && words.peek() == Some("all") {
         words.next();
@@ -34,7 +39,12 @@ pub(super) fn counter(world: &mut World, name: &str, words: &mut Words, now: u64
     Ok(())
 }
 
-pub(super) fn traffic(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
+pub(super) fn traffic(
+    world: &mut World,
+    name: &str,
+    words: &mut CommandWords,
+    now: u64,
+) -> Result<(), String> {
     match name {
         "levels" => {
             let mut levels = [0.0; 16];
@@ -58,13 +68,13 @@ pub(super) fn traffic(world: &mut World, name: &str, words: &mut Words, now: u64
                 "off" => None,
                 "pair" => {
                     let (from, to) = (words.host(&world.fabric)?, words.host(&world.fabric)?);
-                    Some(Demand::Pair(from, to, words.rate()?))
+                    Some(TrafficDemand::Pair(from, to, words.rate()?))
                 }
-                "all-to-all" => Some(Demand::AllToAll(words.rate()?)),
-                "ring" => Some(Demand::Ring(words.rate()?)),
+                "all-to-all" => Some(TrafficDemand::AllToAll(words.rate()?)),
+                "ring" => Some(TrafficDemand::Ring(words.rate()?)),
                 "incast" => {
                     let to = words.host(&world.fabric)?;
-                    Some(Demand::Incast(to, words.rate()?))
+                    Some(TrafficDemand::Incast(to, words.rate()?))
                 }
                 other => return Err(format!("`{other}` is no traffic; `help` lists them")),
             };

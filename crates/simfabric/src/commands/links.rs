@@ -1,24 +1,33 @@
 //! Commands on cables and links, and on nodes as far as all their cables go.
 
 use crate::counters::Counter;
-use crate::liar::{Liar, Lie};
+use crate::liar::{FakeNeighbour, FakePort};
 use crate::model::{End, Link};
-use crate::parser::Words;
+use crate::parser::CommandWords;
 use crate::world::World;
 
 /// What is made up behind a port.
-pub(super) fn lie(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
+pub(super) fn lie(world: &mut World, name: &str, words: &mut CommandWords) -> Result<(), String> {
     if name == "honest" {
         world.liars.clear();
         return Ok(());
     }
     let end = words.end_of(&world.fabric)?;
-    let lie = if name == "endless" { Lie::Endless } else { Lie::Claim(words.node(&world.fabric)?) };
-    world.liars.push(Liar { end, lie });
+    let lie = if name == "endless" {
+        FakeNeighbour::Endless
+    } else {
+        FakeNeighbour::Claim(words.node(&world.fabric)?)
+    };
+    world.liars.push(FakePort { end, lie });
     Ok(())
 }
 
-pub(super) fn topology(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
+pub(super) fn topology(
+    world: &mut World,
+    name: &str,
+    words: &mut CommandWords,
+    now: u64,
+) -> Result<(), String> {
     let first = match name {
         "remove" | "restore" => {
             let node = words.node(&world.fabric)?;

@@ -5,11 +5,11 @@ use crate::model::{
     XMIT_WAIT,
 };
 use crate::notices::Event;
-use crate::parser::{self, Words};
+use crate::parser::{self, CommandWords};
 use crate::smp;
 use crate::world::World;
 
-pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
+pub(super) fn node(world: &mut World, name: &str, words: &mut CommandWords) -> Result<(), String> {
     match name {
         "dead" | "alive" | "pma-dead" => {
             for node in chosen(world, words)? {
@@ -81,7 +81,7 @@ pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(
 }
 
 /// `NODES`, or `SHARE NODES`.
-fn chosen(world: &mut World, words: &mut Words) -> Result<Vec<usize>, String> {
+fn chosen(world: &mut World, words: &mut CommandWords) -> Result<Vec<usize>, String> {
     let first = words.text("the nodes")?;
     let Ok(share) = first.parse::<f64>() else { return parser::nodes(&world.fabric, &first) };
     let mut nodes = parser::nodes(&world.fabric, &words.text("the nodes")?)?;

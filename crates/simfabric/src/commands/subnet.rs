@@ -4,11 +4,16 @@ use crate::model::End;
 use crate::model::{FIRST_MLID, Group};
 use crate::multicast::CAPACITY;
 use crate::notices::Event;
-use crate::parser::{self, Words};
+use crate::parser::{self, CommandWords};
 use crate::smp;
 use crate::world::World;
 
-pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
+pub(super) fn subnet(
+    world: &mut World,
+    name: &str,
+    words: &mut CommandWords,
+    now: u64,
+) -> Result<(), String> {
     match name {
         "lid" => {
             let end = words.end_of(&world.fabric)?;
@@ -89,7 +94,7 @@ pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64)
     Ok(())
 }
 
-pub(super) fn trap(world: &mut World, words: &mut Words) -> Result<(), String> {
+pub(super) fn trap(world: &mut World, words: &mut CommandWords) -> Result<(), String> {
     let number = words.number("the trap's number")?;
     let node = words.node(&world.fabric)?;
     let (lid, guid) = (world.fabric.nodes[node].lid(), world.fabric.nodes[node].system_guid);

@@ -24,12 +24,12 @@ struct Output {
     is_closed: bool,
 }
 
-type Shared = Arc<(Mutex<Output>, Condvar)>;
+type SharedOutput = Arc<(Mutex<Output>, Condvar)>;
 
 /// The console of one simulator.
 pub(super) struct Console {
     fifo: File,
-    shared: Shared,
+    shared: SharedOutput,
     /// Prompts that were answered with a command.
     answered: usize,
 }
@@ -52,7 +52,7 @@ pub(super) fn fifo(folder: &Path) -> Result<(File, Stdio), SimError> {
 
 impl Console {
     pub(super) fn new(fifo: File, output: ChildStdout) -> Console {
-        let shared = Shared::default();
+        let shared = SharedOutput::default();
         let reader = Arc::clone(&shared);
         std::thread::spawn(move || read_all(output, &reader));
         Console { fifo, shared, answered: 0 }
@@ -102,7 +102,7 @@ impl Console {
 }
 
 /// Reads until the simulator ends, counting prompts, so that it never waits for a full pipe.
-fn read_all(mut output: ChildStdout, shared: &Shared) {
+fn read_all(mut output: ChildStdout, shared: &SharedOutput) {
     let mut bytes = [0; 4096];
     let mut rest = String::new();
     loop {

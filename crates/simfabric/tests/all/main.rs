@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use throughline_crawler::port::{FabricPort, Via};
+use throughline_crawler::port::{FabricPort, TransportKind};
 use throughline_simfabric::{Scenario, SimFabric, fat_tree};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_throughline-simfabric");
@@ -35,7 +35,7 @@ fn it_serves_takes_commands_and_ends() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("fab");
     let mut child = start(&socket, &["--torus", "3,3", "--do", "latency 10us"]);
-    let port = FabricPort::find(&Via::Sim(socket.clone()), None, 0).unwrap();
+    let port = FabricPort::find(&TransportKind::Sim(socket.clone()), None, 0).unwrap();
     assert_eq!((port.local().lid, port.local().port), (1, 1));
     let output = ctl(&socket, &["rename torus-0-0 \"hub\"", "nodes"]);
     assert!(output.status.success());

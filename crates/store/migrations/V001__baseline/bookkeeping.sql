@@ -83,7 +83,7 @@ COMMENT ON COLUMN internal.export_target.noticed_until IS
 COMMENT ON COLUMN internal.export_target.part IS 'Within the window: the table or info metric that was sent last. NULL between windows.';
 COMMENT ON COLUMN internal.export_target.after IS 'Within the window: what of that part was sent last; parts and their things have an order.';
 COMMENT ON COLUMN internal.export_target.acknowledged IS 'Samples that the receiver acknowledged.';
-COMMENT ON COLUMN internal.export_target.refused IS 'Samples that the receiver refused for what they are, and that are not sent again.';
+COMMENT ON COLUMN internal.export_target.refused IS 'Samples that the receiver refused because of their content, and that are not sent again.';
 COMMENT ON COLUMN internal.export_target.version IS 'Grows with each change: of two servers that send, one stops.';
 
 CREATE TABLE internal.export_late (

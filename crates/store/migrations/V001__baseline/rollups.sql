@@ -114,7 +114,7 @@ COMMENT ON TABLE internal.minute_state IS
 COMMENT ON COLUMN internal.minute_state.made_until IS 'Minutes before it are made.';
 COMMENT ON COLUMN internal.minute_state.noticed_until IS
     'Minutes before it are made or being made: writers note in minute_late what comes for them.';
-COMMENT ON COLUMN internal.minute_state.blocks_until IS 'Hours before it are packed or stand in block_wanted.';
+COMMENT ON COLUMN internal.minute_state.blocks_until IS 'Hours before it are packed or listed in block_wanted.';
 
 CREATE TABLE internal.minute_late (
     kind text NOT NULL,

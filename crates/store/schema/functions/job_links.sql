@@ -46,7 +46,7 @@ BEGIN
     ), own_readings AS (
         SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
     ), cables AS (
-        -- A host's port is read by the host and by the fabric's crawler: one cable, of which the host reads more often.
+        -- A host's port is read by the host and by the fabric's crawler: one cable, which the host reads more often.
         SELECT a.* FROM rates a
         LEFT JOIN own_readings o ON a.kind = 'fabric' AND o.node_name = a.node_name AND o.guid = a.guid AND o.port = a.port
         WHERE o.guid IS NULL

@@ -10,4 +10,4 @@ LEFT JOIN LATERAL (
     LIMIT 1) n ON true
 LEFT JOIN internal.run_visible j ON j.key = e.job_key;
 COMMENT ON VIEW public.event_named IS
-    'Events with the names of what they are about: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
+    'Events with the names of their subjects: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';

@@ -72,7 +72,7 @@ pub enum Lifetime {
 
 /// What [`PrivateCluster::start`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
+pub enum ClusterStart {
     /// It was not running; the caller stops it if it started it for itself.
     Now,
     /// It was left by a caller that was killed: the caller's to stop.
@@ -251,7 +251,7 @@ impl PrivateCluster {
     ///
     /// # Errors
     /// As [`PrivateCluster::init`]; the server did not come up (with the end of its log).
-    pub async fn start(&self, lifetime: Lifetime) -> Result<Started, Error> {
+    pub async fn start(&self, lifetime: Lifetime) -> Result<ClusterStart, Error> {
         self.blocking(move |cluster| {
             let _lock = cluster.lock()?;
             let left_behind = process::is_orphaned(&cluster.folder);
@@ -263,13 +263,13 @@ impl PrivateCluster {
                 if cluster.write_settings()? {
                     process::reload(&cluster.folder);
                 }
-                return Ok(if left_behind { Started::TakenOver } else { Started::Already });
+                return Ok(if left_behind { ClusterStart::TakenOver } else { ClusterStart::Already });
             }
             cluster.make_data_folder()?;
             cluster.write_settings()?;
             process::start(&cluster.folder, &cluster.installation, &cluster.user)?;
             process::mark_owner(&cluster.folder, lifetime)?;
-            Ok(Started::Now)
+            Ok(ClusterStart::Now)
         })
         .await
     }
@@ -296,7 +296,7 @@ impl PrivateCluster {
     ///
     /// # Errors
     /// As [`PrivateCluster::start`] and [`PrivateCluster::prepare`].
-    pub async fn run(&self, lifetime: Lifetime) -> Result<(Database, Started), Error> {
+    pub async fn run(&self, lifetime: Lifetime) -> Result<(Database, ClusterStart), Error> {
         let deadline = Instant::now() + RUN_PATIENCE;
         let mut found = None;
         loop {
@@ -314,12 +314,12 @@ impl PrivateCluster {
     async fn start_and_prepare(
         &self,
         lifetime: Lifetime,
-        found: &mut Option<Started>,
-    ) -> Result<(Database, Started), Error> {
+        found: &mut Option<ClusterStart>,
+    ) -> Result<(Database, ClusterStart), Error> {
         let started = self.start(lifetime).await?;
         let first = *found.get_or_insert(started);
         self.prepare().await?;
-        Ok((self.database(), if started == Started::Already { first } else { started }))
+        Ok((self.database(), if started == ClusterStart::Already { first } else { started }))
     }
 
     /// Stops it, letting nobody finish (fast); `false` when it did not run.

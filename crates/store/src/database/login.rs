@@ -97,10 +97,11 @@ fn far_host(config: &Config) -> Option<String> {
     })
 }
 
-type Own = Vec<(String, String)>;
+/// Parameters that are ours, not the driver's: key and value.
+type OwnParameters = Vec<(String, String)>;
 
 /// Takes our parameters out of a URL's query.
-fn split_url(url: &str) -> (String, Own) {
+fn split_url(url: &str) -> (String, OwnParameters) {
     let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), Vec::new()) };
     let (mut rest, mut own) = (Vec::new(), Vec::new());
     for pair in query.split('&') {
@@ -135,7 +136,7 @@ fn percent_decoded(text: &str) -> String {
 }
 
 /// Takes our parameters out of `KEY=VALUE` pairs; values may be in single quotes, with backslashes.
-fn split_pairs(text: &str) -> (String, Own) {
+fn split_pairs(text: &str) -> (String, OwnParameters) {
     let (mut rest, mut own) = (String::new(), Vec::new());
     let mut left = text.trim_start();
     while !left.is_empty() {

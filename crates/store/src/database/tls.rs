@@ -228,7 +228,7 @@ pub struct Handshake {
 }
 
 /// The future of a handshake.
-pub type Shaking<S> = Pin<Box<dyn Future<Output = Result<EncryptedStream<S>, Error>> + Send>>;
+pub type TlsHandshake<S> = Pin<Box<dyn Future<Output = Result<EncryptedStream<S>, Error>> + Send>>;
 
 impl<S> TlsConnect<S> for Handshake
 where
@@ -236,9 +236,9 @@ where
 {
     type Stream = EncryptedStream<S>;
     type Error = Error;
-    type Future = Shaking<S>;
+    type Future = TlsHandshake<S>;
 
-    fn connect(self, stream: S) -> Shaking<S> {
+    fn connect(self, stream: S) -> TlsHandshake<S> {
         Box::pin(async move {
             let name =
                 self.name.ok_or_else(|| Error::other("the host's name can't be that of a certificate"))?;

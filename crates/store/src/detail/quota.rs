@@ -83,7 +83,7 @@ impl DetailRefusal {
 }
 
 /// What is requested now and was of late, by everybody and by one user.
-struct Used {
+struct QuotaUsage {
     nodes: u64,
     requests: [u64; 2],
     records: [u64; 2],
@@ -125,7 +125,7 @@ impl DetailLimits {
         Ok(self.within(&used, nodes as u64))
     }
 
-    fn within(&self, used: &Used, nodes: u64) -> Result<(), DetailRefusal> {
+    fn within(&self, used: &QuotaUsage, nodes: u64) -> Result<(), DetailRefusal> {
         if nodes > self.nodes {
             let message = format!("the job has {nodes} nodes, and {} may answer at a time", self.nodes);
             return Err(DetailRefusal::over(
@@ -184,7 +184,7 @@ impl DetailLimits {
     }
 }
 
-async fn used(transaction: &Transaction<'_>, user: &str) -> Result<Used, Error> {
+async fn used(transaction: &Transaction<'_>, user: &str) -> Result<QuotaUsage, Error> {
     let query = "SELECT count(*) FILTER (WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now()), \
                     count(DISTINCT r.id) FILTER (WHERE r.requested_at > now() - interval '1 hour'), \
                     count(DISTINCT r.id) FILTER (WHERE r.requested_at > now() - interval '1 hour' AND r.requested_by = $1), \
@@ -195,7 +195,7 @@ async fn used(transaction: &Transaction<'_>, user: &str) -> Result<Used, Error> 
     let row =
         transaction.query_one(query, &[&user]).await.map_err(Error::sql("counting requests for detail"))?;
     let number = |column: usize| unsigned(row.get(column));
-    Ok(Used { nodes: number(0), requests: [number(1), number(2)], records: [number(3), number(4)] })
+    Ok(QuotaUsage { nodes: number(0), requests: [number(1), number(2)], records: [number(3), number(4)] })
 }
 
 fn unsigned(count: i64) -> u64 {
@@ -210,16 +210,24 @@ mod tests {
     fn what_is_over_a_limit_is_refused_with_the_key_and_what_to_do() {
         let limits =
             DetailLimits { nodes: 4, requests: [3, 2], records: [100, 50], ..DetailLimits::default() };
-        let none = || Used { nodes: 0, requests: [0; 2], records: [0; 2] };
+        let none = || QuotaUsage { nodes: 0, requests: [0; 2], records: [0; 2] };
         assert_eq!(limits.within(&none(), 4), Ok(()));
-        let refused = |used: Used, nodes| limits.within(&used, nodes).unwrap_err();
+        let refused = |used: QuotaUsage, nodes| limits.within(&used, nodes).unwrap_err();
         for (refusal, reason, key) in [
             (refused(none(), 5), "nodes", "detail.nodes_max"),
-            (refused(Used { nodes: 2, ..none() }, 3), "nodes", "detail.nodes_max"),
-            (refused(Used { requests: [3, 0], ..none() }, 1), "requests", "detail.requests_per_hour"),
-            (refused(Used { requests: [2, 2], ..none() }, 1), "requests", "detail.user_requests_per_hour"),
-            (refused(Used { records: [100, 0], ..none() }, 1), "records", "detail.records_per_day"),
-            (refused(Used { records: [60, 50], ..none() }, 1), "records", "detail.user_records_per_day"),
+            (refused(QuotaUsage { nodes: 2, ..none() }, 3), "nodes", "detail.nodes_max"),
+            (refused(QuotaUsage { requests: [3, 0], ..none() }, 1), "requests", "detail.requests_per_hour"),
+            (
+                refused(QuotaUsage { requests: [2, 2], ..none() }, 1),
+                "requests",
+                "detail.user_requests_per_hour",
+            ),
+            (refused(QuotaUsage { records: [100, 0], ..none() }, 1), "records", "detail.records_per_day"),
+            (
+                refused(QuotaUsage { records: [60, 50], ..none() }, 1),
+                "records",
+                "detail.user_records_per_day",
+            ),
         ] {
             assert_eq!((refusal.reason, refusal.limit), (reason, Some(key)));
             assert!(refusal.remedy.contains(key) && DetailRefusal::REASONS.contains(&reason), "{refusal}");

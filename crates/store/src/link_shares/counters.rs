@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Bytes in a window; `None` where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct CountedBytes {
     pub sent: Option<f64>,
     pub received: Option<f64>,
 }
@@ -32,7 +32,7 @@ pub(super) async fn counted(
     end: Micros,
     gap: Micros,
     is_read: bool,
-) -> Result<HashMap<i64, Counted>, Error> {
+) -> Result<HashMap<i64, CountedBytes>, Error> {
     let begin = end - WINDOW;
     // Four readings at most: those around each edge.
     let columns = "c.time, c.epoch, c.transmit_data_bytes, c.receive_data_bytes";
@@ -63,7 +63,7 @@ pub(super) async fn counted(
             received: row.get(4),
         });
     }
-    let of = |readings: &Vec<Reading>| Counted {
+    let of = |readings: &Vec<Reading>| CountedBytes {
         sent: between(readings, |reading| reading.sent, end, gap, is_read),
         received: between(readings, |reading| reading.received, end, gap, is_read),
     };

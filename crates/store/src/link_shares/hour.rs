@@ -10,7 +10,7 @@ use crate::packed_rows::{self, Minute, Share};
 
 /// A contributor of an hour, once for each kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Who {
+struct HourContributor {
     contributor: String,
     job: Option<i64>,
     operation: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Hour {
     begin: Micros,
     minutes: Vec<Minute>,
     /// Each with the index of its minute.
-    shares: Vec<(usize, Who, Share)>,
+    shares: Vec<(usize, HourContributor, Share)>,
 }
 
 impl Hour {
@@ -63,7 +63,7 @@ impl Hour {
             }
             _ => self.minutes.push(minute),
         }
-        let who = Who {
+        let who = HourContributor {
             contributor: row.get(3),
             job: row.get(4),
             operation: row.get(5),
@@ -77,8 +77,8 @@ impl Hour {
 
     /// Writes the row.
     pub fn put(self, buffer: &mut RowBuffer) {
-        let whos: BTreeSet<&Who> = self.shares.iter().map(|(_, who, _)| who).collect();
-        let whos: Vec<&Who> = whos.into_iter().collect();
+        let whos: BTreeSet<&HourContributor> = self.shares.iter().map(|(_, who, _)| who).collect();
+        let whos: Vec<&HourContributor> = whos.into_iter().collect();
         let mut shares = vec![None; self.minutes.len() * whos.len()];
         for (minute, who, share) in &self.shares {
             if let Ok(index) = whos.binary_search(&who) {

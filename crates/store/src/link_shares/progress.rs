@@ -50,7 +50,7 @@ pub(super) struct Subnet {
 
 /// A window to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct DueWindow {
     /// Its end.
     pub end: Micros,
     /// How far windows are made, as it was read: another server may have gone on meanwhile.
@@ -59,7 +59,7 @@ pub(super) struct Due {
 }
 
 /// The next window, if it is time to make it.
-pub(super) async fn due(client: &Client) -> Result<Option<Due>, Error> {
+pub(super) async fn due(client: &Client) -> Result<Option<DueWindow>, Error> {
     let row = client
         .query_one("SELECT now(), computed_until FROM internal.link_share_state", &[])
         .await
@@ -79,7 +79,7 @@ pub(super) async fn due(client: &Client) -> Result<Option<Due>, Error> {
     }
     let subnets = read_subnets(client, end).await?;
     let is_complete = subnets.iter().all(|subnet| subnet.is_read);
-    Ok((is_complete || now >= end + WAIT).then_some(Due { end, made_until, subnets }))
+    Ok((is_complete || now >= end + WAIT).then_some(DueWindow { end, made_until, subnets }))
 }
 
 /// Where the first window begins: with the first round of a crawler within an hour; `None` where there is no fabric.
@@ -150,7 +150,7 @@ pub(super) async fn has_unread(client: &Client) -> Result<bool, Error> {
 /// those that are no longer retained, of those whose minutes are in hours, and of those whose ports' readings are packed: to unpack
 /// an hour of all ports for each of its windows would take hours; and of those whose traffic is thinned, so that its windows are not
 /// known any more.
-pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Option<Due>, Error> {
+pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Option<DueWindow>, Error> {
     let oldest = retention.shares_change().as_micros();
     let gap = DEFAULT.largest_gap_seconds;
     let drop = format!(
@@ -171,7 +171,7 @@ pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Optio
     );
     let rows = client.query(&take, &[]).await.map_err(Error::sql(WHAT))?;
     let Some(end) = rows.first().map(|row| micros(row.get(0))) else { return Ok(None) };
-    Ok(Some(Due { end, made_until: None, subnets: read_subnets(client, end).await? }))
+    Ok(Some(DueWindow { end, made_until: None, subnets: read_subnets(client, end).await? }))
 }
 
 /// Time since the end of the last window that is made.

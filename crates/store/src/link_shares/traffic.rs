@@ -60,7 +60,7 @@ pub(super) struct Amount {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct CellReading {
     time: Micros,
     bytes: i64,
     messages: i64,
@@ -88,7 +88,7 @@ struct Line {
 
 impl Line {
     fn cell(&self, peer: i32, bytes: i64, messages: i64) -> Cell {
-        let last = Last { time: self.time, bytes, messages };
+        let last = CellReading { time: self.time, bytes, messages };
         Cell { key: Key { peer, ..self.key }, epoch: self.epoch, since: self.since, last }
     }
 }
@@ -106,7 +106,7 @@ struct Columns {
 
 /// Rows of cells that have no cached value, in order.
 #[derive(Debug, Default)]
-struct Added {
+struct UncachedCells {
     unknown: Vec<Cell>,
     of_unknown: HashSet<(Key, Micros)>,
 }
@@ -127,7 +127,7 @@ struct Cell {
     key: Key,
     epoch: Micros,
     since: Micros,
-    last: Last,
+    last: CellReading,
 }
 
 /// A reader of traffic.
@@ -135,7 +135,7 @@ struct Cell {
 pub(super) struct Traffic {
     operations: Vec<String>,
     operation_of: HashMap<String, u32>,
-    cells: HashMap<(Key, Micros), Last>,
+    cells: HashMap<(Key, Micros), CellReading>,
     /// By the end of the window.
     windows: BTreeMap<Micros, HashMap<Key, Amount>>,
     read_until: Option<Micros>,
@@ -181,7 +181,7 @@ impl Traffic {
         until: Micros,
         taken_until: Micros,
     ) -> Result<(), Error> {
-        let mut added = Added::default();
+        let mut added = UncachedCells::default();
         let parameters: [&str; 0] = [];
         let rows = client.query_raw(&rows(since, until), parameters).await.map_err(Error::sql(WHAT))?;
         let mut rows = pin!(rows);
@@ -196,7 +196,7 @@ impl Traffic {
     }
 
     /// Adds a row's cell, or notes it where no value of it is cached.
-    fn add(&mut self, cell: Cell, added: &mut Added, taken_until: Micros) {
+    fn add(&mut self, cell: Cell, added: &mut UncachedCells, taken_until: Micros) {
         let id = (cell.key, cell.epoch);
         if !added.of_unknown.contains(&id) {
             if let Some(last) = self.cells.get(&id).copied() {
@@ -236,7 +236,7 @@ impl Traffic {
                 Some(last) => self.grow(&cell, last, taken_until),
                 None if cell.last.time > taken_until => {
                     // The cell's first row: it grew from nothing.
-                    self.grow(&cell, Last { time: cell.epoch, bytes: 0, messages: 0 }, taken_until);
+                    self.grow(&cell, CellReading { time: cell.epoch, bytes: 0, messages: 0 }, taken_until);
                 }
                 None => {}
             }
@@ -282,7 +282,7 @@ impl Traffic {
                 for (peer, (bytes, messages)) in peers.into_iter().zip(amounts) {
                     let id = (Key { peer, ..line.key }, line.epoch);
                     if wanted.contains(&id) {
-                        self.cells.insert(id, Last { time, bytes, messages });
+                        self.cells.insert(id, CellReading { time, bytes, messages });
                     }
                 }
             }
@@ -332,7 +332,7 @@ impl Traffic {
     }
 
     /// Spreads a cell's growth over the windows in which it flowed.
-    fn grow(&mut self, cell: &Cell, last: Last, taken_until: Micros) {
+    fn grow(&mut self, cell: &Cell, last: CellReading, taken_until: Micros) {
         let (bytes, messages) = (cell.last.bytes - last.bytes, cell.last.messages - last.messages);
         if bytes < 0 || messages < 0 || bytes == 0 && messages == 0 {
             return;
@@ -374,7 +374,7 @@ mod tests {
 
     fn cell(since: Micros, time: Micros, bytes: i64) -> Cell {
         let key = Key { job: 1, node: 1, peer: 2, operation: 0, kind: Kind::Measured, is_received: false };
-        let last = Last { time: time * SECOND, bytes, messages: bytes / 10 };
+        let last = CellReading { time: time * SECOND, bytes, messages: bytes / 10 };
         Cell { key, epoch: 0, since: since * SECOND, last }
     }
 
@@ -394,7 +394,11 @@ mod tests {
         traffic.grow(&cell(18, 22, 1580), cell(12, 20, 1480).last, 20 * SECOND);
         assert_eq!(bytes(&traffic, 20), Some(280.0));
         assert_eq!((bytes(&traffic, 30), traffic.missed(1.0)), (Some(100.0), vec![]));
-        traffic.grow(&cell(18, 22, 1780), Last { time: 18 * SECOND, ..cell(12, 20, 1580).last }, 20 * SECOND);
+        traffic.grow(
+            &cell(18, 22, 1780),
+            CellReading { time: 18 * SECOND, ..cell(12, 20, 1580).last },
+            20 * SECOND,
+        );
         assert_eq!(traffic.missed(1.0), [20 * SECOND]);
     }
 

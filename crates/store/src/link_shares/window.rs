@@ -7,7 +7,7 @@ use throughline_shares::estimate::{self, Contributor, Flow, Kind, LinkShares, Sh
 use throughline_shares::network::{HostPort, Path, Routes};
 use throughline_shares::wire::counted_bytes;
 
-use super::counters::Counted;
+use super::counters::CountedBytes;
 use super::fabric::Fabric;
 use super::groups::Groups;
 use super::traffic::{Amount, Key};
@@ -39,12 +39,12 @@ pub(super) struct Input {
     pub fabrics: Vec<Arc<Fabric>>,
     pub traffic: HashMap<Key, Amount>,
     pub places: HashMap<i64, Arc<Places>>,
-    pub counted: HashMap<i64, Counted>,
+    pub counted: HashMap<i64, CountedBytes>,
 }
 
-/// Who has a part.
+/// Who a share belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Who {
+pub(super) enum ShareOwner {
     /// Job and number of the operation.
     Job(i64, u32),
     Group(String),
@@ -57,7 +57,7 @@ pub(super) enum Who {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ShareRow {
     pub port: i64,
-    pub who: Who,
+    pub who: ShareOwner,
     pub bytes: i64,
     pub low: i64,
     pub high: i64,
@@ -123,13 +123,14 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
             let name = |contributor: &Contributor| match contributor {
                 Contributor::Reported(number) => {
                     let (job, operation) = named[*number as usize];
-                    (Who::Job(job, operation), is_split.contains(number))
+                    (ShareOwner::Job(job, operation), is_split.contains(number))
                 }
                 Contributor::Unreported { port } => {
                     let host = fabric.hosts.get(*port).map_or("", String::as_str);
-                    let who = groups
-                        .of(host)
-                        .map_or_else(|| Who::Host(host.to_owned()), |group| Who::Group(group.to_owned()));
+                    let who = groups.of(host).map_or_else(
+                        || ShareOwner::Host(host.to_owned()),
+                        |group| ShareOwner::Group(group.to_owned()),
+                    );
                     (who, false)
                 }
             };
@@ -140,7 +141,7 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
 }
 
 /// What the port of each link counted: the sender's word, else the receiver's.
-pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i64, Counted>) -> Vec<Option<f64>> {
+pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i64, CountedBytes>) -> Vec<Option<f64>> {
     let of = |port: i64| counted.get(&port).copied().unwrap_or_default();
     fabric
         .directions
@@ -245,7 +246,7 @@ fn whole(bytes: f64) -> i64 {
 fn of_direction(
     port: i64,
     shares: &LinkShares,
-    name: impl Fn(&Contributor) -> (Who, bool),
+    name: impl Fn(&Contributor) -> (ShareOwner, bool),
     rows: &mut Vec<ShareRow>,
 ) {
     let sum: f64 = shares.shares.iter().map(|share| share.bytes).sum();
@@ -255,7 +256,7 @@ fn of_direction(
     }
     let counted = shares.counted.map(whole);
     // Ports of one host, and hosts of one group, are one contributor.
-    let mut by_name: BTreeMap<Who, (Share, bool)> = BTreeMap::new();
+    let mut by_name: BTreeMap<ShareOwner, (Share, bool)> = BTreeMap::new();
     for share in &shares.shares {
         let (who, is_split) = name(&share.contributor);
         let sum = by_name.entry(who).or_insert_with(|| {
@@ -265,15 +266,16 @@ fn of_direction(
         sum.0 = together(&sum.0, share);
         sum.1 |= is_split;
     }
-    let mut listed: Vec<(Who, (Share, bool))> = by_name.into_iter().collect();
+    let mut listed: Vec<(ShareOwner, (Share, bool))> = by_name.into_iter().collect();
     listed.sort_by(|one, other| other.1.0.bytes.total_cmp(&one.1.0.bytes).then_with(|| one.0.cmp(&other.0)));
-    let is_large = |(_, (share, _)): &&(Who, (Share, bool))| share.bytes >= (all * LEAST_SHARE).max(1.0);
+    let is_large =
+        |(_, (share, _)): &&(ShareOwner, (Share, bool))| share.bytes >= (all * LEAST_SHARE).max(1.0);
     let large = listed.iter().take(LISTED).filter(is_large).count();
     let small = listed.split_off(large);
     if let Some((_, (first, _))) = small.first() {
         let none = Share { bytes: 0.0, low: 0.0, high: 0.0, kind: first.kind, is_bound: false, ..*first };
         let other = small.iter().fold(none, |sum, (_, (share, _))| together(&sum, share));
-        listed.push((Who::Other, (other, false)));
+        listed.push((ShareOwner::Other, (other, false)));
     }
     let mut left = counted;
     for (who, (share, is_split)) in listed {
@@ -295,7 +297,7 @@ fn of_direction(
     let rest = left.unwrap_or(0);
     rows.push(ShareRow {
         port,
-        who: Who::Rest,
+        who: ShareOwner::Rest,
         bytes: rest,
         low: 0,
         high: rest,
@@ -346,7 +348,7 @@ mod tests {
         let ports_of = |ports: [&[i64]; 2]| HashMap::from([(1, ports[0].to_vec()), (2, ports[1].to_vec())]);
         let of = |ports: [&[i64]; 2]| {
             let places = Places { node_of: HashMap::from([(0, 1), (1, 2)]), ports_of: ports_of(ports) };
-            let counted = |sent, received| Counted { sent: Some(sent), received: Some(received) };
+            let counted = |sent, received| CountedBytes { sent: Some(sent), received: Some(received) };
             let input = Input {
                 fabrics: vec![Arc::new(two_rails())],
                 traffic: HashMap::from([(key, Amount { bytes: 10e6, messages: 1.0 })]),
@@ -358,7 +360,7 @@ mod tests {
             shares(&input, &Groups::default())
         };
         let part = |rows: &[ShareRow], port: i64| {
-            let row = rows.iter().find(|row| row.port == port && row.who == Who::Job(1, 0));
+            let row = rows.iter().find(|row| row.port == port && row.who == ShareOwner::Job(1, 0));
             row.map(|row| (row.bytes as f64 / 1e6, row.is_bound))
         };
         // Each of both may be used: what is known of it is bounds.
@@ -387,8 +389,8 @@ mod tests {
     fn rows(shares: &LinkShares) -> Vec<ShareRow> {
         let mut rows = Vec::new();
         let name = |contributor: &Contributor| match contributor {
-            Contributor::Reported(number) => (Who::Job(1, *number), *number == 7),
-            Contributor::Unreported { port } => (Who::Host(format!("n{}", port % 2)), false),
+            Contributor::Reported(number) => (ShareOwner::Job(1, *number), *number == 7),
+            Contributor::Unreported { port } => (ShareOwner::Host(format!("n{}", port % 2)), false),
         };
         of_direction(5, shares, name, &mut rows);
         rows
@@ -414,7 +416,7 @@ mod tests {
             let shares = LinkShares { counted: Some(counted), rest: counted - sum, shares: parts };
             let rows = rows(&shares);
             assert_eq!(rows.iter().map(|row| row.bytes).sum::<i64>(), whole(counted), "{round}");
-            assert_eq!(rows.iter().filter(|row| row.who == Who::Rest).count(), 1);
+            assert_eq!(rows.iter().filter(|row| row.who == ShareOwner::Rest).count(), 1);
             assert!(rows.len() <= LISTED + 2);
             assert!(rows.iter().all(|row| row.bytes >= 0 && row.low <= row.bytes && row.bytes <= row.high));
             assert!(rows.iter().all(|row| row.high <= whole(counted)));
@@ -428,9 +430,9 @@ mod tests {
         assert!(rows(&idle).is_empty());
         let shares = [0, 2, 3].map(|port| share(Contributor::Unreported { port }, 1e6)).to_vec();
         let rows = rows(&LinkShares { counted: Some(4e6), shares, rest: 1e6 });
-        let bytes: Vec<(Who, i64)> = rows.into_iter().map(|row| (row.who, row.bytes)).collect();
-        let host = |name: &str| Who::Host(name.to_owned());
-        assert_eq!(bytes, [(host("n0"), 2_000_000), (host("n1"), 1_000_000), (Who::Rest, 1_000_000)]);
+        let bytes: Vec<(ShareOwner, i64)> = rows.into_iter().map(|row| (row.who, row.bytes)).collect();
+        let host = |name: &str| ShareOwner::Host(name.to_owned());
+        assert_eq!(bytes, [(host("n0"), 2_000_000), (host("n1"), 1_000_000), (ShareOwner::Rest, 1_000_000)]);
     }
 
     #[test]
@@ -438,6 +440,6 @@ mod tests {
         let shares = vec![share(Contributor::Reported(7), 1e6)];
         let rows = rows(&LinkShares { counted: None, shares, rest: 0.0 });
         assert_eq!((rows[0].bytes, rows[0].counted, rows[0].is_bound), (1_000_000, None, true));
-        assert_eq!((rows[1].bytes, &rows[1].who), (0, &Who::Rest));
+        assert_eq!((rows[1].bytes, &rows[1].who), (0, &ShareOwner::Rest));
     }
 }

@@ -6,8 +6,8 @@ use futures::SinkExt;
 use tokio_postgres::Client;
 
 use super::minutes;
-use super::progress::Due;
-use super::window::{ShareRow, Who};
+use super::progress::DueWindow;
+use super::window::{ShareOwner, ShareRow};
 use super::{kind_name, system_time};
 use crate::copy::RowBuffer;
 use crate::error::Error;
@@ -21,7 +21,7 @@ const COPY: &str = "COPY internal.link_shares (time, port_id, contributor, job_i
 /// numbers. Nothing is written where another server has made the window.
 pub(super) async fn write<'a>(
     client: &mut Client,
-    due: &Due,
+    due: &DueWindow,
     ports: &[i64],
     rows: &[ShareRow],
     operation: impl Fn(u32) -> &'a str,
@@ -33,11 +33,11 @@ pub(super) async fn write<'a>(
         buffer.time(due.end * 1000);
         buffer.int8(row.port);
         let (contributor, job, operation, name) = match &row.who {
-            Who::Job(job, number) => ("job", Some(*job), Some(operation(*number)), None),
-            Who::Group(name) => ("group", None, None, Some(name.as_str())),
-            Who::Host(name) => ("host", None, None, Some(name.as_str())),
-            Who::Other => ("other", None, None, None),
-            Who::Rest => ("rest", None, None, None),
+            ShareOwner::Job(job, number) => ("job", Some(*job), Some(operation(*number)), None),
+            ShareOwner::Group(name) => ("group", None, None, Some(name.as_str())),
+            ShareOwner::Host(name) => ("host", None, None, Some(name.as_str())),
+            ShareOwner::Other => ("other", None, None, None),
+            ShareOwner::Rest => ("rest", None, None, None),
         };
         buffer.text(contributor);
         match job {

@@ -43,7 +43,7 @@ SELECT statement FROM (
 ) s ORDER BY place";
 
 /// One of [`OBJECTS`] that was removed, and the statements that give its rights again.
-pub(super) struct Removed {
+pub(super) struct RemovedObject {
     pub(super) place: usize,
     pub(super) rights: Vec<String>,
 }
@@ -90,12 +90,12 @@ pub(super) async fn remove(
     transaction: &Transaction<'_>,
     of: Name<'_>,
     targets: &[u32],
-) -> Result<Vec<Removed>, Fault> {
+) -> Result<Vec<RemovedObject>, Fault> {
     let mut removed = Vec::new();
     // Later objects use earlier ones.
     for place in ours_that_depend(transaction, of, targets).await?.into_iter().rev() {
         let object = &OBJECTS[place];
-        removed.push(Removed { place, rights: rights(transaction, object).await? });
+        removed.push(RemovedObject { place, rights: rights(transaction, object).await? });
         if object.full_name() != of {
             let all = oids(transaction, object.full_name()).await?;
             drop_all(transaction, object.full_name(), &all).await?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
-use super::dependents::{Name, Removed, oids, remove};
+use super::dependents::{Name, RemovedObject, oids, remove};
 use super::fault::Fault;
 use super::objects::{OBJECTS, Object, ObjectKind};
 
@@ -57,8 +57,8 @@ struct Work {
 
 impl Work {
     /// What was removed is created again in its turn. That comes later: it used what was removed.
-    fn note(&mut self, removed: Vec<Removed>) {
-        for Removed { place, rights } in removed {
+    fn note(&mut self, removed: Vec<RemovedObject>) {
+        for RemovedObject { place, rights } in removed {
             self.is_due[place] = true;
             self.rights.entry(place).or_insert(rights);
         }
@@ -163,7 +163,7 @@ async fn wait_for_readers(transaction: &Transaction<'_>, views: &[&str]) -> Resu
 }
 
 /// Creates the object, in place where that is possible. Returns what had to be removed for it.
-async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Removed>, Fault> {
+async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<RemovedObject>, Fault> {
     let object = &OBJECTS[place];
     let name = object.full_name();
     let what = format!("creating the {name}");

@@ -2,7 +2,7 @@
 
 use super::predict::predict_size;
 use crate::retention::{Retention, RetentionWay};
-use crate::tables::{Chunks, Keep, Life, Site, Stays, StoredTable, TABLES};
+use crate::tables::{Chunks, Life, PlainTable, RetentionClass, Site, StoredTable, TABLES};
 
 /// The site of the figures: a hundred nodes with four GPUs each, a fabric of 200 cables.
 const SITE: Site = Site {
@@ -52,11 +52,11 @@ pub fn tables_document() -> String {
 
 fn hypertable(table: &StoredTable, chunks: &Chunks) -> String {
     let kept = match chunks.keep {
-        Keep::Readings => "`default_seconds`".to_owned(),
-        Keep::Minutes => "`minutes_seconds`".to_owned(),
-        Keep::Windows => "`rows_seconds`".to_owned(),
-        Keep::Detail => "`detail_seconds`".to_owned(),
-        Keep::With(other) => format!("`{other}`"),
+        RetentionClass::Readings => "`default_seconds`".to_owned(),
+        RetentionClass::Minutes => "`minutes_seconds`".to_owned(),
+        RetentionClass::Windows => "`rows_seconds`".to_owned(),
+        RetentionClass::Detail => "`detail_seconds`".to_owned(),
+        RetentionClass::With(other) => format!("`{other}`"),
     };
     let row = match (chunks.row_bytes)(&SITE) {
         0.0 => String::new(),
@@ -74,7 +74,7 @@ fn hypertable(table: &StoredTable, chunks: &Chunks) -> String {
     format!("| {name} | {key} | {records} | {} h | {kept} | {row} | {old} | {columns} |\n", chunks.hours)
 }
 
-fn plain(table: &StoredTable, stays: &Stays) -> String {
+fn plain(table: &StoredTable, stays: &PlainTable) -> String {
     let year = match (stays.bytes_a_year)(&SITE) {
         0.0 => String::new(),
         bytes => format!("{:.1} MB", bytes / 1e6),

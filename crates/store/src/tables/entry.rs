@@ -2,17 +2,19 @@
 
 use throughline_sample::catalogue::Table;
 
-use super::{Chunks, Columns, Form, Keep, Life, Rule, Site, Stays, StoredTable, Thinned, Why};
+use super::{
+    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Rule, Site, StoredTable, TableRole, ThinningPlan,
+};
 
 /// A figure of a site.
-pub(super) type Of = fn(&Site) -> f64;
+pub(super) type SiteEstimate = fn(&Site) -> f64;
 pub(super) type Names = &'static [&'static str];
 
 /// Readings or records, an hour a chunk.
-pub(super) const fn rows(rows: Of, row_bytes: Of) -> Chunks {
+pub(super) const fn rows(rows: SiteEstimate, row_bytes: SiteEstimate) -> Chunks {
     Chunks {
         form: Form::Row,
-        keep: Keep::Readings,
+        keep: RetentionClass::Readings,
         hours: 1,
         rows,
         row_bytes,
@@ -42,36 +44,48 @@ impl Chunks {
     }
 
     pub(super) const fn minutes(self) -> Self {
-        Self { form: Form::Rollup, keep: Keep::Minutes, hours: 24, ..self }
+        Self { form: Form::Rollup, keep: RetentionClass::Minutes, hours: 24, ..self }
     }
 
     pub(super) const fn windows(self) -> Self {
-        Self { form: Form::Rollup, keep: Keep::Windows, ..self }
+        Self { form: Form::Rollup, keep: RetentionClass::Windows, ..self }
     }
 
     pub(super) const fn packed(self, of: &'static str) -> Self {
-        Self { form: Form::Packed, keep: Keep::With(of), ..self }
+        Self { form: Form::Packed, keep: RetentionClass::With(of), ..self }
     }
 
     pub(super) const fn on_demand(self) -> Self {
-        Self { keep: Keep::Detail, ..self }.assuming("only where requested")
+        Self { keep: RetentionClass::Detail, ..self }.assuming("only where requested")
     }
 
     /// Steps that end at their last moment.
-    pub(super) const fn thinned(self, rule: Rule, step_seconds: u32, rows: Of, row_bytes: Of) -> Self {
-        Self { thinned: Some(Thinned { step_seconds, is_closed: true, rule, rows, row_bytes }), ..self }
+    pub(super) const fn thinned(
+        self,
+        rule: Rule,
+        step_seconds: u32,
+        rows: SiteEstimate,
+        row_bytes: SiteEstimate,
+    ) -> Self {
+        Self { thinned: Some(ThinningPlan { step_seconds, is_closed: true, rule, rows, row_bytes }), ..self }
     }
 
     /// Steps that begin at their first one.
-    pub(super) const fn thinned_open(self, rule: Rule, step_seconds: u32, rows: Of, row_bytes: Of) -> Self {
-        Self { thinned: Some(Thinned { step_seconds, is_closed: false, rule, rows, row_bytes }), ..self }
+    pub(super) const fn thinned_open(
+        self,
+        rule: Rule,
+        step_seconds: u32,
+        rows: SiteEstimate,
+        row_bytes: SiteEstimate,
+    ) -> Self {
+        Self { thinned: Some(ThinningPlan { step_seconds, is_closed: false, rule, rows, row_bytes }), ..self }
     }
 
     pub(super) const fn columns(
         self,
         segment_by: &'static str,
         order_by: &'static str,
-        row_bytes: Of,
+        row_bytes: SiteEstimate,
     ) -> Self {
         Self { columns: Some(Columns { segment_by, order_by, row_bytes }), ..self }
     }
@@ -90,8 +104,8 @@ pub(super) const fn stays(
     name: &'static str,
     key: Names,
     records: Names,
-    why: Why,
-    bytes_a_year: Of,
+    why: TableRole,
+    bytes_a_year: SiteEstimate,
 ) -> StoredTable {
-    StoredTable { name, key, records, life: Life::Stays(Stays { why, bytes_a_year }) }
+    StoredTable { name, key, records, life: Life::Stays(PlainTable { why, bytes_a_year }) }
 }

@@ -4,17 +4,17 @@ use tokio_postgres::Transaction;
 
 use super::{WHAT, merged};
 use crate::error::Error;
-use crate::tables::{Rule, Thinned, hypertables};
+use crate::tables::{Rule, ThinningPlan, hypertables};
 
 /// A table that is thinned.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ThinnedTable {
     /// The hypertable.
     pub table: &'static str,
     /// Its key columns without time; of sampled calls the job, whose nodes keep the same ones.
     key: Vec<&'static str>,
     /// Of each step one row is kept.
-    thinned: Thinned,
+    thinned: ThinningPlan,
 }
 
 /// Seconds of sampled calls in each step.
@@ -25,16 +25,16 @@ const TICK_SECONDS: u32 = 10;
 const NAMES_AGE: &str = "INTERVAL '1 hour'";
 
 /// The tables that are thinned.
-pub(super) fn all() -> impl Iterator<Item = Kept> {
+pub(super) fn all() -> impl Iterator<Item = ThinnedTable> {
     hypertables().filter_map(|(table, chunks)| {
         let thinned = chunks.thinned?;
         let keys = if thinned.rule == Rule::Ticks { &table.key[..1] } else { table.key };
         let key = keys.iter().copied().filter(|column| *column != "time").collect();
-        Some(Kept { table: table.name, key, thinned })
+        Some(ThinnedTable { table: table.name, key, thinned })
     })
 }
 
-impl Kept {
+impl ThinnedTable {
     /// Puts the rows that are kept of a chunk into an empty table with its columns.
     pub(super) async fn fill(
         &self,

@@ -20,7 +20,7 @@ const ROWS_AT_ONCE: usize = 4096;
 const CURSOR: &str = "thinned_node_rows";
 
 /// A row in the making.
-struct Merged {
+struct MergedRow {
     /// Job, node, epoch, and the beginning of the step.
     of: (i64, i64, i64, i64),
     time: i64,
@@ -31,7 +31,7 @@ struct Merged {
     cells: BTreeMap<i64, (MpiOpCell, MpiNodeCell)>,
 }
 
-impl Merged {
+impl MergedRow {
     fn begin(of: (i64, i64, i64, i64), row: &Row) -> Self {
         Self {
             of,
@@ -106,7 +106,7 @@ pub(super) async fn fill(
         micros("m.since")
     );
     transaction.batch_execute(&begin).await.map_err(Error::sql(WHAT))?;
-    let mut open: Option<Merged> = None;
+    let mut open: Option<MergedRow> = None;
     loop {
         let fetch = format!("FETCH {ROWS_AT_ONCE} FROM {CURSOR}");
         let rows = transaction.query(&fetch, &[]).await.map_err(Error::sql(WHAT))?;
@@ -116,7 +116,7 @@ pub(super) async fn fill(
             if let Some(done) = open.take_if(|open| open.of != of) {
                 done.put(&mut buffer);
             }
-            open.get_or_insert_with(|| Merged::begin(of, row)).add(row)?;
+            open.get_or_insert_with(|| MergedRow::begin(of, row)).add(row)?;
         }
         if rows.is_empty() {
             open.take().iter().for_each(|last| last.put(&mut buffer));

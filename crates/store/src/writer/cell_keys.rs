@@ -10,7 +10,7 @@ use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
 
 use super::key_sql::KeySql;
-use super::{Failed, failed};
+use super::{WriteError, failed};
 use crate::copy::stored;
 
 /// How long a number is used without looking it up.
@@ -81,7 +81,7 @@ impl CellKeys {
     }
 
     /// Makes cells known.
-    pub async fn resolve(&mut self, client: &Client, wanted: BTreeSet<CellName>) -> Result<(), Failed> {
+    pub async fn resolve(&mut self, client: &Client, wanted: BTreeSet<CellName>) -> Result<(), WriteError> {
         if wanted.is_empty() {
             return Ok(());
         }

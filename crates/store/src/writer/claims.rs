@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Transaction};
 
 use super::devices::Devices;
 use super::keys::{Keys, small};
-use super::{Content, Entry, Failed, Rejected, failed};
+use super::{Content, Entry, RecordRejection, WriteError, failed};
 
 /// How long a node must not have reported a job before a rank that ran there may begin elsewhere: a node that is alive
 /// reports its jobs each minute, and a scheduler takes longer to start a job again whose node has failed.
@@ -44,12 +44,12 @@ pub(super) struct Claims {
     members: HashSet<(i64, i64)>,
     ranks: HashSet<RankOfNode>,
     /// What this transaction adds.
-    pending: Pending,
+    pending: PendingClaims,
 }
 
 /// Claims of a transaction that is not committed, and those of the database that are not cached.
 #[derive(Default)]
-struct Pending {
+struct PendingClaims {
     owners: HashMap<i64, Owner>,
     members: HashSet<(i64, i64)>,
     ranks: HashSet<RankOfNode>,
@@ -65,7 +65,7 @@ struct Pending {
 
 /// A claim that was refused: an event for people.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Contested {
+pub(super) struct ContestedClaim {
     pub job_key: String,
     pub node: String,
 }
@@ -76,11 +76,11 @@ impl Claims {
     }
 
     /// Forgets what the last transaction was to add, and reads what these entries need.
-    pub async fn load(&mut self, client: &Client, entries: &[&Entry], keys: &Keys) -> Result<(), Failed> {
+    pub async fn load(&mut self, client: &Client, entries: &[&Entry], keys: &Keys) -> Result<(), WriteError> {
         if self.len() > CACHED_CLAIMS {
             *self = Self::default();
         }
-        self.pending = Pending::default();
+        self.pending = PendingClaims::default();
         let batches: Vec<(&Batch, i64)> = entries
             .iter()
             .filter_map(|entry| match &entry.content {
@@ -114,7 +114,7 @@ impl Claims {
         client: &Client,
         batches: &[(&Batch, i64)],
         keys: &Keys,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         let reported = batches.iter().flat_map(|(batch, _)| {
             let ranks = batch.job_ranks.iter().map(|rank| rank.job_key.as_str());
             batch.jobs.iter().map(|job| job.key.as_str()).chain(ranks)
@@ -150,7 +150,7 @@ impl Claims {
         client: &Client,
         batches: &[(&Batch, i64)],
         keys: &Keys,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         let mut missing: HashSet<(i64, i64)> = HashSet::new();
         for (batch, node) in batches {
             for (key, rank) in ranks(batch) {
@@ -180,7 +180,7 @@ impl Claims {
         client: &Client,
         batches: &[(&Batch, i64)],
         keys: &Keys,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         let mut missing: HashSet<(i64, i32)> = HashSet::new();
         for (batch, node) in batches {
             for (key, rank) in ranks(batch) {
@@ -214,7 +214,11 @@ impl Claims {
         Ok(())
     }
 
-    async fn read_event_jobs(&mut self, client: &Client, batches: &[(&Batch, i64)]) -> Result<(), Failed> {
+    async fn read_event_jobs(
+        &mut self,
+        client: &Client,
+        batches: &[(&Batch, i64)],
+    ) -> Result<(), WriteError> {
         let wanted: HashSet<(&str, i64)> = batches
             .iter()
             .flat_map(|(batch, node)| batch.events.iter().map(|event| (event.job_key.as_str(), *node)))
@@ -316,8 +320,8 @@ impl Claims {
         entry: &Entry,
         batch: &Batch,
         keys: &Keys,
-        contested: &mut Vec<Contested>,
-    ) -> Option<(Batch, Vec<Rejected>)> {
+        contested: &mut Vec<ContestedClaim>,
+    ) -> Option<(Batch, Vec<RecordRejection>)> {
         if !is_judged(entry, batch) {
             return None;
         }
@@ -333,7 +337,7 @@ impl Claims {
                     .and_then(|id| self.claim_job(job, id, node));
                 if verdict.is_err() {
                     let (job_key, node) = (job.key.clone(), batch.node.clone());
-                    contested.push(Contested { job_key, node });
+                    contested.push(ContestedClaim { job_key, node });
                 }
                 verdict
             })
@@ -352,7 +356,7 @@ impl Claims {
                 || keys.job(key).is_ok_and(|job| this.is_member(job, node));
             if is_own { Ok(()) } else { Err(Rejection::Job) }
         };
-        let mut less = Less { batch, copy: None, rejected: Vec::new() };
+        let mut less = ReducedBatch { batch, copy: None, rejected: Vec::new() };
         macro_rules! keep {
             ($($kind:ident: $judge:expr),+ $(,)?) => {
                 $(if !batch.$kind.iter().all(|record| $judge(record).is_ok()) {
@@ -361,7 +365,7 @@ impl Claims {
                     copy.$kind.retain(|record| match $judge(record) {
                         Ok(()) => true,
                         Err(reason) => {
-                            Rejected::note(rejected, reason, stringify!($kind), record);
+                            RecordRejection::note(rejected, reason, stringify!($kind), record);
                             false
                         }
                     });
@@ -403,7 +407,7 @@ impl Claims {
     }
 
     /// Ends weaker claims to jobs that were taken over.
-    pub async fn apply(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn apply(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         if self.pending.taken_over.is_empty() {
             return Ok(());
         }
@@ -433,20 +437,20 @@ impl Verdicts {
 }
 
 /// A batch that loses records.
-struct Less<'a> {
+struct ReducedBatch<'a> {
     batch: &'a Batch,
     copy: Option<Box<Batch>>,
-    rejected: Vec<Rejected>,
+    rejected: Vec<RecordRejection>,
 }
 
-impl Less<'_> {
+impl ReducedBatch<'_> {
     fn take_out(&mut self, verdicts: &Verdicts) {
         let copy = self.copy.get_or_insert_with(|| Box::new(self.batch.clone()));
         let rejected = &mut self.rejected;
         let mut next = verdicts.jobs.iter();
         copy.jobs.retain(|job| match next.next() {
             Some(Err(reason)) => {
-                Rejected::note(rejected, *reason, "jobs", job);
+                RecordRejection::note(rejected, *reason, "jobs", job);
                 false
             }
             _ => true,
@@ -454,7 +458,7 @@ impl Less<'_> {
         let mut next = verdicts.job_ranks.iter();
         copy.job_ranks.retain(|rank| match next.next() {
             Some(Err(reason)) => {
-                Rejected::note(rejected, *reason, "job_ranks", rank);
+                RecordRejection::note(rejected, *reason, "job_ranks", rank);
                 false
             }
             _ => true,

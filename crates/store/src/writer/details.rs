@@ -13,7 +13,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
 use super::keys::Keys;
-use super::{Content, Entry, Failed, Rejected, failed};
+use super::{Content, Entry, RecordRejection, WriteError, failed};
 use crate::detail::CRAWLER;
 
 /// Longest refusal and remark of a sender that are stored, bytes.
@@ -77,7 +77,7 @@ impl Details {
         transaction: &Transaction<'_>,
         entries: &[&Entry],
         keys: &Keys,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, WriteError> {
         let named = entries.iter().filter_map(|entry| match &entry.content {
             Content::Batch(batch) => key(batch, keys),
             Content::Undecodable { .. } => None,
@@ -115,7 +115,7 @@ impl Details {
     }
 
     /// Leaves of a batch what was requested of its sender.
-    pub fn admit<'a>(&self, batch: &'a Batch, keys: &Keys) -> (Cow<'a, Batch>, Vec<Rejected>) {
+    pub fn admit<'a>(&self, batch: &'a Batch, keys: &Keys) -> (Cow<'a, Batch>, Vec<RecordRejection>) {
         let open = key(batch, keys).and_then(|key| self.0.get(&key));
         if open.is_some_and(|open| open.takes_all(batch, keys)) {
             return (Cow::Borrowed(batch), Vec::new());
@@ -161,7 +161,7 @@ impl Details {
             ($($kind:ident),+) => {
                 // Of a kind as many as are missing; those that nobody can request, all of them.
                 $(for record in batch.$kind.iter().skip(left.$kind.len()) {
-                    Rejected::note(&mut rejected, reason, stringify!($kind), record);
+                    RecordRejection::note(&mut rejected, reason, stringify!($kind), record);
                 })+
             };
         }
@@ -183,7 +183,7 @@ impl Details {
     }
 
     /// Writes what became of the requests.
-    pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         for ((request, node), open) in self.0 {
             let Some(attempt) = open.attempt else { continue };
             let (state, since) = (open.state(), open.since);

@@ -7,7 +7,7 @@ use throughline_sample::Guid;
 use throughline_sample::wire::Batch;
 use tokio_postgres::Client;
 
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// How long a node must not have reported a GPU or an adapter before another node may have it: hardware moves in the time
 /// of a repair.
@@ -67,7 +67,7 @@ impl Devices {
     }
 
     /// Claims the devices of these nodes' batches that are not known as theirs.
-    pub async fn claim(&mut self, client: &Client, batches: &[(&Batch, i64)]) -> Result<(), Failed> {
+    pub async fn claim(&mut self, client: &Client, batches: &[(&Batch, i64)]) -> Result<(), WriteError> {
         let now = Instant::now();
         let is_known = |place: Option<&Place>, node: i64| {
             place.is_some_and(|(of, noted)| *of == node && now.duration_since(*noted) < NOTED_AGAIN)

@@ -43,14 +43,14 @@ pub struct Sender {
     /// entries and for those of tools, which are not judged.
     pub owners: Arc<[String]>,
     /// Records that the collector rejected and took out.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RecordRejection>,
     /// Time of the oldest record, UTC nanoseconds; 0 where that is not known.
     pub oldest: i64,
 }
 
 /// Records of one kind that were rejected for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RecordRejection {
     /// Whose they are, where that is not the entry's sender.
     pub sender: Option<Arc<str>>,
     /// Why.
@@ -77,9 +77,14 @@ impl Entry {
     }
 }
 
-impl Rejected {
+impl RecordRejection {
     /// Adds one record to those of its kind and reason.
-    pub fn note(all: &mut Vec<Rejected>, reason: Rejection, kind: &'static str, record: &impl Message) {
+    pub fn note(
+        all: &mut Vec<RecordRejection>,
+        reason: Rejection,
+        kind: &'static str,
+        record: &impl Message,
+    ) {
         if let Some(known) = all.iter_mut().find(|known| (known.reason, known.kind) == (reason, kind)) {
             known.records += 1;
             return;
@@ -90,7 +95,7 @@ impl Rejected {
             example = record.encode_to_vec();
             example.truncate(EXAMPLE_BYTES_MAX);
         }
-        all.push(Rejected { sender: None, reason, kind, records: 1, example });
+        all.push(RecordRejection { sender: None, reason, kind, records: 1, example });
     }
 }
 
@@ -131,7 +136,7 @@ impl WriteOutcome {
         }
     }
 
-    pub(super) fn reject(&mut self, rejected: &[Rejected]) {
+    pub(super) fn reject(&mut self, rejected: &[RecordRejection]) {
         for one in rejected {
             *self.rejected.entry(one.reason).or_default() += one.records;
         }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::keys::Keys;
 use super::rows::newest_time;
-use super::{Content, Entry, Failed, failed};
-use crate::terms::{Fence, Stretch, claim};
+use super::{Content, Entry, WriteError, failed};
+use crate::terms::{Fence, WriteInterval, claim};
 
 /// What the crawlers of a transaction are about to write, claimed as far as nobody else has it.
 pub(super) struct Writes {
@@ -18,13 +18,13 @@ pub(super) struct Writes {
 }
 
 /// The terms as one transaction sees them.
-pub(super) struct Terms(Fence);
+pub(super) struct FencedTerms(Fence);
 
 impl Writes {
     /// In transactions of their own: a term must be visible to every other writer before rows rely on it.
-    pub async fn claim(client: &mut Client, entries: &[&Entry], keys: &Keys) -> Result<Writes, Failed> {
+    pub async fn claim(client: &mut Client, entries: &[&Entry], keys: &Keys) -> Result<Writes, WriteError> {
         let mut writes = Writes { subnets: Vec::new(), oldest: i64::MAX };
-        let mut stretches: Vec<(i64, Stretch)> = Vec::new();
+        let mut stretches: Vec<(i64, WriteInterval)> = Vec::new();
         for entry in entries {
             let Content::Batch(batch) = &entry.content else { continue };
             let Some((subnet, moment)) = crawled(batch, keys) else { continue };
@@ -41,7 +41,7 @@ impl Writes {
                     stretch.is_reading |= is_reading;
                 }
                 None => {
-                    let stretch = Stretch { crawler, oldest: moment, newest: moment, is_reading };
+                    let stretch = WriteInterval { crawler, oldest: moment, newest: moment, is_reading };
                     stretches.push((subnet, stretch));
                 }
             }
@@ -53,13 +53,13 @@ impl Writes {
     }
 
     /// The terms that hold for these batches; nobody else's begins before the transaction ends.
-    pub async fn fence(&self, transaction: &Transaction<'_>) -> Result<Terms, Failed> {
+    pub async fn fence(&self, transaction: &Transaction<'_>) -> Result<FencedTerms, WriteError> {
         let fence = Fence::read(transaction, &self.subnets, self.oldest).await;
-        Ok(Terms(fence.map_err(failed("reading the crawlers' terms"))?))
+        Ok(FencedTerms(fence.map_err(failed("reading the crawlers' terms"))?))
     }
 }
 
-impl Terms {
+impl FencedTerms {
     /// Whether this batch was read by a crawler while another one had the term.
     pub fn leaves_out(&self, crawler: Uuid, batch: &Batch, keys: &Keys) -> bool {
         crawled(batch, keys).is_some_and(|(subnet, moment)| self.0.forbids(subnet, crawler, moment))

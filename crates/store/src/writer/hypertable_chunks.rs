@@ -9,10 +9,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::Batch;
-use throughline_sample::{Timed, timed_kinds};
+use throughline_sample::{RecordTimes, timed_kinds};
 use tokio_postgres::Client;
 
-use super::{Content, Entry, Failed, Rejected, failed};
+use super::{Content, Entry, RecordRejection, WriteError, failed};
 use crate::tables::{hypertable, hypertables};
 
 /// Records older than this are late: they may need a chunk that does not exist. Twice the length of a chunk of readings.
@@ -44,18 +44,18 @@ pub(super) struct Chunks {
 }
 
 /// What becomes of a late entry.
-pub(super) enum Late {
+pub(super) enum LateAdmission {
     /// It needs no more chunks than it may.
     Fits,
     /// What is left of it where it needs more than an entry can.
-    Less(Box<Batch>, Vec<Rejected>),
+    Less(Box<Batch>, Vec<RecordRejection>),
     /// To be sent again later.
     Deferred,
 }
 
 impl Chunks {
     /// Looks up which chunks of late entries are there already.
-    pub async fn load(&mut self, client: &Client, entries: &[&Entry], now: i64) -> Result<(), Failed> {
+    pub async fn load(&mut self, client: &Client, entries: &[&Entry], now: i64) -> Result<(), WriteError> {
         if self.known.len() > CACHED || self.senders.len() > CACHED {
             *self = Self::default();
         }
@@ -85,9 +85,15 @@ impl Chunks {
     }
 
     /// Judges a late entry; `made` are the chunks that this transaction makes anyway.
-    pub fn admit(&mut self, entry: &Entry, batch: &Batch, now: i64, made: &mut HashSet<Slot>) -> Late {
+    pub fn admit(
+        &mut self,
+        entry: &Entry,
+        batch: &Batch,
+        now: i64,
+        made: &mut HashSet<Slot>,
+    ) -> LateAdmission {
         if late_batch(entry, now).is_none() {
-            return Late::Fits;
+            return LateAdmission::Fits;
         }
         let mut new: HashSet<Slot> = HashSet::new();
         each_slot(batch, |slot| {
@@ -96,13 +102,13 @@ impl Chunks {
             }
         });
         if new.is_empty() {
-            return Late::Fits;
+            return LateAdmission::Fits;
         }
         if new.len() > CHUNKS_OF_ENTRY {
             let mut batch = batch.clone();
             let mut rejected = Vec::new();
             retain_slots(&mut batch, &mut rejected, |slot| !new.contains(&slot));
-            return Late::Less(Box::new(batch), rejected);
+            return LateAdmission::Less(Box::new(batch), rejected);
         }
         let sender = entry.sender.owners.first().cloned().unwrap_or_default();
         let at = Instant::now();
@@ -111,11 +117,11 @@ impl Chunks {
         (*tokens, *since) = ((*tokens + refill).min(CHUNKS_AT_ONCE), at);
         let needed = new.len() as f64;
         if *tokens < needed || made.len() + new.len() > CHUNKS_OF_TRANSACTION {
-            return Late::Deferred;
+            return LateAdmission::Deferred;
         }
         *tokens -= needed;
         made.extend(new);
-        Late::Fits
+        LateAdmission::Fits
     }
 
     /// The transaction was committed: its chunks are there.
@@ -159,7 +165,7 @@ fn each_slot(batch: &Batch, mut take: impl FnMut(Slot)) {
     macro_rules! all {
         ($($kind:ident),+) => {$({
             let tables = filled(stringify!($kind));
-            for time in batch.$kind.iter().flat_map(Timed::times) {
+            for time in batch.$kind.iter().flat_map(RecordTimes::times) {
                 tables.iter().for_each(|(table, length)| take((table, time.div_euclid(*length))));
             }
         })+};
@@ -168,7 +174,7 @@ fn each_slot(batch: &Batch, mut take: impl FnMut(Slot)) {
 }
 
 /// Retains the records whose chunks may be made.
-fn retain_slots(batch: &mut Batch, rejected: &mut Vec<Rejected>, keep: impl Fn(Slot) -> bool) {
+fn retain_slots(batch: &mut Batch, rejected: &mut Vec<RecordRejection>, keep: impl Fn(Slot) -> bool) {
     macro_rules! all {
         ($($kind:ident),+) => {$({
             let tables = filled(stringify!($kind));
@@ -176,7 +182,7 @@ fn retain_slots(batch: &mut Batch, rejected: &mut Vec<Rejected>, keep: impl Fn(S
                 let may = |time: i64| tables.iter().all(|(table, length)| keep((table, time.div_euclid(*length))));
                 let stays = record.times().all(may);
                 if !stays {
-                    Rejected::note(rejected, Rejection::Quota, stringify!($kind), record);
+                    RecordRejection::note(rejected, Rejection::Quota, stringify!($kind), record);
                 }
                 stays
             });

@@ -18,10 +18,10 @@ use super::multicast_groups::MulticastGroups;
 use super::rank_scheduling::SchedulingReadings;
 use super::record_times::{EARLIEST_TIME, optional_time};
 use super::rows::{newest_time, now_nanoseconds};
-use super::versioned::{Versioned, execute, run};
-use super::{Failed, failed, switch_routing};
+use super::versioned::{VersionedTable, execute, run};
+use super::{WriteError, failed, switch_routing};
 
-const NODE: Versioned = Versioned {
+const NODE: VersionedTable = VersionedTable {
     table: "node",
     key: &[("node_id", "bigint")],
     attributes: &[
@@ -31,7 +31,7 @@ const NODE: Versioned = Versioned {
         ("hca_guids", "text[]"),
     ],
 };
-const GPU: Versioned = Versioned {
+const GPU: VersionedTable = VersionedTable {
     table: "gpu",
     key: &[("gpu_id", "bigint")],
     attributes: &[
@@ -47,7 +47,7 @@ const GPU: Versioned = Versioned {
         ("nearest_hcas", "text[]"),
     ],
 };
-const GPU_LINK: Versioned = Versioned {
+const GPU_LINK: VersionedTable = VersionedTable {
     table: "gpu_link",
     key: &[("gpu_id", "bigint"), ("link", "integer")],
     attributes: &[
@@ -60,7 +60,7 @@ const GPU_LINK: Versioned = Versioned {
         ("remote_link", "integer"),
     ],
 };
-const IB_NODE: Versioned = Versioned {
+const IB_NODE: VersionedTable = VersionedTable {
     table: "ib_node",
     key: &[("ib_node_id", "bigint")],
     attributes: &[
@@ -74,7 +74,7 @@ const IB_NODE: Versioned = Versioned {
         ("routing", "text"),
     ],
 };
-const IB_PORT: Versioned = Versioned {
+const IB_PORT: VersionedTable = VersionedTable {
     table: "ib_port",
     key: &[("port_id", "bigint")],
     attributes: &[
@@ -91,7 +91,7 @@ const IB_PORT: Versioned = Versioned {
         ("lmc", "integer"),
     ],
 };
-const IB_MFT: Versioned = Versioned {
+const IB_MFT: VersionedTable = VersionedTable {
     table: "ib_mft",
     key: &[("ib_node_id", "bigint")],
     attributes: &[("multicast_forwarding_table", "jsonb")],
@@ -234,7 +234,7 @@ impl Inventory {
     }
 
     /// Brings the tables up to date.
-    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         // In the order of references and, among writers, in one order of locks.
         self.jobs.apply(transaction).await?;
         execute(transaction, "named communicators", UPSERT_COMMS, self.job_comms).await?;
@@ -273,7 +273,7 @@ impl Inventory {
 
 impl Mark {
     /// Ends what the finished discovery did not find.
-    async fn finish(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    async fn finish(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         let what = "inventory: what is gone";
         let gone = transaction
             .query(END_NODES, &[&self.subnet, &self.generation, &self.at])
@@ -294,7 +294,7 @@ impl Mark {
 async fn apply_tables(
     transaction: &Transaction<'_>,
     tables: BTreeMap<i64, (String, Vec<u8>)>,
-) -> Result<(), Failed> {
+) -> Result<(), WriteError> {
     if tables.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use super::ledger::{Ledger, Place};
 use super::quarantine::RejectedRows;
 use super::rows::Rows;
 use super::statements::Statements;
-use super::{Content, Entry, Failed, Rejected, Session, TOO_SLOW, Way, WriteOutcome};
+use super::{Content, Entry, RecordRejection, Session, TOO_SLOW, WriteError, WriteMethod, WriteOutcome};
 use super::{failed, fence, inventory, late_arrivals, write_rows};
 use crate::error::Error;
 
@@ -30,7 +30,7 @@ const SEARCH_STATEMENT_LIMIT: Duration = Duration::from_secs(4);
 struct Search {
     /// What is to be tried; the last is the next.
     parts: Vec<Batch>,
-    rejected: Vec<Rejected>,
+    rejected: Vec<RecordRejection>,
     tries: usize,
     until: Instant,
 }
@@ -53,7 +53,7 @@ impl Search {
         macro_rules! note {
             ($($kind:ident),+) => {
                 $(part.$kind.iter().for_each(|record| {
-                    Rejected::note(rejected, Rejection::Database, stringify!($kind), record);
+                    RecordRejection::note(rejected, Rejection::Database, stringify!($kind), record);
                 });)+
             };
         }
@@ -116,8 +116,8 @@ impl Session {
         }
         match self.isolate(entry, batch).await {
             Ok(outcome) => Ok(outcome),
-            Err(Failed::Data(reason)) => self.set_aside(entry, &reason).await,
-            Err(Failed::Database(error) | Failed::Race(error)) => Err(error),
+            Err(WriteError::Data(reason)) => self.set_aside(entry, &reason).await,
+            Err(WriteError::Database(error) | WriteError::Race(error)) => Err(error),
         }
     }
 
@@ -126,7 +126,7 @@ impl Session {
         self.isolate_for(entry, "refused again and again").await
     }
 
-    async fn isolate(&mut self, entry: &Entry, batch: &Batch) -> Result<WriteOutcome, Failed> {
+    async fn isolate(&mut self, entry: &Entry, batch: &Batch) -> Result<WriteOutcome, WriteError> {
         let mut outcome = WriteOutcome::default();
         let mut search = Search::new(batch.clone());
         let mut resolved = Vec::new();
@@ -197,21 +197,21 @@ async fn write_part(
     part: &Batch,
     keys: &Keys,
     statements: &mut Statements,
-) -> Result<WriteOutcome, Failed> {
+) -> Result<WriteOutcome, WriteError> {
     let mut rows = Rows::new();
     let mut stock = inventory::Inventory::default();
-    let unknown_values = rows.add(part, keys).map_err(Failed::Data)?;
-    stock.add(part, keys).map_err(Failed::Data)?;
-    let rows = write_rows(transaction, stock, rows, statements, Way::Staged).await?;
+    let unknown_values = rows.add(part, keys).map_err(WriteError::Data)?;
+    stock.add(part, keys).map_err(WriteError::Data)?;
+    let rows = write_rows(transaction, stock, rows, statements, WriteMethod::Staged).await?;
     Ok(WriteOutcome { rows, unknown_values, ..WriteOutcome::default() })
 }
 
 /// Whether fewer records may succeed.
-fn is_of_the_data(error: &Failed) -> bool {
+fn is_of_the_data(error: &WriteError) -> bool {
     match error {
-        Failed::Data(_) => true,
-        Failed::Database(error) => error.state() == TOO_SLOW,
-        Failed::Race(_) => false,
+        WriteError::Data(_) => true,
+        WriteError::Database(error) => error.state() == TOO_SLOW,
+        WriteError::Race(_) => false,
     }
 }
 

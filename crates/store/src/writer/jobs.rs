@@ -13,7 +13,7 @@ use tokio_postgres::Transaction;
 use super::keys::{Keys, small};
 use super::record_times::optional_time;
 use super::versioned::execute;
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// The jobs and ranks of some batches, the newest record of each.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Jobs {
     }
 
     /// Brings the tables up to date.
-    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         let touched: BTreeSet<i64> =
             self.jobs.keys().copied().chain(self.ranks.keys().map(|(job, ..)| *job)).collect();
         if touched.is_empty() {
@@ -104,7 +104,7 @@ fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i64>)
 /// neither would see that the other's ranks have ended.
 const LOCK_JOBS: &str = "SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
-/// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
+/// A job key that begins again after its end runs. A job with no known rank ends by its own record.
 const UPDATE_JOBS: &str = "
 UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
     account, queue, array_id, evidence, reported_by) =

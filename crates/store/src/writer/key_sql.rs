@@ -3,7 +3,7 @@
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// Finding and adding keys of one kind; parameters are arrays in step.
 pub(super) struct KeySql {
@@ -18,7 +18,7 @@ impl KeySql {
         client: &Client,
         count: usize,
         arrays: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<(usize, i64)>, Failed> {
+    ) -> Result<Vec<(usize, i64)>, WriteError> {
         if count == 0 {
             return Ok(Vec::new());
         }

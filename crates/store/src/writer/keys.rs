@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 
 use super::cell_keys::{CellKeys, CellName};
 use super::key_sql::{KeySql, position_and_id};
-use super::{Failed, failed};
+use super::{WriteError, failed};
 use crate::fabrics::fabric_of_prefix;
 
 /// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
@@ -40,7 +40,7 @@ pub(super) struct Keys {
 
 /// Keys of some batches that are not in the cache.
 #[derive(Default)]
-struct Missing {
+struct MissingKeys {
     subnets: BTreeSet<u64>,
     nodes: BTreeSet<String>,
     gpus: BTreeSet<Gpu>,
@@ -95,12 +95,12 @@ impl Keys {
         &mut self,
         client: &Client,
         batches: impl Iterator<Item = &'a Batch>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         if self.len() > CACHED_KEYS {
             *self = Self::default();
         }
         self.cells.expire();
-        let mut missing = Missing::default();
+        let mut missing = MissingKeys::default();
         for batch in batches {
             self.note_missing(batch, &mut missing);
         }
@@ -124,7 +124,7 @@ impl Keys {
             + self.cells.len()
     }
 
-    fn note_missing(&self, batch: &Batch, missing: &mut Missing) {
+    fn note_missing(&self, batch: &Batch, missing: &mut MissingKeys) {
         self.cells.note(batch, &mut missing.cells);
         let prefix = batch.subnet_prefix;
         let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
@@ -193,7 +193,7 @@ impl Keys {
         }
     }
 
-    fn note_ib_node(&self, prefix: u64, guid: u64, missing: &mut Missing) {
+    fn note_ib_node(&self, prefix: u64, guid: u64, missing: &mut MissingKeys) {
         if !self.ib_nodes.contains_key(&(prefix, guid)) {
             missing.ib_nodes.insert((prefix, guid));
         }
@@ -202,7 +202,7 @@ impl Keys {
         }
     }
 
-    async fn resolve_nodes(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), Failed> {
+    async fn resolve_nodes(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), WriteError> {
         let wanted: Vec<String> = wanted.into_iter().collect();
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::text[]) WITH ORDINALITY AS w(name, position) \
@@ -214,11 +214,11 @@ impl Keys {
         Ok(())
     }
 
-    async fn resolve_gpus(&mut self, client: &Client, wanted: BTreeSet<Gpu>) -> Result<(), Failed> {
+    async fn resolve_gpus(&mut self, client: &Client, wanted: BTreeSet<Gpu>) -> Result<(), WriteError> {
         let wanted: Vec<Gpu> = wanted.into_iter().collect();
         let mut nodes = Vec::with_capacity(wanted.len());
         for (node, _) in &wanted {
-            nodes.push(self.node(node).map_err(Failed::Data)?);
+            nodes.push(self.node(node).map_err(WriteError::Data)?);
         }
         let uuids: Vec<&str> = wanted.iter().map(|(_, uuid)| uuid.as_str()).collect();
         let sql = KeySql {
@@ -232,7 +232,7 @@ impl Keys {
     }
 
     /// Runs by the names that senders have for them.
-    async fn resolve_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), Failed> {
+    async fn resolve_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), WriteError> {
         if wanted.is_empty() {
             return Ok(());
         }
@@ -253,7 +253,7 @@ impl Keys {
         Ok(())
     }
 
-    async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), Failed> {
+    async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), WriteError> {
         for prefix in wanted {
             let id = fabric_of_prefix(client, &Guid(prefix).to_string())
                 .await
@@ -267,12 +267,12 @@ impl Keys {
         &mut self,
         client: &Client,
         wanted: BTreeSet<(u64, u64)>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         let wanted: Vec<(u64, u64)> = wanted.into_iter().collect();
         let mut subnets = Vec::new();
         let mut guids = Vec::new();
         for (prefix, guid) in &wanted {
-            subnets.push(self.subnet(*prefix).map_err(Failed::Data)?);
+            subnets.push(self.subnet(*prefix).map_err(WriteError::Data)?);
             guids.push(Guid(*guid).to_string());
         }
         let sql = KeySql {
@@ -287,13 +287,17 @@ impl Keys {
         Ok(())
     }
 
-    async fn resolve_ib_ports(&mut self, client: &Client, wanted: BTreeSet<IbPort>) -> Result<(), Failed> {
+    async fn resolve_ib_ports(
+        &mut self,
+        client: &Client,
+        wanted: BTreeSet<IbPort>,
+    ) -> Result<(), WriteError> {
         let wanted: Vec<IbPort> = wanted.into_iter().collect();
         let mut nodes = Vec::new();
         let mut ports = Vec::new();
         for (prefix, guid, port) in &wanted {
-            nodes.push(self.ib_node(*prefix, *guid).map_err(Failed::Data)?);
-            ports.push(small(*port, "port").map_err(Failed::Data)?);
+            nodes.push(self.ib_node(*prefix, *guid).map_err(WriteError::Data)?);
+            ports.push(small(*port, "port").map_err(WriteError::Data)?);
         }
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::integer[]) WITH ORDINALITY \
@@ -311,12 +315,12 @@ impl Keys {
         &mut self,
         client: &Client,
         wanted: BTreeMap<HostPort, u64>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), WriteError> {
         let (mut nodes, mut devices, mut ports, mut guids) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for ((node, device, port), guid) in &wanted {
-            nodes.push(self.node(node).map_err(Failed::Data)?);
+            nodes.push(self.node(node).map_err(WriteError::Data)?);
             devices.push(device.as_str());
-            ports.push(small(*port, "port").map_err(Failed::Data)?);
+            ports.push(small(*port, "port").map_err(WriteError::Data)?);
             guids.push((*guid != 0).then(|| Guid(*guid).to_string()));
         }
         if wanted.is_empty() {

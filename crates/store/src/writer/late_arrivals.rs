@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use super::keys::Keys;
 use super::record_times::{nanoseconds, time};
 use super::row_rules::KnownRules;
-use super::{Failed, failed, late_exports};
+use super::{WriteError, failed, late_exports};
 use crate::link_shares::WINDOW;
 use crate::rollup_kind::Kind;
 
@@ -31,7 +31,7 @@ pub(super) async fn note(
     batches: &[&Batch],
     keys: &Keys,
     rules: &KnownRules,
-) -> Result<(), Failed> {
+) -> Result<(), WriteError> {
     let has_any = |batch: &&Batch| {
         !(batch.ib_ports.is_empty()
             && batch.host_ports.is_empty()
@@ -60,7 +60,7 @@ pub(super) async fn note(
     for batch in batches {
         // A reading also changes the time since the one before it.
         let late_until = nanoseconds(noticed + rules.largest_gap(batch));
-        collect(batch, keys, late_until, &mut late).map_err(Failed::Data)?;
+        collect(batch, keys, late_until, &mut late).map_err(WriteError::Data)?;
     }
     let notes = together(late);
     if notes.is_empty() {
@@ -112,7 +112,7 @@ fn late_windows(batches: &[&Batch], noticed: i64) -> BTreeSet<i64> {
     ends
 }
 
-async fn note_windows(transaction: &Transaction<'_>, ends: &BTreeSet<i64>) -> Result<(), Failed> {
+async fn note_windows(transaction: &Transaction<'_>, ends: &BTreeSet<i64>) -> Result<(), WriteError> {
     if ends.is_empty() {
         return Ok(());
     }

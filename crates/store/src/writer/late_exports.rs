@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use super::keys::Keys;
 use super::record_times::time;
 use super::rows::instance_of;
-use super::{Failed, failed};
+use super::{WriteError, failed};
 use crate::export::MILLISECOND;
 
 /// Whether a batch has anything that is exported.
@@ -34,10 +34,10 @@ pub(super) async fn note(
     batches: &[&Batch],
     keys: &Keys,
     noticed: i64,
-) -> Result<(), Failed> {
+) -> Result<(), WriteError> {
     let mut notes = Notes::new();
     for batch in batches {
-        collect(batch, keys, noticed, &mut notes).map_err(Failed::Data)?;
+        collect(batch, keys, noticed, &mut notes).map_err(WriteError::Data)?;
     }
     if notes.is_empty() {
         return Ok(());

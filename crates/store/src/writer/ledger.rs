@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_postgres::Transaction;
 use uuid::Uuid;
 
-use super::{Content, Entry, Failed, failed};
+use super::{Content, Entry, WriteError, failed};
 
 /// One spool as this transaction has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(super) enum Place {
     Denied,
 }
 
-pub(super) fn sequence_number(entry: &Entry) -> Result<i64, Failed> {
+pub(super) fn sequence_number(entry: &Entry) -> Result<i64, WriteError> {
     i64::try_from(entry.sequence)
-        .map_err(|_| Failed::Data(format!("sequence {} out of range", entry.sequence)))
+        .map_err(|_| WriteError::Data(format!("sequence {} out of range", entry.sequence)))
 }
 
 /// Whether a spool with this owner takes entries of one of these senders.
@@ -44,7 +44,7 @@ fn belongs(owner: Option<&String>, senders: &Arc<[String]>) -> bool {
 
 impl Ledger {
     /// Locks the ledger's rows of the entries' spools, making those that are missing.
-    pub async fn lock(transaction: &Transaction<'_>, entries: &[&Entry]) -> Result<Ledger, Failed> {
+    pub async fn lock(transaction: &Transaction<'_>, entries: &[&Entry]) -> Result<Ledger, WriteError> {
         let spools: Vec<Uuid> = entries
             .iter()
             .map(|entry| entry.spool_id)
@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// Whether an entry belongs to the spool's owner and is not committed yet.
-    pub fn place(&self, entry: &Entry) -> Result<Place, Failed> {
+    pub fn place(&self, entry: &Entry) -> Result<Place, WriteError> {
         let Some(spool) = self.after.get(&entry.spool_id) else { return Ok(Place::New) };
         if !belongs(spool.owner.as_ref(), &entry.sender.owners) {
             return Ok(Place::Denied);
@@ -77,7 +77,7 @@ impl Ledger {
     }
 
     /// The entry is stored or set aside: its spool is as far.
-    pub fn advance(&mut self, entry: &Entry) -> Result<(), Failed> {
+    pub fn advance(&mut self, entry: &Entry) -> Result<(), WriteError> {
         let sequence = sequence_number(entry)?;
         let spool = self.after.entry(entry.spool_id).or_insert(Spool { sequence: -1, owner: None });
         spool.sequence = spool.sequence.max(sequence);
@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// Writes what has changed.
-    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         let changed: Vec<(&Uuid, &Spool)> =
             self.after.iter().filter(|(id, spool)| self.before.get(id) != Some(spool)).collect();
         if changed.is_empty() {

@@ -12,10 +12,10 @@ use tokio_postgres::Transaction;
 use super::keys::Keys;
 use super::record_times::EARLIEST_TIME;
 use super::rows::{newest_time, now_nanoseconds};
-use super::versioned::{Versioned, execute};
-use super::{Failed, failed};
+use super::versioned::{VersionedTable, execute};
+use super::{WriteError, failed};
 
-const GROUP: Versioned = Versioned {
+const GROUP: VersionedTable = VersionedTable {
     table: "ib_multicast_group",
     key: &[("fabric_id", "bigint"), ("mgid", "text")],
     attributes: &[
@@ -81,7 +81,7 @@ impl MulticastGroups {
     }
 
     /// Brings the table up to date.
-    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         let what = "generations of multicast groups";
         execute(transaction, what, UPDATE_GENERATIONS, generations(&self.groups)).await?;
         GROUP.apply(transaction, self.groups.into_values().collect()).await?;

@@ -6,7 +6,7 @@ use throughline_sample::Message;
 use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 use tokio_postgres::Transaction;
 
-use super::{Content, Entry, Failed, Rejected, failed};
+use super::{Content, Entry, RecordRejection, WriteError, failed};
 
 /// Batches in the quarantine, the newest: enough to find the cause, and a bound on its size.
 const QUARANTINED_BATCHES: i64 = 1000;
@@ -25,7 +25,11 @@ const REJECTED_ROWS_MAX: i64 = 10_000;
 const REJECTED_DAYS: i32 = 30;
 
 /// Sets an entry aside.
-pub(super) async fn batch(transaction: &Transaction<'_>, entry: &Entry, reason: &str) -> Result<(), Failed> {
+pub(super) async fn batch(
+    transaction: &Transaction<'_>,
+    entry: &Entry,
+    reason: &str,
+) -> Result<(), WriteError> {
     let bytes = match &entry.content {
         Content::Batch(batch) => batch.encode_to_vec(),
         Content::Undecodable { bytes, .. } => bytes.clone(),
@@ -58,7 +62,7 @@ pub(super) struct RejectedRows(BTreeMap<(String, &'static str, &'static str), (i
 
 impl RejectedRows {
     /// Adds what was rejected of an entry.
-    pub fn add(&mut self, entry: &Entry, rejected: &[Rejected]) {
+    pub fn add(&mut self, entry: &Entry, rejected: &[RecordRejection]) {
         if rejected.is_empty() {
             return;
         }
@@ -77,7 +81,7 @@ impl RejectedRows {
     }
 
     /// Writes them.
-    pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn write(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         if self.0.is_empty() {
             return Ok(());
         }

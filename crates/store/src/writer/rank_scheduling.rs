@@ -8,7 +8,7 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::Batch;
 use tokio_postgres::Transaction;
 
-use super::Failed;
+use super::WriteError;
 use super::keys::{Keys, small};
 use super::versioned::execute;
 
@@ -32,7 +32,7 @@ impl SchedulingReadings {
     }
 
     /// Brings the table up to date.
-    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         execute(transaction, "scheduling of ranks", UPSERT_READINGS, self.0).await
     }
 }

@@ -10,7 +10,7 @@ use throughline_sample::wire::{Batch, RowRules};
 use tokio_postgres::Transaction;
 
 use super::rows::instance_of;
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// Rules in memory, at most: a source of each of very many nodes.
 const CACHED: usize = 100_000;
@@ -74,7 +74,7 @@ impl KnownRules {
 
 impl NewRules {
     /// Ends and begins rows for what is new or changed. Rules of rounds that arrive late change nothing.
-    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         if self.0.is_empty() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::catalogue::{self, Table};
 use throughline_sample::wire::{Batch, Event, LinkValues};
-use throughline_sample::{Guid, Timed, timed_kinds};
+use throughline_sample::{Guid, RecordTimes, timed_kinds};
 
 use super::keys::Keys;
 use super::row_values::{fill, push_arrays};
@@ -269,7 +269,7 @@ pub(super) fn instance_of(batch: &Batch) -> String {
 pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     macro_rules! newest {
         ($($kind:ident),+) => {
-            [$(batch.$kind.iter().flat_map(Timed::times).max()),+].into_iter().flatten().max()
+            [$(batch.$kind.iter().flat_map(RecordTimes::times).max()),+].into_iter().flatten().max()
         };
     }
     timed_kinds!(newest)

@@ -1,6 +1,6 @@
 //! Records of trace mode to rows.
 
-use throughline_sample::Timed;
+use throughline_sample::RecordTimes;
 use throughline_sample::wire::Batch;
 
 use super::keys::{Keys, small};

@@ -9,7 +9,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::rows::{CLOCK, instance_of};
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// Series of one daemon: a hundred of its own, and six of each MPI operation. What is more has no name for readers.
 const OF_INSTANCE: usize = 8192;
@@ -20,16 +20,16 @@ const CACHED: usize = 2_000_000;
 /// The series that the table has, as far as this session has written them, by instance.
 #[derive(Default)]
 pub(super) struct KnownSeries {
-    known: HashMap<String, HashSet<Own>>,
+    known: HashMap<String, HashSet<DaemonSeries>>,
     count: usize,
 }
 
 /// Source, label and name of a series of a daemon.
-type Own = (String, String, String);
+type DaemonSeries = (String, String, String);
 
 /// Instance and series, in the order in which all writers write them.
 #[derive(Default)]
-pub(super) struct NewSeries(BTreeSet<(String, Own)>);
+pub(super) struct NewSeries(BTreeSet<(String, DaemonSeries)>);
 
 impl KnownSeries {
     /// The series of these batches that the table may not have.
@@ -64,7 +64,7 @@ impl KnownSeries {
 }
 
 impl NewSeries {
-    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+    pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         if self.0.is_empty() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::SinkExt;
 use tokio_postgres::{Statement, Transaction};
 
-use super::{COPY_CHUNK_BYTES, Failed, failed};
+use super::{COPY_CHUNK_BYTES, WriteError, failed};
 use crate::copy::RowBuffer;
 use crate::tables::StoredTable;
 
@@ -24,7 +24,7 @@ impl Statements {
         transaction: &Transaction<'_>,
         table: &StoredTable,
         rows: RowBuffer,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, WriteError> {
         let what = format!("copying rows to {}", table.name);
         let statement = match self.copies.get(table.name) {
             Some(statement) => statement.clone(),
@@ -48,7 +48,7 @@ impl Statements {
         transaction: &Transaction<'_>,
         table: &StoredTable,
         rows: RowBuffer,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, WriteError> {
         let what = format!("staging rows for {}", table.name);
         let (name, columns) = (table.name, table.copied().join(", "));
         let create = format!(
@@ -74,7 +74,7 @@ async fn send(
     statement: &Statement,
     rows: RowBuffer,
     what: &str,
-) -> Result<u64, Failed> {
+) -> Result<u64, WriteError> {
     let mut bytes: Bytes = rows.finish();
     let mut sink = pin!(transaction.copy_in::<_, Bytes>(statement).await.map_err(failed(what))?);
     while !bytes.is_empty() {

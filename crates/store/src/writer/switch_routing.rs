@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tokio_postgres::Transaction;
 
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// How a switch may route; another word is no report.
 const KINDS: [&str; 2] = ["static", "adaptive"];
@@ -28,7 +28,7 @@ pub(super) fn put(row: &mut Value, reported: Option<&str>, earlier: Option<&Valu
 pub(super) async fn complete(
     transaction: &Transaction<'_>,
     mut nodes: BTreeMap<i64, Value>,
-) -> Result<BTreeMap<i64, Value>, Failed> {
+) -> Result<BTreeMap<i64, Value>, WriteError> {
     let without: Vec<i64> =
         nodes.iter().filter(|(_, row)| row.get(COLUMN).is_none()).map(|(id, _)| *id).collect();
     if without.is_empty() {

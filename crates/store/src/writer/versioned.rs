@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tokio_postgres::Transaction;
 
-use super::{Failed, failed};
+use super::{WriteError, failed};
 
 /// A table of rows with validity ranges.
-pub(super) struct Versioned {
+pub(super) struct VersionedTable {
     pub table: &'static str,
     /// Columns that identify the thing, with their types.
     pub key: &'static [(&'static str, &'static str)],
@@ -16,13 +16,13 @@ pub(super) struct Versioned {
     pub attributes: &'static [(&'static str, &'static str)],
 }
 
-impl Versioned {
+impl VersionedTable {
     /// Ends and begins rows for what is new or changed, and gives back which rows those were.
     pub async fn apply(
         &self,
         transaction: &Transaction<'_>,
         mut rows: Vec<Value>,
-    ) -> Result<Option<Value>, Failed> {
+    ) -> Result<Option<Value>, WriteError> {
         if rows.is_empty() {
             return Ok(None);
         }
@@ -98,7 +98,7 @@ pub(super) async fn execute<K>(
     what: &str,
     sql: &str,
     rows: BTreeMap<K, Value>,
-) -> Result<(), Failed> {
+) -> Result<(), WriteError> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -110,7 +110,7 @@ pub(super) async fn run(
     what: &str,
     sql: &str,
     rows: &Value,
-) -> Result<(), Failed> {
+) -> Result<(), WriteError> {
     let what = format!("inventory: {what}");
     transaction.execute(sql, &[rows]).await.map_err(failed(&what))?;
     Ok(())

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::{Batch, Event};
 
-use super::claims::{Claims, Contested};
+use super::claims::{Claims, ContestedClaim};
 use super::keys::Keys;
 use super::quarantine::RejectedRows;
 use super::rows::{Rows, now_nanoseconds};
-use super::{Entry, Rejected, WriteOutcome};
+use super::{Entry, RecordRejection, WriteOutcome};
 
 /// The same contested job is an event, and the same rejections are a line in the log, once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3600);
@@ -25,7 +25,7 @@ pub(super) struct Work<'a> {
     pub outcome: WriteOutcome,
     pub written: Vec<Cow<'a, Batch>>,
     pub rejected: RejectedRows,
-    contested: Vec<Contested>,
+    contested: Vec<ContestedClaim>,
     /// Chunks of the past that it makes.
     pub chunks: HashSet<(&'static str, i64)>,
 }
@@ -42,7 +42,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    pub fn reject(&mut self, entry: &Entry, rejected: &[Rejected]) {
+    pub fn reject(&mut self, entry: &Entry, rejected: &[RecordRejection]) {
         self.outcome.reject(rejected);
         self.rejected.add(entry, rejected);
     }
@@ -50,7 +50,7 @@ impl<'a> Work<'a> {
     /// An entry of a spool that is somebody else's.
     pub fn deny(&mut self, entry: &Entry, place: usize) {
         let (reason, example) = (Rejection::Spool, entry.spool_id.as_bytes().to_vec());
-        self.reject(entry, &[Rejected { sender: None, reason, kind: "entry", records: 1, example }]);
+        self.reject(entry, &[RecordRejection { sender: None, reason, kind: "entry", records: 1, example }]);
         self.outcome.denied.push(place);
     }
 }
@@ -67,7 +67,7 @@ impl ReportLimit {
     }
 
     /// Makes events of contested jobs; returns what is reported when the transaction is committed.
-    pub fn events(&self, work: &Work<'_>, rows: &mut Rows) -> Due {
+    pub fn events(&self, work: &Work<'_>, rows: &mut Rows) -> DueReports {
         let contested = self.due(work.contested.iter().map(|one| (one.job_key.as_str(), one.node.as_str())));
         for (job_key, node) in &contested {
             let event = Event {
@@ -83,11 +83,11 @@ impl ReportLimit {
             };
             rows.add_event("server", &event);
         }
-        Due { contested, rejected: self.due(work.rejected.senders()) }
+        DueReports { contested, rejected: self.due(work.rejected.senders()) }
     }
 
     /// The transaction is committed.
-    pub fn committed(&mut self, due: Due) {
+    pub fn committed(&mut self, due: DueReports) {
         for (sender, reason) in &due.rejected {
             tracing::warn!(sender, reason, "records rejected; the view rejected_records counts them");
         }
@@ -101,7 +101,7 @@ impl ReportLimit {
 }
 
 /// What is to be reported of one transaction.
-pub(super) struct Due {
+pub(super) struct DueReports {
     contested: BTreeSet<(String, String)>,
     rejected: BTreeSet<(String, String)>,
 }

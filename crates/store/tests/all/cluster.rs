@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::batches::{entry, port_batch};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Error, Lifetime, PrivateCluster, Retention, RetentionWay, Started, Writer,
-    apply_retention, testing,
+    ClusterOptions, ClusterStart, ClusterStatus, Error, Lifetime, PrivateCluster, Retention, RetentionWay,
+    Writer, apply_retention, testing,
 };
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
 
     // Ours, and stopped by us.
     let (database, started) = cluster.run(Lifetime::WithCaller).await.unwrap();
-    assert_eq!(started, Started::Now);
+    assert_eq!(started, ClusterStart::Now);
     Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
     let reader = PrivateCluster::database_in(&state.0).connect_reader().await.unwrap();
     let rows = reader.query_one("SELECT count(*) FROM internal.ib_port_counters", &[]).await.unwrap();
@@ -61,13 +61,13 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
     assert_eq!(cluster.status(), ClusterStatus::Stopped);
 
     // Left running by `db start`: used, and not stopped by another.
-    assert_eq!(cluster.run(Lifetime::Detached).await.unwrap().1, Started::Now);
-    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, Started::Already);
+    assert_eq!(cluster.run(Lifetime::Detached).await.unwrap().1, ClusterStart::Now);
+    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, ClusterStart::Already);
     assert!(!cluster.stop_own().await.unwrap());
 
     // Left by a process that was killed: the next process takes it.
     std::fs::write(cluster.folder().join("started-by"), "1 1\n").unwrap();
-    assert_eq!(cluster.start(Lifetime::WithCaller).await.unwrap(), Started::TakenOver);
+    assert_eq!(cluster.start(Lifetime::WithCaller).await.unwrap(), ClusterStart::TakenOver);
     assert!(cluster.stop_own().await.unwrap());
 
     // A pid file that a crash left, with the number of a process that lives.
@@ -75,7 +75,7 @@ async fn a_cluster_is_made_started_left_and_taken_over() {
         .unwrap();
     assert_eq!(cluster.status(), ClusterStatus::Stopped);
     let (database, started) = cluster.run(Lifetime::WithCaller).await.unwrap();
-    assert_eq!(started, Started::Now);
+    assert_eq!(started, ClusterStart::Now);
     let rows = database
         .connect()
         .await
@@ -99,7 +99,7 @@ async fn a_cluster_of_an_earlier_version_gets_this_ones_settings_while_it_runs()
     let client = database.connect().await.unwrap();
     assert_eq!(shown(&client, "wal_compression").await, "pglz");
 
-    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, Started::Already);
+    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, ClusterStart::Already);
     while shown(&client, "wal_compression").await != "lz4" {
         tokio::task::yield_now().await;
     }

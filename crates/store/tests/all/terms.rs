@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::batches::{PREFIX, SECOND, START, entry, port_batch};
-use throughline_store::{Database, TermRequest, Terms, WriteOutcome, Writer, testing};
+use throughline_store::{Database, TermClient, TermRequest, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -37,14 +37,14 @@ struct Crawler {
     id: Uuid,
     name: &'static str,
     writer: Writer,
-    terms: Terms,
+    terms: TermClient,
     sequence: u64,
 }
 
 impl Crawler {
     /// Each one behind a collector of its own.
     fn new(name: &'static str, database: &Database) -> Crawler {
-        let (writer, terms) = (Writer::new(database.clone()), Terms::new(database.clone()));
+        let (writer, terms) = (Writer::new(database.clone()), TermClient::new(database.clone()));
         Crawler { id: Uuid::new_v4(), name, writer, terms, sequence: 0 }
     }
 

@@ -5,11 +5,11 @@ use super::{Allowed, COST_DOUBTFUL, Case};
 use crate::generator::{CAPACITY, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_shares::estimate::{Contributor, LinkShares, Share, estimate};
-use throughline_shares::network::{Routes, Stage};
+use throughline_shares::network::{PathStage, Routes};
 use throughline_verdicts::evidence::{
-    Contribution, Ideal, Link, LinkWindow, Operation, OperationWaiting, Rank, Waiting,
+    Contribution, IdealTime, Link, LinkWindow, Operation, OperationWaiting, Rank, Waiting,
 };
-use throughline_verdicts::{Evidence, Judged, Kind, Verdict, accuse};
+use throughline_verdicts::{Evidence, JudgedJob, Kind, Verdict, accuse};
 
 /// Length of a window, seconds.
 const WINDOW: f64 = 10.0;
@@ -64,7 +64,7 @@ fn doings(scene: &Scene, job: u32) -> BTreeMap<u32, Doing> {
         doing.wanted += wanted;
         doing.got += got;
         let Some(path) = scene.fabric.path(flow.from, flow.to) else { continue };
-        for link in path.0.iter().flat_map(Stage::links) {
+        for link in path.0.iter().flat_map(PathStage::links) {
             *doing.demand.entry(link.0).or_default() += wanted;
             if *got < FREE * wanted && carried(link.0) >= FULL * CAPACITY {
                 doing.bottlenecks.insert(link.0);
@@ -197,7 +197,7 @@ fn is_of(share: &Share, job: u32) -> Option<u32> {
 }
 
 /// Seconds at the ports' speed, by the estimated shares of the hosts' own links; a rank on each host.
-fn ideals(scene: &Scene, shares: &[LinkShares], job: u32, hosts: &BTreeSet<usize>) -> Vec<Ideal> {
+fn ideals(scene: &Scene, shares: &[LinkShares], job: u32, hosts: &BTreeSet<usize>) -> Vec<IdealTime> {
     let mut by: BTreeMap<u32, f64> = BTreeMap::new();
     for host in hosts {
         let port = scene.fabric.ports()[*host];
@@ -214,7 +214,7 @@ fn ideals(scene: &Scene, shares: &[LinkShares], job: u32, hosts: &BTreeSet<usize
             .for_each(|(operation, bytes)| *by.entry(operation).or_default() += bytes / CAPACITY * WINDOW);
     }
     by.into_iter()
-        .map(|(operation, seconds)| Ideal { operation: operation_name(operation), seconds })
+        .map(|(operation, seconds)| IdealTime { operation: operation_name(operation), seconds })
         .collect()
 }
 
@@ -348,12 +348,12 @@ pub fn of_scene(scene: &Scene) -> Vec<(Case, Vec<Verdict>)> {
     let shares = estimate(&scene.fabric, &scene.flows, &scene.counted);
     let mut cases: Vec<Case> = jobs(scene).into_iter().map(|job| case(scene, &shares, job)).collect();
     expect_aggressors(scene, &mut cases);
-    let judged = |case: &Case| Judged {
+    let judged = |case: &Case| JudgedJob {
         key: case.evidence.job.clone(),
         name: format!("job {}", case.evidence.job),
         verdicts: throughline_verdicts::judge(&case.evidence),
     };
-    let mut said: Vec<Judged> = cases.iter().map(judged).collect();
+    let mut said: Vec<JudgedJob> = cases.iter().map(judged).collect();
     accuse(&mut said);
     cases.into_iter().zip(said.into_iter().map(|one| one.verdicts)).collect()
 }

@@ -1,7 +1,7 @@
 //! The database: what `throughline_store::Writer` promises, in memory. One transaction at a time; the ledger's row and the
 //! records of an entry commit together or not at all; it may go away before or after a commit.
 
-use super::terms::Terms;
+use super::terms::LeaderTerms;
 use super::{Id, POISON, READING, now_nanoseconds};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,7 +22,7 @@ pub struct State {
     pub fenced: BTreeMap<Id, u32>,
     /// Readings that were stored: time, crawler. Not those of a clock ahead of the database's, which holds nobody off.
     pub readings: Vec<(i64, Uuid)>,
-    pub terms: Terms,
+    pub terms: LeaderTerms,
     pub faults: Faults,
     /// A sum over all that was done, in order and with its times: two plays of a seed have the same.
     pub digest: u64,

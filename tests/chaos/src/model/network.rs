@@ -5,7 +5,7 @@ use super::database::{Connection, Database};
 use super::pause::Gate;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use throughline_collector::direct::{Acks, Direct, DirectStream};
+use throughline_collector::direct::{Acks, DirectCollector, DirectStream};
 use throughline_daemon::SelfMetrics;
 use throughline_delivery::{Ack, Answer, Connecting, OnRefusal, Reason, Session, Sink, SinkError};
 use throughline_spool::Entry;
@@ -28,7 +28,7 @@ pub struct Collector {
 }
 
 struct Running {
-    direct: Direct,
+    direct: DirectCollector,
     writer: JoinHandle<()>,
     gate: Gate,
     gone: CancellationToken,
@@ -41,7 +41,7 @@ impl Collector {
 
     pub fn start(&mut self, random: fastrand::Rng) {
         let connection = Connection { database: self.database.clone(), random };
-        let (direct, writer) = Direct::new(connection, SelfMetrics::default());
+        let (direct, writer) = DirectCollector::new(connection, SelfMetrics::default());
         let gate = Gate::default();
         let writer = tokio::spawn(gate.guard(writer));
         self.running = Some(Running { direct, writer, gate, gone: CancellationToken::new() });
@@ -71,7 +71,7 @@ pub type Collectors = Arc<Mutex<Vec<Collector>>>;
 
 /// How a node's packets fare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum LinkCondition {
     Open,
     /// Nothing gets through; what waits does when the way is open again.
     Silent,
@@ -81,7 +81,7 @@ pub enum Way {
 
 /// One node's way to the collectors.
 pub struct Link {
-    pub way: watch::Sender<Way>,
+    pub way: watch::Sender<LinkCondition>,
     state: Mutex<LinkState>,
     collectors: Collectors,
 }
@@ -96,7 +96,7 @@ struct LinkState {
 impl Link {
     pub fn new(random: fastrand::Rng, collectors: Collectors) -> Arc<Link> {
         let state = LinkState { random, slow: 1, cut: CancellationToken::new() };
-        Arc::new(Link { way: watch::Sender::new(Way::Open), state: Mutex::new(state), collectors })
+        Arc::new(Link { way: watch::Sender::new(LinkCondition::Open), state: Mutex::new(state), collectors })
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
@@ -124,12 +124,12 @@ impl Link {
         let mut way = self.way.subscribe();
         loop {
             match *way.borrow_and_update() {
-                Way::Open => return !*dead,
-                Way::HalfOpen => {
+                LinkCondition::Open => return !*dead,
+                LinkCondition::HalfOpen => {
                     *dead = true;
                     return false;
                 }
-                Way::Silent => {}
+                LinkCondition::Silent => {}
             }
             if way.changed().await.is_err() {
                 return false;

@@ -1,7 +1,7 @@
 //! One play: a site of a few nodes, faults at random, healing, and the comparison.
 
 use super::database::Database;
-use super::network::{Collector, Collectors, Link, Way};
+use super::network::{Collector, Collectors, Link, LinkCondition};
 use super::node::{LEASE, Node, locked};
 use super::{Id, Outcome};
 use anyhow::{bail, ensure};
@@ -150,7 +150,7 @@ impl Play {
                 DAMAGE
             }
             7 | 8 => {
-                let way = if kind == 7 { Way::Silent } else { Way::HalfOpen };
+                let way = if kind == 7 { LinkCondition::Silent } else { LinkCondition::HalfOpen };
                 self.nodes[at].link.way.send_replace(way);
                 self.later(20.0, Undo::Open(at));
                 if kind == 7 { "a network partitioned" } else { "connections half open" }
@@ -237,7 +237,7 @@ impl Play {
                 self.nodes[at].disk.fail_always(None);
                 self.nodes[at].excuse();
             }
-            Undo::Open(at) => _ = self.nodes[at].link.way.send_replace(Way::Open),
+            Undo::Open(at) => _ = self.nodes[at].link.way.send_replace(LinkCondition::Open),
             Undo::Fast(at) => self.nodes[at].link.slow(1),
             Undo::StartCollector(at) => {
                 let random = self.random.fork();

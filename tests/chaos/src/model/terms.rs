@@ -11,7 +11,7 @@ const LEASE_BY_READING: i64 = 5_000_000;
 const STRETCH: i64 = 120_000_000;
 
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct LeaderTerm {
     pub crawler: Uuid,
     pub began: i64,
     pub ended: Option<i64>,
@@ -20,10 +20,10 @@ pub struct Term {
 }
 
 #[derive(Debug, Default)]
-pub struct Terms(pub Vec<Term>);
+pub struct LeaderTerms(pub Vec<LeaderTerm>);
 
-impl Terms {
-    fn present(&mut self) -> Option<&mut Term> {
+impl LeaderTerms {
+    fn present(&mut self) -> Option<&mut LeaderTerm> {
         self.0.iter_mut().find(|term| term.ended.is_none())
     }
 
@@ -32,7 +32,7 @@ impl Terms {
             present.ended = Some((present.covered_to + 1).max(since));
         }
         let began = self.0.iter().filter_map(|term| term.ended).fold(since, i64::max);
-        self.0.push(Term { crawler, began, ended: None, covered_to: began, expires });
+        self.0.push(LeaderTerm { crawler, began, ended: None, covered_to: began, expires });
     }
 
     /// A crawler asks for the term, or gives it back; whether it has it.
@@ -70,7 +70,8 @@ impl Terms {
 
     /// What it read before the present term: a past term of its own, where nobody else had one.
     fn note_past(&mut self, crawler: Uuid, oldest: i64, newest: i64) {
-        let overlaps = |term: &Term| term.began <= newest && term.ended.is_none_or(|ended| ended > oldest);
+        let overlaps =
+            |term: &LeaderTerm| term.began <= newest && term.ended.is_none_or(|ended| ended > oldest);
         if self.0.iter().any(overlaps) {
             return;
         }
@@ -80,7 +81,7 @@ impl Terms {
             Some(term) => term.ended = Some(newest + 1),
             None => {
                 let ended = Some(newest + 1);
-                self.0.push(Term { crawler, began: oldest, ended, covered_to: newest, expires: 0 });
+                self.0.push(LeaderTerm { crawler, began: oldest, ended, covered_to: newest, expires: 0 });
             }
         }
     }
@@ -94,7 +95,7 @@ impl Terms {
 
     /// At most one crawler has the term at any time.
     pub fn check(&self) -> Result<(), String> {
-        let mut terms: Vec<&Term> = self.0.iter().collect();
+        let mut terms: Vec<&LeaderTerm> = self.0.iter().collect();
         terms.sort_by_key(|term| (term.began, term.ended));
         for pair in terms.windows(2) {
             if pair[0].ended.is_none_or(|ended| ended > pair[1].began) && pair[0].crawler != pair[1].crawler {

@@ -37,7 +37,7 @@ pub struct DetailConfig {
     pub wait_seconds: u64,
     /// Jobs that are shown live at a time.
     pub live_jobs_max: u64,
-    /// Whether it is requested of jobs of which a rank ended without MPI_Finalize.
+    /// Whether it is requested of jobs with a rank that ended without MPI_Finalize.
     pub on_bad_end: bool,
     /// Whether it is requested of jobs that hang or wait for a slow rank.
     pub on_verdict: bool,

@@ -73,7 +73,7 @@ fn now() -> String {
 }
 
 /// A job that runs until it is killed, once its ranks are known.
-#[allow(clippy::zombie_processes)] // Whoever called ends it.
+#[allow(clippy::zombie_processes)] // The caller ends it.
 fn running_job(stack: &Stack) -> (Child, String) {
     let mut launch = stack.launch("openmpi", &["--seconds", "600", "--pause-ms", "5"]);
     let program = launch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

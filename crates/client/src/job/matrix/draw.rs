@@ -1,7 +1,7 @@
 //! The matrix as lines: numbers where they fit, else shades.
 
 use super::grid::{Grid, NAME_COLUMNS};
-use super::headline::{Crossing, sentences};
+use super::headline::{InterNodeTraffic, sentences};
 use super::unit::Unit;
 use crate::text::{bytes, clean, count};
 
@@ -19,7 +19,14 @@ const EMPTY: char = '·';
 const WIDE_RANGE: u64 = 16;
 
 /// The matrix with what stands out of it, its heading and legend.
-pub fn text(key: &str, kind: &str, grid: &Grid, crossing: &Crossing, unit: Unit, width: usize) -> String {
+pub fn text(
+    key: &str,
+    kind: &str,
+    grid: &Grid,
+    crossing: &InterNodeTraffic,
+    unit: Unit,
+    width: usize,
+) -> String {
     let (bytes_all, messages_all) = grid.sums();
     let what = if grid.ranks { "rank" } else { "node" };
     let heading = format!(
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn small_worlds_have_numbers() {
-        let text = text("slurm:1", "logical", &ring(4, 1000), &Crossing::default(), Unit::Bytes, 80);
+        let text = text("slurm:1", "logical", &ring(4, 1000), &InterNodeTraffic::default(), Unit::Bytes, 80);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("from row to column, 4 ranks; all pairs 10.0 kB in 12 messages"), "{text}");
         assert!(text.contains("  0       ·  1.0 kB"), "{text}");
@@ -205,16 +212,28 @@ mod tests {
             text.lines().any(|line| line.trim_end().ends_with("4.0 kB") && line.starts_with("  3")),
             "{text}"
         );
-        let messages =
-            self::text("slurm:1", "logical", &ring(4, 1000), &Crossing::default(), Unit::Messages, 80);
+        let messages = self::text(
+            "slurm:1",
+            "logical",
+            &ring(4, 1000),
+            &InterNodeTraffic::default(),
+            Unit::Messages,
+            80,
+        );
         assert!(messages.contains("  1  ·  ·  3"), "{messages}");
     }
 
     #[test]
     fn larger_worlds_have_shades_and_tiles_that_fit() {
         for (ranks, width) in [(17, 80), (100, 80), (100, 160), (1000, 40), (4096, 160)] {
-            let text =
-                text("slurm:1", "wire", &ring(ranks, 1 << 20), &Crossing::default(), Unit::Bytes, width);
+            let text = text(
+                "slurm:1",
+                "wire",
+                &ring(ranks, 1 << 20),
+                &InterNodeTraffic::default(),
+                Unit::Bytes,
+                width,
+            );
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{ranks} {width}: {line}");
             }

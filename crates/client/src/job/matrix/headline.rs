@@ -10,13 +10,13 @@ const STANDS_OUT: f64 = 2.0;
 const ROWS_MIN: usize = 4;
 
 /// Two sentences: what crosses between nodes, and who sends or receives much more than the others, else the pair with most.
-pub fn sentences(grid: &Grid, crossing: &Crossing, unit: Unit) -> [String; 2] {
+pub fn sentences(grid: &Grid, crossing: &InterNodeTraffic, unit: Unit) -> [String; 2] {
     [between_nodes(crossing, unit), outstanding(grid, unit)]
 }
 
 /// What of the traffic goes from one node to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Crossing {
+pub struct InterNodeTraffic {
     /// Nodes with ranks.
     pub nodes: usize,
     /// All of it.
@@ -25,7 +25,7 @@ pub struct Crossing {
     between: Entry,
 }
 
-impl Crossing {
+impl InterNodeTraffic {
     /// From a grid of nodes.
     pub fn of(nodes: &Grid) -> Self {
         let sum = |of: &dyn Fn(&&Entry) -> bool| {
@@ -39,7 +39,7 @@ impl Crossing {
     }
 }
 
-fn between_nodes(crossing: &Crossing, unit: Unit) -> String {
+fn between_nodes(crossing: &InterNodeTraffic, unit: Unit) -> String {
     let (all, between) = (unit.of(&crossing.all), unit.of(&crossing.between));
     match crossing.nodes {
         0 | 1 => format!("Nothing crosses between nodes: all ranks are on one; {} in all.", unit.amount(all)),
@@ -129,7 +129,7 @@ mod tests {
     fn on(ranks_a_node: u32, entries: &[Entry], ranks: u32, unit: Unit) -> [String; 2] {
         let hosts: Vec<(u32, String)> =
             (0..ranks).map(|rank| (rank, format!("n{}", rank / ranks_a_node))).collect();
-        let crossing = Crossing::of(&Grid::by_node(entries, &hosts));
+        let crossing = InterNodeTraffic::of(&Grid::by_node(entries, &hosts));
         sentences(&Grid::by_rank(entries, ranks), &crossing, unit)
     }
 

@@ -6,7 +6,7 @@ use super::Report;
 use super::operations::name;
 use super::ranks::RankTotal;
 use super::{link_shares, links};
-use crate::job::whole::Whole;
+use crate::job::whole::ReferenceTime;
 use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands, used};
 use throughline_api::jobs::{Operation, Pair};
@@ -90,7 +90,7 @@ fn is_evidence(report: &Report) -> bool {
 
 /// `12.3 % of the ranks' time`: times of all sentences and of the table have this one basis.
 fn of_whole(report: &Report, inside: f64) -> Option<String> {
-    let whole = Whole::of(&report.job)?;
+    let whole = ReferenceTime::of(&report.job)?;
     Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
 }
 
@@ -158,7 +158,7 @@ fn mpi_share(report: &Report) -> Option<String> {
 fn heaviest(report: &Report) -> Option<String> {
     let first = report.operations.first().filter(|first| first.elapsed_seconds > 0.0)?;
     let second = report.operations.get(1).filter(|second| second.elapsed_seconds > 0.0);
-    let whole = Whole::of(&report.job)?;
+    let whole = ReferenceTime::of(&report.job)?;
     let share = |operation: &Operation| percent(part(operation.elapsed_seconds, whole.seconds));
     let next = second
         .map_or(String::new(), |second| format!("; {} follows with {}", second.operation, share(second)));

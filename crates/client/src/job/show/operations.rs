@@ -1,6 +1,6 @@
 //! The table of operations over all ranks.
 
-use crate::job::whole::Whole;
+use crate::job::whole::ReferenceTime;
 use crate::job::{mean, part};
 use crate::text::{ABSENT, Table, bytes, clean, percent, seconds, size_class, thousands};
 use throughline_api::jobs::{Operation, OperationAlgorithm};
@@ -9,7 +9,7 @@ use throughline_api::jobs::{Operation, OperationAlgorithm};
 const WIDE: usize = 110;
 
 /// The table as lines; shares are of `whole`.
-pub fn text(operations: &[Operation], whole: Option<Whole>, width: usize) -> String {
+pub fn text(operations: &[Operation], whole: Option<ReferenceTime>, width: usize) -> String {
     if operations.is_empty() {
         return "  no rows: the job has sent none yet, or they are older than the retention\n".to_owned();
     }
@@ -105,7 +105,7 @@ mod tests {
             ],
             ..Operation::default()
         };
-        let whole = Whole { seconds: 20.0, name: "of the ranks' time", heading: "<OF RANKS'" };
+        let whole = ReferenceTime { seconds: 20.0, name: "of the ranks' time", heading: "<OF RANKS'" };
         for width in [80, 160] {
             let text = text(std::slice::from_ref(&allreduce), Some(whole), width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");

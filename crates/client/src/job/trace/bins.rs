@@ -38,7 +38,7 @@ pub struct Bins<'a> {
 
 /// A stretch of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stretch {
+struct OperationInterval {
     from_ms: i64,
     to_ms: i64,
     /// Of the time; above 1 where several threads are inside.
@@ -154,11 +154,16 @@ fn sums(steps: &OperationStepColumns) -> Vec<(&str, (i64, f64, i64))> {
 
 /// The time in which a step's calls were inside: the step, or where that is shorter than they took, the time before as well, back to the
 /// end of the operation's step before.
-fn spread((end_ms, elapsed, bytes): (i64, f64, i64), step_ms: i64, before_ms: i64) -> Stretch {
+fn spread((end_ms, elapsed, bytes): (i64, f64, i64), step_ms: i64, before_ms: i64) -> OperationInterval {
     let long_ms = (elapsed * 1e3).ceil() as i64;
     let from_ms = (end_ms - long_ms.max(step_ms)).max(before_ms.min(end_ms - step_ms));
     let seconds = (end_ms - from_ms) as f64 / 1e3;
-    Stretch { from_ms, to_ms: end_ms, share: elapsed / seconds, bytes_per_second: bytes as f64 / seconds }
+    OperationInterval {
+        from_ms,
+        to_ms: end_ms,
+        share: elapsed / seconds,
+        bytes_per_second: bytes as f64 / seconds,
+    }
 }
 
 /// Writes a stretch; before it, zeros where nothing was inside.
@@ -167,7 +172,7 @@ fn put<W: Write>(
     process: u32,
     operation: &str,
     state: &mut State,
-    stretch: Stretch,
+    stretch: OperationInterval,
     at: &dyn Fn(i64) -> i64,
 ) -> std::io::Result<()> {
     if stretch.from_ms > state.end_ms {

@@ -4,7 +4,7 @@
 //! from the message's identity.
 
 use super::chrome::{Arrow, Track, Writer};
-use super::clocks::{Axis, Lined};
+use super::clocks::{AlignedRank, Axis};
 use super::progress::Progress;
 use super::read::{Record, records};
 use super::summary::Summary;
@@ -50,7 +50,7 @@ pub fn write<W: Write>(
 
 /// One rank's way through its records.
 struct Process<'a> {
-    rank: &'a Lined,
+    rank: &'a AlignedRank,
     zero: i64,
     /// On rank 0's clock.
     range: (Option<i64>, Option<i64>),

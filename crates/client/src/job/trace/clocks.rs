@@ -4,10 +4,10 @@ use super::read::{Range, TracedRank};
 use super::summary::{RankSummary, StepSummary, counted_calls, ending};
 use throughline_api::jobs::JobRanks;
 use throughline_api::lanes::LaneClock;
-use throughline_waits::{Aligned, Alignment, Step};
+use throughline_waits::{AlignedTime, Alignment, Step};
 
 /// A rank with its clock.
-pub struct Lined {
+pub struct AlignedRank {
     /// What it recorded.
     pub traced: TracedRank,
     /// From its clock to rank 0's.
@@ -19,11 +19,11 @@ pub struct Lined {
     pub process: u32,
 }
 
-impl Lined {
+impl AlignedRank {
     /// A time of its clock on rank 0's.
-    pub fn align(&self, clock: i64) -> Aligned {
+    pub fn align(&self, clock: i64) -> AlignedTime {
         let aligned = self.alignment.align(clock);
-        Aligned { time: aligned.time.saturating_add(self.shift), ..aligned }
+        AlignedTime { time: aligned.time.saturating_add(self.shift), ..aligned }
     }
 
     /// A range on rank 0's clock as one of the rank's own, with room for what the offset does in it.
@@ -64,7 +64,7 @@ impl Lined {
 
 /// Lines up all clocks. Ranks that compared theirs with rank 0's have what they need; one on rank 0's node shares
 /// its clock; others are put where their node's UTC says.
-pub fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
+pub fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<AlignedRank>, i64) {
     let zero_rank = ranks.iter().find(|rank| rank.rank == 0).cloned();
     // Where rank 0 has no records, a comparison shows its clock as well.
     let from_comparison = |rank: &TracedRank| rank.points.first().map(|point| rank.utc_offset - point.offset);
@@ -83,12 +83,12 @@ pub fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
             _ => ("the node's UTC", traced.utc_offset - reference),
         };
         let alignment = Alignment::new(if by == "comparisons" { points } else { Vec::new() });
-        Lined { traced, alignment, by, shift, process }
+        AlignedRank { traced, alignment, by, shift, process }
     });
     (lined.collect(), reference)
 }
 
-impl Lined {
+impl AlignedRank {
     /// How its times are bounded, for people.
     pub fn bound(&self) -> String {
         match self.by {
@@ -113,7 +113,7 @@ fn short(nanoseconds: i64) -> String {
 /// The axis of a file: nanoseconds since its zero.
 pub struct Axis {
     /// Traced processes; none of a job that was not traced.
-    pub ranks: Vec<Lined>,
+    pub ranks: Vec<AlignedRank>,
     /// Zero on rank 0's clock.
     pub zero: i64,
     /// UTC as the node of rank 0 had it, less rank 0's clock.
@@ -138,7 +138,7 @@ impl Axis {
 pub struct InstanceClock<'a> {
     axis: &'a Axis,
     /// A rank whose node it is: both read one clock, whose distance from rank 0's is known.
-    rank: Option<&'a Lined>,
+    rank: Option<&'a AlignedRank>,
 }
 
 impl InstanceClock<'_> {

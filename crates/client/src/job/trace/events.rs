@@ -2,7 +2,7 @@
 
 use super::chrome::{Track, Writer};
 use super::clocks::Axis;
-use super::known::Known;
+use super::known::TracedJob;
 use super::summary::Summary;
 use super::{LaneKind, Options};
 use crate::Server;
@@ -67,7 +67,7 @@ const OPEN_ROWS: u32 = 1_000;
 pub fn write<W: Write>(
     server: &Server,
     axis: &Axis,
-    known: &Known,
+    known: &TracedJob,
     options: &Options,
     range: (i64, i64),
     process: u32,
@@ -167,7 +167,7 @@ fn verdicts(server: &Server, axis: &Axis, key: &str, end: i64) -> Result<Vec<Mar
 fn read(
     server: &Server,
     (from, to): (i64, i64),
-    known: &Known,
+    known: &TracedJob,
     totals: &mut Summary,
 ) -> Result<Vec<(Row, Event)>, Failure> {
     let (from, to) = (from.to_string(), to.to_string());
@@ -192,7 +192,7 @@ fn read(
     Ok(all)
 }
 
-fn row_of(event: &Event, known: &Known) -> Option<Row> {
+fn row_of(event: &Event, known: &TracedJob) -> Option<Row> {
     match &event.job_key {
         Some(job) => return (*job == known.detail.job.job_key).then_some(Row::Job),
         None if known.all.hosts.contains(&event.instance) => return Some(Row::Nodes),
@@ -203,7 +203,7 @@ fn row_of(event: &Event, known: &Known) -> Option<Row> {
 }
 
 /// The longest call of each rank that has not returned, or in which it was killed, until its last report.
-fn open_calls(axis: &Axis, known: &Known) -> Vec<Mark> {
+fn open_calls(axis: &Axis, known: &TracedJob) -> Vec<Mark> {
     let columns = &known.all.ranks;
     let (_, end_ms) = known.span_ms();
     let calls = (0..columns.rank.len()).filter_map(|place| {

@@ -3,7 +3,7 @@
 
 use super::chrome::Writer;
 use super::clocks::{Axis, line_up};
-use super::known::Known;
+use super::known::TracedJob;
 use super::lanes::Lanes;
 use super::summary::{Summary, untraced};
 use super::{LaneKind, Options, bins, calls, events, nanoseconds};
@@ -18,7 +18,7 @@ const WRITING: &str = "writing the trace";
 /// Writes the whole trace.
 pub fn export(
     server: &Server,
-    mut known: Known,
+    mut known: TracedJob,
     options: &Options,
     output: Output,
 ) -> anyhow::Result<Summary> {

@@ -5,7 +5,7 @@ use throughline_api::JobState;
 use throughline_api::jobs::{JobDetail, JobRanks};
 
 /// What is known of the job before anything is written.
-pub struct Known {
+pub struct TracedJob {
     /// The job.
     pub detail: JobDetail,
     /// Its ranks.
@@ -14,7 +14,7 @@ pub struct Known {
     pub traced: Vec<TracedRank>,
 }
 
-impl Known {
+impl TracedJob {
     /// From when to when it ran, milliseconds since 1970; to now where it runs.
     pub fn span_ms(&self) -> (i64, i64) {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

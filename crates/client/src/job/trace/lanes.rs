@@ -2,7 +2,7 @@
 
 use super::chrome::{Track, Writer};
 use super::clocks::Axis;
-use super::known::Known;
+use super::known::TracedJob;
 use super::progress::Progress;
 use super::summary::{LaneSummary, Summary};
 use crate::Server;
@@ -35,7 +35,7 @@ const STEPS_S: [i64; 18] =
 pub struct Lanes<'a, W: Write> {
     server: &'a Server,
     axis: &'a Axis,
-    known: &'a Known,
+    known: &'a TracedJob,
     /// UTC, milliseconds.
     range: (i64, i64),
     writer: &'a mut Writer<W>,
@@ -70,7 +70,7 @@ impl<'a, W: Write> Lanes<'a, W> {
     pub fn new(
         server: &'a Server,
         axis: &'a Axis,
-        known: &'a Known,
+        known: &'a TracedJob,
         range: (i64, i64),
         writer: &'a mut Writer<W>,
         totals: &'a mut Summary,

@@ -39,7 +39,7 @@ pub struct Summary {
     /// Each process.
     pub ranks: Vec<RankSummary>,
     /// Ranks whose calls were counted and that have nothing in the trace.
-    pub untraced: Vec<Untraced>,
+    pub untraced: Vec<UntracedRank>,
 }
 
 /// Lanes of one node, or of one subnet.
@@ -55,7 +55,7 @@ pub struct LaneSummary {
 
 /// A rank without a record.
 #[derive(Clone, Debug, Serialize)]
-pub struct Untraced {
+pub struct UntracedRank {
     /// Rank in `MPI_COMM_WORLD`.
     pub rank: i32,
     /// Calls that the tables count.
@@ -186,13 +186,13 @@ pub fn counted_calls(rank: i32, all: &JobRanks) -> Option<i64> {
 }
 
 /// Ranks with calls and without a record.
-pub fn untraced(traced: &[TracedRank], all: &JobRanks, is_wanted: impl Fn(i32) -> bool) -> Vec<Untraced> {
+pub fn untraced(traced: &[TracedRank], all: &JobRanks, is_wanted: impl Fn(i32) -> bool) -> Vec<UntracedRank> {
     let known = all.ranks.rank.iter().zip(&all.ranks.calls);
     let has_none = |rank: i32| traced.iter().all(|traced| traced.rank != rank);
     known
         .filter(|(rank, _)| is_wanted(**rank) && has_none(**rank))
         .filter_map(|(rank, calls)| {
-            Some(Untraced { rank: *rank, calls: (*calls).filter(|calls| *calls > 0)? })
+            Some(UntracedRank { rank: *rank, calls: (*calls).filter(|calls| *calls > 0)? })
         })
         .collect()
 }

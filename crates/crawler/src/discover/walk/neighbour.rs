@@ -4,7 +4,7 @@
 //! of two places that claim the same port the one that was known before counts, else the first.
 
 use super::Walk;
-use crate::discover::walked::{Purpose, Walked};
+use crate::discover::walked::{Purpose, WalkedNode};
 use crate::engine::{NodeId, Queue, Route};
 use throughline_infiniband::mad::{DirectedPath, NodeInfo, NodeKind, attribute};
 use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd};
@@ -99,7 +99,7 @@ impl Walk<'_> {
             Some(node) => (false, as_known(node, path)),
             None => (true, new_node(info, path)),
         };
-        let index = self.insert(Walked { found, engine: Some(id), is_suspect }, behind)?;
+        let index = self.insert(WalkedNode { found, engine: Some(id), is_suspect }, behind)?;
         if is_switch {
             self.request(queue, id, attribute::SWITCH_INFO, 0, Purpose::Switch(index));
             if is_suspect {
@@ -116,11 +116,11 @@ impl Walk<'_> {
     pub(super) fn take(&mut self, guid: Guid, behind: PortEnd) -> Option<NodeIndex> {
         let path = self.nodes[behind.node].found.path.through(behind.port)?;
         let found = as_known(self.trusted_node(guid)?, path);
-        self.insert(Walked { found, engine: None, is_suspect: false }, Some(behind))
+        self.insert(WalkedNode { found, engine: None, is_suspect: false }, Some(behind))
     }
 
     /// A further node, if it is within the bounds.
-    fn insert(&mut self, walked: Walked, behind: Option<PortEnd>) -> Option<NodeIndex> {
+    fn insert(&mut self, walked: WalkedNode, behind: Option<PortEnd>) -> Option<NodeIndex> {
         let ports = match walked.found.kind {
             NodeKind::Switch => usize::from(walked.found.port_count) + 1,
             // Others have those by which they are reached.

@@ -54,7 +54,7 @@ impl Side {
 }
 
 /// A port whose reading a page shows.
-struct Shown<'a> {
+struct ShownPort<'a> {
     reading: &'a PortReading,
     /// The GUID that its series have.
     guid: Guid,
@@ -71,13 +71,13 @@ pub fn render(
 ) -> Piece {
     let mut out = Families::new(request.format);
     for side in Side::ALL {
-        let shown: Vec<Shown<'_>> = readings
+        let shown: Vec<ShownPort<'_>> = readings
             .iter()
             .filter(|reading| Side::of(reading.kind) == side && request.shard.has(reading.guid))
             .map(|reading| {
                 let guid = topology.exported_guid(PortEnd { node: reading.node, port: reading.port });
                 let labels = label_text(&[("guid", &guid.to_string()), ("port", &reading.port.to_string())]);
-                Shown { reading, guid, labels }
+                ShownPort { reading, guid, labels }
             })
             .collect();
         counters(&mut out, side, &shown, request);
@@ -92,7 +92,7 @@ pub fn render(
     out.finish()
 }
 
-fn counters(out: &mut Families, side: Side, shown: &[Shown<'_>], request: &PageRequest) {
+fn counters(out: &mut Families, side: Side, shown: &[ShownPort<'_>], request: &PageRequest) {
     let prefix = match side {
         Side::Switch => SWITCH_PORT_PREFIX,
         Side::Hca => HCA_PORT_PREFIX,
@@ -133,7 +133,7 @@ fn begin(out: &mut Families, series: &ExporterSeries) {
 }
 
 /// Signalling rates; of an adapter's port also its data rate without the port's number, as infiniband_exporter has it.
-fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[Shown<'_>]) {
+fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[ShownPort<'_>]) {
     let raw = |reading: &PortReading| {
         let node = &topology.nodes[reading.node];
         let (width, speed) = node.link_of(node.port(reading.port)?)?;
@@ -151,7 +151,7 @@ fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[Shown<'_>
     }
     // Ports whose own GUID is not known share that of their node: the fastest is shown.
     let mut fastest: BTreeMap<Guid, (u64, u64)> = BTreeMap::new();
-    for Shown { reading, guid, .. } in shown {
+    for ShownPort { reading, guid, .. } in shown {
         let rates = (reading.rate_bytes_per_second.unwrap_or(0), raw(reading).unwrap_or(0));
         let most = fastest.entry(*guid).or_default();
         *most = (*most).max(rates);
@@ -166,7 +166,7 @@ fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[Shown<'_>
 }
 
 /// What degraded links could carry. No family where there is none: most fabrics, most of the time.
-fn possible_rates(out: &mut Families, topology: &Topology, shown: &[Shown<'_>]) {
+fn possible_rates(out: &mut Families, topology: &Topology, shown: &[ShownPort<'_>]) {
     let possible = |reading: &PortReading| {
         let there = topology.nodes[reading.node].port(reading.port)?.remote;
         let here = PortEnd { node: reading.node, port: reading.port };
@@ -203,7 +203,7 @@ fn device_labels(guid: Guid, side: Side) -> String {
     label_text(&[("guid", &guid.to_string()), ("collector", side.collector())])
 }
 
-fn failures(out: &mut Families, side: Side, shown: &[Shown<'_>]) {
+fn failures(out: &mut Families, side: Side, shown: &[ShownPort<'_>]) {
     let (error, timeout) = match side {
         Side::Switch => (&SWITCH_COLLECT_ERROR, &SWITCH_COLLECT_TIMEOUT),
         Side::Hca => (&HCA_COLLECT_ERROR, &HCA_COLLECT_TIMEOUT),
@@ -219,11 +219,11 @@ fn failures(out: &mut Families, side: Side, shown: &[Shown<'_>]) {
 }
 
 /// How long each device took to answer in the last sweep, from its beginning. One that did not answer has none.
-fn durations(out: &mut Families, side: Side, shown: &[Shown<'_>], info: SweepInfo) {
+fn durations(out: &mut Families, side: Side, shown: &[ShownPort<'_>], info: SweepInfo) {
     let began = info.began_nanoseconds;
     let mut last: BTreeMap<Guid, i64> = BTreeMap::new();
     let answered = |reading: &PortReading| reading.was_requested && reading.time >= began;
-    for Shown { reading, guid, .. } in shown.iter().filter(|port| answered(port.reading)) {
+    for ShownPort { reading, guid, .. } in shown.iter().filter(|port| answered(port.reading)) {
         let time = last.entry(*guid).or_default();
         *time = reading.time.max(*time);
     }

@@ -6,7 +6,7 @@ use super::super::{Api, answer};
 use super::group_traffic::{GroupRate, TreeQuery, group_rates};
 use super::subnet;
 use super::topology::Topology;
-use super::trees::{Reach, Trees};
+use super::trees::{MulticastReach, Trees};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
@@ -18,7 +18,7 @@ use throughline_api::multicast::{
 use throughline_query::links::multicast as tables;
 use throughline_query::load::Window;
 use throughline_query::multicast::{self, Group, Member};
-use throughline_query::time::{self, At};
+use throughline_query::time::{self, QueryTime};
 use tokio_postgres::Client;
 
 /// LIDs of multicast groups (IBTA 4.1.3).
@@ -30,7 +30,7 @@ const WINDOW_SECONDS: f64 = 60.0;
 const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 
 /// What both requests begin with.
-struct Read {
+struct SubnetMulticast {
     subnet: String,
     fabric_id: i64,
     topology: Arc<Topology>,
@@ -44,13 +44,13 @@ pub async fn groups(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let (at, seconds) = parameters(&request)?;
     let (read, rates) = api
         .query(async |client| {
-            let read = Read::new(&api, client, &request, at, seconds).await?;
+            let read = SubnetMulticast::new(&api, client, &request, at, seconds).await?;
             let rates = group_rates(client, &read.topology, &read.trees, &read.window).await?;
             Ok((read, rates))
         })
         .await?;
     let groups = read.mlids().into_iter().map(|mlid| read.listed(mlid, &rates)).collect();
-    let Read { subnet, topology, window, .. } = read;
+    let SubnetMulticast { subnet, topology, window, .. } = read;
     let topology = topology.version.clone();
     let Window { at: at_ms, seconds: window_seconds, .. } = window;
     answer::json(&MulticastGroups { subnet, topology, at_ms, window_seconds, groups }, &request.headers)
@@ -70,7 +70,7 @@ pub async fn group(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let (at, seconds) = parameters(&request)?;
     let tree = api
         .query(async |client| {
-            let mut read = Read::new(&api, client, &request, at, seconds).await?;
+            let mut read = SubnetMulticast::new(&api, client, &request, at, seconds).await?;
             if !read.mlids().contains(&mlid) {
                 let remedy = format!("/api/v1/fabric/{}/groups lists those that there are", read.subnet);
                 return Err(ApiError::not_found(format!("no group {mlid:#x} at this time"), &remedy));
@@ -84,33 +84,33 @@ pub async fn group(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     answer::json(&tree, &request.headers)
 }
 
-fn parameters(request: &ApiRequest) -> Result<(At, f64), ApiError> {
+fn parameters(request: &ApiRequest) -> Result<(QueryTime, f64), ApiError> {
     let at = request.at()?;
     let seconds = request.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)?;
     request.done()?;
     Ok((at, seconds))
 }
 
-impl Read {
+impl SubnetMulticast {
     /// The subnet's topology, tables and groups at the time that is requested.
     async fn new(
         api: &Api,
         client: &Client,
         request: &ApiRequest,
-        at: At,
+        at: QueryTime,
         seconds: f64,
-    ) -> Result<Read, ApiError> {
+    ) -> Result<SubnetMulticast, ApiError> {
         let subnet = subnet(client, request.path("subnet")).await?;
         let topology = api.topology(client, &subnet, at).await?;
         let tables = tables(client, subnet.id, at).await?;
         let groups = multicast::groups(client, subnet.id, at).await?;
         let (is_latest, time) = match at {
-            At::Time(time) => (false, time),
-            At::Latest => (true, time::now(client).await?),
+            QueryTime::Time(time) => (false, time),
+            QueryTime::Latest => (true, time::now(client).await?),
         };
         let trees = Trees::new(&topology, &tables);
         let window = Window { at: time, is_latest, seconds };
-        Ok(Read { subnet: subnet.prefix, fabric_id: subnet.id, topology, trees, groups, window })
+        Ok(SubnetMulticast { subnet: subnet.prefix, fabric_id: subnet.id, topology, trees, groups, window })
     }
 
     /// LIDs that switches forward, and those of groups.
@@ -158,7 +158,7 @@ impl Read {
     }
 
     async fn tree(&self, client: &Client, mlid: u16, members: &[Member]) -> Result<MulticastTree, ApiError> {
-        let Read { topology, trees, window, .. } = self;
+        let SubnetMulticast { topology, trees, window, .. } = self;
         let reach = &trees.by_mlid[&mlid];
         let (branches, parts) = reach.walk(topology);
         let mut links = TreeLinks::default();
@@ -192,7 +192,7 @@ impl Read {
         })
     }
 
-    fn member(&self, reach: &Reach, member: &Member, count: usize) -> MulticastMember {
+    fn member(&self, reach: &MulticastReach, member: &Member, count: usize) -> MulticastMember {
         let columns = &self.topology.columns.nodes;
         let node = member.port.and_then(|(node, _)| self.topology.place_of.get(&node).copied());
         let is_switch = node.is_some_and(|node| self.topology.kind(node) == "switch");

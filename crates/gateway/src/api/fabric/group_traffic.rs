@@ -6,7 +6,7 @@
 
 use super::super::answer::rounded;
 use super::topology::{Port, Topology};
-use super::trees::{Reach, Trees};
+use super::trees::{MulticastReach, Trees};
 use crate::api_error::ApiError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_api::multicast::{Directions, MulticastLoss, SwitchLoss, TreeTraffic};
@@ -29,7 +29,7 @@ pub type GroupRate = (f64, &'static str);
 pub struct TreeQuery<'a> {
     pub topology: &'a Topology,
     pub trees: &'a Trees,
-    pub reach: &'a Reach,
+    pub reach: &'a MulticastReach,
     /// Links in order.
     pub links: &'a [usize],
     /// Largest MTU of each LID's groups; those not in it are not known.

@@ -16,10 +16,10 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use throughline_api::link_shares::LinkContributor;
-use throughline_query::events::{self, Which};
+use throughline_query::events::{self, EventFilter};
 use throughline_query::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
 use throughline_query::long_range::LongRange;
-use throughline_query::time::{At, Grid, now};
+use throughline_query::time::{Grid, QueryTime, now};
 use tokio_postgres::Client;
 
 /// Events, jobs and destinations that are listed.
@@ -39,11 +39,11 @@ struct LinkResponse {
     bytes_per_second: i64,
     width: String,
     speed: String,
-    ends: Both<EndResponse>,
+    ends: BothEnds<EndResponse>,
     step_seconds: f64,
     times_ms: Vec<i64>,
     series: Directions<SeriesResponse>,
-    errors: Both<Vec<Option<f64>>>,
+    errors: BothEnds<Vec<Option<f64>>>,
     events: Vec<EventResponse>,
     jobs: Jobs,
     contributors: ContributorsResponse,
@@ -51,7 +51,7 @@ struct LinkResponse {
 }
 
 #[derive(Serialize)]
-struct Both<T> {
+struct BothEnds<T> {
     a: T,
     b: T,
 }
@@ -131,7 +131,7 @@ struct Destination {
 }
 
 /// What the database has of a link.
-struct Read {
+struct LinkRecords {
     facts: HashMap<i64, PortFacts>,
     since: Option<i64>,
     counters: [Option<Counters>; 2],
@@ -152,7 +152,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
         .query(async |client| {
             let subnet = subnet(client, request.path("subnet")).await?;
             let is_now = to >= now(client).await? - NOW_MS;
-            let at = if is_now { At::Latest } else { At::Time(to) };
+            let at = if is_now { QueryTime::Latest } else { QueryTime::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
             let place = place_of(&topology, &subnet.prefix, &end)?;
             let grid = Grid::new(from, to, points);
@@ -177,7 +177,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
 pub async fn ports_of(api: &Api, client: &Client, request: &ApiRequest) -> Result<[i64; 2], ApiError> {
     let end = parse(request.path("link"))?;
     let subnet = subnet(client, request.path("subnet")).await?;
-    let topology = api.topology(client, &subnet, At::Latest).await?;
+    let topology = api.topology(client, &subnet, QueryTime::Latest).await?;
     let place = place_of(&topology, &subnet.prefix, &end)?;
     Ok(topology.ends[place].map(|end| end.id))
 }
@@ -191,18 +191,18 @@ async fn read(
     place: usize,
     grid: &Grid,
     (from, to): (i64, i64),
-    at: At,
-) -> Result<Read, ApiError> {
+    at: QueryTime,
+) -> Result<LinkRecords, ApiError> {
     let ends = topology.ends[place];
     let ports = ends.map(|end| end.id);
     let events = async |end: Port| {
-        let which = Which {
+        let which = EventFilter {
             from,
             to,
             guid: Some(&topology.columns.nodes.guid[end.node]),
             port: Some(end.number),
             limit: LISTED as i64,
-            ..Which::default()
+            ..EventFilter::default()
         };
         events::events(client, &which).await
     };
@@ -216,10 +216,10 @@ async fn read(
     all_events.sort_by_key(|event| std::cmp::Reverse(event.time));
     all_events.truncate(LISTED);
     let ranks = match at {
-        At::Latest => Ranks::Running,
-        At::Time(time) => Ranks::RunningAt(time),
+        QueryTime::Latest => Ranks::Running,
+        QueryTime::Time(time) => Ranks::RunningAt(time),
     };
-    Ok(Read {
+    Ok(LinkRecords {
         facts: links::facts(client, &ports, at).await?,
         since: links::since(client, ports, at).await?,
         counters: [
@@ -235,9 +235,14 @@ async fn read(
 }
 
 /// Jobs that cross a link in either direction, by number, and where its switches send by it.
-type Crossing = (Vec<(i64, [bool; 2])>, [Option<RoutesResponse>; 2]);
+type LinkCrossings = (Vec<(i64, [bool; 2])>, [Option<RoutesResponse>; 2]);
 
-fn crossing(topology: &Topology, place: usize, tables: HashMap<i64, Vec<u8>>, ports: &[JobPort]) -> Crossing {
+fn crossing(
+    topology: &Topology,
+    place: usize,
+    tables: HashMap<i64, Vec<u8>>,
+    ports: &[JobPort],
+) -> LinkCrossings {
     let routes = Routes::new(topology, tables);
     let of_link = [true, false].map(|from_a| {
         let lids = routes.destinations(place, from_a)?;
@@ -281,7 +286,7 @@ fn tell(
     topology: &Topology,
     place: usize,
     grid: &Grid,
-    mut read: Read,
+    mut read: LinkRecords,
     jobs: Jobs,
     [ab, ba]: [Option<RoutesResponse>; 2],
 ) -> LinkResponse {
@@ -297,7 +302,7 @@ fn tell(
     let errors = |end: &Port| {
         read.series.get(&end.id).map_or_else(|| vec![None; grid.steps], |series| series.errors.clone())
     };
-    let errors = Both { a: errors(&a), b: errors(&b) };
+    let errors = BothEnds { a: errors(&a), b: errors(&b) };
     let [counters_a, counters_b] = read.counters;
     let (time_ms, [from_a, from_b]) = read.contributors;
     let mut end = |end: &Port, counters: Option<Counters>| {
@@ -331,7 +336,7 @@ fn tell(
         bytes_per_second,
         width: width.to_owned(),
         speed: speed.to_owned(),
-        ends: Both { a: end(&a, counters_a), b: end(&b, counters_b) },
+        ends: BothEnds { a: end(&a, counters_a), b: end(&b, counters_b) },
         step_seconds: jobs::step_seconds(grid),
         times_ms: grid.ends(),
         series: directions,

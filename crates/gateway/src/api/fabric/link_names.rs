@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_api::link_shares::LinkName;
 use throughline_query::fabric;
-use throughline_query::time::At;
+use throughline_query::time::QueryTime;
 use throughline_sample::admission::is_deceptive;
 use tokio_postgres::Client;
 
@@ -67,7 +67,7 @@ pub async fn link_name(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
 
 /// A link, and the end that was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct LinkMatch {
     subnet: usize,
     link: usize,
     from_a: bool,
@@ -93,7 +93,7 @@ impl<'a> TypedEnd<'a> {
 struct PortGuids(BTreeMap<String, BTreeSet<i64>>);
 
 impl PortGuids {
-    async fn read(client: &Client, name: &str, at: At) -> Result<PortGuids, ApiError> {
+    async fn read(client: &Client, name: &str, at: QueryTime) -> Result<PortGuids, ApiError> {
         let single = ends(name).into_iter();
         let typed = single.chain(pairs(name).into_iter().flatten());
         let guids: BTreeSet<String> = typed.filter_map(|end| end.guid).collect();
@@ -111,12 +111,12 @@ impl PortGuids {
     }
 }
 
-fn find(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> Result<Found, ApiError> {
+fn find(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> Result<LinkMatch, ApiError> {
     let name = name.trim();
-    let mut all: BTreeSet<Found> = BTreeSet::new();
+    let mut all: BTreeSet<LinkMatch> = BTreeSet::new();
     for (subnet, topology) in topologies.iter().enumerate() {
         for [one, other] in pairs(name) {
-            all.extend(between(topology, ports, &one, &other).map(|(link, from_a)| Found {
+            all.extend(between(topology, ports, &one, &other).map(|(link, from_a)| LinkMatch {
                 subnet,
                 link,
                 from_a,
@@ -126,7 +126,7 @@ fn find(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> Result<F
     if all.is_empty() {
         for (subnet, topology) in topologies.iter().enumerate() {
             for end in ends(name) {
-                all.extend(at_end(topology, ports, &end).map(|(link, from_a)| Found {
+                all.extend(at_end(topology, ports, &end).map(|(link, from_a)| LinkMatch {
                     subnet,
                     link,
                     from_a,
@@ -244,7 +244,7 @@ fn port_name(topology: &Topology, port: Port) -> String {
     format!("{}[{}]", topology.columns.nodes.name[port.node], port.number)
 }
 
-fn several(topologies: &[Arc<Topology>], name: &str, all: &BTreeSet<Found>, count: usize) -> ApiError {
+fn several(topologies: &[Arc<Topology>], name: &str, all: &BTreeSet<LinkMatch>, count: usize) -> ApiError {
     let listed: Vec<String> =
         all.iter().take(CANDIDATES_MAX).map(|found| described(topologies, found)).collect();
     let more = if count > CANDIDATES_MAX { ", …" } else { "" };
@@ -254,7 +254,7 @@ fn several(topologies: &[Arc<Topology>], name: &str, all: &BTreeSet<Found>, coun
     )
 }
 
-fn described(topologies: &[Arc<Topology>], found: &Found) -> String {
+fn described(topologies: &[Arc<Topology>], found: &LinkMatch) -> String {
     let topology = &topologies[found.subnet];
     let [a, b] = topology.ends[found.link];
     let (from, to) = if found.from_a { (a, b) } else { (b, a) };

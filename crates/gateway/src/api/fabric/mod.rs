@@ -22,7 +22,7 @@ pub use overlay::job;
 pub use shares::{end_name, labels, shares};
 
 use super::answer::{self, Body};
-use super::fresh::Fresh;
+use super::fresh::CachedValue;
 use super::request::ApiRequest;
 use super::{Api, FRESH};
 use crate::api_error::ApiError;
@@ -34,7 +34,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use throughline_query::fabric::{self, Subnet, Version};
 use throughline_query::load::{Window, readings, round};
-use throughline_query::time::{self, At};
+use throughline_query::time::{self, QueryTime};
 use tokio_postgres::Client;
 use topology::{Topology, version_name};
 
@@ -54,13 +54,13 @@ const WINDOWS: usize = 8;
 #[derive(Debug, Default)]
 pub struct FabricCache {
     topologies: Mutex<VecDeque<(i64, Version, Arc<Topology>)>>,
-    versions: Mutex<FreshBy<i64, Version>>,
+    versions: Mutex<CachedValues<i64, Version>>,
     /// By subnet and window in milliseconds.
-    loads: Mutex<FreshBy<(i64, u64), Body>>,
+    loads: Mutex<CachedValues<(i64, u64), Body>>,
 }
 
 /// Values about the present, each by the thing that it belongs to.
-type FreshBy<K, T> = HashMap<K, Arc<Fresh<T>>>;
+type CachedValues<K, T> = HashMap<K, Arc<CachedValue<T>>>;
 
 #[derive(Serialize)]
 struct Subnets {
@@ -85,7 +85,7 @@ pub async fn subnets(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
             let mut response = Vec::new();
             for subnet in fabric::subnets(client).await? {
                 let count = fabric::count(client, subnet.id).await?;
-                let version = fabric::version(client, subnet.id, At::Latest).await?;
+                let version = fabric::version(client, subnet.id, QueryTime::Latest).await?;
                 response.push(SubnetResponse {
                     subnet: subnet.prefix,
                     switches: count.switches,
@@ -121,8 +121,8 @@ pub async fn load(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     request.done()?;
     let prefix = request.path("subnet");
     let body = match at {
-        At::Time(time) => Arc::new(api.load(prefix, at, time, seconds).await?),
-        At::Latest => {
+        QueryTime::Time(time) => Arc::new(api.load(prefix, at, time, seconds).await?),
+        QueryTime::Latest => {
             let subnet = api.query(async |client| subnet(client, prefix).await).await?;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within a day
             let key = (subnet.id, (seconds * 1e3) as u64);
@@ -131,7 +131,7 @@ pub async fn load(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 if loads.len() >= WINDOWS && !loads.contains_key(&key) {
                     loads.clear();
                 }
-                loads.entry(key).or_insert_with(|| Arc::new(Fresh::new(FRESH))).clone()
+                loads.entry(key).or_insert_with(|| Arc::new(CachedValue::new(FRESH))).clone()
             };
             fresh.get(async || api.load(prefix, at, 0, seconds).await).await?
         }
@@ -170,14 +170,14 @@ impl Api {
         &self,
         client: &Client,
         subnet: &Subnet,
-        at: At,
+        at: QueryTime,
     ) -> Result<Arc<Topology>, ApiError> {
         let version = match at {
-            At::Time(_) => fabric::version(client, subnet.id, at).await?,
-            At::Latest => {
+            QueryTime::Time(_) => fabric::version(client, subnet.id, at).await?,
+            QueryTime::Latest => {
                 let fresh = {
                     let mut versions = self.fabric.versions.lock().unwrap_or_else(PoisonError::into_inner);
-                    versions.entry(subnet.id).or_insert_with(|| Arc::new(Fresh::new(FRESH))).clone()
+                    versions.entry(subnet.id).or_insert_with(|| Arc::new(CachedValue::new(FRESH))).clone()
                 };
                 *fresh.get(async || Ok(fabric::version(client, subnet.id, at).await?)).await?
             }
@@ -190,8 +190,8 @@ impl Api {
         let nodes = fabric::nodes(client, subnet.id, at).await?;
         let links = fabric::links(client, subnet.id, at).await?;
         let time_ms = match at {
-            At::Time(time) => time,
-            At::Latest => time::now(client).await?,
+            QueryTime::Time(time) => time,
+            QueryTime::Latest => time::now(client).await?,
         };
         let prefix = subnet.prefix.clone();
         let made =
@@ -207,12 +207,12 @@ impl Api {
     }
 
     /// The load of a subnet. `time` is that of a past one.
-    async fn load(&self, prefix: &str, at: At, time: i64, seconds: f64) -> Result<Body, ApiError> {
+    async fn load(&self, prefix: &str, at: QueryTime, time: i64, seconds: f64) -> Result<Body, ApiError> {
         let load = self
             .query(async |client| {
                 let subnet = subnet(client, prefix).await?;
                 let topology = self.topology(client, &subnet, at).await?;
-                let is_latest = at == At::Latest;
+                let is_latest = at == QueryTime::Latest;
                 let at = if is_latest { time::now(client).await? } else { time };
                 let window = Window { at, is_latest, seconds };
                 let round = round(client, &subnet.prefix, at, is_latest).await?;

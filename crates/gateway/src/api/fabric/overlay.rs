@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
 use throughline_query::links::{self, Ranks};
-use throughline_query::time::At;
+use throughline_query::time::QueryTime;
 
 #[derive(Serialize)]
 struct Overlay {
@@ -39,7 +39,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             let job = jobs::find(client, request.path("job")).await?;
             let subnet = subnet(client, request.path("subnet")).await?;
             // Unless the request has a time, as it was when the job ended.
-            let at = if is_given { filter } else { job.end.map_or(At::Latest, At::Time) };
+            let at = if is_given { filter } else { job.end.map_or(QueryTime::Latest, QueryTime::Time) };
             let topology = api.topology(client, &subnet, at).await?;
             let ports: Vec<i64> = links::job_ports(client, Ranks::Of(job.id))
                 .await?

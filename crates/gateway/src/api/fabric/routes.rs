@@ -25,7 +25,7 @@ struct HostPort {
 
 /// How many pairs of ports go over each link, and whether every way was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crossed {
+pub struct PairsByLink {
     /// From `a` to `b` and back, by link.
     pub pairs: BTreeMap<usize, [u64; 2]>,
     /// False where a way ended before its destination.
@@ -58,9 +58,9 @@ impl<'a> Routes<'a> {
 
     /// What traffic of all these ports with each other crosses. Ports of one host reach each other within it. `hosts`
     /// are the database's numbers of ports.
-    pub fn crossed(&self, ports: &[i64]) -> Crossed {
+    pub fn crossed(&self, ports: &[i64]) -> PairsByLink {
         let ends: Vec<HostPort> = ports.iter().filter_map(|port| self.host_port(*port)).collect();
-        let mut crossed = Crossed { pairs: BTreeMap::new(), is_complete: ends.len() == ports.len() };
+        let mut crossed = PairsByLink { pairs: BTreeMap::new(), is_complete: ends.len() == ports.len() };
         for to in &ends {
             // Sources by where their cable leads.
             let mut behind: BTreeMap<usize, u64> = BTreeMap::new();

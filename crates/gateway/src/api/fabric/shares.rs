@@ -11,8 +11,8 @@ use axum::response::Response;
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_api::link_shares::{DirectionShares, LinkContributor, LinkEnd, LinkShares};
-use throughline_query::link_shares::{self, JobLabel, Sent, contributors, rate, utilisation};
-use throughline_query::time::{At, Grid, now};
+use throughline_query::link_shares::{self, JobLabel, PortTraffic, contributors, rate, utilisation};
+use throughline_query::time::{Grid, QueryTime, now};
 use tokio_postgres::Client;
 
 /// A range that ends no longer ago than this is about the present, milliseconds.
@@ -30,7 +30,7 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let response = api
         .query(async |client| {
             let subnet = subnet(client, request.path("subnet")).await?;
-            let at = if to >= now(client).await? - NOW_MS { At::Latest } else { At::Time(to) };
+            let at = if to >= now(client).await? - NOW_MS { QueryTime::Latest } else { QueryTime::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
             let place = place_of(&topology, &subnet.prefix, &end)?;
             let source = link_shares::Source::read(client).await?;
@@ -88,7 +88,7 @@ pub async fn last_contributors(
 /// The database's.
 pub async fn labels<'a>(
     client: &Client,
-    sent: impl Iterator<Item = &'a Sent>,
+    sent: impl Iterator<Item = &'a PortTraffic>,
 ) -> Result<HashMap<i64, JobLabel>, ApiError> {
     let mut ids: Vec<i64> = sent.flat_map(|sent| sent.parts.keys().filter_map(|who| who.job)).collect();
     ids.sort_unstable();
@@ -100,7 +100,7 @@ fn of_direction(
     topology: &Topology,
     place: usize,
     [from, to]: [Port; 2],
-    sent: &Sent,
+    sent: &PortTraffic,
     labels: &HashMap<i64, JobLabel>,
     grid: &Grid,
 ) -> DirectionShares {

@@ -110,9 +110,9 @@ pub struct Links {
 
 /// Words and their places.
 #[derive(Default)]
-struct Words(Vec<String>);
+struct WordTable(Vec<String>);
 
-impl Words {
+impl WordTable {
     fn place(&mut self, word: &str) -> usize {
         self.0.iter().position(|known| known == word).unwrap_or_else(|| {
             self.0.push(word.to_owned());
@@ -220,7 +220,8 @@ impl Topology {
             })
             .collect();
         found.sort_by_key(|(ends, _)| (ends[0].node, ends[0].number, ends[1].node, ends[1].number));
-        let (mut widths, mut speeds, mut states) = (Words::default(), Words::default(), Words::default());
+        let (mut widths, mut speeds, mut states) =
+            (WordTable::default(), WordTable::default(), WordTable::default());
         let (mut ends, mut link_at) = (Vec::with_capacity(found.len()), HashMap::new());
         let (mut link_of_port, mut node_of_lid) = (HashMap::new(), HashMap::new());
         let lids = columns.nodes.lid.iter().enumerate();

@@ -10,7 +10,7 @@ const OWN_PORT: u8 = 0;
 
 /// What one LID's entries reach.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct MulticastReach {
     /// Places of switches with an entry.
     pub switches: BTreeSet<usize>,
     /// Those that are receivers themselves.
@@ -36,7 +36,7 @@ pub struct Branch {
 #[derive(Debug, Default)]
 pub struct Trees {
     /// By multicast LID.
-    pub by_mlid: BTreeMap<u16, Reach>,
+    pub by_mlid: BTreeMap<u16, MulticastReach>,
     /// Links of more than one LID's tree, and of one: LIDs by the link's place.
     pub mlids_of_link: HashMap<usize, Vec<u16>>,
     /// Output ports of switches by place, of all LIDs; each LID's ports in a set of its own.
@@ -82,7 +82,7 @@ impl Trees {
     }
 }
 
-impl Reach {
+impl MulticastReach {
     /// Whether each packet passes each of its links once: it is whole, without a circle, and switches send both ways.
     pub fn is_sound(&self, topology: &Topology) -> bool {
         let inner: Vec<&[bool; 2]> = self

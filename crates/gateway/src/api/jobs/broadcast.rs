@@ -13,8 +13,8 @@ use throughline_api::broadcast::{BroadcastAdapter, BroadcastHost, BroadcastRanks
 use throughline_query::broadcast::{self, RankBroadcast};
 use throughline_query::jobs::{self, Job, Rank};
 use throughline_query::nodes;
-use throughline_query::rates::{self, Counted};
-use throughline_query::time::{At, Grid, now};
+use throughline_query::rates::{self, CountedLink};
+use throughline_query::time::{Grid, QueryTime, now};
 use tokio_postgres::Client;
 
 /// Time over which the ports' bytes are averaged at most, milliseconds: the job's last hour.
@@ -80,12 +80,12 @@ async fn hosts(client: &Client, ranks: &[Rank], grid: &Grid) -> Result<Vec<Broad
             names.push(&rank.host);
         }
     }
-    let at = At::Time(grid.to());
+    let at = QueryTime::Time(grid.to());
     let known = nodes::hosts(client, &names, at).await?;
     let ids: Vec<i64> = known.iter().map(|host| host.id).collect();
     let ports = nodes::ports(client, &ids, at).await?;
     let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
-    let rates = rates::rates(client, Counted::Port, &port_ids, grid).await?;
+    let rates = rates::rates(client, CountedLink::Port, &port_ids, grid).await?;
     let pcie = nodes::pcie(client, &port_ids, grid.to()).await?;
     let adapters = |host: i64| {
         let own: Vec<PortOf<'_>> = ports

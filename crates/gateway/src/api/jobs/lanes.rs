@@ -14,12 +14,12 @@ use std::sync::Arc;
 use throughline_api::lanes::{JobLanes, Lane, LaneSeries};
 use throughline_query::clocks::clocks;
 use throughline_query::jobs::{Rank, ranks};
-use throughline_query::link_shares::{self, Sent};
+use throughline_query::link_shares::{self, PortTraffic};
 use throughline_query::links::Series;
 use throughline_query::long_range::LongRange;
 use throughline_query::nodes::{self, Host};
-use throughline_query::rates::{self, Counted};
-use throughline_query::time::{At, Grid};
+use throughline_query::rates::{self, CountedLink};
+use throughline_query::time::{Grid, QueryTime};
 use tokio_postgres::Client;
 
 /// Hosts of an answer without `host`: a page shows no more lanes.
@@ -30,15 +30,19 @@ const LINKS: (usize, usize) = (8, 32);
 
 /// Which lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum LaneFilter {
     All,
     Nvlink,
     Pcie,
     Port,
 }
 
-const WANTED: [(&str, Wanted); 4] =
-    [("all", Wanted::All), ("nvlink", Wanted::Nvlink), ("pcie", Wanted::Pcie), ("port", Wanted::Port)];
+const WANTED: [(&str, LaneFilter); 4] = [
+    ("all", LaneFilter::All),
+    ("nvlink", LaneFilter::Nvlink),
+    ("pcie", LaneFilter::Pcie),
+    ("port", LaneFilter::Port),
+];
 
 /// `GET /jobs/{job}/lanes`.
 pub async fn lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
@@ -103,26 +107,26 @@ async fn of_nodes(
     names: &[String],
     ranks: &[Rank],
     grid: &Grid,
-    wanted: Wanted,
+    wanted: LaneFilter,
 ) -> Result<Vec<Lane>, ApiError> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let hosts = nodes::hosts(client, &names, At::Latest).await?;
+    let hosts = nodes::hosts(client, &names, QueryTime::Latest).await?;
     let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
-    let gpus = nodes::gpus(client, &ids, At::Time(grid.to())).await?;
+    let gpus = nodes::gpus(client, &ids, QueryTime::Time(grid.to())).await?;
     let host_of = |id: i64| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
     let is_used = |gpu: &&nodes::Gpu| {
         used(ranks, host_of(gpu.host), |rank| &rank.gpus).is_none_or(|used| used.contains(gpu.uuid.as_str()))
     };
     let gpus: Vec<&nodes::Gpu> = gpus.iter().filter(is_used).collect();
     let mut lanes = Vec::new();
-    if wanted != Wanted::Pcie {
+    if wanted != LaneFilter::Pcie {
         let is_shown = |link: &LinkResponse| match link.gpu() {
             Some(index) => {
-                wanted != Wanted::Port
+                wanted != LaneFilter::Port
                     && gpus.iter().any(|gpu| host_of(gpu.host) == link.host() && gpu.index == index)
             }
             None => {
-                wanted != Wanted::Nvlink
+                wanted != LaneFilter::Nvlink
                     && used(ranks, link.host(), |rank| &rank.ports)
                         .is_none_or(|used| link.port().is_none_or(|port| used.contains(port.as_str())))
             }
@@ -130,7 +134,7 @@ async fn of_nodes(
         let (links, _) = of_hosts(client, long_range, &hosts, grid, Fold::Gpu).await?;
         lanes.extend(links.into_iter().filter(is_shown).map(LinkResponse::into_lane));
     }
-    if matches!(wanted, Wanted::All | Wanted::Pcie) {
+    if matches!(wanted, LaneFilter::All | LaneFilter::Pcie) {
         lanes.extend(pcie(client, &gpus, &hosts, grid).await?);
     }
     // All of a node together.
@@ -146,7 +150,7 @@ async fn pcie(
     grid: &Grid,
 ) -> Result<Vec<Lane>, ApiError> {
     let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
-    let mut rates = rates::rates(client, Counted::GpuPcie, &ids, grid).await?;
+    let mut rates = rates::rates(client, CountedLink::GpuPcie, &ids, grid).await?;
     let lane = |gpu: &&nodes::Gpu| {
         let rates = rates.remove(&(gpu.id, 0))?;
         let host = hosts.iter().find(|host| host.id == gpu.host)?;
@@ -236,7 +240,7 @@ pub async fn link_lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
 /// Of one direction: how full it is, the job's part of that, and how long data waited.
 fn of_link(
     counted: Option<&Series>,
-    sent: Option<&Sent>,
+    sent: Option<&PortTraffic>,
     job: i64,
     speed: i64,
     [grid, windows]: [&Grid; 2],

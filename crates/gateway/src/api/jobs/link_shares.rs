@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_api::link_shares::{JobLink, JobLinkShares, LinkEnd};
 use throughline_query::fabric;
-use throughline_query::link_shares::{self, JobLabel, JobPort, Part, PortPlace, Sent, utilisation};
-use throughline_query::time::{At, now};
+use throughline_query::link_shares::{self, JobLabel, JobPort, Part, PortPlace, PortTraffic, utilisation};
+use throughline_query::time::{QueryTime, now};
 
 /// Range unless the request has another, milliseconds: the last minutes of the job.
 const RANGE_MS: i64 = 600_000;
@@ -46,7 +46,7 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
             let remote: Vec<i64> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);
             let labels = labels(client, sent.values()).await?;
-            let routings = fabric::routings(client, At::Time(to)).await?;
+            let routings = fabric::routings(client, QueryTime::Time(to)).await?;
             let link = |port: &JobPort| {
                 let link = of_port(port, &sent, &places, &labels)?;
                 let routing = routings.get(&link.subnet).copied().flatten().map(str::to_owned);
@@ -67,7 +67,7 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
 
 fn of_port(
     port: &JobPort,
-    sent: &HashMap<i64, Sent>,
+    sent: &HashMap<i64, PortTraffic>,
     places: &HashMap<i64, PortPlace>,
     labels: &HashMap<i64, JobLabel>,
 ) -> Option<JobLink> {

@@ -19,7 +19,7 @@ const TOTALS_MAX: usize = 100;
 
 /// Jobs that run, as of a time.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveJobs {
     time: i64,
     jobs: Vec<Job>,
 }
@@ -38,7 +38,7 @@ enum Value {
 
 /// Which jobs a list has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+enum JobStateFilter {
     Live,
     Ended,
     All,
@@ -70,8 +70,10 @@ const SORTS: [(&str, Sort); 8] = [
 
 /// `GET /jobs`.
 pub async fn jobs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let which =
-        request.word("state", &[("live", Which::Live), ("ended", Which::Ended), ("all", Which::All)])?;
+    let which = request.word(
+        "state",
+        &[("live", JobStateFilter::Live), ("ended", JobStateFilter::Ended), ("all", JobStateFilter::All)],
+    )?;
     let with_totals = request.word("totals", &[("false", false), ("true", true)])?;
     let filter = ListFilter {
         sort: request.word("sort", &SORTS)?,
@@ -90,21 +92,22 @@ pub async fn jobs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
         let remedy = format!("with totals=true give at most limit={TOTALS_MAX}");
         return Err(ApiError::parameter("limit", message, &remedy));
     }
-    if which == Which::All && matches!(filter.sort, Sort::End | Sort::Duration) {
+    if which == JobStateFilter::All && matches!(filter.sort, Sort::End | Sort::Duration) {
         let remedy = "sort all jobs by another word, or list those that ended with state=ended";
         return Err(ApiError::parameter("sort", "a job that runs has no end and no duration yet", remedy));
     }
     let list = match which {
-        Which::Live => live(&api, filter).await?,
-        Which::Ended => page_of(&api, filter, false).await?,
-        Which::All => page_of(&api, filter, true).await?,
+        JobStateFilter::Live => live(&api, filter).await?,
+        JobStateFilter::Ended => page_of(&api, filter, false).await?,
+        JobStateFilter::All => page_of(&api, filter, true).await?,
     };
     answer::json(&list, &request.headers)
 }
 
 async fn live(api: &Api, filter: ListFilter<'_>) -> Result<Jobs, ApiError> {
     let read = async || {
-        api.query(async |client| Ok(Live { time: now(client).await?, jobs: jobs::live(client).await? })).await
+        api.query(async |client| Ok(LiveJobs { time: now(client).await?, jobs: jobs::live(client).await? }))
+            .await
     };
     let live = api.live_jobs.get(read).await?;
     let mut fitting: Vec<(Value, &Job)> =

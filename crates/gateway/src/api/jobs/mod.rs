@@ -18,7 +18,7 @@ pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
 pub use lanes::{both, lanes, link_lanes};
 pub use link_shares::link_shares;
-pub use list::{Live, find, jobs};
+pub use list::{LiveJobs, find, jobs};
 pub use names::name;
 pub use operation_steps::operation_steps;
 pub use parts::{link_peaks, regions, traffic};

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::jobs::JobName;
-use throughline_query::job_names::{self, Candidate, Meaning};
+use throughline_query::job_names::{self, Candidate, NameResolution};
 use throughline_sample::admission::is_deceptive;
 
 /// Most candidates in a message.
@@ -23,29 +23,29 @@ pub async fn name(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     let name = request.path("name");
     let meaning = api.query(async |client| Ok(job_names::meaning(client, name, user).await?)).await?;
     match meaning {
-        Meaning::Job(job_key) => answer::json(&JobName { job_key }, &request.headers),
+        NameResolution::Job(job_key) => answer::json(&JobName { job_key }, &request.headers),
         other => Err(error(&other, name, user)),
     }
 }
 
-fn error(meaning: &Meaning, name: &str, user: Option<u32>) -> ApiError {
+fn error(meaning: &NameResolution, name: &str, user: Option<u32>) -> ApiError {
     const RUN: &str = "run an MPI program under throughline-exec on a node with an agent";
     const LIST: &str = "`throughline job list` shows those that there are";
     let name = plain(name, KEY_CHARACTERS);
     match (meaning, user) {
-        (Meaning::NoJobYet, None) => ApiError::not_found("no job yet", RUN),
-        (Meaning::NoJobYet, Some(user)) => ApiError::not_found(
+        (NameResolution::NoJobYet, None) => ApiError::not_found("no job yet", RUN),
+        (NameResolution::NoJobYet, Some(user)) => ApiError::not_found(
             format!("no job of yours yet (user {user})"),
             &format!("{RUN}; `throughline job list` shows those of others"),
         ),
-        (Meaning::Nothing { is_empty: true, .. }, _) => {
+        (NameResolution::Nothing { is_empty: true, .. }, _) => {
             ApiError::not_found(format!("no job {name}: the database has none yet"), RUN)
         }
-        (Meaning::Nothing { nearest, .. }, _) if !nearest.is_empty() => {
+        (NameResolution::Nothing { nearest, .. }, _) if !nearest.is_empty() => {
             let nearest: Vec<String> = nearest.iter().map(|key| plain(key, KEY_CHARACTERS)).collect();
             ApiError::not_found(format!("no job {name}"), &format!("the nearest: {}", nearest.join(", ")))
         }
-        (Meaning::Several(jobs), _) => {
+        (NameResolution::Several(jobs), _) => {
             let more = if jobs.len() > CANDIDATES_MAX { ", …" } else { "" };
             let shown: Vec<String> = jobs.iter().take(CANDIDATES_MAX).map(about).collect();
             ApiError::ambiguous(
@@ -53,8 +53,12 @@ fn error(meaning: &Meaning, name: &str, user: Option<u32>) -> ApiError {
                 "name one of them by more of its key",
             )
         }
-        (Meaning::NotAsMany, _) => ApiError::not_found(format!("there are not as many jobs: {name}"), LIST),
-        (Meaning::Nothing { .. } | Meaning::Job(_), _) => ApiError::not_found(format!("no job {name}"), LIST),
+        (NameResolution::NotAsMany, _) => {
+            ApiError::not_found(format!("there are not as many jobs: {name}"), LIST)
+        }
+        (NameResolution::Nothing { .. } | NameResolution::Job(_), _) => {
+            ApiError::not_found(format!("no job {name}"), LIST)
+        }
     }
 }
 

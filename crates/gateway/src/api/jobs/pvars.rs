@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_query::pvars::{self, By, Fold, Variable};
+use throughline_query::pvars::{self, Fold, PvarGrouping, Variable};
 use throughline_query::time::Grid;
 
 /// Values that one request reads: some 50 MB.
@@ -16,7 +16,8 @@ const VALUES_MAX: usize = 500_000;
 /// Series of an answer: those with the largest values.
 const SERIES_MAX: usize = 64;
 
-const BY: [(&str, By); 3] = [("all", By::All), ("rank", By::Rank), ("element", By::Element)];
+const BY: [(&str, PvarGrouping); 3] =
+    [("all", PvarGrouping::All), ("rank", PvarGrouping::Rank), ("element", PvarGrouping::Element)];
 
 #[derive(Serialize)]
 struct Pvars {
@@ -103,11 +104,11 @@ pub async fn pvars(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     Ok(answer::body_aside(response, size_hint).await?.response(&request.headers, None))
 }
 
-fn one(by: By, key: i32, values: Vec<Option<f64>>) -> PvarSeries {
+fn one(by: PvarGrouping, key: i32, values: Vec<Option<f64>>) -> PvarSeries {
     let (rank, element) = match by {
-        By::Rank => (Some(key), None),
-        By::Element => (None, Some(key)),
-        By::All => (None, None),
+        PvarGrouping::Rank => (Some(key), None),
+        PvarGrouping::Element => (None, Some(key)),
+        PvarGrouping::All => (None, None),
     };
     PvarSeries { rank, element, values: values.into_iter().map(|value| value.map(answer::rounded)).collect() }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use throughline_query::detail;
 use throughline_query::jobs::{Job, ranks};
 use throughline_query::time::{Grid, now};
-use throughline_query::traffic::{self, By, Measure, Only, Pair, Step};
+use throughline_query::traffic::{self, Measure, Pair, Step, StepGrouping, TrafficFilter};
 use tokio_postgres::Client;
 
 /// Cells of a matrix: all of 1,024 ranks with each other.
@@ -142,9 +142,11 @@ struct Series {
 
 /// `GET /jobs/{job}/operations`.
 pub async fn operations(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let by =
-        request.word("by", &[("operation", (By::Operation, "operation")), ("rank", (By::Rank, "rank"))])?;
-    let only = Only {
+    let by = request.word(
+        "by",
+        &[("operation", (StepGrouping::Operation, "operation")), ("rank", (StepGrouping::Rank, "rank"))],
+    )?;
+    let only = TrafficFilter {
         operation: request.text("operation")?,
         rank: request.text("rank")?.is_some().then(|| request.number("rank", 0, 0, i32::MAX)).transpose()?,
     };

@@ -193,7 +193,7 @@ async fn a_counter_that_was_cleared_makes_no_rate_across() {
         get(&router, &path).await["utilisation"][direction][place].clone()
     };
     assert_eq!(share(20).await, json!(0.1), "only what came after");
-    assert_eq!(share(10).await, json!(null), "a first row tells no rate");
+    assert_eq!(share(10).await, json!(null), "a first row gives no rate");
 }
 
 #[tokio::test]

@@ -280,7 +280,7 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     operations(&client).await;
     throughline_query::evidence::limit(&client).await.unwrap();
     let backend: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
-    let mut known = crate::upkeep::Known::default();
+    let mut known = crate::upkeep::VerdictMemory::default();
     for round in ["first", "second", "third"] {
         client
             .batch_execute("UPDATE internal.job_judgement SET judged_at = judged_at - INTERVAL '1 minute'")

@@ -3,7 +3,7 @@
 use super::seed::{self, Run, SECOND, START_MS};
 use super::*;
 use crate::outbound::{Address, Receiver};
-use crate::upkeep::{Known, Round, judge_jobs, post_due};
+use crate::upkeep::{Round, VerdictMemory, judge_jobs, post_due};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,9 @@ async fn ended(jobs: u32, posts_reports: bool) -> Database {
         seed::write(&database, 100 + u128::from(number), vec![batch]).await;
     }
     let mut client = database.connect().await.unwrap();
-    judge_jobs(&mut client, &SelfMetrics::default(), posts_reports, &mut Known::default()).await.unwrap();
+    judge_jobs(&mut client, &SelfMetrics::default(), posts_reports, &mut VerdictMemory::default())
+        .await
+        .unwrap();
     database
 }
 

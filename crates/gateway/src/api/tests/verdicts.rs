@@ -2,7 +2,7 @@
 
 use super::seed::{self, LEAF_1, N2, Run, SECOND, START_MS};
 use super::*;
-use crate::upkeep::{Known, judge_jobs};
+use crate::upkeep::{VerdictMemory, judge_jobs};
 use serde_json::json;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::wire::{Batch, MpiOpenCall};
@@ -14,7 +14,7 @@ fn now() -> i64 {
 
 async fn judged(database: &Database) {
     let mut client = database.connect().await.unwrap();
-    judge_jobs(&mut client, &SelfMetrics::default(), false, &mut Known::default()).await.unwrap();
+    judge_jobs(&mut client, &SelfMetrics::default(), false, &mut VerdictMemory::default()).await.unwrap();
 }
 
 fn kinds(verdicts: &Value) -> Vec<&str> {

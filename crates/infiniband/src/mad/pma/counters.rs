@@ -46,7 +46,7 @@ impl Default for Counters {
 
 /// What a reply brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct CounterUpdate {
     /// Bit i: metric i was in it.
     pub metrics: u64,
     /// One of them is lower than before, or not saturated any more: it was cleared, or the device was reset.
@@ -55,7 +55,7 @@ pub struct Taken {
 
 /// Counters of one table as bits, while they are taken.
 #[derive(Default)]
-struct Seen {
+struct CounterBits {
     metrics: u64,
     /// At their largest value.
     sticking: u64,
@@ -73,7 +73,7 @@ impl Counters {
         set: PortCounterSet,
         data: &[u8],
         capabilities: &ClassPortInfo,
-    ) -> Result<Taken, TooShort> {
+    ) -> Result<CounterUpdate, TooShort> {
         expect(data, set.name(), set.bytes(capabilities))?;
         let mut padded = [0; PMA_DATA_BYTES];
         let whole: &FieldData = match data.first_chunk() {
@@ -84,7 +84,7 @@ impl Counters {
                 &padded
             }
         };
-        let mut taken = Taken::default();
+        let mut taken = CounterUpdate::default();
         let is_rs = set == PortCounterSet::ExtendedSpeeds
             && capabilities.has_rs_fec()
             && RS_FEC.iter().any(|entry| entry.value(whole) != 0);
@@ -98,7 +98,7 @@ impl Counters {
             for (index, first_bit) in LANE_FEC {
                 let lanes = (0..12).map(|lane| field(data, first_bit + lane * 32, 32));
                 let sticks = lanes.clone().any(|value| value == u64::from(u32::MAX));
-                let mut seen = Seen::default();
+                let mut seen = CounterBits::default();
                 self.see(index, lanes.sum(), sticks, &mut seen);
                 self.note(&seen, &mut taken);
             }
@@ -109,8 +109,8 @@ impl Counters {
     /// All ones is a counter that stands at its end: classic ones stick there, and a 64-bit one gets there only
     /// by a defect, where its value means nothing.
     #[inline]
-    fn take_fields(&mut self, table: &[CounterField], data: &FieldData, taken: &mut Taken) {
-        let mut seen = Seen::default();
+    fn take_fields(&mut self, table: &[CounterField], data: &FieldData, taken: &mut CounterUpdate) {
+        let mut seen = CounterBits::default();
         for entry in table {
             let value = entry.value(data);
             self.see(entry.index, value, value == entry.largest(), &mut seen);
@@ -119,7 +119,7 @@ impl Counters {
     }
 
     #[inline]
-    fn see(&mut self, index: usize, value: u64, sticks: bool, seen: &mut Seen) {
+    fn see(&mut self, index: usize, value: u64, sticks: bool, seen: &mut CounterBits) {
         let former = std::mem::replace(&mut self.raw[index], value);
         seen.metrics |= 1 << index;
         seen.sticking |= u64::from(sticks) << index;
@@ -128,7 +128,7 @@ impl Counters {
 
     /// Whole words of bits at once: that spares a sweep some branches for each counter.
     #[inline]
-    fn note(&mut self, seen: &Seen, taken: &mut Taken) {
+    fn note(&mut self, seen: &CounterBits, taken: &mut CounterUpdate) {
         let back = self.known & seen.metrics & !seen.sticking & (self.saturated | seen.lower);
         taken.went_back |= back != 0;
         taken.metrics |= seen.metrics;

@@ -1,7 +1,7 @@
 //! Counters of a port that there are 16 of: by service level, or by virtual lane. Pure decoding.
 
 use super::fields::PortCounterSet;
-use super::{Taken, capability::ClassPortInfo};
+use super::{CounterUpdate, capability::ClassPortInfo};
 use crate::mad::{TooShort, expect, field};
 use throughline_sample::catalogue::{Metric, Table};
 
@@ -47,10 +47,10 @@ impl LaneCounters {
     ///
     /// # Errors
     /// [`TooShort`]; nothing was taken then.
-    pub fn decode(&mut self, set: PortCounterSet, data: &[u8]) -> Result<Taken, TooShort> {
+    pub fn decode(&mut self, set: PortCounterSet, data: &[u8]) -> Result<CounterUpdate, TooShort> {
         expect(data, set.name(), set.bytes(&ClassPortInfo::default()))?;
-        let Some((index, bits, scale)) = layout(set) else { return Ok(Taken::default()) };
-        let mut taken = Taken { metrics: 1 << index, went_back: false };
+        let Some((index, bits, scale)) = layout(set) else { return Ok(CounterUpdate::default()) };
+        let mut taken = CounterUpdate { metrics: 1 << index, went_back: false };
         let was_known = self.known & (1 << index) != 0;
         let mut saturated = 0;
         for lane in 0..LANES {

@@ -13,7 +13,7 @@ const BAD: u32 = 1 << 30;
 pub(super) struct Pass<'a> {
     wiring: &'a Wiring<'a>,
     plan: &'a Plan,
-    tally: Tally,
+    tally: PairTally,
     /// Per switch: links from it to the destination, or one of the constants above.
     fate: Vec<u32>,
     /// Per switch: the channel by which it sends.
@@ -34,7 +34,7 @@ impl<'a> Pass<'a> {
         Pass {
             wiring,
             plan,
-            tally: Tally::new(wiring, plan),
+            tally: PairTally::new(wiring, plan),
             fate: vec![UNKNOWN; switches],
             out: vec![0; switches],
             flow: vec![0; switches],
@@ -44,7 +44,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn run(mut self, range: Range<usize>) -> Tally {
+    pub(super) fn run(mut self, range: Range<usize>) -> PairTally {
         let plan = self.plan;
         for destination in &plan.destinations[range] {
             self.fate.fill(UNKNOWN);
@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
         let mut fate = loop {
             self.stack.push(here as u32);
             self.fate[here] = ON_THE_WAY;
-            if destination.owner == Behind::Switch(here as u32) {
+            if destination.owner == PortNeighbour::Switch(here as u32) {
                 self.out[here] = u32::MAX;
                 // It is there already; the unwinding below counts a link for each switch.
                 self.fate[here] = 0;
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
                 break 0;
             }
             match self.step(here, destination) {
-                Ok(Behind::Switch(next)) => match self.fate[next as usize] {
+                Ok(PortNeighbour::Switch(next)) => match self.fate[next as usize] {
                     UNKNOWN => here = next as usize,
                     ON_THE_WAY => break self.cycle(next),
                     known => break known,
@@ -99,7 +99,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Where a switch sends packets for the destination.
-    fn step(&mut self, switch: usize, destination: &Destination) -> Result<Behind, Fault> {
+    fn step(&mut self, switch: usize, destination: &Destination) -> Result<PortNeighbour, Fault> {
         let index = self.wiring.switches[switch];
         let node = &self.wiring.topology.nodes[index];
         let port = node.output_port(destination.lid).ok_or(Fault::NoEntry)?;
@@ -109,8 +109,8 @@ impl<'a> Pass<'a> {
         let channel = self.wiring.channel(index, port).ok_or(Fault::NoNeighbour { port })?;
         self.out[switch] = channel as u32;
         match self.wiring.behind(channel) {
-            Behind::Nothing => Err(Fault::NoNeighbour { port }),
-            end @ Behind::End(_) if end != destination.owner => Err(Fault::WrongEnd { port }),
+            PortNeighbour::Nothing => Err(Fault::NoNeighbour { port }),
+            end @ PortNeighbour::End(_) if end != destination.owner => Err(Fault::WrongEnd { port }),
             next => Ok(next),
         }
     }
@@ -134,11 +134,11 @@ impl<'a> Pass<'a> {
         let group = &self.plan.groups[destination.group];
         // The end itself is no source, wherever it is cabled.
         let own = match destination.owner {
-            Behind::End(end) if group.sources[end as usize] => Some(end as usize),
+            PortNeighbour::End(end) if group.sources[end as usize] => Some(end as usize),
             _ => None,
         };
         let own_switch = own.and_then(|end| match self.wiring.ends[end].behind {
-            Behind::Switch(switch) => Some(switch as usize),
+            PortNeighbour::Switch(switch) => Some(switch as usize),
             _ => None,
         });
         self.tally.result.pairs += group.count - u64::from(own.is_some());
@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
                 continue;
             }
             self.tally.channels[channel as usize] += flow;
-            if let Behind::Switch(next) = self.wiring.behind(channel as usize) {
+            if let PortNeighbour::Switch(next) = self.wiring.behind(channel as usize) {
                 self.flow[next as usize] += flow;
                 let further = self.out[next as usize];
                 if let (Some(dependencies), true) = (&mut self.tally.dependencies, further != u32::MAX) {
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
                 self.tally.result.unreached += 1;
                 let port = end.at.port;
                 let fault = match end.behind {
-                    Behind::End(_) => Fault::WrongEnd { port },
+                    PortNeighbour::End(_) => Fault::WrongEnd { port },
                     _ => Fault::NoNeighbour { port },
                 };
                 self.bad.push((end.at.node, fault, 1));
@@ -214,7 +214,7 @@ impl<'a> Pass<'a> {
     fn own_cables(&mut self) {
         for (group, reached) in self.plan.groups.iter().zip(&self.tally.reached_from) {
             for (number, end) in self.wiring.ends.iter().enumerate() {
-                if let (true, Behind::Switch(switch)) = (group.sources[number], end.behind) {
+                if let (true, PortNeighbour::Switch(switch)) = (group.sources[number], end.behind) {
                     self.tally.channels[end.channel as usize] += reached[switch as usize];
                 }
             }

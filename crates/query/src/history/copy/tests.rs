@@ -3,8 +3,8 @@
 use super::*;
 use throughline_store::binary_copy::POSTGRES_EPOCH;
 
-fn held() -> Vec<Held> {
-    vec![Held::default(); 2]
+fn held() -> Vec<BufferedSeries> {
+    vec![BufferedSeries::default(); 2]
 }
 
 fn query(is_array: bool) -> Query {
@@ -12,7 +12,7 @@ fn query(is_array: bool) -> Query {
     Query { sql, is_array, is_float: false, has_sources: false, has_beginnings: false }
 }
 
-fn taken(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>> {
+fn taken(data: &mut Bytes, query: &Query, held: &mut [BufferedSeries]) -> Option<Option<u64>> {
     row(data, query, &[((7, 0), 0), ((7, 2), 1)].into(), held)
 }
 

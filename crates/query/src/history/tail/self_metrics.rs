@@ -4,7 +4,7 @@ use super::super::family::self_metric_labels;
 use super::super::series::seconds;
 use super::super::{HistoryError, Range, Samples};
 use super::packed::things as things_of;
-use super::{Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use super::{Labels, LastReadings, Place, Round, Slice, TailSeries, TailWindow, added, families};
 use crate::row_rules::Gaps;
 use std::collections::{BTreeMap, HashMap};
 use throughline_store::Error;
@@ -49,7 +49,7 @@ impl SelfMetrics {
         client: &Client,
         (window, is_primed): (TailWindow, bool),
         after: &str,
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Result<Round, HistoryError> {
         let (from, to) = (seconds(window.from + 1), seconds(window.to + 1));
         // In the order of bytes, whatever the database's is.
@@ -74,7 +74,7 @@ impl SelfMetrics {
         &mut self,
         client: &Client,
         things: &HashMap<String, Vec<Range>>,
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Result<Vec<Slice>, HistoryError> {
         let Some(Range { from, to }) = super::whole(things) else { return Ok(Vec::new()) };
         let instances: Vec<String> = things.keys().cloned().collect();
@@ -87,7 +87,7 @@ impl SelfMetrics {
         &mut self,
         readings: Readings,
         ranges: impl Fn(&str) -> &'a [Range],
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Vec<Slice> {
         let mut slices: Vec<Slice> = Vec::new();
         for ([instance, source, label, name], samples) in readings {

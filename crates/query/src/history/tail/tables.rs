@@ -1,11 +1,11 @@
 //! Samples of one hypertable: all of its metrics by one COPY, for some ids at a time.
 
 use super::super::family::Keys;
-use super::super::round::{Held, NO_SOURCE, rank};
-use super::super::series::{Known, seconds};
+use super::super::round::{BufferedSeries, NO_SOURCE, rank};
+use super::super::series::{SampleLocation, seconds};
 use super::super::{HistoryError, Range, Samples, series_lookup};
 use super::packed::{PackedHours, part_of, things};
-use super::{Family, Labels, Last, Place, Round, Slice, TailSeries, TailWindow, added, families};
+use super::{Family, Labels, LastReadings, Place, Round, Slice, TailSeries, TailWindow, added, families};
 use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
@@ -54,7 +54,7 @@ pub(super) struct TableTail {
 type SeriesKey = (i64, i32, usize, bool);
 
 /// Readings of a round by series, and by the part of the range where that is long.
-type Readings = BTreeMap<(SeriesKey, i64), Held>;
+type Readings = BTreeMap<(SeriesKey, i64), BufferedSeries>;
 
 /// Which rows.
 enum Ids {
@@ -96,7 +96,7 @@ impl TableTail {
         (window, is_primed): (TailWindow, bool),
         after: &str,
         packed: &PackedHours,
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Result<Round, HistoryError> {
         let after = after.parse().unwrap_or(i64::MIN);
         self.refresh(client, LABELS_AGE).await?;
@@ -120,7 +120,7 @@ impl TableTail {
         client: &Client,
         things: &HashMap<String, Vec<Range>>,
         packed: &PackedHours,
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Result<Vec<Slice>, HistoryError> {
         let ranges: HashMap<i64, &[Range]> = things
             .iter()
@@ -160,7 +160,7 @@ impl TableTail {
             };
             let range = Range { from: 0, to: 0 };
             for one in series_lookup::find(client, family, range, &[]).await? {
-                if let Known::Rows { id, element } = one.known {
+                if let SampleLocation::Rows { id, element } = one.known {
                     labels.insert((id, element), (prefix, one.labels.into()));
                 }
             }
@@ -272,7 +272,7 @@ impl TableTail {
         client: &Client,
         readings: Readings,
         (gaps, ranges): (&Gaps, impl Fn(i64) -> &'a [Range]),
-        last: &mut Last,
+        last: &mut LastReadings,
     ) -> Result<Vec<Slice>, HistoryError> {
         let is_known = |id: i64| self.labels.range((id, i32::MIN)..=(id, i32::MAX)).next().is_some();
         if readings.keys().any(|((id, ..), _)| !is_known(*id)) {

@@ -3,7 +3,7 @@
 use super::super::{BlockCache, HistoryQuery, Thinning};
 use super::*;
 use crate::Horizons;
-use crate::history::{Series, Take};
+use crate::history::{Series, SeriesSink};
 use std::collections::BTreeMap;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, PORT_DATA_TRANSMITTED_BYTES, RECORDS};
 use throughline_sample::wire::{
@@ -96,7 +96,7 @@ fn add(all: &mut All, slices: &[Slice]) {
 /// As remote-read has it.
 async fn as_read(client: &Client, range: Range) -> All {
     struct Taken<'a>(&'a str, &'a mut All);
-    impl Take for Taken<'_> {
+    impl SeriesSink for Taken<'_> {
         async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
             let labels: Labels = series.labels.clone().into();
             let points = samples.points().iter().map(|(time, value)| (*time, value.to_bits()));

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use throughline_query::rates::{self, Counted};
+use throughline_query::rates::{self, CountedLink};
 use throughline_query::time::Grid;
 use throughline_query::{multicast, nodes, nvlink_metrics};
 use throughline_store::move_hours;
@@ -54,7 +54,7 @@ async fn in_sql(client: &Client) -> Vec<String> {
     // Steps that are no whole minutes: readings answer, by row or unpacked.
     let grid = Grid { from: (BEGIN + 5_400) * 1000, step: 20_000, steps: 100 };
     for (counted, ids) in
-        [(Counted::GpuPcie, vec![1, 2]), (Counted::Nvlinks, vec![1, 2]), (Counted::Port, vec![1])]
+        [(CountedLink::GpuPcie, vec![1, 2]), (CountedLink::Nvlinks, vec![1, 2]), (CountedLink::Port, vec![1])]
     {
         let rates = rates::rates(client, counted, &ids, &grid).await.unwrap();
         let known = |rates: &rates::Rates| rates.out.iter().chain(&rates.received).flatten().count();
