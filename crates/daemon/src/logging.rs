@@ -20,7 +20,7 @@ pub struct LogOptions {
 pub enum LogFormat {
     /// One line for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

@@ -479,5 +479,4 @@ pub fn remote_type_name(remote_type: Option<u32>) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "convert_tests.rs"]
 mod tests;

@@ -164,5 +164,4 @@ impl Places {
 }
 
 #[cfg(test)]
-#[path = "place_tests.rs"]
 mod tests;

@@ -217,5 +217,4 @@ fn unescape(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "cgroup_tests.rs"]
 mod tests;

@@ -179,5 +179,4 @@ fn ticks_to_utc(boot_seconds: i64, ticks: u64) -> Option<i64> {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

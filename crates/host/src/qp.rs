@@ -245,5 +245,4 @@ fn u32_at(data: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[path = "qp_tests.rs"]
 mod tests;

@@ -467,5 +467,4 @@ fn class_name(class: u16) -> Result<&'static str, Malformed> {
 }
 
 #[cfg(test)]
-#[path = "frame_tests.rs"]
 mod tests;

@@ -85,5 +85,4 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

@@ -274,5 +274,4 @@ fn merge(known: &mut Option<Names>, reason: &mut &'static str, found: &DeviceNam
 }
 
 #[cfg(test)]
-#[path = "jobs_tests.rs"]
 mod tests;

@@ -487,5 +487,4 @@ fn add(cells: &mut HashMap<CellKey, Cell>, account: &mut Account, key: CellKey, 
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
 mod tests;

@@ -228,5 +228,4 @@ fn parts(mut fragment: Batch) -> Vec<Batch> {
 }
 
 #[cfg(test)]
-#[path = "outbox_tests.rs"]
 mod tests;

@@ -439,5 +439,4 @@ impl Quotas {
 }
 
 #[cfg(test)]
-#[path = "quota_tests.rs"]
 mod tests;

@@ -398,15 +398,10 @@ impl Times {
     }
 }
 
-#[path = "rank_open_calls.rs"]
 mod open_calls;
-#[path = "rank_regions.rs"]
 mod regions;
-#[path = "rank_trace.rs"]
 mod trace_records;
-#[path = "rank_traffic.rs"]
 mod traffic;
 
 #[cfg(test)]
-#[path = "rank_tests.rs"]
 mod tests;

@@ -130,5 +130,4 @@ fn is_id(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "schedulers_tests.rs"]
 mod tests;

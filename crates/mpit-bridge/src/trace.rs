@@ -250,5 +250,4 @@ impl From<Point> for MpiClockPoint {
 }
 
 #[cfg(test)]
-#[path = "trace_tests.rs"]
 mod tests;

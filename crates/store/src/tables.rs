@@ -250,5 +250,4 @@ const fn is_equal(one: &str, other: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tables_tests.rs"]
 mod tests;

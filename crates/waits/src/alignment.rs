@@ -269,5 +269,4 @@ fn step(before: Point, after: Point, drift: Drift) -> Option<Step> {
 }
 
 #[cfg(test)]
-#[path = "alignment_tests.rs"]
 mod tests;

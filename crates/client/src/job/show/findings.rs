@@ -412,5 +412,4 @@ fn longest(report: &Report) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "findings_tests.rs"]
 mod tests;

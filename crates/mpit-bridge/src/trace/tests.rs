@@ -24,7 +24,7 @@ const SEND: Record = Record {
 
 #[test]
 fn golden_trace() {
-    let bytes = golden(include_str!("../protocol/golden/trace.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/trace.hex"));
     let wait = Record {
         kind: Kind::Call,
         start: 4_700_002_000,
@@ -44,7 +44,7 @@ fn golden_trace() {
 
 #[test]
 fn golden_clock() {
-    let bytes = golden(include_str!("../protocol/golden/clock.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/clock.hex"));
     let point = |time, offset| Point { time, offset, uncertainty: 6_001, round_trip: 12_000 };
     let points = vec![point(4_600_000_000, -50_000_000), point(4_700_000_000, 50_000_123)];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Clock(Comparisons { number: 7, points }));

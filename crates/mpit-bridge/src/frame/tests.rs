@@ -16,7 +16,7 @@ fn field<'a>(fields: &[Field<'a>], tag: u16) -> &'a [u8] {
 
 #[test]
 fn golden_hello() {
-    let bytes = golden(include_str!("../protocol/golden/hello.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/hello.hex"));
     let (header, frame) = decode(&bytes).unwrap();
     assert_eq!(header, Header { sequence: 0, monotonic: 5_000_000_000, realtime: 1_700_000_000_000_000_000 });
     let Frame::Hello(fields) = frame else { panic!("{frame:?}") };
@@ -30,7 +30,7 @@ fn golden_hello() {
 
 #[test]
 fn golden_operations() {
-    let bytes = golden(include_str!("../protocol/golden/ops.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/ops.hex"));
     let allreduce = Cell {
         operation: 17,
         size_class_bytes: 8192,
@@ -72,7 +72,7 @@ fn golden_operations() {
 
 #[test]
 fn golden_peers() {
-    let bytes = golden(include_str!("../protocol/golden/peers.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/peers.hex"));
     let peers = vec![
         Peer { peer: 0, kind: PeerKind::Logical, bytes: 8192, messages: 1 },
         Peer { peer: 3, kind: PeerKind::Wire, bytes: u64::MAX >> 1, messages: 12 },
@@ -82,7 +82,7 @@ fn golden_peers() {
 
 #[test]
 fn golden_names() {
-    let bytes = golden(include_str!("../protocol/golden/names.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/names.hex"));
     let names = vec![
         Name::Region(3, "solve é".into()),
         Name::Algorithm(2, "recursivedoubling".into()),
@@ -95,7 +95,7 @@ fn golden_names() {
 
 #[test]
 fn golden_regions() {
-    let bytes = golden(include_str!("../protocol/golden/regions.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/regions.hex"));
     let region = Region {
         number: 3,
         visits: 4,
@@ -105,7 +105,7 @@ fn golden_regions() {
         mpi_nanoseconds: 2_000,
     };
     assert_eq!(decode(&bytes).unwrap().1, Frame::Regions(4_950_000_000, vec![region]));
-    let bytes = golden(include_str!("../protocol/golden/paths.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/paths.hex"));
     let path = Region {
         number: 2,
         visits: 1,
@@ -128,13 +128,13 @@ fn golden_regions() {
 #[test]
 fn golden_traffic() {
     use crate::traffic_frame::{CollectiveKey, Root, Run, TrafficKind};
-    let bytes = golden(include_str!("../protocol/golden/traffic.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/traffic.hex"));
     let all = vec![
         Traffic { peer: 3, operation: 87, kind: TrafficKind::Read, bytes: 4096, messages: 2 },
         Traffic { peer: 1, operation: 17, kind: TrafficKind::Wire, bytes: u64::MAX >> 1, messages: 9 },
     ];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Traffic(4_950_000_000, all));
-    let bytes = golden(include_str!("../protocol/golden/groups.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/groups.hex"));
     let run = |start, stride, count| Run { start, stride, count };
     let runs = vec![run(9, -3, 4), run(u32::MAX, 0, 2)];
     let parts = vec![
@@ -142,11 +142,11 @@ fn golden_traffic() {
         GroupPart { number: 8, generation: 1, size: 100, rank: None, first: 50, runs: vec![run(50, 1, 50)] },
     ];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Groups(parts));
-    let bytes = golden(include_str!("../protocol/golden/own_groups.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/own_groups.hex"));
     let own =
         GroupPart { number: 8, generation: 1, size: 3, rank: Some(2), first: 0, runs: vec![run(5, 2, 3)] };
     assert_eq!(decode(&bytes).unwrap().1, Frame::OwnGroups(vec![own]));
-    let bytes = golden(include_str!("../protocol/golden/collectives.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/collectives.hex"));
     let root = Root::Member(5);
     let bcast = CollectiveKey { group: 7, operation: 15, size_class: 14, algorithm: 4, root };
     let barrier = CollectiveKey { group: 8, operation: 128, size_class: 0, algorithm: 0, root: Root::None };
@@ -160,7 +160,7 @@ fn golden_traffic() {
 #[test]
 fn golden_open_calls() {
     use crate::open_frame::{OpenCall, OpenOn};
-    let bytes = golden(include_str!("../protocol/golden/open.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/open.hex"));
     let hung = OpenCall {
         operation: 131,
         thread: 2,
@@ -201,20 +201,20 @@ fn names_are_of_one_line_and_bounded() {
 
 #[test]
 fn golden_variables() {
-    let bytes = golden(include_str!("../protocol/golden/pvars.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/pvars.hex"));
     let variable = Variable { name: "queue_size".into(), class: "size", elements: vec![(1, 3.0), (5, 0.0)] };
     assert_eq!(decode(&bytes).unwrap().1, Frame::Pvars(4_950_000_000, vec![variable]));
 }
 
 #[test]
 fn golden_status_and_bye() {
-    let bytes = golden(include_str!("../protocol/golden/status.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/status.hex"));
     let (_, Frame::Status(fields)) = decode(&bytes).unwrap() else { panic!() };
     assert_eq!(
         fields.iter().map(|field| number(field.1).unwrap()).collect::<Vec<_>>(),
         [10, 20, 30, 40, 50, 60, 70, 80]
     );
-    let bytes = golden(include_str!("../protocol/golden/bye.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/bye.hex"));
     let (header, Frame::Bye(fields)) = decode(&bytes).unwrap() else { panic!() };
     assert_eq!(header.sequence, 5);
     assert_eq!(number(field(&fields, 32)), Ok(1));
@@ -233,13 +233,13 @@ fn golden_welcome() {
         trace_records_of_job: Some(20_000_000),
     };
     let bytes = welcome.encode(7, 5_000_000_000, 1_700_000_000_000_000_000);
-    assert_eq!(bytes, golden(include_str!("../protocol/golden/welcome.hex")));
+    assert_eq!(bytes, golden(include_str!("../../protocol/golden/welcome.hex")));
     assert_eq!(decode(&bytes), Err(Malformed::Type), "a rank may not say it");
 }
 
 #[test]
 fn each_error_has_its_reason() {
-    let good = golden(include_str!("../protocol/golden/ops.hex"));
+    let good = golden(include_str!("../../protocol/golden/ops.hex"));
     let changed = |at: usize, value: u8| {
         let mut bytes = good.clone();
         bytes[at] = value;
@@ -260,7 +260,7 @@ fn each_error_has_its_reason() {
 
 #[test]
 fn shares_of_the_least_time_are_of_the_elapsed_time() {
-    let bytes = golden(include_str!("../protocol/golden/ops_least.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/ops_least.hex"));
     let Frame::Ops(bins) = decode(&bytes).unwrap().1 else { panic!("not OPS") };
     let cell = &bins[0].cells[0];
     assert_eq!((cell.elapsed_nanoseconds, cell.least_nanoseconds), (5000, Some(1250)));
@@ -268,7 +268,7 @@ fn shares_of_the_least_time_are_of_the_elapsed_time() {
 
 #[test]
 fn samples_are_read() {
-    let bytes = golden(include_str!("../protocol/golden/samples.hex"));
+    let bytes = golden(include_str!("../../protocol/golden/samples.hex"));
     let Frame::Samples(samples) = decode(&bytes).unwrap().1 else { panic!("not SAMPLES") };
     let root = crate::traffic_frame::Root::Member(5);
     let key = crate::CollectiveKey { group: 7, operation: 15, size_class: 14, algorithm: 4, root };
@@ -277,14 +277,14 @@ fn samples_are_read() {
 
 #[test]
 fn unknown_types_are_distinguished() {
-    let mut bytes = golden(include_str!("../protocol/golden/ops.hex"));
+    let mut bytes = golden(include_str!("../../protocol/golden/ops.hex"));
     bytes[6] = 99;
     assert_eq!(decode(&bytes).unwrap().1, Frame::Unknown(99));
 }
 
 #[test]
 fn names_of_variables_are_checked() {
-    let mut bytes = golden(include_str!("../protocol/golden/pvars.hex"));
+    let mut bytes = golden(include_str!("../../protocol/golden/pvars.hex"));
     let at = bytes.windows(5).position(|window| window == b"queue").unwrap();
     bytes[at] = b'\n';
     assert_eq!(decode(&bytes), Err(Malformed::Body));
