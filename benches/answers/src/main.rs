@@ -7,6 +7,7 @@ mod input;
 mod record;
 mod renames;
 mod requests;
+mod self_metrics;
 mod site;
 mod times;
 mod wire;

@@ -63,21 +63,36 @@ impl Renames {
         self.names.get(&(kind.to_owned(), old.to_owned())).map_or(old, String::as_str)
     }
 
+    /// The new name, source and label of a self-metric; an empty label where it has none.
+    pub fn stat(&self, name: &str, source: &str) -> Option<Stat> {
+        let of = |source: &str| self.stats.get(&(name.to_owned(), source.to_owned()));
+        let [new, part, label] = of(source).or_else(|| of("*"))?;
+        let value = |word: &String| match word.as_str() {
+            "*" => source.to_owned(),
+            "-" => String::new(),
+            word => word.to_owned(),
+        };
+        Some([new.clone(), value(part), value(label)])
+    }
+
+    /// Whether an old self-metric has a line, whatever its source.
+    pub fn has_stat(&self, name: &str) -> bool {
+        self.stats.keys().any(|(old, _)| old == name)
+    }
+
+    /// Whether a new self-metric is what a line makes of an old one.
+    pub fn makes_stat(&self, name: &str) -> bool {
+        self.stats.values().any(|[new, ..]| new == name)
+    }
+
     /// Gives self-metrics of a batch their new names, sources and labels.
     pub fn self_stats(&self, batch: &mut Value) {
         let stats = batch.get_mut("self_stats").and_then(Value::as_array_mut);
         for stat in stats.into_iter().flatten() {
             let [name, source] =
                 ["name", "source"].map(|key| stat[key].as_str().unwrap_or_default().to_owned());
-            let of = |source: &str| self.stats.get(&(name.clone(), source.to_owned()));
-            let Some([new, part, label]) = of(&source).or_else(|| of("*")) else { continue };
-            let value = |word: &String| match word.as_str() {
-                "*" => source.clone(),
-                "-" => String::new(),
-                word => word.to_owned(),
-            };
-            (stat["name"], stat["source"]) = (new.as_str().into(), value(part).into());
-            stat["label"] = value(label).into();
+            let Some([new, part, label]) = self.stat(&name, &source) else { continue };
+            (stat["name"], stat["source"], stat["label"]) = (new.into(), part.into(), label.into());
         }
     }
 
