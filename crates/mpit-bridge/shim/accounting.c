@@ -13,8 +13,10 @@
 #include "library.h"
 #include "limits.h"
 #include "notes.h"
+#include "operations.h"
 #include "peer_sums.h"
 #include "shim.h"
+#include "status.h"
 #include "threads.h"
 
 /* The thread's own cell of what perhaps another thread began (only its thread may write a cell), in the bin that
@@ -77,6 +79,37 @@ void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_
 /* A receive sends nothing; its class is that of the buffer offered. */
 void tl_note_receive(tl_callp call, int64_t count, tl_handle type) {
     record(call, bytes_of(call, count, type), 0);
+}
+
+/* `status` is always one that the library has filled in: the wrapper passes its own instead of IGNORE. */
+void tl_note_received(tl_callp call, const void *status) {
+    received(call, tl_status_bytes(status));
+}
+
+void tl_note_receives(tl_callp call) {
+    if (call->self->capture) call->self->capture->receives = 1;
+    call->receives = 1;
+}
+
+/* MPI_Isendrecv and its like. MPICH, 4.0 to 5.0, makes them by a schedule, whose request has a status that nobody
+ * writes: it reports whatever had the request before. So what came is not known there, nor under the MPI-5 ABI. */
+void tl_note_receives_too(tl_callp call) {
+    if (tl_library.family == TL_FAMILY_OPENMPI) tl_note_receives(call);
+    else TL_ADD(&call->self->untracked_requests, 1);
+}
+
+/* Each start of a partitioned receive gets all its partitions; libraries differ in what its status says. */
+void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source) {
+    int64_t bytes = bytes_of(call, count, type);
+    record(call, bytes, 0);
+    tl_note_receives(call);
+    if (call->self->capture) call->self->capture->receive_bytes = source < 0 ? 0 : bytes;
+}
+
+/* MPI-IO. */
+void tl_note_bytes(tl_callp call, int64_t count, tl_handle type) {
+    int64_t bytes = bytes_of(call, count, type);
+    record(call, bytes, bytes);
 }
 
 void tl_note_barrier(tl_callp call, tl_handle comm) {
