@@ -49,7 +49,7 @@ enum Task {
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
     /// List sentence forms that nobody says aloud, in documents, comments, help and messages.
-    Words(words::Arguments),
+    Words,
     /// Build all tests and run several test programs at once.
     Test(test::Arguments),
 }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Task::Crates => crates::run().map(|()| ExitCode::SUCCESS),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
         Task::Tables => tables::run().map(|()| ExitCode::SUCCESS),
-        Task::Words(arguments) => words::run(&arguments),
+        Task::Words => words::run(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };

@@ -1,13 +1,11 @@
 //! `cargo xtask words`: sentence forms that nobody says aloud, in documents, comments, help and messages. Each place is listed with
-//! its line. `xtask/words.txt` lists the files that may still have some, and how many; a test compares, so that the list only shrinks.
+//! its line.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, ensure};
 
-use crate::tree::{read, root, write};
+use crate::tree::{read, root};
 
 /// The forms, each as its words.
 const FORMS: [&[&str]; 12] = [
@@ -41,63 +39,20 @@ const LEFT_OUT: [&str; 6] = [
     "xtask/src/words.rs",
 ];
 
-const ALLOWED: &str = "xtask/words.txt";
-
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// Write xtask/words.txt anew where files have fewer places than it allows.
-    #[arg(long)]
-    shrink: bool,
+pub fn run() -> anyhow::Result<ExitCode> {
+    let found = found()?;
+    found.iter().for_each(|place| println!("{place}"));
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// How many places each file has, or may have.
-type Counts = BTreeMap<String, usize>;
-
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut found = Counts::new();
+/// All places: file, line and form.
+fn found() -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
     for file in files()? {
         let places = places(&read(&file)?);
-        for (line, form) in &places {
-            println!("{file}:{line}: {form}");
-        }
-        if !places.is_empty() {
-            found.insert(file, places.len());
-        }
+        found.extend(places.into_iter().map(|(line, form)| format!("{file}:{line}: {form}")));
     }
-    let allowed = allowed()?;
-    if arguments.shrink {
-        let fewer = found.iter().filter_map(|(file, count)| Some((file, *allowed.get(file)?.min(count))));
-        let mut list = String::new();
-        for (file, count) in fewer {
-            let _ = writeln!(list, "{count} {file}");
-        }
-        write(ALLOWED, &list)?;
-    }
-    let faults = faults(&found, &allowed);
-    faults.iter().for_each(|fault| eprintln!("{fault}"));
-    Ok(if faults.is_empty() || arguments.shrink { ExitCode::SUCCESS } else { ExitCode::from(2) })
-}
-
-/// Files that have another number of places than they may have.
-fn faults(found: &Counts, allowed: &Counts) -> Vec<String> {
-    let of = |counts: &Counts, file: &str| counts.get(file).copied().unwrap_or(0);
-    let mut faults = Vec::new();
-    for (file, count) in found.iter().filter(|(file, count)| **count > of(allowed, file)) {
-        faults.push(format!("{file}: {count} places of {}: cargo xtask words lists them", of(allowed, file)));
-    }
-    for (file, count) in allowed.iter().filter(|(file, count)| **count > of(found, file)) {
-        faults.push(format!("{file}: fewer than its {count} places: cargo xtask words --shrink"));
-    }
-    faults
-}
-
-fn allowed() -> anyhow::Result<Counts> {
-    let list = read(ALLOWED)?;
-    let entries = list.lines().map(|line| {
-        let (count, file) = line.split_once(' ').with_context(|| format!("{ALLOWED}: {line}"))?;
-        Ok((file.to_owned(), count.parse().with_context(|| format!("{ALLOWED}: {line}"))?))
-    });
-    entries.collect()
+    Ok(found)
 }
 
 /// Text files that are written by hand.
@@ -147,29 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_no_more_places_than_they_may() {
-        let counted = files().unwrap().into_iter().map(|file| {
-            let count = places(&read(&file).unwrap()).len();
-            (file, count)
-        });
-        let found: Counts = counted.filter(|(_, count)| *count > 0).collect();
-        let faults = faults(&found, &allowed().unwrap());
-        assert!(faults.is_empty(), "{faults:#?}");
+    fn no_file_has_one() {
+        let found = found().unwrap();
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]
     fn a_form_is_found_over_the_ends_of_lines_and_not_over_punctuation() {
         let text = "/// Ranks, most of\n/// Which wait.\nlet of_which = which(of, which);\n-- What it is.\n";
         assert_eq!(places(text), [(1, "of which".to_owned()), (4, "what it is".to_owned())]);
-    }
-
-    #[test]
-    fn a_file_may_not_have_more_and_a_list_not_too_much() {
-        let counts = |entries: &[(&str, usize)]| -> Counts {
-            entries.iter().map(|(file, count)| ((*file).to_owned(), *count)).collect()
-        };
-        assert!(faults(&counts(&[("a", 1)]), &counts(&[("a", 1)])).is_empty());
-        assert_eq!(faults(&counts(&[("a", 2), ("b", 1)]), &counts(&[("a", 1)])).len(), 2);
-        assert_eq!(faults(&counts(&[]), &counts(&[("a", 1)])).len(), 1);
     }
 }

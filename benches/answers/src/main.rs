@@ -258,7 +258,11 @@ impl Bench {
         for (moment, old) in old {
             let new = new.get(moment).context("a moment")?;
             let from = found.len();
-            compare(old, new, &rules, &mut counts, &mut found);
+            let (mut old, mut new) = (old.clone(), new.clone());
+            let (compared, differing) = self_metrics::compare((&mut old, &mut new), &rules, &mut found);
+            compare(&old, &new, &rules, &mut counts, &mut found);
+            let count = counts.entry("promql".to_owned()).or_default();
+            *count = (count.0 + compared, count.1 + differing);
             found[from..].iter_mut().for_each(|one| one.request = format!("{moment}: {}", one.request));
         }
         Ok((counts, found))

@@ -1,4 +1,4 @@
-//! Series of self-metrics whose name, source or label changed: several old metrics may be one new one, told apart by a label, so that
+//! Series of self-metrics whose name, source or label changed: several old metrics may be one new one with a label, so that
 //! an answer has its equal in a part of another answer. They are compared series by series.
 
 use crate::answers::{Answer, Answers};

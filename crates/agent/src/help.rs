@@ -48,7 +48,7 @@ Examples:
 /// For `recorder`.
 pub const RECORDER: &str = "\
 Reads the folder STATE/recorder beside the agent that writes it, with up to half a second of delay. Without
---json it prints how many records of which kind there are. Ends with 1 where a part of the ring is damaged;
+--json it prints the number of records of each kind. Ends with 1 where a part of the ring is damaged;
 the rest is printed.
 
 Examples:

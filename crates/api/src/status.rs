@@ -110,7 +110,7 @@ pub struct Source {
     /// Why a source that is down or absent is so, or which user is over quota.
     pub reason: Option<String>,
     /// Records dropped since the daemon's start.
-    pub dropped_records: Option<u64>,
+    pub records_discarded: Option<u64>,
     /// Values or messages that could not be read since the daemon's start.
     pub failed_reads: Option<u64>,
     /// Users whose ranks are over a quota now; null but for `mpi`.
@@ -135,7 +135,7 @@ pub struct Delivery {
     /// Entries delivered since the daemon's start.
     pub delivered_entries: Option<u64>,
     /// Records dropped from a full spool since the daemon's start.
-    pub dropped_records: Option<u64>,
+    pub records_discarded: Option<u64>,
     /// Failed attempts to deliver since the daemon's start.
     pub delivery_failures: Option<u64>,
 }

@@ -57,7 +57,7 @@ enum Action {
     Init,
     /// Start the private database and leave it running
     Start,
-    /// Stop the private database, whoever started it
+    /// Stop the private database, also one that another process started
     Stop,
     /// Report whether the database runs and what is in it; ends with 69 when it does not run
     Status {

@@ -81,13 +81,13 @@ pub struct FabricOptions {
     pub window: Option<u8>,
     /// Send at most so many MADs in any second, all kinds and repetitions together [default: no limit]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_mads_per_second: Option<u32>,
+    pub mads_per_second_max: Option<u32>,
     /// Discover at most so many nodes [default: 65536]
     #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "saved", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_nodes: Option<u32>,
+    pub nodes_max: Option<u32>,
     /// Discover at most so many ports of all nodes [default: 262144]
     #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "saved", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_ports: Option<u32>,
+    pub ports_max: Option<u32>,
     /// Report on standard error what was sent and what it cost on the wire
     #[arg(long, global = true)]
     pub stats: bool,
@@ -98,8 +98,8 @@ impl FabricOptions {
     fn limits(&self) -> Limits {
         let defaults = Limits::default();
         Limits {
-            nodes: self.max_nodes.map_or(defaults.nodes, |number| number as usize),
-            ports: self.max_ports.map_or(defaults.ports, |number| number as usize),
+            nodes: self.nodes_max.map_or(defaults.nodes, |number| number as usize),
+            ports: self.ports_max.map_or(defaults.ports, |number| number as usize),
             ..defaults
         }
     }
@@ -109,7 +109,7 @@ impl FabricOptions {
         Settings {
             window: self.window.map_or(defaults.window, usize::from),
             timeout: self.timeout.map_or(defaults.timeout, Duration::from_millis),
-            budget: throughline_crawler::engine::Budget::of_process(self.max_mads_per_second.unwrap_or(0))
+            budget: throughline_crawler::engine::Budget::of_process(self.mads_per_second_max.unwrap_or(0))
                 .or(defaults.budget),
             ..defaults
         }
@@ -140,16 +140,16 @@ impl FabricOptions {
         if let Some(map) = &self.node_name_map {
             config.discovery.node_name_map = Some(map.clone());
         }
-        if let Some(most) = self.max_nodes.and_then(NonZeroU32::new) {
+        if let Some(most) = self.nodes_max.and_then(NonZeroU32::new) {
             config.discovery.nodes_max = most;
         }
-        if let Some(most) = self.max_ports.and_then(NonZeroU32::new) {
+        if let Some(most) = self.ports_max.and_then(NonZeroU32::new) {
             config.discovery.ports_max = most;
         }
         if let Some(timeout) = self.timeout {
             config.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
-        if let Some(most) = self.max_mads_per_second {
+        if let Some(most) = self.mads_per_second_max {
             config.mad.mads_per_second_max = most;
         }
         if let Some(window) = self.window {

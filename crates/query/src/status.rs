@@ -282,7 +282,7 @@ fn join_sources(rows: &[Row], metrics: &SelfMetrics) -> Vec<Source> {
         let key = (source.clone(), instance.clone());
         let known = sources.entry(key).or_insert_with(|| named(source, instance));
         known.up = Some(*up > 0.0);
-        known.dropped_records = values.get(RECORDS_DISCARDED.name).map(count);
+        known.records_discarded = values.get(RECORDS_DISCARDED.name).map(count);
         known.failed_reads = values.get(FAILED_READS.name).map(count);
         known.over_quota_users = values.get(OVER_QUOTA_USERS.name).map(count);
     }
@@ -312,7 +312,7 @@ async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
         match name.as_str() {
             name if name == SPOOL_ENTRIES.name => one.spool_entries = Some(count(&value)),
             name if name == ENTRIES_DISCARDED.name => {
-                *one.dropped_records.get_or_insert_default() += count(&value);
+                *one.records_discarded.get_or_insert_default() += count(&value);
             }
             name if name == DELIVERY_LAG_SECONDS.name => one.lag_seconds = Some(value),
             name if name == DELIVERED_ENTRIES.name => one.delivered_entries = Some(count(&value)),

@@ -151,8 +151,8 @@ pub fn table(prediction: &SizePrediction) -> String {
         format!(", most of it {} ({})", table.table, text::bytes(whole(table.steady_bytes())))
     });
     let mut out = format!(
-        "{} on disk with the configured retention on the {} edition{most}; {} a day and {} rows a second are written, of which {} stay \
-         for longer than a day\n",
+        "{} on disk with the configured retention on the {} edition{most}; {} a day and {} rows a second are written, \
+         and {} a day stay for longer than a day\n",
         text::bytes(whole(prediction.steady_bytes())),
         edition(prediction.way),
         text::bytes(whole(prediction.bytes_per_day())),

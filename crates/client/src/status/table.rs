@@ -100,7 +100,7 @@ fn sources(sources: &[&Source]) -> String {
                 source.state.word().to_owned(),
                 source.age_seconds.map_or(ABSENT.to_owned(), age),
                 format!("{:.1}", source.rows_per_second),
-                source.dropped_records.map_or(ABSENT.to_owned(), thousands),
+                source.records_discarded.map_or(ABSENT.to_owned(), thousands),
                 source.failed_reads.map_or(ABSENT.to_owned(), thousands),
             ]);
         }
@@ -137,7 +137,7 @@ fn delivery(delivery: &[Delivery]) -> String {
             number(one.spool_entries),
             one.lag_seconds.map_or(ABSENT.to_owned(), age),
             number(one.delivered_entries),
-            number(one.dropped_records),
+            number(one.records_discarded),
             number(one.delivery_failures),
         ]);
     }
@@ -231,7 +231,7 @@ mod tests {
             age_seconds: age,
             rows_per_second: 12.5,
             up,
-            dropped_records: Some(1_234_567),
+            records_discarded: Some(1_234_567),
             ..Source::default()
         };
         let operation = |name: &str, calls| Operation {

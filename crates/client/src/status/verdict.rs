@@ -29,8 +29,8 @@ pub fn lines(status: &Status) -> Vec<String> {
         listed(&late, "spool")
             .map(|list| format!("NOT DELIVERED: records wait for up to {} in {list}.", age(most))),
     );
-    let lossy = daemons(&|one| one.dropped_records.is_some_and(|dropped| dropped > 0));
-    let dropped: u64 = status.delivery.iter().filter_map(|one| one.dropped_records).sum();
+    let lossy = daemons(&|one| one.records_discarded.is_some_and(|dropped| dropped > 0));
+    let dropped: u64 = status.delivery.iter().filter_map(|one| one.records_discarded).sum();
     lines.extend(
         listed(&lossy, "full spool")
             .map(|list| format!("LOST: {} since the daemons' start, in {list}.", count(dropped, "record"))),
@@ -101,7 +101,7 @@ mod tests {
             is_silent: true,
             lag_seconds: Some(300.0),
             is_late: true,
-            dropped_records: Some(2000),
+            records_discarded: Some(2000),
             ..Delivery::default()
         };
         let status = Status {

@@ -34,7 +34,7 @@ impl PartialEq for Budget {
 }
 impl Eq for Budget {}
 
-/// The one of this process. `--max-mads-per-second` is a promise of the process: engines are made, closed and made
+/// The one of this process. `--mads-per-second-max` is a promise of the process: engines are made, closed and made
 /// anew on several threads, and all take from it.
 static OF_PROCESS: OnceLock<Budget> = OnceLock::new();
 

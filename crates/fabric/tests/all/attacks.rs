@@ -110,7 +110,7 @@ fn attack_12_commands_end_at_a_bound_and_say_so() {
     let fabric = SimFabric::start(&scenario).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let output =
-        crawler(&fabric, folder.path()).args(["discover", "--json", "--max-ports", "20000"]).output();
+        crawler(&fabric, folder.path()).args(["discover", "--json", "--ports-max", "20000"]).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{output:?}");
     let warning = String::from_utf8(output.stderr).unwrap();
@@ -124,7 +124,7 @@ fn attack_12_commands_end_at_a_bound_and_say_so() {
     assert!((1..=MAX_PORTS / 255).contains(&made_up.len()), "{}", made_up.len());
     // What a liar calls itself does not reach a terminal as it is.
     assert!(made_up.iter().all(|node| node["description"] == "liar\u{fffd}["));
-    let output = crawler(&fabric, folder.path()).args(["check", "--json", "--max-nodes", "100"]).output();
+    let output = crawler(&fabric, folder.path()).args(["check", "--json", "--nodes-max", "100"]).output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();

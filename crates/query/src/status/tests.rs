@@ -199,7 +199,7 @@ async fn sources_delivery_and_jobs() {
     let find =
         |source: &str| status.sources.iter().find(|known| known.source == source && !known.absent).unwrap();
     let sysfs = find("sysfs");
-    assert_eq!((sysfs.instance.as_str(), sysfs.up, sysfs.dropped_records), ("n1", Some(true), Some(3)));
+    assert_eq!((sysfs.instance.as_str(), sysfs.up, sysfs.records_discarded), ("n1", Some(true), Some(3)));
     assert!((sysfs.rows_per_second - 2.0 / 60.0).abs() < 1e-9, "{sysfs:?}");
     assert!((sysfs.newest_ms.unwrap() - time / 1_000_000).abs() <= 1, "{sysfs:?}");
     assert!(find("nvml").age_seconds.unwrap() < 3600.0 && find("mpi").rows_per_second > 0.0);

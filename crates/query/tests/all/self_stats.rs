@@ -189,7 +189,7 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
     let status = status::read(&client, 1).await.unwrap();
     let of = |node: &str| {
         let all = status.sources.iter().filter(|source| source.instance == node);
-        all.map(|one| (one.source.clone(), one.up, one.dropped_records)).collect::<Vec<_>>()
+        all.map(|one| (one.source.clone(), one.up, one.records_discarded)).collect::<Vec<_>>()
     };
     all_equal(&NODES.map(of), "sources of status");
     assert!(of("named").contains(&("sysfs".to_owned(), Some(true), Some(3))), "{:?}", of("named"));
@@ -197,7 +197,7 @@ async fn rows_with_a_list_of_names_answer_as_rows_with_their_own() {
         let one = status.delivery.iter().find(|one| one.instance == node).unwrap();
         (
             one.spool_entries,
-            one.dropped_records,
+            one.records_discarded,
             one.lag_seconds,
             one.delivered_entries,
             one.delivery_failures,

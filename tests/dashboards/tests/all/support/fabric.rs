@@ -18,7 +18,7 @@ const HOSTS_PER_LEAF: u64 = 4;
 /// The sending ports that are over 90 % of their own rate for the whole time, and none else.
 pub const DRIVEN_PORTS: [(u64, u32); 3] = [(0xa1, 5), (0xb2, 1), (0xc3, 1)];
 
-/// One sending port: what it is connected to and how busy it is.
+/// One sending port: its other end and how busy it is.
 struct Port {
     guid: u64,
     port: u32,
