@@ -123,8 +123,12 @@ impl Site {
             ensure!(program.is_file(), "{} is not there: run throughline db install", program.display());
             let (preload, program) = (self.preload.display(), program.display());
             let script = folder.join(name);
-            std::fs::write(&script, format!("#!/bin/sh\nLD_PRELOAD='{preload}' exec '{program}' \"$@\"\n"))?;
-            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))?;
+            let text = folder.join("text");
+            std::fs::write(&text, format!("#!/bin/sh\nLD_PRELOAD='{preload}' exec '{program}' \"$@\"\n"))?;
+            // Not written here: a child of the other build's site could have it open, and then it does not start (ETXTBSY).
+            let mut install = Command::new("install");
+            install.args(["-m", "755"]).arg(&text).arg(&script);
+            ensure!(install.status()?.success(), "install {}", script.display());
         }
         Ok(())
     }
