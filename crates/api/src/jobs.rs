@@ -58,6 +58,15 @@ pub struct Job {
     pub ranks_lost: u64,
     /// Ranks whose nodes went away.
     pub ranks_silent: u64,
+    /// Ranks that several nodes say they run: in no other count, total or verdict until it is known which one does.
+    #[serde(default)]
+    pub ranks_contested: u64,
+    /// Facts of it that are null because its nodes disagree: user_name, command, world_size, name, account, queue, array_id.
+    #[serde(default)]
+    pub contested_facts: Vec<String>,
+    /// The node that alone reports it; null where several do.
+    #[serde(default)]
+    pub only_node: Option<String>,
     /// The most important thing that is said of it now, a kind of [`crate::verdicts::JobVerdict`]; null before it is judged.
     #[serde(default)]
     pub verdict: Option<String>,
@@ -180,6 +189,9 @@ pub struct JobDetail {
     /// Settings of its MPI libraries that decide what they do, by name.
     #[serde(default)]
     pub settings: Vec<Setting>,
+    /// What its nodes report against each other.
+    #[serde(default)]
+    pub contests: JobContests,
     /// Kinds of matrices that there are: logical, wire.
     pub matrices: Vec<String>,
     /// Over all ranks, those with the most time first.
@@ -191,6 +203,54 @@ pub struct JobDetail {
     /// What is said of it now, the most important one first; empty before it is judged.
     #[serde(default)]
     pub verdicts: Vec<JobVerdict>,
+}
+
+/// What nodes of a job report against each other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobContests {
+    /// Ranks that several nodes say they run, as each of them reports them.
+    pub ranks: Vec<ContestedRanks>,
+    /// Facts about which they disagree.
+    pub facts: Vec<ContestedFact>,
+}
+
+/// What one node reports of ranks that others report too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContestedRanks {
+    /// The node.
+    pub node: String,
+    /// counted; contested: it is not known who runs them; overruled: other reports are against it; barred: the node is.
+    pub state: String,
+    /// How many.
+    pub ranks: u64,
+    /// The smallest of them.
+    pub first_rank: i32,
+    /// The largest.
+    pub last_rank: i32,
+    /// Their MPI calls as this node reports them; null where it reported none.
+    pub calls: Option<u64>,
+    /// Bytes passed to send.
+    pub bytes: Option<u64>,
+}
+
+/// A fact of a job about which its nodes disagree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContestedFact {
+    /// As in [`Job::contested_facts`].
+    pub fact: String,
+    /// What they say, that of most nodes first.
+    pub versions: Vec<FactVersion>,
+}
+
+/// One version of a fact.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FactVersion {
+    /// The value.
+    pub value: String,
+    /// A node that says so.
+    pub node: String,
+    /// How many nodes do.
+    pub nodes: u64,
 }
 
 /// Ranks of a job that are in the same MPI call, or were killed in it: one that has not returned.

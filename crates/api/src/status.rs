@@ -19,8 +19,26 @@ pub struct Status {
     pub delivery: Vec<Delivery>,
     /// Records that were rejected since yesterday, by sender and reason, most first.
     pub rejected: Vec<Rejected>,
+    /// Nodes that report ranks that other nodes report too, since yesterday; those that were overruled first.
+    #[serde(default)]
+    pub contests: Vec<ContestingNode>,
     /// Jobs: running ones first, then those that ended last.
     pub jobs: Vec<StatusJob>,
+}
+
+/// A node that reports what others report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContestingNode {
+    /// Its name.
+    pub node: String,
+    /// contested: it is not known who is right; overruled: what others report is against it.
+    pub state: String,
+    /// Jobs with such ranks.
+    pub jobs: u64,
+    /// Such ranks.
+    pub ranks: u64,
+    /// Some of the nodes that report the same.
+    pub others: Vec<String>,
 }
 
 /// A read replica, as this server observes it.

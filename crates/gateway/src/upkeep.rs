@@ -4,6 +4,7 @@
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
 
+mod contests;
 mod detail;
 mod link_series;
 mod link_shares;
@@ -151,6 +152,7 @@ async fn hold(
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
         () = detail::run(database, options.detail, metrics) => Ok(()),
+        () = contests::run(database, metrics) => Ok(()),
         () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
         Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }
@@ -158,7 +160,7 @@ async fn hold(
 
 /// Another server has the lock: this one is well, and what it measured while it had the lock is not of now.
 fn stand_by(metrics: &SelfMetrics, state: &mut State) {
-    for source in [SOURCE, link_shares::SOURCE, verdicts::SOURCE, webhook::SOURCE] {
+    for source in [SOURCE, contests::SOURCE, link_shares::SOURCE, verdicts::SOURCE, webhook::SOURCE] {
         metrics.unset_gauges(source);
     }
     metrics.set(SOURCE, &SOURCE_UP, 1.0);

@@ -52,6 +52,12 @@ pub struct Job {
     pub ranks_lost: i64,
     /// Ranks whose nodes went away.
     pub ranks_silent: i64,
+    /// Ranks that several nodes say they run.
+    pub ranks_contested: i64,
+    /// Facts about which its nodes disagree.
+    pub contested_facts: Vec<String>,
+    /// The node that alone reports it.
+    pub only_node: Option<String>,
     /// When a node last reported it, by the database's clock.
     pub reported: Option<i64>,
     /// Kind of the most important verdict on it.
@@ -85,6 +91,9 @@ impl Job {
             ranks_running: whole(Some(self.ranks_running)),
             ranks_lost: whole(Some(self.ranks_lost)),
             ranks_silent: whole(Some(self.ranks_silent)),
+            ranks_contested: whole(Some(self.ranks_contested)),
+            contested_facts: self.contested_facts,
+            only_node: self.only_node,
             verdict: self.verdict,
             totals: totals.map(Totals::described),
         }
@@ -188,7 +197,7 @@ pub struct JobQuery<'a> {
 const COLUMNS: &str =
     "j.id, j.key, j.scheduler, j.native_id, j.step, left(j.user_name, 64), left(j.name, 256), left(j.account, 256),
     left(j.queue, 256), left(j.command, 2048),
-    j.start_time, j.end_time, j.first_seen, j.world_size";
+    j.start_time, j.end_time, j.first_seen, j.world_size, coalesce(j.contested_facts, '{}')";
 
 /// What the ranks of job `j` report, and its nodes.
 const RANKS: &str = "
@@ -197,9 +206,14 @@ const RANKS: &str = "
                count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
                count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end
         FROM internal.job_rank WHERE job_id = j.id) r ON true
-    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM internal.run_claim WHERE job_id = j.id) n ON true";
+    LEFT JOIN LATERAL (
+        SELECT max(reported_at) AS reported, CASE WHEN count(*) = 1 THEN min(node_id) END AS only_node_id
+        FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
+    LEFT JOIN LATERAL (
+        SELECT count(DISTINCT rank) AS ranks FROM internal.rank_claim WHERE job_id = j.id AND contest = 'contested') c ON true";
 
 const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
+    c.ranks, (SELECT name FROM internal.node_key WHERE id = n.only_node_id),
     internal.job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
     (SELECT v.kind FROM internal.job_judgement d JOIN internal.job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
      WHERE d.job_id = j.id ORDER BY v.place LIMIT 1)";
@@ -221,14 +235,17 @@ fn job(row: &Row) -> Job {
         end: time(11),
         first_seen: time(12).unwrap_or_default(),
         world_size: row.get(13),
-        ranks: row.get(14),
-        nodes: row.get(15),
-        ranks_running: row.get(16),
-        ranks_lost: row.get(17),
-        ranks_silent: row.get(18),
-        reported: time(19),
-        state: row.get::<_, &str>(20).parse().unwrap_or_default(),
-        verdict: row.get(21),
+        contested_facts: row.get(14),
+        ranks: row.get(15),
+        nodes: row.get(16),
+        ranks_running: row.get(17),
+        ranks_lost: row.get(18),
+        ranks_silent: row.get(19),
+        reported: time(20),
+        ranks_contested: row.get(21),
+        only_node: row.get(22),
+        state: row.get::<_, &str>(23).parse().unwrap_or_default(),
+        verdict: row.get(24),
     }
 }
 
@@ -275,7 +292,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&query.text, &query.user, &behind_value, &behind_id, &query.limit, &query.scheduler];
     let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a page of jobs"))?;
-    Ok(rows.iter().map(|row| (job(row), row.get(22))).collect())
+    Ok(rows.iter().map(|row| (job(row), row.get(25))).collect())
 }
 
 /// Jobs that run, the newest first, then those that ended, the last first.

@@ -25,6 +25,7 @@
 
 pub mod broadcast;
 pub mod clocks;
+pub mod contests;
 pub mod detail;
 pub mod events;
 pub mod evidence;

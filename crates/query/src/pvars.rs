@@ -2,6 +2,7 @@
 //!
 //! A row is written when a value changed: until the next one it holds. Classes that only grow become rates.
 
+use crate::contests::OF_COUNTED_RANK;
 use crate::time::Grid;
 use std::collections::BTreeMap;
 use throughline_store::Error;
@@ -86,7 +87,7 @@ pub type Series = BTreeMap<i32, Vec<Option<f64>>>;
 pub async fn variables(client: &Client, job: i64, from: i64, to: i64) -> Result<Vec<Variable>, Error> {
     let sql = format!(
         "SELECT name, min(source), min(variable_class), count(DISTINCT rank), count(DISTINCT element)
-         FROM internal.mpi_pvars WHERE job_id = $1 AND time > {} AND time <= {} GROUP BY name ORDER BY name",
+         FROM internal.mpi_pvars m WHERE job_id = $1 AND time > {} AND time <= {} AND {OF_COUNTED_RANK} GROUP BY name ORDER BY name",
         moment(from - EARLIER_VALUE_MS),
         moment(to)
     );
@@ -126,8 +127,8 @@ pub async fn series(
 ) -> Result<Option<Series>, Error> {
     let sql = format!(
         "SELECT DISTINCT ON (rank, element, step) rank, element, step, value FROM (
-             SELECT rank, element, time, value, greatest({step}, -1) AS step FROM internal.mpi_pvars
-             WHERE job_id = $1 AND name = $2 AND time > {oldest} AND time <= {to}) r
+             SELECT rank, element, time, value, greatest({step}, -1) AS step FROM internal.mpi_pvars m
+             WHERE job_id = $1 AND name = $2 AND time > {oldest} AND time <= {to} AND {OF_COUNTED_RANK}) r
          ORDER BY rank, element, step, time DESC LIMIT $3",
         step = grid.step_of("time"),
         oldest = moment(grid.from - EARLIER_VALUE_MS),

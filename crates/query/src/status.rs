@@ -4,6 +4,7 @@
 //!
 //! Nothing looks further back than a day: a node that went away is listed until then, with the age of what it sent last.
 
+use crate::contests;
 use crate::jobs;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
@@ -153,6 +154,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         sources,
         delivery: delivery(client).await?,
         rejected: rejected(client).await?,
+        contests: contests::nodes(client).await?,
         jobs: read_jobs(client, jobs_max, time_ms).await?,
     })
 }

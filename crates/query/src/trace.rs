@@ -14,7 +14,9 @@ const RANKS: &str = "
            (SELECT host FROM internal.job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
            count(*) FILTER (WHERE t.kind IN ('call', 'send', 'receive')), max(t.number) + 1 - count(*),
            CASE max(t.bytes) FILTER (WHERE t.kind = 'end') WHEN 0 THEN 'limit' ELSE max('complete') FILTER (WHERE t.kind = 'end') END
-    FROM internal.mpi_trace t WHERE t.job_id = $1 GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
+    FROM internal.mpi_trace t WHERE t.job_id = $1
+      AND NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL AND x.job_id = t.job_id AND x.rank = t.rank AND x.node_id = t.node_id)
+    GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
 
 const COMPARISONS: &str = "
     SELECT rank, (extract(epoch FROM epoch) * 1000000)::bigint, number, clock_ns, offset_ns, uncertainty_ns

@@ -3,6 +3,7 @@
 
 mod traced;
 
+use crate::contests::OF_COUNTED_NODE;
 use crate::jobs::Job;
 use crate::time::{milliseconds, now};
 use crate::whole;
@@ -199,7 +200,7 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     if length <= most && !is_thinned {
         let (from, to) = (moment(from), moment(to));
         let sql = format!(
-            "SELECT {COLUMNS} FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
+            "SELECT {COLUMNS} FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} AND {OF_COUNTED_NODE} \
              LIMIT {rows}"
         );
         return Ok((sql, 1.0));
@@ -212,7 +213,7 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     let sql = format!(
         "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
          CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
-                             AND m.time <= t.time + make_interval(secs => {WINDOW_SECONDS})) m LIMIT {rows}",
+                             AND m.time <= t.time + make_interval(secs => {WINDOW_SECONDS}) AND {OF_COUNTED_NODE}) m LIMIT {rows}",
         moment(from.div_euclid(1000 * WINDOW_SECONDS) * 1000 * WINDOW_SECONDS),
         moment(to),
         stride * WINDOW_SECONDS
@@ -233,7 +234,7 @@ fn of_minutes(columns: &str, (from, to): (i64, i64), most: i64, rows: i64) -> (S
                              FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
                                  AND m.time <= t.time + make_interval(secs => {minute})) l \
          CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since \
-                             AND m.time <= t.time + make_interval(secs => {minute})) m LIMIT {rows}",
+                             AND m.time <= t.time + make_interval(secs => {minute}) AND {OF_COUNTED_NODE}) m LIMIT {rows}",
         moment(from.div_euclid(1000 * minute) * 1000 * minute),
         moment(to),
         stride * minute

@@ -373,16 +373,18 @@ CREATE TABLE internal.detail_request_node (
 );
 CREATE INDEX detail_request_node_open ON internal.detail_request_node (request_id) WHERE (state = ANY (ARRAY['waiting'::text, 'sent'::text, 'receiving'::text]));
 
--- The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only
--- after this one has not reported it for a while.
-CREATE TABLE internal.device_owner (
+-- The devices that nodes report as their own: GPUs (gpu, by UUID), InfiniBand adapters (hca, by node GUID) and their
+-- ports (port, DEVICE/PORT). Two nodes that report the same GPU or adapter contest it.
+CREATE TABLE internal.device_claim (
     kind text NOT NULL,
     name text NOT NULL,
     node_id bigint NOT NULL,
-    reported_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (kind, name),
+    -- Half an hour after the node reported it last, noted every ten minutes; from then on another node may have it.
+    holds_until timestamptz NOT NULL,
+    PRIMARY KEY (kind, name, node_id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
+CREATE INDEX device_claim_of_node ON internal.device_claim (node_id);
 
 CREATE TABLE internal.events (
     time timestamptz NOT NULL,
@@ -1135,50 +1137,17 @@ CREATE TABLE internal.job_judgement (
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
 
-CREATE TABLE internal.job_rank (
-    job_id bigint NOT NULL,
-    rank integer NOT NULL,
-    node_id bigint,
-    host text NOT NULL,
-    pid bigint NOT NULL,
-    world_size integer NOT NULL,
-    mpi_library text NOT NULL,
-    -- When MPI_Init ended. A rank that connects anew has the same.
-    start_time timestamptz NOT NULL,
-    end_time timestamptz,
-    -- clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no
-    -- agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any
-    -- more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.
-    ending text,
-    -- GPUs that its process has used, by the driver's list of processes; NULL where not known, {} for none.
-    gpu_uuids text[],
-    -- DEVICE/PORT of the host's adapters on which its process has queue pairs, the one with most first; NULL where
-    -- not known.
-    hca_ports text[],
-    -- CPUs that it might run on when it connected, as the kernel writes a list.
-    cpus text,
-    -- NUMA nodes of these CPUs.
-    numa_nodes integer[],
-    -- NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where
-    -- sysfs does not say.
-    hca_numa_nodes integer[],
-    PRIMARY KEY (job_id, rank, start_time),
-    FOREIGN KEY (job_id) REFERENCES internal.run(id),
-    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
-);
-CREATE INDEX job_rank_of_node ON internal.job_rank (node_id, start_time);
-CREATE INDEX job_rank_running ON internal.job_rank (job_id) WHERE (end_time IS NULL);
-
--- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each value that any rank
--- has.
+-- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each node and value that
+-- any rank of it has.
 CREATE TABLE internal.job_setting (
     job_id bigint NOT NULL,
+    node_id bigint,
     name text NOT NULL,
     value text NOT NULL,
-    -- A rank that has it: the first that reported it.
+    -- A rank that has it: the first of the node that reported it.
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, name, value),
+    UNIQUE NULLS NOT DISTINCT (job_id, name, value, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
 
@@ -1461,6 +1430,7 @@ SELECT public.create_hypertable('internal.mpi_node_traffic', public.by_range('ti
 CREATE TABLE internal.mpi_open_call (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id bigint,
     library text NOT NULL DEFAULT 'mpi'::text,
     -- The rank's own number of the thread.
     thread integer NOT NULL,
@@ -1486,7 +1456,7 @@ CREATE TABLE internal.mpi_open_call (
     pending_requests integer NOT NULL,
     -- The operation that began the oldest of them.
     oldest_request text,
-    PRIMARY KEY (job_id, rank, library, thread),
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
 
@@ -1855,6 +1825,49 @@ CREATE TABLE internal.packed_state (
     CHECK ((packed_from <= packed_until))
 );
 
+-- What each node says of the ranks that it runs. The view job_rank has those that count.
+CREATE TABLE internal.rank_claim (
+    job_id bigint NOT NULL,
+    rank integer NOT NULL,
+    -- The node that reports it.
+    node_id bigint,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    world_size integer NOT NULL,
+    mpi_library text NOT NULL,
+    -- When MPI_Init ended. A rank that connects anew has the same.
+    start_time timestamptz NOT NULL,
+    end_time timestamptz,
+    -- clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no
+    -- agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any
+    -- more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.
+    ending text,
+    -- GPUs that its process has used, by the driver's list of processes; NULL where not known, {} for none.
+    gpu_uuids text[],
+    -- DEVICE/PORT of the host's adapters on which its process has queue pairs, the one with most first; NULL where
+    -- not known.
+    hca_ports text[],
+    -- CPUs that it might run on when it connected, as the kernel writes a list.
+    cpus text,
+    -- NUMA nodes of these CPUs.
+    numa_nodes integer[],
+    -- NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where
+    -- sysfs does not say.
+    hca_numa_nodes integer[],
+    -- NULL: it counts. contested: another node says that it runs this rank at that time, and nothing tells which
+    -- one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims,
+    -- is against it. barred: the node is (node_bar).
+    contest text,
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, start_time, node_id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    CHECK ((contest = ANY (ARRAY['contested'::text, 'overruled'::text, 'barred'::text])))
+);
+CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
+CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
+CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id) WHERE (contest = 'overruled'::text);
+CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
+
 -- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
 CREATE TABLE internal.record_quarantine (
     day date NOT NULL DEFAULT CURRENT_DATE,
@@ -1937,8 +1950,8 @@ CREATE TABLE internal.run (
     -- What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or
     -- process (no scheduler). The user is always the kernel's word.
     evidence text,
-    -- The node that reported the job's owner first.
-    reported_by text,
+    -- Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.
+    contested_facts text[],
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -1980,10 +1993,13 @@ CREATE TABLE internal.run_claim (
     last_seen timestamptz NOT NULL,
     -- When that was stored, by the database's clock.
     reported_at timestamptz NOT NULL DEFAULT now(),
+    -- The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.
+    is_excluded boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
+CREATE INDEX run_claim_of_node ON internal.run_claim (node_id, reported_at);
 
 CREATE TABLE internal.schema_migrations (
     version integer NOT NULL,
@@ -2071,9 +2087,29 @@ CREATE TABLE internal.thinned_chunk (
 
 CREATE OR REPLACE VIEW internal.run_visible AS
 SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
-       array_id, evidence, reported_by
+       array_id, evidence, contested_facts
 FROM internal.run;
 COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
+
+CREATE OR REPLACE VIEW internal.job_rank AS
+SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus, numa_nodes,
+       hca_numa_nodes
+FROM internal.rank_claim
+WHERE contest IS NULL;
+COMMENT ON VIEW internal.job_rank IS 'The ranks of jobs, as the nodes report them whose claims count. Each view and query of ranks is over it.';
+
+CREATE OR REPLACE FUNCTION internal.claims_overlap(
+    start_time timestamptz, end_time timestamptz, other_start_time timestamptz, other_end_time timestamptz)
+RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT least(coalesce(end_time, now() + INTERVAL '1 hour'), coalesce(other_end_time, now() + INTERVAL '1 hour'))
+           - greatest(start_time, other_start_time)
+        > least(INTERVAL '5 seconds', least(coalesce(end_time, now() + INTERVAL '1 hour') - start_time,
+                                            coalesce(other_end_time, now() + INTERVAL '1 hour') - other_start_time) / 2);
+END;
+COMMENT ON FUNCTION internal.claims_overlap IS
+    'Whether two nodes say that they run the same rank at one time. A rank that moved to another node does not overlap: clocks differ by less than five seconds.';
 
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
 CREATE OR REPLACE FUNCTION public.counter_increase(before bigint, after bigint) RETURNS bigint
@@ -2122,6 +2158,56 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN INTERVAL '180 seconds';
 COMMENT ON FUNCTION internal.minutely_gap IS
     'Agents report once a minute that a job runs, and what the kernel counted of its ranks: a newest report older than this is silence.';
+
+CREATE OR REPLACE VIEW internal.rank_contests AS
+SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, b.node_id AS other_node_id, b.contest AS other_contest
+FROM internal.rank_claim a
+JOIN internal.rank_claim b ON b.job_id = a.job_id AND b.rank = a.rank AND b.node_id <> a.node_id
+LEFT JOIN internal.run_claim c ON c.job_id = a.job_id AND c.node_id = a.node_id
+LEFT JOIN internal.run_claim d ON d.job_id = b.job_id AND d.node_id = b.node_id
+-- A node that says nothing any more ran its ranks until it last did.
+WHERE internal.claims_overlap(
+    a.start_time, coalesce(a.end_time, CASE WHEN c.reported_at < now() - internal.minutely_gap() THEN greatest(c.last_seen, a.start_time) END),
+    b.start_time, coalesce(b.end_time, CASE WHEN d.reported_at < now() - internal.minutely_gap() THEN greatest(d.last_seen, b.start_time) END))
+UNION ALL
+-- A rank beyond the world that another node reports.
+SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, d.node_id, CASE WHEN d.is_excluded THEN 'overruled' END
+FROM internal.rank_claim a
+JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.world_size <= a.rank AND d.reported_at >= a.start_time
+    AND d.first_seen <= coalesce(a.end_time, now());
+COMMENT ON VIEW internal.rank_contests IS
+    'Claims of ranks that another node''s claim is against: the same rank at the same time, or a rank that its world does not have.';
+
+CREATE OR REPLACE FUNCTION internal.of_counted(job bigint, query text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = ''
+AS $$
+DECLARE
+    is_contested boolean;
+BEGIN
+    SELECT EXISTS (SELECT FROM internal.rank_claim x WHERE x.job_id = of_counted.job AND x.contest IS NOT NULL) INTO is_contested;
+    RETURN replace(replace(query,
+        '{of_counted_rank}', CASE WHEN is_contested THEN ' AND NOT EXISTS (SELECT FROM internal.rank_claim x
+            WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id)' ELSE '' END),
+        '{of_counted_node}', CASE WHEN is_contested THEN ' AND NOT EXISTS (SELECT FROM internal.rank_claim x
+            WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.node_id = m.node_id)' ELSE '' END);
+END
+$$;
+COMMENT ON FUNCTION internal.of_counted IS
+    'A query over rows m of ranks or nodes of a job, without those that are contested, overruled or barred, where the job has any: {of_counted_rank} and {of_counted_node} in its conditions become that. The sums of a node are left out as soon as one of its ranks is.';
+
+CREATE OR REPLACE FUNCTION internal.is_device_contested(adapter text, node bigint) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (SELECT FROM internal.device_claim d
+                   WHERE d.kind = 'hca' AND d.name = is_device_contested.adapter AND d.node_id <> is_device_contested.node
+                     AND d.holds_until > now())
+        AND NOT EXISTS (SELECT FROM internal.ib_node s JOIN internal.node_key k ON k.id = is_device_contested.node
+                        WHERE s.guid = is_device_contested.adapter AND s.valid_to IS NULL
+                          AND split_part(s.description, ' ', 1) IN (k.name, split_part(k.name, '.', 1)));
+END;
+COMMENT ON FUNCTION internal.is_device_contested IS
+    'Whether another node reports the same adapter (node GUID) as its own, and the fabric does not describe it as this node''s: what the subnet calls a channel adapter begins with its host''s name.';
 
 CREATE OR REPLACE FUNCTION internal.row_rules_of_senders(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (instance text, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
@@ -3672,6 +3758,23 @@ END;
 COMMENT ON FUNCTION internal.mpi_packed_cells IS
     'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
+CREATE OR REPLACE VIEW public.contested_ranks AS
+SELECT j.key AS job_key, r.job_id, r.rank, k.name AS node_name, coalesce(r.contest, 'counted') AS state, r.start_time, r.end_time,
+       t.calls, t.bytes
+FROM (SELECT DISTINCT job_id, rank FROM internal.rank_claim WHERE contest IS NOT NULL) e
+JOIN internal.rank_claim r USING (job_id, rank)
+JOIN internal.run_visible j ON j.id = r.job_id
+JOIN internal.node_key k ON k.id = r.node_id
+LEFT JOIN LATERAL (
+    SELECT internal.stored_total(sum(p.calls)) AS calls, internal.stored_total(sum(p.bytes)) AS bytes
+    FROM (SELECT m.cells FROM internal.mpi_rank_rows m
+          WHERE m.job_id = r.job_id AND m.rank = r.rank AND m.epoch = r.start_time AND m.node_id = r.node_id AND m.is_folded
+            AND m.time >= r.start_time
+          ORDER BY m.time DESC LIMIT 1) newest
+    CROSS JOIN LATERAL internal.mpi_packed_cells(newest.cells) p) t ON true;
+COMMENT ON VIEW public.contested_ranks IS
+    'Ranks that several nodes say they run, as each of them reports them. state: counted; contested: none counts until it is known which node runs it; overruled: other reports are against it; barred: its node is.';
+
 CREATE OR REPLACE FUNCTION internal.mpi_packed_round(rounds bit varying, number integer)
 RETURNS TABLE (
     ranks integer, least_rank integer, least_rank_nanoseconds bigint, most_rank integer, most_rank_nanoseconds bigint)
@@ -3709,7 +3812,7 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_overflow_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_overflow_cells.job, $query$
         SELECT DISTINCT ON (m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch)
                m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
                p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
@@ -3717,9 +3820,9 @@ BEGIN
         FROM internal.mpi_rank_rows m
         CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
         JOIN internal.mpi_cell_key k ON k.id = p.cell_id
-        WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+        WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4){of_counted_rank}
         ORDER BY m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch, m.time DESC
-    $query$ USING job, span.since, least(span.ending, until), only_rank;
+    $query$) USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_overflow_cells IS
@@ -3745,13 +3848,13 @@ DECLARE
     folded text := $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_rank_rows m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded{of_counted_rank}
              ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_rows m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded{of_counted_rank}
                   AND (m.rank, m.epoch) < ((l.line).rank, (l.line).epoch)
                 ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -3775,7 +3878,7 @@ BEGIN
             ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC, c.calls DESC',
             folded);
     END IF;
-    RETURN QUERY EXECUTE folded USING job, span.since, least(span.ending, until), only_rank;
+    RETURN QUERY EXECUTE internal.of_counted(mpi_op_cells.job, folded) USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_op_cells IS
@@ -3795,16 +3898,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_node_op_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_node_op_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_node_rows m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
              ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_rows m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
                   AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -3838,7 +3941,7 @@ BEGIN
                coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
         FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_node_op_cells IS
@@ -3852,6 +3955,8 @@ SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.al
 FROM internal.mpi_rank_rows m
 CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
 JOIN internal.mpi_cell_key k ON k.id = p.cell_id
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id)
 UNION ALL
 SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
@@ -3862,7 +3967,9 @@ CROSS JOIN LATERAL unnest(
     m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
     m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
 JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
-    WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
+    WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id);
 COMMENT ON VIEW internal.mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
 COMMENT ON COLUMN internal.mpi_op_rows.stored_time IS
@@ -3875,27 +3982,32 @@ SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::bigint AS node_id, m.
 FROM internal.mpi_rank_rows m
 CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
 JOIN internal.mpi_cell_key k ON k.id = p.cell_id
-WHERE NOT m.is_folded
+WHERE NOT m.is_folded AND NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id)
 UNION ALL
 SELECT m.time, m.since, m.job_id, m.node_id, NULL, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
        p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.wait_nanoseconds / 1e9::double precision, p.received_bytes
 FROM internal.mpi_node_rows m
 CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
-JOIN internal.mpi_cell_key k ON k.id = p.cell_id;
+JOIN internal.mpi_cell_key k ON k.id = p.cell_id
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.node_id = m.node_id);
 COMMENT ON VIEW public.mpi_op_series IS
     'MPI operations over time as finely as there are rows, to be summed over a job: of the ranks of a node together, and of a rank what its agent does not fold. Cumulative since epoch in each cell of a node or rank.';
 
 CREATE OR REPLACE VIEW internal.mpi_peer_rows AS
 SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
 FROM internal.mpi_rank_peers m
-CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
+CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages)
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id);
 COMMENT ON VIEW internal.mpi_peer_rows IS
     'Traffic from ranks to others over time, a row for each pair. Cumulative since epoch.';
 
 CREATE OR REPLACE VIEW internal.mpi_traffic_rows AS
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
 FROM internal.mpi_node_traffic m
-CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages);
+CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages)
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.node_id = m.node_id);
 COMMENT ON VIEW internal.mpi_traffic_rows IS
     'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';
 
@@ -3912,16 +4024,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_peer_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_peer_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_rank_peers m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
              ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
                   AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
                 ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -3932,13 +4044,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )
         SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
@@ -3946,7 +4058,7 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
         GROUP BY 1, 2, 3, 4
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_peer_cells IS
@@ -3966,16 +4078,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_region_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_region_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM internal.mpi_regions m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
              ORDER BY m.rank DESC, m.region DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.cell FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_regions m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
                   AND (m.rank, m.region) < ((l.cell).rank, (l.cell).region)
                 ORDER BY m.rank DESC, m.region DESC, m.time DESC
                 LIMIT 1) n
@@ -3984,7 +4096,7 @@ BEGIN
             JOIN internal.job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_regions m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
                   AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
                 ORDER BY m.time DESC
@@ -3993,7 +4105,7 @@ BEGIN
         SELECT (cell).rank, (cell).region, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
@@ -4012,16 +4124,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_path_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_path_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM internal.mpi_region_paths m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
              ORDER BY m.rank DESC, m.path DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.cell FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_region_paths m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
                   AND (m.rank, m.path) < ((l.cell).rank, (l.cell).path)
                 ORDER BY m.rank DESC, m.path DESC, m.time DESC
                 LIMIT 1) n
@@ -4030,7 +4142,7 @@ BEGIN
             JOIN internal.job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_region_paths m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
                   AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
                 ORDER BY m.time DESC
@@ -4039,7 +4151,7 @@ BEGIN
         SELECT (cell).rank, (cell).path, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
@@ -4056,16 +4168,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_traffic_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_traffic_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_node_traffic m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
              ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_traffic m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
                   AND (m.node_id, m.operation, m.kind, m.direction, m.epoch)
                       < ((l.line).node_id, (l.line).operation, (l.line).kind, (l.line).direction, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
@@ -4094,7 +4206,7 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_traffic_cells IS
@@ -4131,6 +4243,7 @@ SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
 FROM internal.mpi_open_call c
 JOIN internal.run_visible j ON j.id = c.job_id
 JOIN internal.job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
+    AND r.node_id IS NOT DISTINCT FROM c.node_id
 LEFT JOIN internal.job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
 WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap();
 COMMENT ON VIEW internal.mpi_open_calls IS
@@ -4214,13 +4327,14 @@ JOIN internal.run_visible j ON j.id = r.job_id
 LEFT JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
     SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM internal.host_port_key o
-    WHERE o.node_id = r.node_id AND (r.hca_ports IS NULL OR o.device || '/' || o.port = ANY (r.hca_ports))
+    WHERE o.node_id = r.node_id AND NOT internal.is_device_contested(o.guid, r.node_id) AND (r.hca_ports IS NULL OR o.device || '/' || o.port = ANY (r.hca_ports))
     UNION ALL
     -- Of a node that reads no ports of its own (its source sysfs is off) those of the adapters that it names.
     SELECT NULL, NULL, a.port, c.guid FROM internal.node n
     JOIN internal.ib_node_key c ON c.guid = ANY (n.hca_guids)
     JOIN internal.ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
     WHERE n.node_id = r.node_id AND n.valid_to IS NULL AND r.hca_ports IS DISTINCT FROM '{}'
+        AND NOT internal.is_device_contested(c.guid, r.node_id)
         AND NOT EXISTS (SELECT FROM internal.host_port_key o WHERE o.node_id = r.node_id)) h ON true
 LEFT JOIN internal.ib_node_key g ON g.guid = h.guid
 LEFT JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port

@@ -23,6 +23,7 @@ pub mod chunks;
 mod cluster;
 mod columns;
 mod columnstore;
+mod contests;
 mod copy;
 pub mod counter_sql;
 mod database;
@@ -58,6 +59,7 @@ pub use cluster::{
     ClusterOptions, ClusterStart, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark,
     review_settings,
 };
+pub use contests::{ContestsSettled, settle_contests};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
@@ -94,4 +96,5 @@ pub use terms::{TermClient, TermGrant, TermRequest};
 pub use thinning::{ChunksThinned, thin_chunks};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};
+pub use writer::NodeLimits;
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome, Writer};

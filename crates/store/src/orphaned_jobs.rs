@@ -41,23 +41,24 @@ pub async fn close_orphaned_jobs(client: &mut Client, limit: Duration) -> Result
 /// The same order of locks as the writer's: jobs before ranks.
 const CLOSE_RANKS: &str = "
 WITH quiet AS (
-    SELECT r.job_id, r.rank, r.start_time, greatest(r.start_time, n.last_seen) AS last_seen
-    FROM internal.job_rank r
+    SELECT r.job_id, r.rank, r.start_time, r.node_id, greatest(r.start_time, n.last_seen) AS last_seen
+    FROM internal.rank_claim r
     JOIN internal.run j ON j.id = r.job_id
     LEFT JOIN internal.run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id
     WHERE r.end_time IS NULL AND coalesce(n.reported_at, r.start_time) < now() - make_interval(secs => $1)
     ORDER BY r.job_id, r.rank, r.start_time
     FOR UPDATE OF j
 )
-UPDATE internal.job_rank r SET end_time = q.last_seen, ending = 'silent'
+UPDATE internal.rank_claim r SET end_time = q.last_seen, ending = 'silent'
 FROM quiet q
-WHERE r.job_id = q.job_id AND r.rank = q.rank AND r.start_time = q.start_time AND r.end_time IS NULL
+WHERE r.job_id = q.job_id AND r.rank = q.rank AND r.start_time = q.start_time
+    AND r.node_id IS NOT DISTINCT FROM q.node_id AND r.end_time IS NULL
 RETURNING r.job_id";
 
 /// Jobs with samples and without a record of any rank.
 const CLOSE_JOBS_WITHOUT_RANKS: &str = "
 UPDATE internal.run j SET end_time = coalesce((SELECT max(n.last_seen) FROM internal.run_claim n WHERE n.job_id = j.id), j.first_seen)
 WHERE j.end_time IS NULL AND j.first_seen < now() - make_interval(secs => $1)
-    AND NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id)
+    AND NOT EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = j.id)
     AND NOT EXISTS (SELECT FROM internal.run_claim n
         WHERE n.job_id = j.id AND n.reported_at >= now() - make_interval(secs => $1))";

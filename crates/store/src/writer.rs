@@ -20,6 +20,7 @@ mod hypertable_chunks;
 mod inventory;
 mod isolate;
 mod job_facts;
+mod job_limits;
 mod jobs;
 mod key_sql;
 mod keys;
@@ -43,7 +44,7 @@ mod versioned;
 mod work;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use throughline_sample::wire::Batch;
@@ -59,7 +60,7 @@ use claims::Claims;
 use details::Details;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome};
 use hypertable_chunks::{Chunks, LateAdmission};
-pub(crate) use jobs::SETTLE_JOBS;
+pub(crate) use jobs::{SETTLE_FACTS, SETTLE_JOBS};
 use keys::Keys;
 use ledger::{Ledger, Place};
 use row_rules::KnownRules;
@@ -87,6 +88,26 @@ const RACE_RETRIES: usize = 3;
 /// Size of one message of a COPY.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
 
+/// How much of its own a node may report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// Jobs that run at a time.
+    pub jobs_max: i64,
+    /// Jobs that it begins to report in an hour, half of them of one user.
+    pub jobs_per_hour: u64,
+    /// GPUs, partitions of them left out.
+    pub gpus_max: usize,
+    /// Ports of adapters.
+    pub ports_max: usize,
+}
+
+impl Default for NodeLimits {
+    /// No node has as many: 4,096 connected ranks are an agent's limit, and a job a second of each of 10 users is 36,000 an hour.
+    fn default() -> Self {
+        Self { jobs_max: 4096, jobs_per_hour: 50_000, gpus_max: 64, ports_max: 64 }
+    }
+}
+
 /// Writes batches through one connection, opened when needed and opened again after it was lost.
 pub struct Writer {
     database: Database,
@@ -94,6 +115,7 @@ pub struct Writer {
     /// Ends what the present connection does.
     cancel: Option<CancelToken>,
     statement_limit: Duration,
+    node_limits: NodeLimits,
 }
 
 /// A connection and what is only true for it.
@@ -135,7 +157,19 @@ enum WriteError {
 impl Writer {
     /// A writer to the database; connects with the first write.
     pub fn new(database: Database) -> Self {
-        Self { database, session: None, cancel: None, statement_limit: STATEMENT_LIMIT }
+        Self {
+            database,
+            session: None,
+            cancel: None,
+            statement_limit: STATEMENT_LIMIT,
+            node_limits: NodeLimits::default(),
+        }
+    }
+
+    /// Other limits of what a node may report.
+    #[must_use]
+    pub fn with_node_limits(self, node_limits: NodeLimits) -> Self {
+        Self { node_limits, ..self }
     }
 
     /// Another time for a statement, for tests that don't wait.
@@ -175,7 +209,8 @@ impl Writer {
                 _ => {
                     let client = self.database.connect().await?;
                     self.cancel = Some(client.cancel_token());
-                    Session::begin(client, self.statement_limit, self.database.is_pooled()).await?
+                    Session::begin(client, self.statement_limit, self.node_limits, self.database.is_pooled())
+                        .await?
                 }
             };
             let outcome = work(&mut session).await?;
@@ -223,7 +258,12 @@ const CONCURRENTLY_UPDATED: &str = "tuple concurrently updated";
 const TOO_SLOW: &str = "57014";
 
 impl Session {
-    async fn begin(client: Client, statement_limit: Duration, is_pooled: bool) -> Result<Session, Error> {
+    async fn begin(
+        client: Client,
+        statement_limit: Duration,
+        node_limits: NodeLimits,
+        is_pooled: bool,
+    ) -> Result<Session, Error> {
         if !is_pooled {
             let settings = limits("SET", statement_limit);
             client.batch_execute(&settings).await.map_err(Error::sql("limiting the time of statements"))?;
@@ -231,7 +271,7 @@ impl Session {
         Ok(Session {
             client,
             keys: Keys::default(),
-            claims: Claims::default(),
+            claims: Claims::new(node_limits),
             chunks: Chunks::default(),
             row_rules: KnownRules::default(),
             stat_series: KnownSeries::default(),
@@ -310,7 +350,7 @@ impl Session {
     /// 2. The transaction begins. It locks the ledger, then reads the fence, then locks details.
     /// 3. Each entry is judged: deferred, denied, a duplicate, fenced, set aside, or written, and its spool advances.
     /// 4. Rows and the inventory are made of what is written.
-    /// 5. Claims, rows, rejected records and details are written; then rules of rows and series of self-metrics.
+    /// 5. Rows, rejected records and details are written; then rules of rows and series of self-metrics.
     /// 6. Late arrivals are noted, behind every wait for other writers: upkeep waits for a transaction that got so far.
     /// 7. The ledger is written, and all is committed.
     /// 8. Only then the caches have what was committed.
@@ -321,8 +361,7 @@ impl Session {
         way: WriteMethod,
     ) -> Result<WriteOutcome, WriteError> {
         // 1. Outside the transaction: an identifier that is cached must be committed.
-        self.keys.resolve(&self.client, entries.iter().filter_map(|entry| batch_of(entry))).await?;
-        self.claims.load(&self.client, entries, &self.keys).await?;
+        self.resolve_keys(entries).await?;
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
         let Self {
@@ -406,9 +445,8 @@ impl Session {
                 stock.add(batch, keys).map_err(WriteError::Data)?;
             }
         }
-        let due = reports.events(&work, &mut rows);
+        let due = reports.due_now(&work);
         // 5.
-        claims.apply(&transaction).await?;
         work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
         std::mem::take(&mut work.rejected).write(&transaction).await?;
         details.write(&transaction).await?;
@@ -431,6 +469,23 @@ impl Session {
         stat_series.committed(new_series);
         reports.committed(due);
         Ok(work.outcome)
+    }
+
+    /// Makes keys of what these entries name and their senders may report.
+    async fn resolve_keys(&mut self, entries: &[&Entry]) -> Result<(), WriteError> {
+        let batches = || entries.iter().filter_map(|entry| Some((*entry, batch_of(entry)?)));
+        self.keys.resolve_names(&self.client, batches().map(|(_, batch)| batch)).await?;
+        self.keys.add_jobs(&self.client, self.jobs_of_tools(entries)).await?;
+        self.claims.load(&self.client, entries, &mut self.keys).await?;
+        self.keys.resolve(&self.client, batches(), &self.claims).await
+    }
+
+    /// Jobs without a key that entries without a sender name: the server's own and those of tools are not judged.
+    fn jobs_of_tools(&self, entries: &[&Entry]) -> BTreeSet<String> {
+        let batches = entries
+            .iter()
+            .filter_map(|entry| batch_of(entry).filter(|batch| !claims::is_judged(entry, batch)));
+        batches.flat_map(|batch| self.keys.jobs_without_key(batch)).collect()
     }
 
     /// Sets one entry aside and advances its spool, so that what is behind it goes on.

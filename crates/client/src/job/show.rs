@@ -182,7 +182,10 @@ impl Report {
         let regions = answers.regions.value;
         let mut report = Report {
             link_shares: answers.link_shares.value.links,
-            identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
+            identity: identity::Identity {
+                contests: detail.contests,
+                ..identity::Identity::new(detail.hosts, detail.libraries, detail.endings)
+            },
             job: detail.job,
             open_calls: detail.open_calls,
             operations: detail.operations,

@@ -40,6 +40,16 @@ pub fn lines(status: &Status) -> Vec<String> {
         lines
             .push(format!("REJECTED since yesterday: {} (below: whose and why).", count(rejected, "record")));
     }
+    for (state, text) in [("overruled", "CLAIMS WHAT OTHERS REPORT"), ("contested", "CONTESTED")] {
+        let such = status.contests.iter().filter(|one| one.state == state);
+        let such: Vec<String> = such
+            .map(|one| {
+                let (ranks, jobs) = (count(one.ranks, "rank"), count(one.jobs, "job"));
+                format!("{} ({ranks} of {jobs}, with {})", one.node, one.others.join(", "))
+            })
+            .collect();
+        lines.extend(listed(&such, "node").map(|list| format!("{text}: {list}.")));
+    }
     if lines.is_empty() {
         let instances: std::collections::BTreeSet<&str> =
             here.iter().map(|source| source.instance.as_str()).collect();

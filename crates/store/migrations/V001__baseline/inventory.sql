@@ -160,16 +160,18 @@ COMMENT ON TABLE internal.gpu_link IS
     'NVLinks and what is at their other end, where that is a GPU of the same node its key.';
 COMMENT ON COLUMN internal.gpu_link.speed_bytes_per_second IS 'Speed of one direction.';
 
-CREATE TABLE internal.device_owner (
+CREATE TABLE internal.device_claim (
     kind text NOT NULL,
     name text NOT NULL,
     node_id bigint NOT NULL,
-    reported_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (kind, name),
+    holds_until timestamptz NOT NULL,
+    PRIMARY KEY (kind, name, node_id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-COMMENT ON TABLE internal.device_owner IS
-    'The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only after this one has not reported it for a while.';
+CREATE INDEX device_claim_of_node ON internal.device_claim (node_id);
+COMMENT ON TABLE internal.device_claim IS
+    'The devices that nodes report as their own: GPUs (gpu, by UUID), InfiniBand adapters (hca, by node GUID) and their ports (port, DEVICE/PORT). Two nodes that report the same GPU or adapter contest it.';
+COMMENT ON COLUMN internal.device_claim.holds_until IS 'Half an hour after the node reported it last, noted every ten minutes; from then on another node may have it.';
 
 CREATE TABLE internal.ib_node (
     ib_node_id bigint NOT NULL,

@@ -17,7 +17,7 @@ CREATE TABLE internal.run (
     queue text,
     array_id text,
     evidence text,
-    reported_by text,
+    contested_facts text[],
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -33,7 +33,8 @@ COMMENT ON COLUMN internal.run.queue IS 'Partition of Slurm, queue of others.';
 COMMENT ON COLUMN internal.run.array_id IS 'Array and number in it, as the scheduler writes them, NULL for a job of its own.';
 COMMENT ON COLUMN internal.run.evidence IS
     'What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or process (no scheduler). The user is always the kernel''s word.';
-COMMENT ON COLUMN internal.run.reported_by IS 'The node that reported the job''s owner first.';
+COMMENT ON COLUMN internal.run.contested_facts IS
+    'Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.';
 
 CREATE TABLE internal.run_alias (
     key text NOT NULL,
@@ -66,6 +67,7 @@ CREATE TABLE internal.run_claim (
     first_seen timestamptz NOT NULL,
     last_seen timestamptz NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
+    is_excluded boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
@@ -74,8 +76,10 @@ COMMENT ON TABLE internal.run_claim IS
     'What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where the node says nothing.';
 COMMENT ON COLUMN internal.run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
 COMMENT ON COLUMN internal.run_claim.reported_at IS 'When that was stored, by the database''s clock.';
+COMMENT ON COLUMN internal.run_claim.is_excluded IS 'The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.';
+CREATE INDEX run_claim_of_node ON internal.run_claim (node_id, reported_at);
 
-CREATE TABLE internal.job_rank (
+CREATE TABLE internal.rank_claim (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
     node_id bigint,
@@ -91,22 +95,31 @@ CREATE TABLE internal.job_rank (
     cpus text,
     numa_nodes integer[],
     hca_numa_nodes integer[],
-    PRIMARY KEY (job_id, rank, start_time),
+    contest text,
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, start_time, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
-    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    CHECK (contest IN ('contested', 'overruled', 'barred'))
 );
-CREATE INDEX job_rank_of_node ON internal.job_rank (node_id, start_time);
-CREATE INDEX job_rank_running ON internal.job_rank (job_id) WHERE (end_time IS NULL);
-COMMENT ON COLUMN internal.job_rank.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
-COMMENT ON COLUMN internal.job_rank.ending IS
+CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
+CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
+CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
+CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id) WHERE (contest = 'overruled');
+COMMENT ON TABLE internal.rank_claim IS
+    'What each node says of the ranks that it runs. The view job_rank has those that count.';
+COMMENT ON COLUMN internal.rank_claim.node_id IS 'The node that reports it.';
+COMMENT ON COLUMN internal.rank_claim.contest IS
+    'NULL: it counts. contested: another node says that it runs this rank at that time, and nothing tells which one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims, is against it. barred: the node is (node_bar).';
+COMMENT ON COLUMN internal.rank_claim.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
+COMMENT ON COLUMN internal.rank_claim.ending IS
     'clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.';
-COMMENT ON COLUMN internal.job_rank.gpu_uuids IS
+COMMENT ON COLUMN internal.rank_claim.gpu_uuids IS
     'GPUs that its process has used, by the driver''s list of processes; NULL where not known, {} for none.';
-COMMENT ON COLUMN internal.job_rank.hca_ports IS
+COMMENT ON COLUMN internal.rank_claim.hca_ports IS
     'DEVICE/PORT of the host''s adapters on which its process has queue pairs, the one with most first; NULL where not known.';
-COMMENT ON COLUMN internal.job_rank.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
-COMMENT ON COLUMN internal.job_rank.numa_nodes IS 'NUMA nodes of these CPUs.';
-COMMENT ON COLUMN internal.job_rank.hca_numa_nodes IS
+COMMENT ON COLUMN internal.rank_claim.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
+COMMENT ON COLUMN internal.rank_claim.numa_nodes IS 'NUMA nodes of these CPUs.';
+COMMENT ON COLUMN internal.rank_claim.hca_numa_nodes IS
     'NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where sysfs does not say.';
 
 CREATE TABLE internal.job_comm (
@@ -129,16 +142,17 @@ COMMENT ON COLUMN internal.job_comm.rank_in_comm IS 'NULL in an intercommunicato
 
 CREATE TABLE internal.job_setting (
     job_id bigint NOT NULL,
+    node_id bigint,
     name text NOT NULL,
     value text NOT NULL,
     rank integer NOT NULL,
     told_at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, name, value),
+    UNIQUE NULLS NOT DISTINCT (job_id, name, value, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
 COMMENT ON TABLE internal.job_setting IS
-    'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each value that any rank has.';
-COMMENT ON COLUMN internal.job_setting.rank IS 'A rank that has it: the first that reported it.';
+    'Control variables (MPI_T CVARs) of a job''s MPI library that decide algorithms: one row for each node and value that any rank of it has.';
+COMMENT ON COLUMN internal.job_setting.rank IS 'A rank that has it: the first of the node that reported it.';
 
 CREATE TABLE internal.job_judgement (
     job_id bigint NOT NULL,
@@ -208,6 +222,7 @@ COMMENT ON COLUMN internal.report_post.error IS 'Why the last try failed.';
 CREATE TABLE internal.mpi_open_call (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
+    node_id bigint,
     library text NOT NULL DEFAULT 'mpi',
     thread integer NOT NULL,
     epoch timestamptz NOT NULL,
@@ -221,7 +236,7 @@ CREATE TABLE internal.mpi_open_call (
     peer integer,
     pending_requests integer NOT NULL,
     oldest_request text,
-    PRIMARY KEY (job_id, rank, library, thread),
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE internal.mpi_open_call IS

@@ -12,16 +12,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_node_op_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_node_op_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_node_rows m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
              ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_rows m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
                   AND (m.node_id, m.epoch) < ((l.line).node_id, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -55,7 +55,7 @@ BEGIN
                coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
         FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_node_op_cells IS

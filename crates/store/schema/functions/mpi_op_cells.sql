@@ -18,13 +18,13 @@ DECLARE
     folded text := $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_rank_rows m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded{of_counted_rank}
              ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_rows m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4) AND m.is_folded{of_counted_rank}
                   AND (m.rank, m.epoch) < ((l.line).rank, (l.line).epoch)
                 ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -48,7 +48,7 @@ BEGIN
             ORDER BY c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, c.last_time DESC, c.calls DESC',
             folded);
     END IF;
-    RETURN QUERY EXECUTE folded USING job, span.since, least(span.ending, until), only_rank;
+    RETURN QUERY EXECUTE internal.of_counted(mpi_op_cells.job, folded) USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_op_cells IS

@@ -14,7 +14,7 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_overflow_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_overflow_cells.job, $query$
         SELECT DISTINCT ON (m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch)
                m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, m.epoch,
                p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision, p.longest_nanoseconds / 1e9::double precision,
@@ -22,9 +22,9 @@ BEGIN
         FROM internal.mpi_rank_rows m
         CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
         JOIN internal.mpi_cell_key k ON k.id = p.cell_id
-        WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4)
+        WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3 AND ($4 IS NULL OR m.rank = $4){of_counted_rank}
         ORDER BY m.rank, k.operation, k.size_class_bytes, k.region, k.algorithm, m.epoch, m.time DESC
-    $query$ USING job, span.since, least(span.ending, until), only_rank;
+    $query$) USING job, span.since, least(span.ending, until), only_rank;
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_overflow_cells IS

@@ -11,16 +11,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_peer_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_peer_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_rank_peers m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
              ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
                   AND (m.rank, m.kind, m.epoch) < ((l.line).rank, (l.line).kind, (l.line).epoch)
                 ORDER BY m.rank DESC, m.kind DESC, m.epoch DESC, m.time DESC
                 LIMIT 1) n
@@ -31,13 +31,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
+                  AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )
         SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
@@ -45,7 +45,7 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
         GROUP BY 1, 2, 3, 4
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_peer_cells IS

@@ -12,16 +12,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_region_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_region_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS cell FROM internal.mpi_regions m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
              ORDER BY m.rank DESC, m.region DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.cell FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_regions m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
                   AND (m.rank, m.region) < ((l.cell).rank, (l.cell).region)
                 ORDER BY m.rank DESC, m.region DESC, m.time DESC
                 LIMIT 1) n
@@ -30,7 +30,7 @@ BEGIN
             JOIN internal.job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_regions m
-                WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
                   AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
                 ORDER BY m.time DESC
@@ -39,7 +39,7 @@ BEGIN
         SELECT (cell).rank, (cell).region, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';

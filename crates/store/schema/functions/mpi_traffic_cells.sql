@@ -10,16 +10,16 @@ DECLARE
     span record;
 BEGIN
     SELECT * INTO span FROM internal.job_span(mpi_traffic_cells.job);
-    RETURN QUERY EXECUTE $query$
+    RETURN QUERY EXECUTE internal.of_counted(mpi_traffic_cells.job, $query$
         WITH RECURSIVE newest AS (
             (SELECT m AS line FROM internal.mpi_node_traffic m
-             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
              ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
              LIMIT 1)
             UNION ALL
             SELECT n.line FROM newest l CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_traffic m
-                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_node}
                   AND (m.node_id, m.operation, m.kind, m.direction, m.epoch)
                       < ((l.line).node_id, (l.line).operation, (l.line).kind, (l.line).direction, (l.line).epoch)
                 ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.epoch DESC, m.time DESC
@@ -48,7 +48,7 @@ BEGIN
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL
         GROUP BY 1, 2, 3, 4, 5, 6
-    $query$ USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_traffic_cells IS

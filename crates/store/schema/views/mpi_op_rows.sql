@@ -6,6 +6,8 @@ SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.al
 FROM internal.mpi_rank_rows m
 CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
 JOIN internal.mpi_cell_key k ON k.id = p.cell_id
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id)
 UNION ALL
 SELECT m.since + c.bin * INTERVAL '1 microsecond', m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.algorithm,
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
@@ -16,7 +18,9 @@ CROSS JOIN LATERAL unnest(
     m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
     m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
 JOIN LATERAL unnest(m.operations, m.size_classes_bytes, m.regions, m.algorithms, m.algorithm_sources)
-    WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell;
+    WITH ORDINALITY d (operation, size_class_bytes, region, algorithm, algorithm_source, cell) ON d.cell = c.cell
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
+    WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id);
 COMMENT ON VIEW internal.mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
 COMMENT ON COLUMN internal.mpi_op_rows.stored_time IS

@@ -8,6 +8,7 @@ SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
 FROM internal.mpi_open_call c
 JOIN internal.run_visible j ON j.id = c.job_id
 JOIN internal.job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
+    AND r.node_id IS NOT DISTINCT FROM c.node_id
 LEFT JOIN internal.job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
 WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap();
 COMMENT ON VIEW internal.mpi_open_calls IS

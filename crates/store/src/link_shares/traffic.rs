@@ -71,7 +71,10 @@ fn rows(since: Micros, until: Micros) -> String {
     format!(
         "SELECT job_id, node_id, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
                 direction = 'receive', epoch, since, time, peers, bytes, messages
-         FROM internal.mpi_node_traffic WHERE time > {} AND time <= {} ORDER BY time",
+         FROM internal.mpi_node_traffic m WHERE time > {} AND time <= {}
+           AND NOT EXISTS (SELECT FROM internal.rank_claim x
+                           WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.node_id = m.node_id)
+         ORDER BY time",
         moment(since),
         moment(until)
     )

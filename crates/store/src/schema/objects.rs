@@ -112,6 +112,8 @@ macro_rules! view {
 pub(crate) const OBJECTS: &[Object] = &[
     // Arithmetic of counters.
     view!("run_visible"),
+    view!("job_rank"),
+    function!("claims_overlap"),
     function!("counter_increase"),
     function!("counter_rate"),
     function!("stored_total"),
@@ -119,6 +121,9 @@ pub(crate) const OBJECTS: &[Object] = &[
     made!(rules::row_rules_default),
     made!(rules::default_gap),
     made!(rules::minutely_gap),
+    view!("rank_contests"),
+    function!("of_counted"),
+    function!("is_device_contested"),
     function!("row_rules_of_senders"),
     function!("row_rules_of"),
     function!("row_gap"),
@@ -166,6 +171,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("link_contributor_minutes"),
     function!("job_span"),
     function!("mpi_packed_cells"),
+    view!("contested_ranks"),
     function!("mpi_packed_round"),
     function!("mpi_packed_calls"),
     function!("mpi_overflow_cells"),

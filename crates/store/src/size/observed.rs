@@ -67,7 +67,7 @@ pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Err
 /// The database is away or refuses.
 pub async fn observed_site(client: &Client) -> Result<Site, Error> {
     let query = "SELECT (SELECT count(*) FROM internal.node WHERE valid_to IS NULL), \
-                     (SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id \
+                     (SELECT count(*) FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id \
                       WHERE r.end_time IS NULL AND j.end_time IS NULL), \
                      (SELECT count(*) FROM internal.ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
                      (SELECT count(*) FROM internal.host_port_key), \

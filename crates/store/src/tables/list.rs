@@ -414,7 +414,7 @@ pub static TABLES: [StoredTable; 87] = [
     stays("gpu_link", &["gpu_id", "link", "valid_from"], &["gpu_link_infos"], TableRole::Inventory, |s| {
         s.gpus() * s.links() * STATES_A_YEAR * STATE_BYTES
     }),
-    stays("device_owner", &["kind", "name"], &["gpus", "nodes"], TableRole::State, NONE),
+    stays("device_claim", &["kind", "name", "node_id"], &["gpus", "nodes", "host_ports"], TableRole::State, NONE),
     stays(
         "ib_node",
         &["ib_node_id", "valid_from"],
@@ -455,7 +455,7 @@ pub static TABLES: [StoredTable; 87] = [
     stays("run_claim", &["job_id", "node_id"], &["jobs"], TableRole::Job, |s| {
         s.nodes() * JOBS_A_YEAR * 400.0
     }),
-    stays("job_rank", &["job_id", "rank", "start_time"], &["job_ranks"], TableRole::Job, |s| {
+    stays("rank_claim", &["job_id", "rank", "start_time", "node_id"], &["job_ranks"], TableRole::Job, |s| {
         s.ranks() * JOBS_A_YEAR * 450.0
     }),
     stays(
@@ -465,7 +465,7 @@ pub static TABLES: [StoredTable; 87] = [
         TableRole::Job,
         NONE,
     ),
-    stays("job_setting", &["job_id", "name", "value"], &["job_settings"], TableRole::Job, |s| {
+    stays("job_setting", &["job_id", "name", "value", "node_id"], &["job_settings"], TableRole::Job, |s| {
         s.nodes() * JOBS_A_YEAR * 2400.0
     }),
     stays("job_judgement", &["job_id"], &[], TableRole::Job, |s| s.nodes() * JOBS_A_YEAR * 6000.0),
@@ -473,7 +473,7 @@ pub static TABLES: [StoredTable; 87] = [
         s.nodes() * JOBS_A_YEAR * 1800.0
     }),
     stays("report_post", &["job_id"], &[], TableRole::Queue, NONE),
-    stays("mpi_open_call", &["job_id", "rank", "library", "thread"], &["mpi_open_calls"], TableRole::Job, |s| {
+    stays("mpi_open_call", &["job_id", "rank", "library", "thread", "node_id"], &["mpi_open_calls"], TableRole::Job, |s| {
         s.ranks() * JOBS_A_YEAR * 250.0
     }),
     stays("mpi_rank_scheduling", &["job_id", "rank", "epoch"], &["mpi_scheduling"], TableRole::Job, |s| {

@@ -165,11 +165,12 @@ impl Inventory {
         for comm in &batch.job_comms {
             self.job_comms.extend([comm_row(comm, keys)?]);
         }
+        let node = keys.node(&batch.node).ok();
         for setting in &batch.job_settings {
-            self.job_settings.extend([setting_row(setting, keys)?]);
+            self.job_settings.extend([setting_row(setting, node, keys)?]);
         }
         for call in &batch.mpi_open_calls {
-            let (key, row) = open_call_row(call, keys)?;
+            let (key, row) = open_call_row(call, node, keys)?;
             // Batches of several nodes come in no order, and a job that moves may have a rank on two.
             if self.open_calls.get(&key).is_none_or(|(time, _)| *time <= call.time) {
                 self.open_calls.insert(key, (call.time, row));
@@ -330,10 +331,12 @@ fn gpu_link_row(id: i64, link: &GpuLinkInfo, remote: Option<i64>, at: &str) -> V
 const END_MOVED_GPUS: [&str; 2] = [
     "UPDATE internal.gpu_link l SET valid_to = greatest(s.at, l.valid_from)
 FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz) JOIN internal.gpu g ON g.uuid = s.uuid AND g.gpu_id <> s.gpu_id
-WHERE g.valid_to IS NULL AND l.gpu_id = g.gpu_id AND l.valid_to IS NULL",
+WHERE g.valid_to IS NULL AND l.gpu_id = g.gpu_id AND l.valid_to IS NULL
+  AND NOT EXISTS (SELECT FROM internal.device_claim d WHERE d.kind = 'gpu' AND d.name = g.uuid AND d.node_id = g.node_id AND d.holds_until > now())",
     "UPDATE internal.gpu g SET valid_to = greatest(s.at, g.valid_from)
 FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz)
-WHERE g.uuid = s.uuid AND g.gpu_id <> s.gpu_id AND g.valid_to IS NULL",
+WHERE g.uuid = s.uuid AND g.gpu_id <> s.gpu_id AND g.valid_to IS NULL
+  AND NOT EXISTS (SELECT FROM internal.device_claim d WHERE d.kind = 'gpu' AND d.name = g.uuid AND d.node_id = g.node_id AND d.holds_until > now())",
 ];
 
 const UPDATE_GENERATIONS: &str = "

@@ -131,7 +131,8 @@ impl Session {
         let mut search = Search::new(batch.clone());
         let mut resolved = Vec::new();
         while let Some(part) = search.parts.pop() {
-            match self.keys.resolve(&self.client, std::iter::once(&part)).await {
+            let of_part = Entry { content: Content::Batch(part.clone()), ..entry.clone() };
+            match self.resolve_keys(&[&of_part]).await {
                 Ok(()) => resolved.push(part),
                 Err(error) if is_of_the_data(&error) => search.refused(part),
                 Err(error) => return Err(error),
@@ -139,7 +140,7 @@ impl Session {
         }
         let rest = Entry { content: Content::Batch(joined(resolved)), ..entry.clone() };
         let Content::Batch(batch) = &rest.content else { return Ok(outcome) };
-        self.claims.load(&self.client, &[&rest], &self.keys).await?;
+        self.resolve_keys(&[&rest]).await?;
         let Self { client, keys, claims, row_rules, statements, statement_limit, .. } = self;
         let writes = fence::Writes::claim(client, &[&rest], keys).await?;
         let mut transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
@@ -155,10 +156,9 @@ impl Session {
         if writes.fence(&transaction).await?.leaves_out(rest.spool_id, batch, keys) {
             outcome.fenced += 1;
         } else {
-            let judged = claims.judge(&rest, batch, keys, &mut Vec::new());
+            let judged = claims.judge(&rest, batch, keys);
             let (batch, mut rejected) = judged.unwrap_or_else(|| (batch.clone(), Vec::new()));
             search.rejected.append(&mut rejected);
-            claims.apply(&transaction).await?;
             search.parts.push(batch);
             let mut written = Vec::new();
             while let Some(part) = search.parts.pop() {

@@ -21,33 +21,41 @@ pub(super) fn comm_row(comm: &JobComm, keys: &Keys) -> Result<(CommKey, Value), 
     Ok(((job, rank, comm.epoch, number), row))
 }
 
-/// Key and row of a setting; ranks mostly have the same, so the first that reported it stands for all.
-pub(super) type SettingKey = (i64, String, String);
+/// Key and row of a setting; ranks mostly have the same, so the first of a node that reported it stands for all.
+pub(super) type SettingKey = (i64, Option<i64>, String, String);
 
-pub(super) fn setting_row(setting: &JobSetting, keys: &Keys) -> Result<(SettingKey, Value), String> {
+pub(super) fn setting_row(
+    setting: &JobSetting,
+    node: Option<i64>,
+    keys: &Keys,
+) -> Result<(SettingKey, Value), String> {
     let (job, rank) = (keys.job(&setting.job_key)?, small(setting.rank, "rank")?);
     let (name, value) = (storable(&setting.name), storable(&setting.value));
     let row = json!({
-        "job_id": job, "name": name, "value": value, "rank": rank, "told_at": to_rfc3339(setting.time),
+        "job_id": job, "node_id": node, "name": name, "value": value, "rank": rank, "told_at": to_rfc3339(setting.time),
     });
-    Ok(((job, name, value), row))
+    Ok(((job, node, name, value), row))
 }
 
-/// Job, rank and thread of an open call.
-pub(super) type OpenCallKey = (i64, i32, i32);
+/// Job, rank and thread of an open call, and the node that reports it.
+pub(super) type OpenCallKey = (i64, i32, i32, Option<i64>);
 
-pub(super) fn open_call_row(call: &MpiOpenCall, keys: &Keys) -> Result<(OpenCallKey, Value), String> {
+pub(super) fn open_call_row(
+    call: &MpiOpenCall,
+    node: Option<i64>,
+    keys: &Keys,
+) -> Result<(OpenCallKey, Value), String> {
     let (job, rank) = (keys.job(&call.job_key)?, small(call.rank, "rank")?);
     let thread = small(call.thread, "thread")?;
     let oldest = (!call.oldest_request.is_empty()).then(|| storable(&call.oldest_request));
     let row = json!({
-        "job_id": job, "rank": rank, "thread": thread, "epoch": to_rfc3339(call.epoch),
+        "job_id": job, "rank": rank, "node_id": node, "thread": thread, "epoch": to_rfc3339(call.epoch),
         "operation": storable(&call.operation), "start_time": to_rfc3339(call.start),
         "reported_at": to_rfc3339(call.time), "has_returned": call.has_returned, "is_on_world": call.is_on_world,
         "comm": call.comm, "comm_size": call.comm_size, "peer": call.peer,
         "pending_requests": call.pending_requests, "oldest_request": oldest,
     });
-    Ok(((job, rank, thread), row))
+    Ok(((job, rank, thread, node), row))
 }
 
 /// PostgreSQL's text has no NUL byte.
@@ -65,22 +73,22 @@ ON CONFLICT (job_id, rank, epoch, library, comm) DO UPDATE SET name = excluded.n
 WHERE c.named_at < excluded.named_at AND c.name <> excluded.name";
 
 pub(super) const INSERT_SETTINGS: &str = "
-INSERT INTO internal.job_setting (job_id, name, value, rank, told_at)
-SELECT job_id, name, value, rank, told_at
-FROM jsonb_to_recordset($1) AS s(job_id bigint, name text, value text, rank integer, told_at timestamptz)
-ORDER BY job_id, name, value
+INSERT INTO internal.job_setting (job_id, node_id, name, value, rank, told_at)
+SELECT job_id, node_id, name, value, rank, told_at
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, name text, value text, rank integer, told_at timestamptz)
+ORDER BY job_id, name, value, node_id
 ON CONFLICT DO NOTHING";
 
 pub(super) const UPSERT_OPEN_CALLS: &str = "
-INSERT INTO internal.mpi_open_call AS c (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
+INSERT INTO internal.mpi_open_call AS c (job_id, rank, node_id, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
     comm, comm_size, peer, pending_requests, oldest_request)
-SELECT job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
+SELECT job_id, rank, node_id, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
     comm, comm_size, peer, pending_requests, oldest_request
-FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, thread integer, epoch timestamptz, operation text,
+FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, thread integer, epoch timestamptz, operation text,
     start_time timestamptz, reported_at timestamptz, has_returned boolean, is_on_world boolean, comm integer,
     comm_size integer, peer integer, pending_requests integer, oldest_request text)
-ORDER BY job_id, rank, thread
-ON CONFLICT (job_id, rank, library, thread) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
+ORDER BY job_id, rank, thread, node_id
+ON CONFLICT (job_id, rank, library, thread, node_id) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
     start_time = excluded.start_time, reported_at = excluded.reported_at, has_returned = excluded.has_returned,
     is_on_world = excluded.is_on_world, comm = excluded.comm, comm_size = excluded.comm_size, peer = excluded.peer,
     pending_requests = excluded.pending_requests, oldest_request = excluded.oldest_request

@@ -1,7 +1,7 @@
 //! Jobs, their ranks, and when each node last reported them.
 //!
-//! Each node of a job reports it. What one knows fills what another left empty, and no node ends the job for the
-//! others: a job has ended when none of its ranks is open. A message that arrives late changes nothing.
+//! Each node of a job reports it. What one knows fills what another left empty, and what they disagree about is shown as contested. No
+//! node ends the job for the others: a job has ended when none of its ranks is open. A message that arrives late changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use super::keys::{Keys, small};
 use super::record_times::optional_time;
 use super::versioned::execute;
 use super::{WriteError, failed};
+use crate::contests::CONTEST_RANKS;
 
 /// The jobs and ranks of some batches, the newest record of each.
 #[derive(Default)]
 pub(super) struct Jobs {
-    jobs: BTreeMap<i64, Job>,
-    /// The node that reported each job last.
-    reported_by: BTreeMap<i64, String>,
-    ranks: BTreeMap<(i64, i32, i64), Value>,
+    /// Whether the newest record is a node's, and the record.
+    jobs: BTreeMap<i64, (bool, Job)>,
+    ranks: BTreeMap<(i64, i32, i64, Option<i64>), Value>,
     nodes: BTreeMap<(i64, i64), Value>,
 }
 
@@ -33,24 +33,25 @@ impl Jobs {
             if !batch.node.is_empty() {
                 let node = keys.node(&batch.node)?;
                 let seen = [job.end, job.seen, batch_time].into_iter().find(|time| *time != 0);
-                let mut row = job_row(id, job, None);
+                let mut row = job_row(id, job);
                 row["job_id"] = id.into();
                 row["node_id"] = node.into();
                 row["seen"] = to_rfc3339(seen.unwrap_or(batch_time)).into();
                 row["ended"] = (job.end != 0).into();
                 self.nodes.insert((id, node), row);
-                self.reported_by.insert(id, batch.node.clone());
             }
-            let known = self.jobs.entry(id).or_insert_with(|| job.clone());
+            let is_of_node = !batch.node.is_empty();
+            let (_, known) = self.jobs.entry(id).or_insert_with(|| (is_of_node, job.clone()));
             let start = [known.start, job.start].into_iter().filter(|start| *start != 0).min();
             let world_size = known.world_size.max(job.world_size);
-            *known = Job { start: start.unwrap_or(0), world_size, ..job.clone() };
+            self.jobs.insert(id, (is_of_node, Job { start: start.unwrap_or(0), world_size, ..job.clone() }));
         }
         for rank in &batch.job_ranks {
             let (id, number) = (keys.job(&rank.job_key)?, small(rank.rank, "rank")?);
             let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
-            let row = rank_row(id, number, rank, host, keys.node(host).ok());
-            self.ranks.insert((id, number, rank.start), row);
+            // Of a sender that is judged it is the batch's node.
+            let node = keys.node(host).ok();
+            self.ranks.insert((id, number, rank.start, node), rank_row(id, number, rank, host, node));
         }
         Ok(())
     }
@@ -64,12 +65,20 @@ impl Jobs {
         }
         let touched: Vec<i64> = touched.into_iter().collect();
         transaction.execute(LOCK_JOBS, &[&touched]).await.map_err(failed("inventory: jobs"))?;
-        let reported_by = &self.reported_by;
-        let jobs =
-            self.jobs.into_iter().map(|(id, job)| (id, job_row(id, &job, reported_by.get(&id)))).collect();
-        execute(transaction, "jobs", UPDATE_JOBS, jobs).await?;
-        execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks).await?;
+        let row = |(id, (is_of_node, job)): (i64, (bool, Job))| {
+            let mut row = job_row(id, &job);
+            row["is_of_node"] = is_of_node.into();
+            (id, row)
+        };
+        execute(transaction, "jobs", UPDATE_JOBS, self.jobs.into_iter().map(row).collect()).await?;
+        let claims = Value::Array(self.nodes.values().cloned().collect());
+        let changed =
+            transaction.query(CHANGED_RUNS, &[&claims]).await.map_err(failed("inventory: claims of jobs"))?;
+        let changed: Vec<i64> = changed.iter().map(|row| row.get(0)).collect();
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
+        transaction.execute(SETTLE_FACTS, &[&changed]).await.map_err(failed("inventory: facts of jobs"))?;
+        execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks.clone()).await?;
+        execute(transaction, "contested ranks", CONTEST_RANKS, self.ranks).await?;
         execute(transaction, "ranks that report again", REOPEN_RANKS, self.nodes.clone()).await?;
         execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
         transaction.execute(SETTLE_JOBS, &[&touched]).await.map_err(failed("inventory: ends of jobs"))?;
@@ -77,9 +86,8 @@ impl Jobs {
     }
 }
 
-fn job_row(id: i64, job: &Job, reported_by: Option<&String>) -> Value {
+fn job_row(id: i64, job: &Job) -> Value {
     json!({
-        "reported_by": reported_by,
         "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
         "user_name": job.user, "command": job.command, "start_time": optional_time(job.start),
         "end_time": optional_time(job.end), "world_size": job.world_size, "name": job.name,
@@ -104,37 +112,38 @@ fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i64>)
 /// neither would see that the other's ranks have ended.
 const LOCK_JOBS: &str = "SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
-/// A job key that begins again after its end runs. A job with no known rank ends by its own record.
+/// A job key that begins again after its end runs. A job with no known rank ends by its own record. What else a run is, its nodes
+/// settle together; a record without a node is a tool's, and fills what is empty.
 const UPDATE_JOBS: &str = "
 UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
-    account, queue, array_id, evidence, reported_by) =
+    account, queue, array_id, evidence) =
     (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name,
-    n.account, n.queue, n.array_id, n.evidence, n.reported_by)
+    n.account, n.queue, n.array_id, n.evidence)
 FROM (
-    SELECT j.id, coalesce(nullif(s.scheduler, ''), j.scheduler) AS scheduler,
-        coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
-        s.uid, coalesce(nullif(s.user_name, ''), j.user_name) AS user_name,
-        coalesce(nullif(s.command, ''), j.command) AS command, least(s.start_time, j.start_time) AS start_time,
-        CASE WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id) THEN j.end_time
+    SELECT j.id, coalesce(nullif(t.scheduler, ''), j.scheduler) AS scheduler,
+        coalesce(nullif(t.native_id, ''), j.native_id) AS native_id, coalesce(nullif(t.step, ''), j.step) AS step,
+        coalesce(t.uid, j.uid) AS uid, coalesce(nullif(t.user_name, ''), j.user_name) AS user_name,
+        coalesce(nullif(t.command, ''), j.command) AS command, least(t.start_time, j.start_time) AS start_time,
+        CASE WHEN EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = j.id) THEN j.end_time
              WHEN s.end_time IS NOT NULL THEN greatest(s.end_time, j.end_time)
              WHEN s.start_time > j.end_time THEN NULL ELSE j.end_time END AS end_time,
-        greatest(s.world_size, j.world_size) AS world_size, coalesce(nullif(s.name, ''), j.name) AS name,
-        coalesce(nullif(s.account, ''), j.account) AS account, coalesce(nullif(s.queue, ''), j.queue) AS queue,
-        coalesce(nullif(s.array_id, ''), j.array_id) AS array_id,
-        coalesce(nullif(s.evidence, ''), j.evidence) AS evidence, coalesce(j.reported_by, s.reported_by) AS reported_by
-    FROM jsonb_to_recordset($1) AS s(id bigint, scheduler text, native_id text, step text, uid bigint,
+        greatest(t.world_size, j.world_size) AS world_size, coalesce(nullif(t.name, ''), j.name) AS name,
+        coalesce(nullif(t.account, ''), j.account) AS account, coalesce(nullif(t.queue, ''), j.queue) AS queue,
+        coalesce(nullif(t.array_id, ''), j.array_id) AS array_id, coalesce(nullif(t.evidence, ''), j.evidence) AS evidence
+    FROM jsonb_to_recordset($1) AS s(id bigint, is_of_node boolean, scheduler text, native_id text, step text, uid bigint,
         user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text,
-        account text, queue text, array_id text, evidence text, reported_by text)
+        account text, queue text, array_id text, evidence text)
     JOIN internal.run j ON j.id = s.id
+    LEFT JOIN LATERAL (SELECT s.* WHERE NOT s.is_of_node) t ON true
 ) n
 WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
-    j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence, j.reported_by) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
+    j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
     n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name, n.account, n.queue,
-    n.array_id, n.evidence, n.reported_by)";
+    n.array_id, n.evidence)";
 
 /// A rank's own end counts more than that of an orphaned job.
 const UPSERT_RANKS: &str = "
-INSERT INTO internal.job_rank AS r
+INSERT INTO internal.rank_claim AS r
     (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
     cpus, numa_nodes, hca_numa_nodes)
 SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
@@ -142,14 +151,13 @@ SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, en
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
     gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
-ORDER BY job_id, rank, start_time
-ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id, host = excluded.host,
+ORDER BY job_id, rank, start_time, node_id
+ON CONFLICT (job_id, rank, start_time, node_id) DO UPDATE SET host = excluded.host,
     pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
     end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
     gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
     cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes),
-    hca_numa_nodes = coalesce(excluded.hca_numa_nodes, r.hca_numa_nodes)
-WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
+    hca_numa_nodes = coalesce(excluded.hca_numa_nodes, r.hca_numa_nodes)";
 
 /// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.
 const UPSERT_NODES: &str = "
@@ -164,28 +172,73 @@ FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz
 ORDER BY job_id, node_id
 ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, excluded.first_seen),
     last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now(), scheduler = excluded.scheduler,
-    native_id = excluded.native_id, step = excluded.step, uid = excluded.uid, user_name = excluded.user_name, command = excluded.command,
-    start_time = excluded.start_time, end_time = excluded.end_time, world_size = excluded.world_size, name = excluded.name,
-    account = excluded.account, queue = excluded.queue, array_id = excluded.array_id, evidence = excluded.evidence";
+    native_id = excluded.native_id, step = excluded.step, uid = excluded.uid,
+    user_name = coalesce(excluded.user_name, n.user_name), command = coalesce(excluded.command, n.command),
+    start_time = least(n.start_time, excluded.start_time), end_time = excluded.end_time,
+    world_size = greatest(n.world_size, excluded.world_size), name = coalesce(excluded.name, n.name),
+    account = coalesce(excluded.account, n.account), queue = coalesce(excluded.queue, n.queue),
+    array_id = coalesce(excluded.array_id, n.array_id), evidence = coalesce(excluded.evidence, n.evidence)";
 
 /// A node reports again: ranks that were closed as orphans are reopened.
 const REOPEN_RANKS: &str = "
-UPDATE internal.job_rank r SET end_time = NULL, ending = NULL
+UPDATE internal.rank_claim r SET end_time = NULL, ending = NULL
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND NOT s.ended AND r.ending = 'silent' AND r.end_time < s.seen";
 
 /// A node that has no rank of a job any more: a rank that is still open there has lost its own record.
 const END_RANKS: &str = "
-UPDATE internal.job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
+UPDATE internal.rank_claim r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
-/// A job runs while one of its ranks ($1 jobs) does, wherever.
+/// A job runs while one of its ranks ($1 jobs) does, wherever. Where no claim of a rank counts, contested ones decide.
 pub(crate) const SETTLE_JOBS: &str = "
 UPDATE internal.run j SET end_time = n.end_time
 FROM (
-    SELECT i.id, CASE WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
-        ELSE (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id) END AS end_time
-    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id)
+    SELECT i.id, CASE
+        WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
+        WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id)
+            THEN (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id)
+        WHEN EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest = 'contested' AND r.end_time IS NULL) THEN NULL
+        ELSE (SELECT max(r.end_time) FROM internal.rank_claim r WHERE r.job_id = i.id) END AS end_time
+    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id)
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";
+
+/// Runs of which a node ($1) says something new: what is shown of them is then settled anew.
+const CHANGED_RUNS: &str = "
+SELECT DISTINCT s.job_id
+FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, uid bigint, user_name text, command text, start_time timestamptz,
+    world_size integer, name text, account text, queue text, array_id text, evidence text)
+LEFT JOIN internal.run_claim n USING (job_id, node_id)
+WHERE n.job_id IS NULL OR n.uid <> s.uid OR s.start_time < n.start_time OR s.world_size > coalesce(n.world_size, 0)
+   OR nullif(s.user_name, '') IS DISTINCT FROM n.user_name OR nullif(s.command, '') IS DISTINCT FROM n.command
+   OR nullif(s.name, '') IS DISTINCT FROM n.name OR nullif(s.account, '') IS DISTINCT FROM n.account
+   OR nullif(s.queue, '') IS DISTINCT FROM n.queue OR nullif(s.array_id, '') IS DISTINCT FROM n.array_id
+   OR nullif(s.evidence, '') IS DISTINCT FROM n.evidence";
+
+/// What is shown of runs ($1): that on which all nodes agree whose claims count. It began with its first node.
+pub(crate) const SETTLE_FACTS: &str = "
+UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, world_size, name, account, queue, array_id,
+    evidence, contested_facts) = (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.world_size, n.name,
+    n.account, n.queue, n.array_id, n.evidence, n.contested)
+FROM (
+    SELECT job_id, max(scheduler) AS scheduler, max(native_id) AS native_id, max(step) AS step, max(uid) AS uid,
+        CASE WHEN min(user_name) = max(user_name) THEN max(user_name) END AS user_name,
+        CASE WHEN min(command) = max(command) THEN max(command) END AS command, min(start_time) AS start_time,
+        CASE WHEN min(world_size) = max(world_size) THEN max(world_size) END AS world_size,
+        CASE WHEN min(name) = max(name) THEN max(name) END AS name,
+        CASE WHEN min(account) = max(account) THEN max(account) END AS account,
+        CASE WHEN min(queue) = max(queue) THEN max(queue) END AS queue,
+        CASE WHEN min(array_id) = max(array_id) THEN max(array_id) END AS array_id,
+        CASE WHEN min(evidence) = max(evidence) THEN max(evidence) END AS evidence,
+        nullif(array_remove(ARRAY[
+            CASE WHEN min(user_name) < max(user_name) THEN 'user_name' END, CASE WHEN min(command) < max(command) THEN 'command' END,
+            CASE WHEN min(world_size) < max(world_size) THEN 'world_size' END, CASE WHEN min(name) < max(name) THEN 'name' END,
+            CASE WHEN min(account) < max(account) THEN 'account' END, CASE WHEN min(queue) < max(queue) THEN 'queue' END,
+            CASE WHEN min(array_id) < max(array_id) THEN 'array_id' END], NULL), '{}') AS contested
+    FROM internal.run_claim WHERE job_id = ANY($1) AND NOT is_excluded GROUP BY job_id
+) n
+WHERE j.id = n.job_id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.world_size, j.name,
+    j.account, j.queue, j.array_id, j.evidence, j.contested_facts) IS DISTINCT FROM ROW(n.scheduler, n.native_id, n.step, n.uid,
+    n.user_name, n.command, n.start_time, n.world_size, n.name, n.account, n.queue, n.array_id, n.evidence, n.contested)";

@@ -1,7 +1,7 @@
 //! Natural keys to numbers: a cache of what is committed in the `*_key` tables.
 //!
 //! Missing keys are inserted by statements of their own, outside the batch's transaction, so that an
-//! identifier in the cache is always committed. A key without samples is harmless.
+//! identifier in the cache is always committed. A run has a key only once a record about it was accepted: `claims` asks for it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,7 +9,9 @@ use throughline_sample::Guid;
 use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
 
+use super::Entry;
 use super::cell_keys::{CellKeys, CellName};
+use super::claims::{Claims, is_judged};
 use super::key_sql::{KeySql, position_and_id};
 use super::{WriteError, failed};
 use crate::fabrics::fabric_of_prefix;
@@ -42,9 +44,7 @@ pub(super) struct Keys {
 #[derive(Default)]
 struct MissingKeys {
     subnets: BTreeSet<u64>,
-    nodes: BTreeSet<String>,
     gpus: BTreeSet<Gpu>,
-    jobs: BTreeSet<String>,
     ib_nodes: BTreeSet<(u64, u64)>,
     ib_ports: BTreeSet<IbPort>,
     host_ports: BTreeMap<HostPort, u64>,
@@ -90,8 +90,8 @@ impl Keys {
         self.host_ports.get(&key).map(|(id, _)| *id).ok_or_else(|| unresolved("host port", device))
     }
 
-    /// Makes every key of the batches known.
-    pub async fn resolve<'a>(
+    /// Makes the nodes of the batches known, and the runs that are there: by these it is judged what else they may name.
+    pub async fn resolve_names<'a>(
         &mut self,
         client: &Client,
         batches: impl Iterator<Item = &'a Batch>,
@@ -99,14 +99,38 @@ impl Keys {
         if self.len() > CACHED_KEYS {
             *self = Self::default();
         }
+        let (mut nodes, mut jobs) = (BTreeSet::new(), BTreeSet::new());
+        for batch in batches {
+            let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
+            for name in batch.nodes.iter().map(|node| &node.name).chain(hosts).chain([&batch.node]) {
+                note(&self.nodes, name, &mut nodes);
+            }
+            jobs.append(&mut self.jobs_without_key(batch));
+        }
+        self.resolve_nodes(client, nodes).await?;
+        self.find_jobs(client, jobs).await
+    }
+
+    /// Makes every other key of the batches known; of a node's devices those that it `claims`.
+    pub async fn resolve<'a>(
+        &mut self,
+        client: &Client,
+        entries: impl Iterator<Item = (&'a Entry, &'a Batch)>,
+        claims: &Claims,
+    ) -> Result<(), WriteError> {
         self.cells.expire();
         let mut missing = MissingKeys::default();
-        for batch in batches {
+        for (entry, batch) in entries {
+            let node = is_judged(entry, batch).then(|| self.node(&batch.node).ok()).flatten();
             self.note_missing(batch, &mut missing);
+            if let Some(node) = node {
+                missing.gpus.retain(|(of, uuid)| *of != batch.node || claims.has_gpu(uuid, node));
+                missing.host_ports.retain(|(of, device, port), _| {
+                    *of != batch.node || claims.has_port(device, *port, node)
+                });
+            }
         }
-        self.resolve_nodes(client, missing.nodes).await?;
         self.resolve_gpus(client, missing.gpus).await?;
-        self.resolve_jobs(client, missing.jobs).await?;
         self.resolve_subnets(client, missing.subnets).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
@@ -127,10 +151,6 @@ impl Keys {
     fn note_missing(&self, batch: &Batch, missing: &mut MissingKeys) {
         self.cells.note(batch, &mut missing.cells);
         let prefix = batch.subnet_prefix;
-        let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
-        for name in batch.nodes.iter().map(|node| &node.name).chain(hosts).chain([&batch.node]) {
-            note(&self.nodes, name, &mut missing.nodes);
-        }
         let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
         let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
@@ -141,24 +161,6 @@ impl Keys {
             if !uuid.is_empty() && !self.gpus.contains_key(&key) {
                 missing.gpus.insert(key);
             }
-        }
-        let jobs = batch.mpi_ops.iter().map(|bin| &bin.job_key);
-        let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
-        let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
-        let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
-        let jobs = jobs.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
-        let jobs = jobs.chain(batch.mpi_rank_rows.iter().map(|row| &row.job_key));
-        let jobs = jobs.chain(batch.mpi_node_cells.iter().map(|cells| &cells.job_key));
-        let jobs = jobs.chain(batch.mpi_sampled_calls.iter().map(|calls| &calls.job_key));
-        let jobs = jobs.chain(batch.mpi_open_calls.iter().map(|call| &call.job_key));
-        let jobs = jobs.chain(batch.mpi_scheduling.iter().map(|reading| &reading.job_key));
-        let jobs = jobs.chain(batch.mpi_traces.iter().map(|trace| &trace.job_key));
-        let jobs = jobs.chain(batch.mpi_clocks.iter().map(|clock| &clock.job_key));
-        let jobs = jobs.chain(batch.job_comms.iter().map(|comm| &comm.job_key));
-        let jobs = jobs.chain(batch.job_settings.iter().map(|setting| &setting.job_key));
-        let jobs = jobs.chain(batch.jobs.iter().map(|job| &job.key));
-        for key in jobs.chain(batch.job_ranks.iter().map(|rank| &rank.job_key)) {
-            note(&self.jobs, key, &mut missing.jobs);
         }
         let samples = batch.ib_ports.iter().map(|sample| (sample.node_guid, sample.port));
         let lanes = batch.ib_port_lanes.iter().map(|sample| (sample.node_guid, sample.port));
@@ -231,26 +233,41 @@ impl Keys {
         Ok(())
     }
 
-    /// Runs by the names that senders have for them.
-    async fn resolve_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), WriteError> {
+    /// Runs by the names that senders have for them. Those that are not there stay unknown.
+    async fn find_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), WriteError> {
         if wanted.is_empty() {
             return Ok(());
         }
         let wanted: Vec<String> = wanted.into_iter().collect();
-        let what = "looking up jobs";
         let find = "SELECT key, job_id FROM internal.run_alias WHERE key = ANY($1)";
-        let mut rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
-        if rows.len() < wanted.len() {
-            let runs = "INSERT INTO internal.run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
-                        WHERE NOT EXISTS (SELECT FROM internal.run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
-            client.execute(runs, &[&wanted]).await.map_err(failed(what))?;
-            let aliases = "INSERT INTO internal.run_alias (key, job_id) SELECT key, id FROM internal.run WHERE key = ANY($1) ORDER BY key \
-                           ON CONFLICT DO NOTHING";
-            client.execute(aliases, &[&wanted]).await.map_err(failed(what))?;
-            rows = client.query(find, &[&wanted]).await.map_err(failed(what))?;
-        }
+        let rows = client.query(find, &[&wanted]).await.map_err(failed("looking up jobs"))?;
         self.jobs.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
         Ok(())
+    }
+
+    /// Makes runs of these names, where there are none.
+    pub async fn add_jobs(&mut self, client: &Client, wanted: BTreeSet<String>) -> Result<(), WriteError> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&String> = wanted.iter().collect();
+        let what = "adding jobs";
+        let runs = "INSERT INTO internal.run (key) SELECT w.key FROM unnest($1::text[]) w(key) \
+                    WHERE NOT EXISTS (SELECT FROM internal.run_alias a WHERE a.key = w.key) ORDER BY w.key ON CONFLICT DO NOTHING";
+        client.execute(runs, &[&names]).await.map_err(failed(what))?;
+        let aliases = "INSERT INTO internal.run_alias (key, job_id) SELECT key, id FROM internal.run WHERE key = ANY($1) ORDER BY key \
+                       ON CONFLICT DO NOTHING";
+        client.execute(aliases, &[&names]).await.map_err(failed(what))?;
+        self.find_jobs(client, wanted).await
+    }
+
+    /// The jobs that a batch names and that have no key yet.
+    pub fn jobs_without_key(&self, batch: &Batch) -> BTreeSet<String> {
+        let mut missing = BTreeSet::new();
+        for key in jobs(batch) {
+            note(&self.jobs, key, &mut missing);
+        }
+        missing
     }
 
     async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), WriteError> {
@@ -343,6 +360,26 @@ impl Keys {
         }
         Ok(())
     }
+}
+
+/// Keys of the jobs that a batch's records are about.
+fn jobs(batch: &Batch) -> impl Iterator<Item = &String> {
+    let jobs = batch.mpi_ops.iter().map(|bin| &bin.job_key);
+    let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
+    let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
+    let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
+    let jobs = jobs.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
+    let jobs = jobs.chain(batch.mpi_rank_rows.iter().map(|row| &row.job_key));
+    let jobs = jobs.chain(batch.mpi_node_cells.iter().map(|cells| &cells.job_key));
+    let jobs = jobs.chain(batch.mpi_sampled_calls.iter().map(|calls| &calls.job_key));
+    let jobs = jobs.chain(batch.mpi_open_calls.iter().map(|call| &call.job_key));
+    let jobs = jobs.chain(batch.mpi_scheduling.iter().map(|reading| &reading.job_key));
+    let jobs = jobs.chain(batch.mpi_traces.iter().map(|trace| &trace.job_key));
+    let jobs = jobs.chain(batch.mpi_clocks.iter().map(|clock| &clock.job_key));
+    let jobs = jobs.chain(batch.job_comms.iter().map(|comm| &comm.job_key));
+    let jobs = jobs.chain(batch.job_settings.iter().map(|setting| &setting.job_key));
+    let jobs = jobs.chain(batch.jobs.iter().map(|job| &job.key));
+    jobs.chain(batch.job_ranks.iter().map(|rank| &rank.job_key))
 }
 
 fn note<T>(cache: &HashMap<String, T>, name: &str, missing: &mut BTreeSet<String>) {

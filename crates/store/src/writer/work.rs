@@ -5,15 +5,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use throughline_sample::admission::Rejection;
-use throughline_sample::wire::{Batch, Event};
+use throughline_sample::wire::Batch;
 
-use super::claims::{Claims, ContestedClaim};
+use super::claims::Claims;
 use super::keys::Keys;
 use super::quarantine::RejectedRows;
-use super::rows::{Rows, now_nanoseconds};
 use super::{Entry, RecordRejection, WriteOutcome};
 
-/// The same contested job is an event, and the same rejections are a line in the log, once in this time.
+/// The same rejections are a line in the log once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Such reports in memory, at most.
@@ -25,7 +24,6 @@ pub(super) struct Work<'a> {
     pub outcome: WriteOutcome,
     pub written: Vec<Cow<'a, Batch>>,
     pub rejected: RejectedRows,
-    contested: Vec<ContestedClaim>,
     /// Chunks of the past that it makes.
     pub chunks: HashSet<(&'static str, i64)>,
 }
@@ -33,7 +31,7 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     /// Adds a batch without what its sender may not report.
     pub fn add(&mut self, entry: &Entry, batch: Cow<'a, Batch>, claims: &mut Claims, keys: &Keys) {
-        match claims.judge(entry, &batch, keys, &mut self.contested) {
+        match claims.judge(entry, &batch, keys) {
             Some((less, rejected)) => {
                 self.reject(entry, &rejected);
                 self.written.push(Cow::Owned(less));
@@ -55,7 +53,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What was reported lately: contested jobs (key, node) as events, and rejections (sender, reason) in the log.
+/// Rejections (sender, reason) that were reported in the log lately.
 #[derive(Default)]
 pub(super) struct ReportLimit(HashMap<(String, String), Instant>);
 
@@ -66,42 +64,23 @@ impl ReportLimit {
         owned.filter(|key| self.0.get(key).is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)).collect()
     }
 
-    /// Makes events of contested jobs; returns what is reported when the transaction is committed.
-    pub fn events(&self, work: &Work<'_>, rows: &mut Rows) -> DueReports {
-        let contested = self.due(work.contested.iter().map(|one| (one.job_key.as_str(), one.node.as_str())));
-        for (job_key, node) in &contested {
-            let event = Event {
-                time: now_nanoseconds(),
-                source: "collector".to_owned(),
-                kind: "job.contested".to_owned(),
-                severity: "warning".to_owned(),
-                text: format!(
-                    "node {node} reports job {job_key} with another owner than others did: rejected"
-                ),
-                job_key: job_key.clone(),
-                ..Event::default()
-            };
-            rows.add_event("server", &event);
-        }
-        DueReports { contested, rejected: self.due(work.rejected.senders()) }
+    /// The rejections that are to be reported when the transaction is committed.
+    pub fn due_now(&self, work: &Work<'_>) -> DueReports {
+        DueReports(self.due(work.rejected.senders()))
     }
 
     /// The transaction is committed.
     pub fn committed(&mut self, due: DueReports) {
-        for (sender, reason) in &due.rejected {
+        for (sender, reason) in &due.0 {
             tracing::warn!(sender, reason, "records rejected; the view rejected_records counts them");
         }
         if self.0.len() >= REPORTED_MAX {
             self.0.clear();
         }
         let now = Instant::now();
-        let all = due.contested.into_iter().chain(due.rejected).take(REPORTED_MAX);
-        self.0.extend(all.map(|key| (key, now)));
+        self.0.extend(due.0.into_iter().take(REPORTED_MAX).map(|key| (key, now)));
     }
 }
 
-/// What is to be reported of one transaction.
-pub(super) struct DueReports {
-    contested: BTreeSet<(String, String)>,
-    rejected: BTreeSet<(String, String)>,
-}
+/// Senders and reasons of the rejections of one transaction that are to be reported.
+pub(super) struct DueReports(BTreeSet<(String, String)>);

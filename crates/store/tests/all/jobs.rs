@@ -104,7 +104,7 @@ async fn a_job_ends_whose_last_ranks_are_reported_by_two_writers_at_once() {
     bench.send(Batch { job_ranks: vec![rank(1, "n2", 0, None)], ..job("n2", 0, None) }).await;
     let slow_commit = "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON internal.job_rank DEFERRABLE INITIALLY DEFERRED
+        CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON internal.rank_claim DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION public.wait()";
     bench.client.batch_execute(slow_commit).await.unwrap();
     let end = |number, node: &str, at| {
@@ -205,7 +205,7 @@ async fn the_way_from_a_rank_to_its_links() {
     all.host_ports = samples.to_vec();
     let known = rank(0, "node1", 0, None);
     let names = |names: &[&str]| Some(Names { name: names.iter().map(|name| (*name).to_owned()).collect() });
-    all.jobs = job("node1", 0, None).jobs;
+    all.jobs = vec![Job { world_size: 8, ..job("node1", 0, None).jobs[0].clone() }];
     all.job_ranks = vec![
         JobRank { hca_ports: names(&["mlx5_1/1"]), ..known },
         rank(1, "node1", 0, None),
@@ -289,8 +289,9 @@ async fn a_run_has_several_names_and_what_each_node_says_of_it() {
     named.job_ranks = vec![JobRank { job_key: key, ..rank(1, "n2", 0, None) }];
     bench.send(named).await;
     assert_eq!(
-        bench.texts("SELECT key || ' ' || command || ' ' || world_size FROM internal.run").await,
-        ["slurm:42.0@1000 ./solve 8"]
+        bench.texts("SELECT key || ' ' || command || ' ' || coalesce(world_size, 0) || ' ' || contested_facts::text FROM internal.run").await,
+        ["slurm:42.0@1000 ./solve 0 {world_size}"],
+        "what one knows fills what another left empty, and what they disagree about is not shown"
     );
     assert_eq!(bench.ranks().await, ["0@n1 0 - -", "1@n2 0 - -"]);
     let claims = "SELECT n.name || ' ' || coalesce(c.command, '-') || ' ' || c.world_size || ' ' || c.uid

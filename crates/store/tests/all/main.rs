@@ -7,6 +7,7 @@ mod block_sizes;
 mod cluster;
 mod columns;
 mod columnstore;
+mod contests;
 mod details;
 mod forms;
 mod gpu_rates;

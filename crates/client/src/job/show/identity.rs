@@ -2,7 +2,7 @@
 
 use crate::text::{age, clean, count, folded, thousands, whole_second};
 use throughline_api::JobState;
-use throughline_api::jobs::{Ending, Job, JobHost};
+use throughline_api::jobs::{Ending, FactVersion, Job, JobContests, JobHost};
 
 /// Most nodes named on the page; all are in the JSON document.
 const NODES_SHOWN: usize = 12;
@@ -23,6 +23,8 @@ pub struct Identity {
     pub rank_starts: u64,
     /// Ranks whose end no agent observed (unseen, silent): their totals lack their last calls.
     pub ranks_incomplete: u64,
+    /// What its nodes report against each other.
+    pub contests: JobContests,
 }
 
 impl Identity {
@@ -31,7 +33,7 @@ impl Identity {
         let incomplete = |ending: &&Ending| INCOMPLETE.contains(&ending.ending.as_str());
         let ranks_incomplete = endings.iter().filter(incomplete).map(|ending| ending.ranks).sum();
         let rank_starts = endings.iter().map(|ending| ending.ranks).sum();
-        Self { hosts, libraries, endings, rank_starts, ranks_incomplete }
+        Self { hosts, libraries, endings, rank_starts, ranks_incomplete, contests: JobContests::default() }
     }
 }
 
@@ -59,7 +61,10 @@ pub fn text(job: &Job, identity: &Identity, width: usize) -> String {
     for (what, value) in [("account", &job.account), ("queue", &job.queue)] {
         facts.extend(value.as_ref().map(|value| format!("{what} {value}")));
     }
-    facts.push(format!("{ranks} on {}", count(job.nodes, "node")));
+    facts.push(match &job.only_node {
+        Some(node) => format!("{ranks} on {}, which {node} alone reports", count(job.nodes, "node")),
+        None => format!("{ranks} on {}", count(job.nodes, "node")),
+    });
     lines.extend(folded(&facts.join("; "), width));
     lines.extend(folded(&times(job), width));
     if !identity.hosts.is_empty() {
@@ -71,8 +76,44 @@ pub fn text(job: &Job, identity: &Identity, width: usize) -> String {
         lines.extend(folded(&format!("MPI library: {library}"), width));
     }
     lines.extend(folded(&endings(job, identity), width));
+    contested(job, &identity.contests).iter().for_each(|line| lines.extend(folded(line, width)));
     lines.retain(|line| !line.trim().is_empty());
     lines.join("\n") + "\n"
+}
+
+/// What its nodes report against each other, a line for each node and each fact.
+fn contested(job: &Job, contests: &JobContests) -> Vec<String> {
+    let mut lines = Vec::new();
+    if job.ranks_contested > 0 {
+        let all = job.world_size.unwrap_or(0).max(job.ranks + job.ranks_contested);
+        lines.push(format!(
+            "CONTESTED: {} of {}. Several nodes say that they run them; they are in nothing below until it is known which one does \
+             (`throughline node bar NAME` refuses a node that lies)",
+            thousands(job.ranks_contested),
+            count(all, "rank")
+        ));
+    }
+    for one in &contests.ranks {
+        let ranks = match one.ranks {
+            1 => format!("rank {}", one.first_rank),
+            ranks => format!("{ranks} ranks from {} to {}", one.first_rank, one.last_rank),
+        };
+        let calls = one.calls.map_or("no calls yet".to_owned(), |calls| count(calls, "call"));
+        lines.push(format!("{}: {} reports {ranks} with {calls}", one.state, one.node));
+    }
+    for fact in &contests.facts {
+        let version = |one: &FactVersion| match one.nodes {
+            1 => format!("{} says {}", one.node, one.value),
+            nodes => format!("{nodes} nodes, {} for instance, say {}", one.node, one.value),
+        };
+        let versions: Vec<String> = fact.versions.iter().take(NODES_SHOWN).map(version).collect();
+        lines.push(format!(
+            "nodes disagree about its {}: {}",
+            fact.fact.replace('_', " "),
+            versions.join("; ")
+        ));
+    }
+    lines
 }
 
 fn times(job: &Job) -> String {

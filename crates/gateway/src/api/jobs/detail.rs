@@ -11,6 +11,7 @@ use std::sync::Arc;
 use throughline_api::jobs::{
     JobDetail, JobHost, JobRanks, Operation, OperationAlgorithm, OperationSize, RankColumns,
 };
+use throughline_query::contests;
 use throughline_query::job_parts;
 use throughline_query::jobs::{self, Cell, Rank, Totals};
 use throughline_query::open_calls::{self, OpenCall};
@@ -43,6 +44,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
                 libraries,
                 hosts,
                 endings,
+                contests: contests::of_job(client, id).await?,
                 matrices,
                 operations,
                 open_calls,

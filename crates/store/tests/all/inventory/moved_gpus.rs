@@ -15,7 +15,7 @@ async fn what_a_node_reported_of_a_gpu_stays_that_nodes() {
     bench.send(gpus("node1")).await;
     bench
         .client
-        .execute("UPDATE internal.device_owner SET reported_at = now() - INTERVAL '1 day'", &[])
+        .execute("UPDATE internal.device_claim SET holds_until = now() - INTERVAL '1 hour'", &[])
         .await
         .unwrap();
     let mut moved = gpus("node2");

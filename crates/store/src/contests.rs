@@ -1,0 +1,293 @@
+//! Contests: two nodes say that they run the same rank. Both claims are stored; which one counts is settled here, never by who spoke first.
+//!
+//! The writer marks both claims as contested when the second one comes ([`CONTEST_RANKS`]); from then on they are in no total. Upkeep then
+//! looks for what tells the true one ([`settle_contests`]):
+//!
+//! 1. **Traffic.** Two nodes confirm each other where the bytes that each says its ranks sent to the other's are alike: a node that makes
+//!    up ranks does not know what the others sent. The claim of a larger group of nodes that confirm each other prevails.
+//! 2. **Contests elsewhere.** A node that is in contests with [`WITNESSES`] other nodes, which do not contest among themselves, is
+//!    overruled, unless traffic confirms it or the other node is in as many.
+//! 3. **Silence.** A node that reports nothing any more gives way to one that does.
+//!
+//! Otherwise the contest stays, and is shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio_postgres::{Client, Transaction};
+
+use crate::error::Error;
+use crate::writer::{SETTLE_FACTS, SETTLE_JOBS};
+
+/// How many nodes that agree among themselves must be in contests with one for these to count against it.
+const WITNESSES: usize = 3;
+
+/// Bytes of two directions are alike when the smaller is at least this part of the larger: rows of two nodes are up to an interval apart.
+const ALIKE: f64 = 0.75;
+
+/// A group of confirmed nodes prevails over one that is at most this part of it.
+const PREVAILS: f64 = 0.5;
+
+/// Jobs that are looked at in one round.
+const JOBS_MAX: i64 = 500;
+
+/// New contests of one round that become events; all are in the tables.
+const EVENTS_MAX: i64 = 100;
+
+/// Marks claims of ranks ($1) that others' claims are against. A node whose claims were overruled within the hour does not make those of
+/// others contested any more.
+pub(crate) const CONTEST_RANKS: &str = "
+WITH pairs AS (
+    SELECT c.job_id, c.rank, c.node_id, c.start_time, c.other_node_id
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+    JOIN internal.rank_contests c USING (job_id, rank, node_id, start_time)
+    WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
+), losers AS (
+    SELECT DISTINCT x.node_id FROM internal.rank_claim x
+    WHERE x.contest = 'overruled' AND coalesce(x.end_time, now()) > now() - INTERVAL '1 hour'
+      AND x.node_id IN (SELECT node_id FROM pairs UNION SELECT other_node_id FROM pairs)
+), judged AS (
+    SELECT p.*, n.node_id IS NOT NULL AND o.node_id IS NULL AS loses, n.node_id IS NULL AND o.node_id IS NOT NULL AS wins
+    FROM pairs p LEFT JOIN losers n ON n.node_id = p.node_id LEFT JOIN losers o ON o.node_id = p.other_node_id
+), marks AS (
+    SELECT job_id, rank, node_id, start_time, CASE WHEN loses THEN 'overruled' ELSE 'contested' END AS contest FROM judged WHERE NOT wins
+    UNION ALL
+    SELECT j.job_id, j.rank, j.other_node_id, r.start_time, CASE WHEN j.wins THEN 'overruled' ELSE 'contested' END
+    FROM judged j JOIN internal.rank_claim r ON r.job_id = j.job_id AND r.rank = j.rank AND r.node_id = j.other_node_id
+    WHERE NOT j.loses AND coalesce(r.contest, 'contested') = 'contested'
+)
+UPDATE internal.rank_claim r SET contest = m.contest
+FROM (SELECT job_id, rank, node_id, start_time, max(contest) AS contest FROM marks GROUP BY 1, 2, 3, 4) m
+WHERE r.job_id = m.job_id AND r.rank = m.rank AND r.node_id = m.node_id AND r.start_time = m.start_time
+  AND r.contest IS DISTINCT FROM m.contest";
+
+/// Jobs with claims that are contested, or whose node was barred or let in again since.
+const OPEN: &str = "
+SELECT DISTINCT job_id FROM internal.rank_claim
+WHERE contest = 'contested' AND coalesce(end_time, now()) > now() - INTERVAL '1 day' ORDER BY job_id LIMIT $1";
+
+/// Who claims ranks of these jobs, whether he reports them still, and which.
+const CLAIMS: &str = "
+SELECT r.job_id, r.node_id, array_agg(DISTINCT r.rank),
+       bool_and(coalesce(r.ending = 'silent', r.end_time IS NULL AND c.reported_at < now() - internal.minutely_gap()))
+FROM internal.rank_claim r LEFT JOIN internal.run_claim c USING (job_id, node_id)
+WHERE r.job_id = ANY($1) AND r.node_id IS NOT NULL AND coalesce(r.contest, 'contested') = 'contested' GROUP BY 1, 2";
+
+/// Pairs of nodes in contests of the last hour, with their job; of these jobs ($1) all that are open.
+const PAIRS: &str = "
+SELECT DISTINCT job_id, node_id, other_node_id FROM internal.rank_contests
+WHERE contest IS NOT NULL AND contest <> 'barred' AND coalesce(other_contest, '') <> 'barred'
+  AND (coalesce(end_time, now()) > now() - INTERVAL '1 hour' OR job_id = ANY($1))";
+
+/// What nodes say that their ranks have sent to each rank. Sums are cumulative, so the newest of the last hour are enough.
+const SENT: &str = "
+SELECT job_id, node_id, peer, sum(bytes)::float8
+FROM (SELECT m.job_id, m.node_id, m.operation, m.kind, m.epoch, c.peer, max(c.bytes) AS bytes
+      FROM internal.mpi_node_traffic m CROSS JOIN LATERAL unnest(m.peers, m.bytes) c (peer, bytes)
+      WHERE m.job_id = ANY($1) AND m.direction = 'transmit' AND m.time > now() - INTERVAL '1 hour' GROUP BY 1, 2, 3, 4, 5, 6) newest
+GROUP BY 1, 2, 3";
+
+const OVERRULE: &str = "
+UPDATE internal.rank_claim r SET contest = 'overruled'
+FROM unnest($1::bigint[], $2::bigint[]) w(job_id, node_id)
+WHERE r.job_id = w.job_id AND r.node_id = w.node_id AND coalesce(r.contest, '') NOT IN ('overruled', 'barred')";
+
+const EXCLUDE: &str = "
+UPDATE internal.run_claim r SET is_excluded = true
+FROM unnest($1::bigint[], $2::bigint[]) w(job_id, node_id)
+WHERE r.job_id = w.job_id AND r.node_id = w.node_id AND NOT r.is_excluded";
+
+/// Claims of these jobs that nothing is against any more.
+const RELEASE: &str = "
+UPDATE internal.rank_claim r SET contest = NULL
+WHERE r.job_id = ANY($1) AND r.contest = 'contested' AND NOT EXISTS (
+    SELECT FROM internal.rank_contests c
+    WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id AND c.start_time = r.start_time
+      AND coalesce(c.other_contest, 'contested') = 'contested')";
+
+/// One event an hour for a job.
+const EVENTS: &str = "
+INSERT INTO internal.events (time, instance, source, kind, severity, text, job_key)
+SELECT now(), 'server', 'upkeep', 'job.contested', 'warning',
+       format('nodes %s report the same %s of job %s: they count in no total until it is known which node runs them',
+              string_agg(DISTINCT k.name, ', '), CASE count(DISTINCT r.rank) WHEN 1 THEN 'rank' ELSE count(DISTINCT r.rank) || ' ranks' END, j.key),
+       j.key
+FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key k ON k.id = r.node_id
+WHERE r.job_id = ANY($1) AND r.contest = 'contested'
+  AND NOT EXISTS (SELECT FROM internal.events e WHERE e.kind = 'job.contested' AND e.job_key = j.key AND e.time > now() - INTERVAL '1 hour')
+GROUP BY j.key ORDER BY j.key LIMIT $2";
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContestsSettled {
+    /// Jobs with contested ranks before.
+    pub jobs: u64,
+    /// Claims (job, node) that were overruled.
+    pub overruled: u64,
+    /// Claims of ranks that count again.
+    pub released: u64,
+}
+
+/// A node's claims in a job.
+#[derive(Debug, Default)]
+struct NodeClaim {
+    ranks: BTreeSet<i32>,
+    is_silent: bool,
+}
+
+/// What is known of one job.
+#[derive(Debug, Default)]
+struct ContestedJob {
+    claims: BTreeMap<i64, NodeClaim>,
+    /// Bytes that a node (first) says it sent to a rank.
+    sent: BTreeMap<(i64, i32), f64>,
+    /// Nodes in contests, the smaller number first.
+    pairs: BTreeSet<(i64, i64)>,
+}
+
+/// Looks for what tells the true one of contested claims, and lets those count that are not contested any more.
+///
+/// # Errors
+/// The database's.
+pub async fn settle_contests(client: &mut Client) -> Result<ContestsSettled, Error> {
+    let what = "settling which node runs a rank";
+    let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    let open = transaction.query(OPEN, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let ids: Vec<i64> = open.iter().map(|row| row.get(0)).collect();
+    if ids.is_empty() {
+        return Ok(ContestsSettled::default());
+    }
+    transaction.execute(EVENTS, &[&ids, &EVENTS_MAX]).await.map_err(Error::sql(what))?;
+    let (jobs, site) = read(&transaction, &ids).await.map_err(Error::sql(what))?;
+    let (mut overruled_jobs, mut overruled_nodes) = (Vec::new(), Vec::new());
+    for (id, job) in &jobs {
+        for node in job.overruled(&site) {
+            overruled_jobs.push(*id);
+            overruled_nodes.push(node);
+        }
+    }
+    // In the writer's order of locks: jobs before ranks.
+    transaction
+        .execute("SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE", &[&ids])
+        .await
+        .map_err(Error::sql(what))?;
+    let losers: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&overruled_jobs, &overruled_nodes];
+    transaction.execute(OVERRULE, &losers).await.map_err(Error::sql(what))?;
+    transaction.execute(EXCLUDE, &losers).await.map_err(Error::sql(what))?;
+    let released = transaction.execute(RELEASE, &[&ids]).await.map_err(Error::sql(what))?;
+    transaction.execute(SETTLE_FACTS, &[&ids]).await.map_err(Error::sql(what))?;
+    transaction.execute(SETTLE_JOBS, &[&ids]).await.map_err(Error::sql(what))?;
+    transaction.commit().await.map_err(Error::sql(what))?;
+    Ok(ContestsSettled { jobs: ids.len() as u64, overruled: overruled_jobs.len() as u64, released })
+}
+
+/// These jobs, and the pairs of nodes in contests anywhere.
+async fn read(
+    transaction: &Transaction<'_>,
+    ids: &[i64],
+) -> Result<(BTreeMap<i64, ContestedJob>, BTreeSet<(i64, i64)>), tokio_postgres::Error> {
+    let mut jobs: BTreeMap<i64, ContestedJob> = ids.iter().map(|id| (*id, ContestedJob::default())).collect();
+    for row in transaction.query(CLAIMS, &[&ids]).await? {
+        let Some(job) = jobs.get_mut(&row.get(0)) else { continue };
+        let ranks: Vec<i32> = row.get(2);
+        job.claims
+            .insert(row.get(1), NodeClaim { ranks: ranks.into_iter().collect(), is_silent: row.get(3) });
+    }
+    let mut site = BTreeSet::new();
+    for row in transaction.query(PAIRS, &[&ids]).await? {
+        let (one, other): (i64, i64) = (row.get(1), row.get(2));
+        let pair = (one.min(other), one.max(other));
+        site.insert(pair);
+        if let Some(job) = jobs.get_mut(&row.get(0)) {
+            job.pairs.insert(pair);
+        }
+    }
+    for row in transaction.query(SENT, &[&ids]).await? {
+        if let Some(job) = jobs.get_mut(&row.get(0)) {
+            job.sent.insert((row.get(1), row.get(2)), row.get(3));
+        }
+    }
+    Ok((jobs, site))
+}
+
+impl ContestedJob {
+    /// Nodes whose claims are overruled.
+    fn overruled(&self, site: &BTreeSet<(i64, i64)>) -> BTreeSet<i64> {
+        let groups = self.confirmed_groups();
+        let size = |node: i64| groups.get(&node).copied().unwrap_or(1);
+        let mut overruled = BTreeSet::new();
+        for (one, other) in &self.pairs {
+            let (Some(claim), Some(rival)) = (self.claims.get(one), self.claims.get(other)) else { continue };
+            let loser = match (size(*one), size(*other)) {
+                (a, b) if a >= 2 && prevails(a, b) => Some(*other),
+                (a, b) if b >= 2 && prevails(b, a) => Some(*one),
+                _ => match (is_witnessed_against(*one, site), is_witnessed_against(*other, site)) {
+                    (true, false) if size(*one) < 2 => Some(*one),
+                    (false, true) if size(*other) < 2 => Some(*other),
+                    _ if claim.is_silent && !rival.is_silent => Some(*one),
+                    _ if rival.is_silent && !claim.is_silent => Some(*other),
+                    _ => None,
+                },
+            };
+            overruled.extend(loser);
+        }
+        overruled
+    }
+
+    /// How many nodes confirm each other, for each of them.
+    fn confirmed_groups(&self) -> BTreeMap<i64, usize> {
+        let nodes: Vec<i64> = self.claims.keys().copied().collect();
+        let mut group: BTreeMap<i64, i64> = nodes.iter().map(|node| (*node, *node)).collect();
+        for (at, one) in nodes.iter().enumerate() {
+            for other in &nodes[at + 1..] {
+                if !self.pairs.contains(&(*one, *other)) && self.confirm_each_other(*one, *other) {
+                    let (from, to) = (group[other], group[one]);
+                    group.values_mut().filter(|of| **of == from).for_each(|of| *of = to);
+                }
+            }
+        }
+        let mut sizes: BTreeMap<i64, usize> = BTreeMap::new();
+        group.values().for_each(|of| *sizes.entry(*of).or_default() += 1);
+        group.into_iter().map(|(node, of)| (node, sizes[&of])).collect()
+    }
+
+    fn confirm_each_other(&self, one: i64, other: i64) -> bool {
+        let (there, back) = (self.sent_to(one, other), self.sent_to(other, one));
+        there.min(back) > 0.0 && there.min(back) >= ALIKE * there.max(back)
+    }
+
+    /// Bytes that a node says its ranks sent to those that another one claims.
+    fn sent_to(&self, from: i64, to: i64) -> f64 {
+        self.claims[&to].ranks.iter().filter_map(|rank| self.sent.get(&(from, *rank))).sum()
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // nodes of a job
+fn prevails(group: usize, other: usize) -> bool {
+    other as f64 <= PREVAILS * group as f64
+}
+
+/// Whether enough nodes are in contests with this one that do not contest among themselves.
+fn is_witnessed_against(node: i64, site: &BTreeSet<(i64, i64)>) -> bool {
+    let others = |of: i64| {
+        let pairs = site.iter().filter(move |(one, other)| *one == of || *other == of);
+        pairs.map(move |(one, other)| if *one == of { *other } else { *one })
+    };
+    // Those in the fewest contests first: a set of nodes without contests among them, found greedily.
+    let mut candidates: Vec<(usize, i64)> =
+        others(node).map(|other| (others(other).count(), other)).collect();
+    candidates.sort_unstable();
+    let mut agreed: Vec<i64> = Vec::new();
+    for (_, candidate) in candidates {
+        let contests = |other: &i64| site.contains(&(candidate.min(*other), candidate.max(*other)));
+        if !agreed.iter().any(contests) {
+            agreed.push(candidate);
+        }
+        if agreed.len() >= WITNESSES {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! How many jobs a node may report. A node has as many as it has processes; beyond that it is broken or in the wrong hands, and what it
+//! makes up would be searched, judged and stored with everybody's.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use throughline_sample::row_rules::MINUTELY;
+use tokio_postgres::Client;
+
+use super::{NodeLimits, WriteError, failed};
+
+/// In which jobs that a node begins to report are counted.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Nodes whose hours are known at once; beyond it all hours begin anew.
+const NODES_MAX: usize = 100_000;
+
+/// What a node began to report since a moment.
+struct NodeHour {
+    since: Instant,
+    jobs: u64,
+    jobs_of_user: HashMap<u32, u64>,
+}
+
+/// Counts new jobs by node, and by user within it.
+pub(super) struct JobLimits {
+    limits: NodeLimits,
+    hours: HashMap<i64, NodeHour>,
+}
+
+impl JobLimits {
+    pub fn new(limits: NodeLimits) -> Self {
+        Self { limits, hours: HashMap::new() }
+    }
+
+    /// Of jobs (node, key) that nodes begin to report those that are beyond their limits; the others count from now on.
+    pub async fn beyond<'a>(
+        &mut self,
+        client: &Client,
+        begun: &BTreeMap<(i64, &'a str), u32>,
+    ) -> Result<HashSet<(i64, &'a str)>, WriteError> {
+        let nodes: Vec<i64> =
+            begun.keys().map(|(node, _)| *node).collect::<HashSet<_>>().into_iter().collect();
+        // An agent reports each job that runs there once a minute.
+        let query = "SELECT w.node_id, count(c.job_id) FROM unnest($1::bigint[]) w(node_id) \
+                     LEFT JOIN internal.run_claim c ON c.node_id = w.node_id AND c.end_time IS NULL \
+                         AND c.reported_at > now() - make_interval(secs => $2) GROUP BY 1";
+        let rows = client.query(query, &[&nodes, &MINUTELY.largest_gap_seconds]).await;
+        let rows = rows.map_err(failed("counting the jobs of nodes"))?;
+        let mut running: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        if self.hours.len() > NODES_MAX {
+            self.hours.clear();
+        }
+        self.hours.retain(|_, hour| hour.since.elapsed() < HOUR);
+        let limits = self.limits;
+        let mut beyond = HashSet::new();
+        for ((node, key), uid) in begun {
+            let hour = self.hours.entry(*node).or_insert_with(|| NodeHour {
+                since: Instant::now(),
+                jobs: 0,
+                jobs_of_user: HashMap::new(),
+            });
+            let of_user = hour.jobs_of_user.entry(*uid).or_default();
+            let running = running.entry(*node).or_default();
+            // One user leaves half of a node's hour to the others.
+            if *running >= limits.jobs_max
+                || hour.jobs >= limits.jobs_per_hour
+                || *of_user >= limits.jobs_per_hour / 2
+            {
+                beyond.insert((*node, *key));
+                continue;
+            }
+            *running += 1;
+            *of_user += 1;
+            hour.jobs += 1;
+        }
+        Ok(beyond)
+    }
+}
