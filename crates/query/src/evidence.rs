@@ -155,7 +155,13 @@ fn heading(job: &Job) -> String {
         let cut: String = command.chars().take(60).collect();
         format!(" ({}{})", cut.trim(), if cut.len() < command.len() { "…" } else { "" })
     });
-    format!("Job {name}{user}{command}")
+    let node =
+        job.only_node.as_ref().map_or_else(String::new, |node| format!(", which {node} alone reports"));
+    let contested = match job.ranks_contested {
+        0 => String::new(),
+        ranks => format!(", {ranks} more of its ranks contested between nodes and left out"),
+    };
+    format!("Job {name}{user}{command}{node}{contested}")
 }
 
 #[allow(clippy::cast_precision_loss)] // milliseconds

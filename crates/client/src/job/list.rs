@@ -22,8 +22,8 @@ Examples:
   throughline job list --json | jq -r '.jobs[] | select(.totals.mpi_time_share > 0.5) | .job_key'
 
 STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: no node
-reports on it any more, or its nodes went away before its end was observed. VERDICT is what slows it
-down most (`job show` explains it): empty where nothing was found, `-` before it is judged. MPI is the share of the
+reports on it any more, or its nodes went away before its end was observed. NODES has the name of a
+node that alone reports the job. VERDICT is what slows it down most (`job show` explains it): empty where nothing was found, `-` before it is judged. MPI is the share of the
 ranks' time inside MPI. SENT is what the program handed over for sending. The last column has the
 scheduler's name of the job where there is one, and the command.";
 
@@ -140,6 +140,7 @@ const WIDE: usize = 130;
 /// Widest key and user name where they share a line with the rest.
 const KEY_COLUMNS: usize = 28;
 const USER_COLUMNS: usize = 12;
+const NODE_COLUMNS: usize = 12;
 
 fn text(jobs: &[Job], width: usize) -> String {
     if width >= WIDE { wide(jobs, width) } else { narrow(jobs, width) }
@@ -220,13 +221,21 @@ fn verdict(job: &Job) -> String {
 /// Where the verdict stands among [`numbers`], behind the key.
 const VERDICT_PLACE: usize = 5;
 
+/// How many, or the one that alone reports it.
+fn nodes(job: &Job) -> String {
+    job.only_node
+        .as_deref()
+        .map_or_else(|| job.nodes.to_string(), |node| middle_cut(&clean(node, 200), NODE_COLUMNS))
+}
+
 fn numbers(job: &Job) -> Vec<String> {
     let ranks = match job.world_size {
         Some(size) if size > job.ranks => format!("{} of {size}", job.ranks),
+        _ if job.ranks_contested > 0 => format!("{} and {} contested", job.ranks, job.ranks_contested),
         _ => job.ranks.to_string(),
     };
     vec![
-        job.nodes.to_string(),
+        nodes(job),
         ranks,
         job.lasted_seconds().map_or(ABSENT.to_owned(), age),
         job.state.to_string(),

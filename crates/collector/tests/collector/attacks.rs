@@ -26,43 +26,47 @@ async fn attack_01_bins_of_the_past_hold_up_nobody() {
     let site = Site::start().await;
     let began = now();
     let honest = site.ship("good");
-    let first = (0..100).map(|n| bin("slurm:1", 0, began + n * 1000)).collect();
-    honest.append(&job_batch("good", "slurm:1", first));
+    let first = (0..100).map(|n| bin("slurm:1@1000", 0, began + n * 1000)).collect();
+    honest.append(&job_batch("good", "slurm:1@1000", first));
     // 26 entries of 400 hours each, more than a year back.
     let bins = |from: i64, hours: i64| -> Vec<MpiRankBin> {
-        (from..from + hours).map(|hour| bin("slurm:9", 0, began - hour * HOUR)).collect()
+        (from..from + hours).map(|hour| bin("slurm:9@1000", 0, began - hour * HOUR)).collect()
     };
     let spool = Uuid::new_v4();
     let entries: Vec<_> = (0..26_i64)
         .map(|n| {
-            (spool, n as u64 + 1, job_batch("evil", "slurm:9", bins(200 + n * 400, 400)).encode_to_vec())
+            (spool, n as u64 + 1, job_batch("evil", "slurm:9@1000", bins(200 + n * 400, 400)).encode_to_vec())
         })
         .collect();
     site.put("evil", &entries).await.unwrap();
     assert_eq!(site.rejected("time_past"), 26 * 400);
     // Within the window: more hours in one entry than any has, and many entries of as many hours as one may have.
-    site.batch("evil", &job_batch("evil", "slurm:9", bins(10, 150))).await.unwrap();
+    site.batch("evil", &job_batch("evil", "slurm:9@1000", bins(10, 150))).await.unwrap();
     assert_eq!(site.rejected("quota"), 150);
     let spool = Uuid::new_v4();
     let entries: Vec<_> = (0..4_i64)
-        .map(|n| (spool, n as u64 + 1, job_batch("evil", "slurm:9", bins(10 + n * 35, 35)).encode_to_vec()))
+        .map(|n| {
+            (spool, n as u64 + 1, job_batch("evil", "slurm:9@1000", bins(10 + n * 35, 35)).encode_to_vec())
+        })
         .collect();
     let refused = site.put("evil", &entries).await.unwrap_err();
     assert!(refused.contains("send it again later"), "{refused}");
     // Others meanwhile: every row, at once.
     let at = Instant::now();
     for n in 0..10 {
-        let more = (0..10).map(|k| bin("slurm:1", 0, began + (1000 + n * 10 + k) * 1000)).collect();
-        honest.append(&job_batch("good", "slurm:1", more));
+        let more = (0..10).map(|k| bin("slurm:1@1000", 0, began + (1000 + n * 10 + k) * 1000)).collect();
+        honest.append(&job_batch("good", "slurm:1@1000", more));
     }
     honest.end().await;
     assert!(at.elapsed() < Duration::from_secs(10), "{:?}", at.elapsed());
-    let of_job = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:1'";
+    let of_job = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:1@1000'";
     assert_eq!(site.number(of_job).await, 200);
     let chunks = site.number(CHUNKS).await;
     assert!((1..=70).contains(&chunks), "{chunks} chunks");
     // And the attacker's node itself goes on.
-    site.batch("evil", &job_batch("evil", "slurm:9", vec![bin("slurm:9", 0, now())])).await.unwrap();
+    site.batch("evil", &job_batch("evil", "slurm:9@1000", vec![bin("slurm:9@1000", 0, now())]))
+        .await
+        .unwrap();
     assert_eq!(site.number("SELECT count(*) FROM internal.batch_quarantine").await, 0);
     site.end().await;
 }
@@ -146,18 +150,25 @@ async fn of_others(site: &Site) -> Vec<String> {
         "gpu_pcie_counters",
         "gpu_pm_counters",
     ] {
-        all.extend(
-            site.texts(&format!("SELECT '{table} ' || t::text FROM internal.{table} t ORDER BY 1")).await,
-        );
+        // What the node says of a GPU that it does not have is a row of its own, and nobody else's.
+        let own = match table {
+            "nvlink_counters" | "gpu_pcie_counters" | "gpu_pm_counters" => {
+                "WHERE gpu_id NOT IN (SELECT k.id FROM internal.gpu_key k JOIN internal.node_key n ON n.id = k.node_id WHERE n.name = 'evil')"
+            }
+            _ => "",
+        };
+        let rows = format!("SELECT '{table} ' || t::text FROM internal.{table} t {own} ORDER BY 1");
+        all.extend(site.texts(&rows).await);
     }
     for of_node2 in [
         "SELECT 'node ' || t::text FROM internal.node t WHERE name <> 'evil' ORDER BY 1",
-        "SELECT 'gpu ' || t::text FROM internal.gpu t ORDER BY 1",
-        "SELECT 'link ' || t::text FROM internal.gpu_link t ORDER BY 1",
-        "SELECT 'job ' || t::text FROM internal.run t WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'rank ' || r::text FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE j.key = 'slurm:900' ORDER BY 1",
-        "SELECT 'ops ' || t::text FROM internal.mpi_op_rows t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
-        "SELECT 'comm ' || t::text FROM internal.job_comm t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900' ORDER BY 1",
+        "SELECT 'gpu ' || t::text FROM internal.gpu t JOIN internal.node_key n ON n.id = t.node_id WHERE n.name <> 'evil' ORDER BY 1",
+        "SELECT 'link ' || t::text FROM internal.gpu_link t JOIN internal.gpu_key k ON k.id = t.gpu_id
+         JOIN internal.node_key n ON n.id = k.node_id WHERE n.name <> 'evil' ORDER BY 1",
+        "SELECT 'job ' || t::text FROM internal.run t WHERE key = 'slurm:900@1000' ORDER BY 1",
+        "SELECT 'rank ' || r::text FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE j.key = 'slurm:900@1000' ORDER BY 1",
+        "SELECT 'ops ' || t::text FROM internal.mpi_op_rows t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900@1000' ORDER BY 1",
+        "SELECT 'comm ' || t::text FROM internal.job_comm t JOIN internal.run j ON j.id = t.job_id WHERE key = 'slurm:900@1000' ORDER BY 1",
         "SELECT 'event ' || t::text FROM internal.events t WHERE instance NOT IN ('evil', 'server') ORDER BY 1",
     ] {
         all.extend(site.texts(of_node2).await);
@@ -197,9 +208,13 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
         nodes: vec![NodeInfo { name: "n2".into(), hca_guids: vec![0x20], ..NodeInfo::default() }],
         gpus: vec![gpu("GPU-2")],
         gpu_pcie: vec![pcie("GPU-2", t)],
-        job_comms: vec![JobComm { job_key: "slurm:900".into(), name: "rows".into(), ..Default::default() }],
+        job_comms: vec![JobComm {
+            job_key: "slurm:900@1000".into(),
+            name: "rows".into(),
+            ..Default::default()
+        }],
         events: vec![event(t, "of n2")],
-        ..job_batch("n2", "slurm:900", vec![bin("slurm:900", 0, t)])
+        ..job_batch("n2", "slurm:900@1000", vec![bin("slurm:900@1000", 0, t)])
     };
     site.batch("n2", &victim).await.unwrap();
     let before = of_others(&site).await;
@@ -235,21 +250,21 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
         gpus: vec![gpu("GPU-2")],
         gpu_pcie: vec![pcie("GPU-2", t + 1), pcie("GPU-2", t + 2)],
         gpu_link_infos: vec![GpuLinkInfo { gpu_uuid: "GPU-2".into(), ..Default::default() }],
-        jobs: vec![job("slurm:900", 4242, "cgroup"), job("slurm:901", 1000, "cgroup")],
+        jobs: vec![job("slurm:900@1000", 4242, "cgroup"), job("slurm:901@1000", 1000, "cgroup")],
         job_ranks: vec![
-            rank("slurm:900", 1, "evil"),
-            rank("slurm:900", 0, "evil"),
-            rank("slurm:901", 0, "evil"),
-            rank("slurm:901", 1, "n2"),
+            rank("slurm:900@1000", 1, "evil"),
+            rank("slurm:900@1000", 0, "evil"),
+            rank("slurm:901@1000", 0, "evil"),
+            rank("slurm:901@1000", 1, "n2"),
         ],
         mpi_ops: vec![
-            bin("slurm:900", 0, t + 1),
-            bin("slurm:900", 7, t + 1),
-            bin("slurm:901", 0, t + 1),
-            bin("slurm:901", 1, t + 1),
+            bin("slurm:900@1000", 0, t + 1),
+            bin("slurm:900@1000", 7, t + 1),
+            bin("slurm:901@1000", 0, t + 1),
+            bin("slurm:901@1000", 1, t + 1),
         ],
         job_comms: vec![JobComm {
-            job_key: "slurm:900".into(),
+            job_key: "slurm:900@1000".into(),
             name: "x".into(),
             time: t,
             ..Default::default()
@@ -259,8 +274,8 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
             about(0x50, "", ""),
             about(0x20, "", ""),
             about(0, "GPU-2", ""),
-            about(0, "", "slurm:900"),
-            about(0, "", "slurm:901"),
+            about(0, "", "slurm:900@1000"),
+            about(0, "", "slurm:901@1000"),
         ],
         ib_topology_marks: vec![IbTopologyMark { generation: t + 5, time: t + 5, ..Default::default() }],
         ib_multicast_tables: vec![IbMulticastTable { guid: 0x50, ..Default::default() }],
@@ -278,47 +293,47 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     let forged = Batch { node: "evil".into(), ..forged };
     site.batch("evil", &forged).await.unwrap();
     assert_eq!(of_others(&site).await, before);
-    // Its own is there: one adapter, a job that it alone reports a rank of, two events, a figure.
+    // What it says of itself is there: two adapters, one of them another's as well, a job that it alone reports a rank of, events,
+    // a figure.
     let own =
         site.texts("SELECT array_to_string(hca_guids, ',') FROM internal.node WHERE name = 'evil'").await;
-    assert_eq!(own, ["0x0000000000000010"]);
-    let claimed = "SELECT j.reported_by || ' ' || r.rank || ' ' || r.host FROM internal.run j JOIN internal.job_rank r ON r.job_id = j.id \
-                   WHERE key = 'slurm:901'";
-    assert_eq!(site.texts(claimed).await, ["evil 0 evil"]);
-    let rows = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:901'";
+    assert_eq!(own, ["0x0000000000000010,0x0000000000000020"]);
+    let claimed = "SELECT r.rank || ' ' || r.host FROM internal.run j JOIN internal.job_rank r ON r.job_id = j.id \
+                   WHERE key = 'slurm:901@1000'";
+    assert_eq!(site.texts(claimed).await, ["0 evil"]);
+    let rows = "SELECT count(*) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key = 'slurm:901@1000'";
     assert_eq!(site.number(rows).await, 1);
-    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'evil'").await, 2);
+    assert_eq!(site.number("SELECT count(*) FROM internal.events WHERE instance = 'evil'").await, 4);
     assert_eq!(site.number("SELECT count(*) FROM public.self_stats WHERE instance = 'evil'").await, 1);
-    let contested = site.texts("SELECT text FROM internal.events WHERE kind = 'job.contested'").await;
-    assert!(
-        contested.len() == 1 && contested[0].contains("node evil reports job slurm:900"),
-        "{contested:?}"
-    );
     let counted = ["node", "gpu", "job", "fabric"].map(|reason| site.rejected(reason));
-    // node: another's name, its adapter, a switch, events of both. gpu: 4 records, an event. job: the claim, its ranks
-    // (2), another's host, 3 bins, a communicator, an event. fabric: node, port, mark, table,
-    // group and its mark.
-    assert_eq!(counted, [5, 5, 9, 6]);
+    // node: another's name, a switch, its event. job: the claim of another user's, its ranks (2), another's host, 3 bins, a
+    // communicator, an event. fabric: node, port, mark, table, group and its mark.
+    assert_eq!(counted, [3, 0, 9, 6]);
     site.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_04_a_job_number_in_the_environment_does_not_keep_the_owner_out() {
     let site = Site::start().await;
+    // Another user's claim to it; as its own job the number is another key.
     let decoy = Batch {
-        jobs: vec![job("slurm:77", 4242, "environment")],
-        ..job_batch("evil", "slurm:77", vec![bin("slurm:77", 0, now())])
+        jobs: vec![job("slurm:77@1000", 4242, "environment"), job("slurm:77@4242", 4242, "environment")],
+        ..job_batch("evil", "slurm:77@1000", vec![bin("slurm:77@1000", 0, now())])
     };
     site.batch("evil", &decoy).await.unwrap();
-    site.batch("good", &job_batch("good", "slurm:77", vec![bin("slurm:77", 0, now())])).await.unwrap();
-    let owner = "SELECT uid || ' ' || user_name || ' ' || evidence || ' ' || reported_by FROM internal.run WHERE key = 'slurm:77'";
-    assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup good"]);
-    let open = "SELECT host FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE key = 'slurm:77' AND r.end_time IS NULL";
+    site.batch("good", &job_batch("good", "slurm:77@1000", vec![bin("slurm:77@1000", 0, now())]))
+        .await
+        .unwrap();
+    let owner =
+        "SELECT uid || ' ' || user_name || ' ' || evidence FROM internal.run WHERE key = 'slurm:77@1000'";
+    assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup"]);
+    let open = "SELECT host FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE key = 'slurm:77@1000' AND r.end_time IS NULL";
     assert_eq!(site.texts(open).await, ["good"]);
     // The decoy comes again, and is refused.
     site.batch("evil", &Batch { events: vec![event(now(), "x")], ..decoy }).await.unwrap();
-    assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup good"]);
-    assert_eq!(site.rejected("job"), 3);
+    assert_eq!(site.texts(owner).await, ["1000 user1000 cgroup"]);
+    // The claim, its rank and the rank's bin, twice.
+    assert_eq!(site.rejected("job"), 6);
     site.end().await;
 }
 

@@ -50,10 +50,10 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         job_ranks: vec![rank(key, 0, node)],
         ..Batch::default()
     };
-    site.batch("n1", &introduced("n1", "slurm:1", 1000, "GPU-1", 0x10)).await.unwrap();
-    site.batch("n2", &introduced("n2", "slurm:2", 2000, "GPU-2", 0x20)).await.unwrap();
+    site.batch("n1", &introduced("n1", "slurm:1@1000", 1000, "GPU-1", 0x10)).await.unwrap();
+    site.batch("n2", &introduced("n2", "slurm:2@2000", 2000, "GPU-2", 0x20)).await.unwrap();
     let mut ledger = Ledger::default();
-    for key in ["slurm:1", "slurm:2"] {
+    for key in ["slurm:1@1000", "slurm:2@2000"] {
         ledger.valid.insert(("job", key.into()));
     }
     for uuid in ["GPU-1", "GPU-2"] {

@@ -61,8 +61,8 @@ pub fn crawler_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base
     let far = IbTopologyMark { generation: i64::MAX, time: i64::MAX, ..IbTopologyMark::default() };
     e.invalid(Batch { ib_topology_marks: vec![far], ..Batch::default() });
     // Nodes, GPUs and jobs are no crawler's.
-    e.invalid(Batch { mpi_ops: vec![bin("slurm:1", 0, t)], ..Batch::default() });
-    e.invalid(Batch { jobs: vec![job("slurm:3", 1, "cgroup")], ..Batch::default() });
+    e.invalid(Batch { mpi_ops: vec![bin("slurm:1@1000", 0, t)], ..Batch::default() });
+    e.invalid(Batch { jobs: vec![job("slurm:3@1000", 1, "cgroup")], ..Batch::default() });
     e.invalid(Batch {
         events: vec![Event { gpu_uuid: "GPU-2".into(), ..event(t, "x") }],
         ..Batch::default()

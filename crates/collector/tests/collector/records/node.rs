@@ -8,7 +8,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
     let mut entry = Entry { records: Vec::new(), ledger };
     let e = &mut entry;
     let mut t = base;
-    let key = "slurm:1";
+    let key = "slurm:1@1000";
     let trace = |time: i64| MpiRankTrace {
         job_key: key.into(),
         // The rank's clock began at 0.
@@ -87,7 +87,6 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         host,
         [
             |r: &mut HostPortSample, _: &mut Random| r.port = 256,
-            |r: &mut HostPortSample, _: &mut Random| r.node_guid = 0x20,
             |r: &mut HostPortSample, x: &mut Random| r.device = bad_name(x),
         ]
     );
@@ -98,10 +97,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         gpu_links,
         "nvlink_counters",
         links,
-        [
-            |r: &mut GpuLinksSample, _: &mut Random| r.links = vec![LinkValues { link: 64, values: None }],
-            |r: &mut GpuLinksSample, _: &mut Random| r.gpu_uuid = "GPU-2".into(),
-        ]
+        [|r: &mut GpuLinksSample, _: &mut Random| r.links = vec![LinkValues { link: 64, values: None }],]
     );
     timed!(
         e,
@@ -110,10 +106,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         gpu_pcie,
         "gpu_pcie_counters",
         pcie,
-        [
-            |r: &mut GpuPcieSample, _: &mut Random| r.gpu_uuid = "GPU-2".into(),
-            |r: &mut GpuPcieSample, x: &mut Random| r.source = bad_name(x),
-        ]
+        [|r: &mut GpuPcieSample, x: &mut Random| r.source = bad_name(x),]
     );
     timed!(
         e,
@@ -137,7 +130,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         [
             |r: &mut MpiRankBin, _: &mut Random| r.rank = 1,
             |r: &mut MpiRankBin, _: &mut Random| r.rank = u32::MAX,
-            |r: &mut MpiRankBin, _: &mut Random| r.job_key = "slurm:2".into(),
+            |r: &mut MpiRankBin, _: &mut Random| r.job_key = "slurm:2@2000".into(),
             |r: &mut MpiRankBin, _: &mut Random| r.cells[0].bytes = u64::MAX,
             |r: &mut MpiRankBin, x: &mut Random| r.cells[0].operation = bad_name(x),
         ]
@@ -189,7 +182,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         "mpi_node_traffic",
         traffic,
         [
-            |r: &mut MpiNodeTraffic, _: &mut Random| r.job_key = "slurm:2".into(),
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.job_key = "slurm:2@2000".into(),
             |r: &mut MpiNodeTraffic, _: &mut Random| r.kind = "wire".into(),
             |r: &mut MpiNodeTraffic, _: &mut Random| r.direction.clear(),
             |r: &mut MpiNodeTraffic, _: &mut Random| r.since = r.time + 1,
@@ -219,7 +212,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         clock,
         [
             |r: &mut MpiRankClock, _: &mut Random| r.number = u64::MAX,
-            |r: &mut MpiRankClock, _: &mut Random| r.job_key = "slurm:2".into(),
+            |r: &mut MpiRankClock, _: &mut Random| r.job_key = "slurm:2@2000".into(),
         ]
     );
     timed!(
@@ -232,7 +225,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         [
             |r: &mut Event, _: &mut Random| r.ib_guid = 0x20,
             |r: &mut Event, _: &mut Random| r.gpu_uuid = "GPU-2".into(),
-            |r: &mut Event, _: &mut Random| r.job_key = "slurm:2".into(),
+            |r: &mut Event, _: &mut Random| r.job_key = "slurm:2@2000".into(),
             |r: &mut Event, _: &mut Random| r.remote_ib_guid = 0x50,
             |r: &mut Event, x: &mut Random| r.kind = bad_name(x),
         ]
@@ -264,18 +257,17 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         ]
     );
     // Inventory.
-    let other = format!("slurm:{}", 100 + number);
+    let other = format!("slurm:{}@7", 100 + number);
     e.valid("job", other.clone(), Batch { jobs: vec![job(&other, 7, "cgroup")], ..Batch::default() });
-    e.invalid(Batch { jobs: vec![job("slurm:2", 7, "cgroup")], ..Batch::default() });
+    e.invalid(Batch { jobs: vec![job("slurm:2@2000", 7, "cgroup")], ..Batch::default() });
     e.invalid(Batch { jobs: vec![Job { end: i64::MAX, ..job(&other, 7, "cgroup") }], ..Batch::default() });
     e.invalid(Batch { jobs: vec![Job { key: bad_name(random), ..job("", 7, "") }], ..Batch::default() });
-    e.invalid(Batch { job_ranks: vec![rank("slurm:1", 0, "n2")], ..Batch::default() });
-    e.invalid(Batch { job_ranks: vec![rank("slurm:2", 0, "n1")], ..Batch::default() });
-    e.invalid(Batch { job_ranks: vec![rank("slurm:1", 1 << 24, "n1")], ..Batch::default() });
+    e.invalid(Batch { job_ranks: vec![rank("slurm:1@1000", 0, "n2")], ..Batch::default() });
+    e.invalid(Batch { job_ranks: vec![rank("slurm:2@2000", 0, "n1")], ..Batch::default() });
+    e.invalid(Batch { job_ranks: vec![rank("slurm:1@1000", 1 << 24, "n1")], ..Batch::default() });
     let uuid = format!("GPU-own-{number}");
     let info = |uuid: &str| GpuInfo { uuid: uuid.into(), ..GpuInfo::default() };
     e.valid("gpu", uuid.clone(), Batch { gpus: vec![info(&uuid)], ..Batch::default() });
-    e.invalid(Batch { gpus: vec![info("GPU-2")], ..Batch::default() });
     e.invalid(Batch { gpus: vec![GpuInfo { index: u32::MAX, ..info("GPU-1") }], ..Batch::default() });
     e.invalid(Batch {
         nodes: vec![NodeInfo { name: "n2".into(), ..NodeInfo::default() }],
@@ -300,7 +292,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
     );
     let wrong: [fn(&mut MpiOpenCall); 6] = [
         |call| call.rank = 1 << 24,
-        |call| call.job_key = "slurm:2".into(),
+        |call| call.job_key = "slurm:2@2000".into(),
         |call| call.start = call.time + 1,
         |call| call.thread = u32::MAX,
         |call| call.peer = Some(u32::MAX),
@@ -325,7 +317,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
     );
     let wrong: [fn(&mut MpiRankScheduling); 3] = [
         |reading| reading.rank = 1 << 24,
-        |reading| reading.job_key = "slurm:2".into(),
+        |reading| reading.job_key = "slurm:2@2000".into(),
         |reading| reading.runqueue_wait_nanoseconds = Some(u64::MAX),
     ];
     for change in wrong {
@@ -340,7 +332,7 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         Batch { job_settings: vec![setting.clone()], ..Batch::default() },
     );
     e.invalid(Batch {
-        job_settings: vec![JobSetting { job_key: "slurm:2".into(), ..setting }],
+        job_settings: vec![JobSetting { job_key: "slurm:2@2000".into(), ..setting }],
         ..Batch::default()
     });
     // The fabric is no node's.

@@ -49,6 +49,21 @@ export function firstLost({ first_lost: lost }: Pick<JobDetail, 'first_lost'>): 
   return `rank ${lost.rank} on ${lost.host} without MPI_Finalize, ${moment(lost.end_ms)}${call}${others}`
 }
 
+/** What its nodes report against each other: ranks that several say they run, and facts about which they disagree. */
+export function contested({ job, contests }: Pick<JobDetail, 'job' | 'contests'>): string | null {
+  const ranks = contests.ranks.map(
+    (one) =>
+      `${one.state}: ${one.node} reports ${one.ranks === 1 ? `rank ${one.first_rank}` : `${one.ranks} ranks from ${one.first_rank} to ${one.last_rank}`} with ${one.calls === null ? 'no calls yet' : `${short(one.calls)} calls`}`,
+  )
+  const facts = contests.facts.map(
+    ({ fact, versions }) =>
+      `nodes disagree about its ${fact.replace('_', ' ')}: ${versions.map((one) => `${one.nodes === 1 ? one.node : `${one.nodes} nodes, ${one.node} for instance,`} ${one.nodes === 1 ? 'says' : 'say'} ${one.value}`).join('; ')}`,
+  )
+  const head = job.ranks_contested === 0 ? [] : [`${job.ranks_contested} ranks, which are in nothing else here until it is known who runs them`]
+  const lines = [...head, ...ranks, ...facts]
+  return lines.length === 0 ? null : lines.join('. ')
+}
+
 function Head({ job, data }: { job: Job; data: JobDetail }) {
   const facts: [string, string | null | undefined][] = [
     ['User', job.user],
@@ -57,7 +72,8 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     ['Started', moment(job.start_ms)],
     [job.state === 'running' ? 'Runs for' : 'Ran for', duration(job.duration_seconds)],
     ['Ended', job.end_ms === null ? null : moment(job.end_ms)],
-    ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}`],
+    ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}${job.only_node === null ? '' : `, which ${job.only_node} alone reports`}`],
+    ['Contested', contested(data)],
     ['Lost, silent', job.ranks_lost + job.ranks_silent === 0 ? null : `${job.ranks_lost}, ${job.ranks_silent}`],
     ['Ended first', firstLost(data)],
     ['In MPI', job.totals === null ? null : inMpi(job.totals)],

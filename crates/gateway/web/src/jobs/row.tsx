@@ -65,7 +65,7 @@ export class JobRow extends Component<Props> {
           <span class="ticking">{duration(job.duration_seconds)}</span>
         </td>
         <td class="n">{moment(job.end_ms)}</td>
-        <td class="n">{job.nodes}</td>
+        <td class="n">{job.only_node ?? job.nodes}</td>
         <td class="n">
           {job.ranks}
           {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : null}
