@@ -11,7 +11,7 @@ use throughline_sample::catalogue::{Kind, Table};
 
 use crate::columns;
 use crate::database::Database;
-use crate::database::READ_ROLE;
+use crate::database::{QUERY_ROLE, READ_ROLE};
 use crate::error::Error;
 use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
 
@@ -24,7 +24,7 @@ const GRANT_RETRIES: usize = 20;
 const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long [`migrate`] waits for others that use what it changes: longer than any statement of the reading role
-/// (`READ_STATEMENT_SECONDS_MAX`), tried again after a pause each.
+/// (`READ_SECONDS_MAX`), tried again after a pause each.
 const BUSY_LIMIT: Duration = Duration::from_secs(600);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -110,6 +110,9 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     }
     let objects = apply_with_objects(&mut client, &pending, database.place()).await?;
     write_comments(&client).await?;
+    if !database.is_private() {
+        crate::reading::check_at_start(database, &client).await?;
+    }
     grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
     Ok(Migrated { applied: pending.len(), objects, version: known })
@@ -282,18 +285,21 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
     client.batch_execute(&statements).await.map_err(Error::sql(what))
 }
 
-/// Lets the reading role read, where it exists; on an operated server its administrator makes it or not.
-async fn grant_reading(client: &Client) -> Result<(), Error> {
-    let what = "granting the reading role";
-    let exists = "SELECT 1 FROM pg_roles WHERE rolname = $1";
-    if client.query_opt(exists, &[&READ_ROLE]).await.map_err(Error::sql(what))?.is_none() {
+/// Lets the reading roles read, those that exist; on an operated server its administrator makes them or not. Both have the same
+/// rights.
+pub(crate) async fn grant_reading(client: &Client) -> Result<(), Error> {
+    let what = "granting the reading roles";
+    let query = "SELECT string_agg(rolname, ', '), quote_ident(current_database()) FROM pg_roles WHERE rolname = ANY($1)";
+    let row = client.query_one(query, &[&&[QUERY_ROLE, READ_ROLE][..]]).await.map_err(Error::sql(what))?;
+    let (Some(roles), database) = (row.get::<_, Option<String>>(0), row.get::<_, String>(1)) else {
         return Ok(());
-    }
+    };
     let grants = format!(
-        "GRANT USAGE ON SCHEMA public, internal TO {READ_ROLE}; \
-         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {READ_ROLE}; \
-         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {READ_ROLE}; \
-         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {READ_ROLE};"
+        "GRANT CONNECT ON DATABASE {database} TO {roles}; \
+         GRANT USAGE ON SCHEMA public, internal TO {roles}; \
+         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {roles}; \
+         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {roles}; \
+         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {roles};"
     );
     for _ in 0..GRANT_RETRIES {
         match client.batch_execute(&grants).await {
