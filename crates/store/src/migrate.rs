@@ -28,6 +28,9 @@ const GRANT_PAUSE: Duration = Duration::from_millis(100);
 const BUSY_LIMIT: Duration = Duration::from_secs(600);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
+/// How often sessions of people that last too long are ended meanwhile: upkeep, which does it otherwise, may not have begun.
+const READS_PAUSE: Duration = Duration::from_secs(10);
+
 /// One step of the tables. A released step is never edited; a change of the schema is a new one.
 #[derive(Clone, Copy)]
 pub(crate) struct Migration {
@@ -108,7 +111,7 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
             database.place(),
         )));
     }
-    let objects = apply_with_objects(&mut client, &pending, database.place()).await?;
+    let objects = apply_with_objects(&mut client, &pending, database).await?;
     write_comments(&client).await?;
     if !database.is_private() {
         crate::reading::check_at_start(database, &client).await?;
@@ -180,9 +183,10 @@ async fn apply(
 async fn apply_with_objects(
     client: &mut Client,
     migrations: &[(Migration, String)],
-    place: &str,
+    database: &Database,
 ) -> Result<usize, Error> {
-    let (start, mut is_reported) = (Instant::now(), false);
+    let (start, mut is_reported, place) = (Instant::now(), false, database.place());
+    let mut reads_ended = start;
     loop {
         let refusal = match try_with_objects(client, migrations).await {
             Ok(objects) => return Ok(objects),
@@ -201,7 +205,26 @@ async fn apply_with_objects(
             tracing::info!(%refusal, readers, "waiting for sessions that use what an upgrade of the schema changes");
             is_reported = true;
         }
+        if reads_ended.elapsed() >= READS_PAUSE {
+            end_long_reads(database).await;
+            reads_ended = Instant::now();
+        }
         tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+/// A reader that lasts for ever must not keep an upgrade from its lock.
+async fn end_long_reads(database: &Database) {
+    let work = async {
+        let admin = database.connect_admin().await?;
+        crate::reading::end_long_reads(&admin, crate::reading::ReadBounds::default()).await
+    };
+    match work.await {
+        Ok(ended) if ended.is_empty() => {}
+        Ok(ended) => {
+            tracing::warn!(sessions = ended.len(), "sessions of readers lasted too long and are ended")
+        }
+        Err(error) => tracing::debug!(%error, "sessions of readers are not ended"),
     }
 }
 

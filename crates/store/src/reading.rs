@@ -6,7 +6,8 @@
 //! ([`roles`]), rights are taken from everybody ([`rights`]), and statements without end are ended from outside ([`sessions`]).
 //!
 //! Repeated at each start and in each round of upkeep: rights and roles are no part of the schema, and a role may be made
-//! later than that. On an operated server some of it is the administrator's, who is told what to run; it stops nothing.
+//! later than that. On an operated server some of it is the administrator's; the log has the statements, and nothing waits for
+//! them.
 
 mod rights;
 mod roles;

@@ -36,7 +36,7 @@ const LOCK_FUNCTIONS: &str = "^pg_(try_)?advisory_(xact_)?lock";
 /// Databases that each server has and that no reader needs.
 const OTHER_DATABASES: [&str; 2] = ["postgres", "template1"];
 
-/// Most databases of an operated server whose administrator is told about them.
+/// Most databases of an operated server that its administrator gets a statement for.
 const DATABASES_MAX: i64 = 16;
 
 /// What the owner of the database may take.
@@ -84,7 +84,8 @@ async fn restrict_functions(client: &Client, login: &Login, check: &mut ReaderCh
 }
 
 /// The other databases of the server: readers log in to none of them, and leave nothing there. Of the private cluster all of them
-/// are ours; of an operated server they are others', whose administrator is told.
+/// are ours; of an operated server they are others', so its administrator
+/// gets the statements.
 async fn restrict_other_databases(
     client: &Client,
     login: &Login,
