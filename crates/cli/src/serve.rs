@@ -249,7 +249,8 @@ async fn serve(
     let exported = metrics.clone();
     let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
-    let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
+    let has =
+        Roles { collect: config.collect.enabled, query: config.query.enabled, upkeep: config.upkeep.enabled };
     // Without readers nobody looks at a replica.
     let read = if config.query.enabled { databases.read.clone() } else { databases.main.clone().into() };
     let health = ServeHealth::new(databases.main.clone(), read, metrics.clone(), has);

@@ -1,5 +1,5 @@
 //! Role upkeep: rows of one minute, blocks of an hour, fewer old rows, shares of links, verdicts on jobs, retention, jobs that nobody
-//! reports any more, and metrics about the database. Of several servers on one database one does it.
+//! reports any more, bounds of readers, and metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
@@ -8,6 +8,7 @@ mod contests;
 mod detail;
 mod link_series;
 mod link_shares;
+mod readers;
 mod verdicts;
 mod webhook;
 
@@ -153,6 +154,7 @@ async fn hold(
         () = link_shares::run(database, options, metrics, series) => Ok(()),
         () = detail::run(database, options.detail, metrics) => Ok(()),
         () = contests::run(database, metrics) => Ok(()),
+        () = readers::run(database, metrics) => Ok(()),
         () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
         Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }
@@ -160,7 +162,9 @@ async fn hold(
 
 /// Another server has the lock: this one is well, and what it measured while it had the lock is not of now.
 fn stand_by(metrics: &SelfMetrics, state: &mut State) {
-    for source in [SOURCE, contests::SOURCE, link_shares::SOURCE, verdicts::SOURCE, webhook::SOURCE] {
+    for source in
+        [SOURCE, contests::SOURCE, link_shares::SOURCE, readers::SOURCE, verdicts::SOURCE, webhook::SOURCE]
+    {
         metrics.unset_gauges(source);
     }
     metrics.set(SOURCE, &SOURCE_UP, 1.0);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio_postgres::{CancelToken, Client, Config};
 
+use crate::cluster::ADMIN_ROLE;
 use crate::error::Error;
 use login::Login;
 use tls::{DatabaseTls, TlsSettings};
@@ -17,7 +18,11 @@ use tls::{DatabaseTls, TlsSettings};
 /// The role that owns the schema and writes.
 pub const WRITE_ROLE: &str = "throughline";
 
-/// The role that only reads: for `status`, the query role and dashboards.
+/// The role by which `serve` and commands of ours read, where it is not the owner's login. It is given to nobody, so that nobody
+/// can alter it or use up its connections.
+pub const QUERY_ROLE: &str = "throughline_query";
+
+/// The role that only reads, for people and dashboards: it can harm itself alone.
 pub const READ_ROLE: &str = "throughline_read";
 
 /// How long a connection may take; a local socket answers in milliseconds, a server far away in a second.
@@ -64,6 +69,8 @@ impl DiskSpace {
 pub struct Database {
     writer: Config,
     reader: Config,
+    /// The superuser of a private cluster.
+    admin: Option<Config>,
     place: String,
     tls: Option<TlsSettings>,
     /// Where a password may be looked for; `None` for the private cluster, whose logins have none.
@@ -107,7 +114,8 @@ impl Database {
             writer.get_dbname().or(writer.get_user()).unwrap_or_default()
         );
         let passwords = Some(Passwords { file: password_file });
-        Ok(Self { reader: writer.clone(), writer, place, tls, passwords, is_pooled }.with_session_settings())
+        let reader = writer.clone();
+        Ok(Self { reader, writer, admin: None, place, tls, passwords, is_pooled }.with_session_settings())
     }
 
     /// The private cluster behind a socket folder.
@@ -118,8 +126,9 @@ impl Database {
             config
         };
         let place = format!("{} on {}", name, folder.display());
-        let (writer, reader) = (login(WRITE_ROLE), login(READ_ROLE));
-        Self { writer, reader, place, tls: None, passwords: None, is_pooled: false }.with_session_settings()
+        let (writer, reader, admin) = (login(WRITE_ROLE), login(QUERY_ROLE), Some(login(ADMIN_ROLE)));
+        Self { writer, reader, admin, place, tls: None, passwords: None, is_pooled: false }
+            .with_session_settings()
     }
 
     /// For tests: the same, used as behind a pooler.
@@ -132,6 +141,7 @@ impl Database {
         let mut other = self.clone();
         other.writer.dbname(name).user(role);
         other.reader.dbname(name).user(role);
+        other.admin.as_mut().map(|config| config.dbname(name));
         other.place = format!("{name} as {role}");
         other
     }
@@ -139,8 +149,9 @@ impl Database {
     /// The same roles, another database of the same server.
     pub(crate) fn renamed(&self, name: &str) -> Self {
         let mut other = self.clone();
-        other.writer.dbname(name);
-        other.reader.dbname(name);
+        for config in [Some(&mut other.writer), Some(&mut other.reader), other.admin.as_mut()] {
+            config.map(|config| config.dbname(name));
+        }
         other.place = name.to_owned();
         other
     }
@@ -148,10 +159,12 @@ impl Database {
     fn with_session_settings(mut self) -> Self {
         for (config, options) in [
             // A pooler refuses settings that it does not know; behind one each transaction says what it needs.
-            (&mut self.writer, TIME_ZONE),
+            (Some(&mut self.writer), TIME_ZONE),
+            (self.admin.as_mut(), TIME_ZONE),
             // The role already may not write; this also holds for an operated server's single user.
-            (&mut self.reader, if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
+            (Some(&mut self.reader), if self.is_pooled { TIME_ZONE } else { READS_ONLY }),
         ] {
+            let Some(config) = config else { continue };
             let options = match config.get_options() {
                 Some(given) => format!("{given} {options}"),
                 None => options.to_owned(),
@@ -189,6 +202,16 @@ impl Database {
         Some(DiskSpace { folder: folder.to_owned(), free_bytes })
     }
 
+    /// Whether it is the private cluster's: nobody else has a database or a login there.
+    pub(crate) fn is_private(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// The user of the URL, or the owner of a private database.
+    pub fn user(&self) -> &str {
+        self.writer.get_user().unwrap_or_default()
+    }
+
     /// Whether each transaction of a connection may be in another session of the server.
     pub fn is_pooled(&self) -> bool {
         self.is_pooled
@@ -204,7 +227,20 @@ impl Database {
     /// # Errors
     /// [`Error::Unavailable`] without a server, [`Error::Refused`] when it refuses the login.
     pub async fn connect(&self) -> Result<Client, Error> {
-        let client = self.open(&self.writer).await?;
+        self.connect_as(&self.writer).await
+    }
+
+    /// A connection that may also set what roles may do: the superuser of the private cluster. On an operated server it is the
+    /// URL's user, who may as much as its administrator allows.
+    ///
+    /// # Errors
+    /// As [`Database::connect`].
+    pub async fn connect_admin(&self) -> Result<Client, Error> {
+        self.connect_as(self.admin.as_ref().unwrap_or(&self.writer)).await
+    }
+
+    async fn connect_as(&self, config: &Config) -> Result<Client, Error> {
+        let client = self.open(config).await?;
         // Behind a pooler each transaction says what it needs.
         if !self.is_pooled {
             let set = format!("{OWN_SEARCH_PATH}; SET {NO_DECOMPRESSION_LIMIT}");

@@ -60,7 +60,7 @@ pub use cluster::{
     review_settings,
 };
 pub use contests::{ContestsSettled, settle_contests};
-pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
+pub use database::{Database, DiskSpace, QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
     DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers,
@@ -76,7 +76,10 @@ pub use link_shares::{
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use packed_rows::{PackedRows, SampledCall};
-pub use probe::{DatabaseVersions, database_versions, probe};
+pub use probe::{DatabaseVersions, database_versions, is_read_only, probe};
+pub use reading::{
+    EndedRead, ReadBounds, ReaderCheck, check_readers, end_long_reads, reader_role_statements,
+};
 pub use report_posts::{
     PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post, waiting_report_posts,
 };

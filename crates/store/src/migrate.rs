@@ -11,7 +11,7 @@ use throughline_sample::catalogue::{Kind, Table};
 
 use crate::columns;
 use crate::database::Database;
-use crate::database::READ_ROLE;
+use crate::database::{QUERY_ROLE, READ_ROLE};
 use crate::error::Error;
 use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
 
@@ -24,9 +24,12 @@ const GRANT_RETRIES: usize = 20;
 const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long [`migrate`] waits for others that use what it changes: longer than any statement of the reading role
-/// (`READ_STATEMENT_SECONDS_MAX`), tried again after a pause each.
+/// (`READ_SECONDS_MAX`), tried again after a pause each.
 const BUSY_LIMIT: Duration = Duration::from_secs(600);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// How often sessions of people that last too long are ended meanwhile: upkeep, which does it otherwise, may not have begun.
+const READS_PAUSE: Duration = Duration::from_secs(10);
 
 /// One step of the tables. A released step is never edited; a change of the schema is a new one.
 #[derive(Clone, Copy)]
@@ -108,8 +111,11 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
             database.place(),
         )));
     }
-    let objects = apply_with_objects(&mut client, &pending, database.place()).await?;
+    let objects = apply_with_objects(&mut client, &pending, database).await?;
     write_comments(&client).await?;
+    if !database.is_private() {
+        crate::reading::check_at_start(database, &client).await?;
+    }
     grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
     Ok(Migrated { applied: pending.len(), objects, version: known })
@@ -177,9 +183,10 @@ async fn apply(
 async fn apply_with_objects(
     client: &mut Client,
     migrations: &[(Migration, String)],
-    place: &str,
+    database: &Database,
 ) -> Result<usize, Error> {
-    let (start, mut is_reported) = (Instant::now(), false);
+    let (start, mut is_reported, place) = (Instant::now(), false, database.place());
+    let mut reads_ended = start;
     loop {
         let refusal = match try_with_objects(client, migrations).await {
             Ok(objects) => return Ok(objects),
@@ -198,7 +205,26 @@ async fn apply_with_objects(
             tracing::info!(%refusal, readers, "waiting for sessions that use what an upgrade of the schema changes");
             is_reported = true;
         }
+        if reads_ended.elapsed() >= READS_PAUSE {
+            end_long_reads(database).await;
+            reads_ended = Instant::now();
+        }
         tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+/// A reader that lasts for ever must not keep an upgrade from its lock.
+async fn end_long_reads(database: &Database) {
+    let work = async {
+        let admin = database.connect_admin().await?;
+        crate::reading::end_long_reads(&admin, crate::reading::ReadBounds::default()).await
+    };
+    match work.await {
+        Ok(ended) if ended.is_empty() => {}
+        Ok(ended) => {
+            tracing::warn!(sessions = ended.len(), "sessions of readers lasted too long and are ended")
+        }
+        Err(error) => tracing::debug!(%error, "sessions of readers are not ended"),
     }
 }
 
@@ -282,18 +308,21 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
     client.batch_execute(&statements).await.map_err(Error::sql(what))
 }
 
-/// Lets the reading role read, where it exists; on an operated server its administrator makes it or not.
-async fn grant_reading(client: &Client) -> Result<(), Error> {
-    let what = "granting the reading role";
-    let exists = "SELECT 1 FROM pg_roles WHERE rolname = $1";
-    if client.query_opt(exists, &[&READ_ROLE]).await.map_err(Error::sql(what))?.is_none() {
+/// Lets the reading roles read, those that exist; on an operated server its administrator makes them or not. Both have the same
+/// rights.
+pub(crate) async fn grant_reading(client: &Client) -> Result<(), Error> {
+    let what = "granting the reading roles";
+    let query = "SELECT string_agg(rolname, ', '), quote_ident(current_database()) FROM pg_roles WHERE rolname = ANY($1)";
+    let row = client.query_one(query, &[&&[QUERY_ROLE, READ_ROLE][..]]).await.map_err(Error::sql(what))?;
+    let (Some(roles), database) = (row.get::<_, Option<String>>(0), row.get::<_, String>(1)) else {
         return Ok(());
-    }
+    };
     let grants = format!(
-        "GRANT USAGE ON SCHEMA public, internal TO {READ_ROLE}; \
-         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {READ_ROLE}; \
-         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {READ_ROLE}; \
-         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {READ_ROLE};"
+        "GRANT CONNECT ON DATABASE {database} TO {roles}; \
+         GRANT USAGE ON SCHEMA public, internal TO {roles}; \
+         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {roles}; \
+         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {roles}; \
+         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {roles};"
     );
     for _ in 0..GRANT_RETRIES {
         match client.batch_execute(&grants).await {

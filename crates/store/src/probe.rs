@@ -1,6 +1,6 @@
 //! Whether a database answers, and its kind and state: for `/healthz` and `throughline db status`.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::error::Error;
 
@@ -23,6 +23,18 @@ pub struct DatabaseVersions {
 /// The database is away.
 pub async fn probe(client: &Client) -> Result<(), Error> {
     client.simple_query("SELECT 1").await.map(drop).map_err(Error::sql("probing the database"))
+}
+
+/// Whether this session's transactions may write nothing: on a standby, or by `default_transaction_read_only`.
+///
+/// # Errors
+/// The database is away.
+pub async fn is_read_only(client: &Client) -> Result<bool, Error> {
+    // A simple query: behind a pooler it needs no prepared statement.
+    let messages = client.simple_query("SHOW transaction_read_only").await;
+    let messages = messages.map_err(Error::sql("looking whether the database takes writes"))?;
+    let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+    Ok(messages.iter().any(is_on))
 }
 
 /// What the database is.

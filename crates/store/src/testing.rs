@@ -21,10 +21,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use throughline_prefix::Set;
 use tokio::sync::OnceCell;
+use tokio_postgres::Client;
 
 use crate::cluster::{ClusterOptions, Lifetime, PrivateCluster};
 use crate::database::Database;
-use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::database::WRITE_ROLE;
 use crate::error::Error;
 use crate::migrate::{MIGRATIONS, Migration, migrate_to};
 use crate::migrate::{Migrated, migrate, schema_version};
@@ -84,6 +85,14 @@ pub async fn set_away(database: &Database, is_away: bool) {
     }
 }
 
+/// A session of another role: of people ([`crate::READ_ROLE`]), for what they may do.
+///
+/// # Errors
+/// The server refuses the login.
+pub async fn connect_as(database: &Database, name: &str, role: &str) -> Result<Client, Error> {
+    database.with(name, role).connect_reader().await
+}
+
 /// The same database, used without relying on a session.
 pub fn behind_pooler(database: &Database) -> Database {
     database.pooled()
@@ -120,11 +129,11 @@ async fn start() -> PrivateCluster {
     let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
     for statement in [
         format!("CREATE ROLE {WRITE_ROLE} LOGIN"),
-        format!("CREATE ROLE {READ_ROLE} LOGIN"),
         format!("CREATE DATABASE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}"),
     ] {
         admin.batch_execute(&statement).await.unwrap();
     }
+    crate::reading::create_roles(&admin).await.unwrap();
     let empty = cluster.database().with(EMPTY_TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
     empty.batch_execute("CREATE EXTENSION timescaledb SCHEMA public").await.unwrap();
     close(empty, &admin, EMPTY_TEMPLATE).await;
@@ -132,7 +141,7 @@ async fn start() -> PrivateCluster {
     admin.batch_execute(&create).await.unwrap();
     let template = cluster.database().renamed(TEMPLATE);
     let admin = template.with(TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
-    crate::reading::restrict_as_admin(&admin).await.unwrap();
+    crate::reading::check(&template, &admin).await.unwrap();
     drop(admin);
     migrate(&template).await.unwrap();
     cluster

@@ -2,6 +2,7 @@
 //! browser are a program of their own (`../pages`), which runs Node's tests and prints their output.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod attack_readers;
 mod attack_senders;
 mod client;
 mod crash_delivery;

@@ -123,6 +123,9 @@ metrics! { ALL, SelfStats:
     992 WEBHOOK_WAITING_REPORTS "webhook_waiting_reports" Gauge Count Wraps(63), "Reports of ended jobs that the address of [report] webhook has not taken yet.", "read from the database";
 
     // Readers and remote write.
+    1272 READER_SETTINGS_RESET "reader_settings_reset" Counter Count Wraps(63), "Settings and passwords that a reading role of the database had set for itself and that were reset. Events of the kind reader.reset name them.", "counted by the daemon";
+    1273 READER_ROLES_MISSING "reader_roles_missing" Gauge Count Wraps(63), "Reading roles that the database lacks and that its owner may not make. /healthz has the statements for the administrator.", "read from PostgreSQL";
+    1274 READER_SESSIONS_ENDED "reader_sessions_ended" Counter Count Wraps(63), "Sessions of people's login that were ended because a statement or transaction of theirs lasted too long (busy) or paused (idle).", "counted by the daemon", label "reason";
     1270 REPLICA_LAG_SECONDS "replica_lag_seconds" Gauge Seconds Wraps(63), "How far the replica that readers use is behind the primary: age of the oldest change that it does not have, to 2 s. Absent while that is not known.", "read from both databases";
     1271 REPLICA_FALLBACKS "replica_fallbacks" Counter Count Wraps(63), "Times that a reader's request went to the primary because the configured replica was away or too far behind.", "counted by the daemon";
     1267 EXPORT_RECEIVER_UP "export_receiver_up" Gauge Count Wraps(63), "1 while this receiver of remote write takes requests, 0 while it does not.", "counted by the daemon", label "receiver";

@@ -23,7 +23,7 @@ pub(crate) use tuning::WAL_MEGABYTES;
 pub use tuning::{SettingRemark, review_settings};
 
 use crate::database::Database;
-use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::database::WRITE_ROLE;
 use crate::error::Error;
 use crate::migrate::{Migrated, migrate};
 use folder::ServerUser;
@@ -281,15 +281,18 @@ impl PrivateCluster {
     pub async fn prepare(&self) -> Result<Migrated, Error> {
         let database = self.database();
         let admin = database.with("postgres", ADMIN_ROLE).connect().await?;
-        for role in [WRITE_ROLE, READ_ROLE] {
-            create_missing(&admin, "pg_roles", "rolname", role, &format!("CREATE ROLE {role} LOGIN")).await?;
-        }
+        let create = format!("CREATE ROLE {WRITE_ROLE} LOGIN");
+        create_missing(&admin, "pg_roles", "rolname", WRITE_ROLE, &create).await?;
+        crate::reading::create_roles(&admin).await?;
         let create = format!("CREATE DATABASE {DATABASE} OWNER {WRITE_ROLE}");
         create_missing(&admin, "pg_database", "datname", DATABASE, &create).await?;
         let admin = database.with(DATABASE, ADMIN_ROLE);
         update_extension(&admin).await?;
-        crate::reading::restrict_as_admin(&admin.connect().await?).await?;
-        migrate(&database).await
+        let admin = admin.connect().await?;
+        let found = crate::reading::check(&database, &admin).await?;
+        let migrated = migrate(&database).await?;
+        crate::reading::note(&admin, &found).await?;
+        Ok(migrated)
     }
 
     /// Starts and prepares: what `serve` and `db start` do.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::ADMIN_ROLE;
 use super::folder::{self, ServerUser, data_folder, socket_folder};
 use super::tuning::{self, Machine, Setting};
-use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::database::{QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 use crate::error::Error;
 
 /// Writes `postgresql.conf`, `pg_hba.conf` and `pg_ident.conf`; whether one of them changed.
@@ -80,7 +80,7 @@ fn ident_conf(server_user: &str) -> String {
     let mut text = String::from("# MAP  OPERATING-SYSTEM-USER  ROLE\n");
     let users = if server_user == "root" { vec!["root"] } else { vec!["root", server_user] };
     for user in users {
-        for role in [ADMIN_ROLE, WRITE_ROLE, READ_ROLE] {
+        for role in [ADMIN_ROLE, WRITE_ROLE, QUERY_ROLE, READ_ROLE] {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "throughline \"{user}\" {role}");
         }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn root_and_the_servers_user_may_take_each_role() {
         let text = ident_conf("postgres");
-        assert_eq!(text.lines().filter(|line| line.starts_with("throughline ")).count(), 6);
+        assert_eq!(text.lines().filter(|line| line.starts_with("throughline ")).count(), 8);
         assert!(text.contains("throughline \"root\" throughline_read\n"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -18,8 +19,14 @@ const OTHERS: u32 = 0o077;
 /// The port where none is written.
 const PORT: u16 = 5432;
 
+/// The file that nobody named was warned of.
+static WARNED: Once = Once::new();
+
 /// Gives the login its password, if it has none and there is one for it. Read at each connection, so that a new one holds
 /// from the next connection on.
+///
+/// A file that nobody named is left out where it can't be used, with a warning, as libpq does: it may be another user's, whose
+/// `HOME` this process has.
 ///
 /// # Errors
 /// A password file that was named can't be used, or others than its owner may use it.
@@ -39,12 +46,24 @@ pub(super) fn complete(config: &mut Config, named: Option<&Path>) -> Result<(), 
             None => return Ok(()),
         },
     };
-    let text = match read(&path) {
+    complete_from(config, &path, is_named)
+}
+
+fn complete_from(config: &mut Config, path: &Path, is_named: bool) -> Result<(), Error> {
+    let text = match read(path) {
         Ok(text) => text,
-        Err(error) if !is_named && error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => {
+        Err(error) if is_named => {
             let path = path.display();
             return Err(Error::Place(format!("password file {path}: {error}")));
+        }
+        Err(error) => {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                // It is read at each connection.
+                WARNED.call_once(|| {
+                    tracing::warn!(file = %path.display(), %error, "the password file is left out");
+                });
+            }
+            return Ok(());
         }
     };
     if let Some(password) = find(&text, config) {
@@ -138,6 +157,11 @@ mod tests {
         assert_eq!(mode(0o600).unwrap(), Some(b"secret".to_vec()));
         let error = mode(0o640).unwrap_err().to_string();
         assert!(error.contains("chmod 600") && !error.contains("secret"), "{error}");
+        // One that nobody named is left out, whatever is wrong with it.
+        let mut login = config("host=db user=me");
+        complete_from(&mut login, &path, false).unwrap();
+        complete_from(&mut login, &path.join("below"), false).unwrap();
+        assert_eq!(login.get_password(), None);
         let mut own = config("host=db user=me password=own");
         complete(&mut own, Some(Path::new("/nonexistent"))).unwrap();
         assert_eq!(own.get_password(), Some(&b"own"[..]));

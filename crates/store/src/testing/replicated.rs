@@ -17,7 +17,7 @@ use super::ensure_programs;
 use crate::cluster::ADMIN_ROLE;
 use crate::cluster::{ClusterOptions, ClusterStatus, Lifetime, PrivateCluster};
 use crate::database::Database;
-use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::database::{QUERY_ROLE, WRITE_ROLE};
 
 /// The number in the name of PgBouncer's socket.
 const POOLER_PORT: u16 = 6432;
@@ -100,7 +100,7 @@ impl Replicated {
 
     /// The standby.
     pub fn read_url(&self) -> String {
-        url(&self.standby, READ_ROLE)
+        url(&self.standby, QUERY_ROLE)
     }
 
     /// SIGKILL for the standby.
@@ -176,7 +176,7 @@ impl Replicated {
             "unix_socket_dir = {folder}\nlisten_port = {POOLER_PORT}\nauth_type = trust\nauth_file = {folder}/users\n",
             folder = folder.display(),
         ));
-        fs::write(folder.join("users"), format!("\"{WRITE_ROLE}\" \"\"\n\"{READ_ROLE}\" \"\"\n")).unwrap();
+        fs::write(folder.join("users"), format!("\"{WRITE_ROLE}\" \"\"\n\"{QUERY_ROLE}\" \"\"\n")).unwrap();
         fs::write(folder.join("pgbouncer.ini"), settings).unwrap();
         let (uid, gid) = self.primary.server_user();
         for path in [folder.clone(), folder.join("users"), folder.join("pgbouncer.ini")] {

@@ -11,15 +11,15 @@ use throughline_store::{
 use uuid::Uuid;
 
 /// A state folder that the server's user can enter, removed with its cluster stopped.
-struct State(PathBuf);
+pub(crate) struct State(pub(crate) PathBuf);
 
 impl State {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         testing::ensure_programs();
         Self(std::env::temp_dir().join(format!("throughline-cluster-{}", Uuid::new_v4().simple())))
     }
 
-    fn options(&self) -> ClusterOptions {
+    pub(crate) fn options(&self) -> ClusterOptions {
         ClusterOptions { state_dir: self.0.clone(), pg_bin: None }
     }
 }

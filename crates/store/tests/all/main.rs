@@ -19,6 +19,7 @@ mod link_shares;
 mod minutes;
 mod node_rows;
 mod open_calls;
+mod readers;
 mod row_rules;
 mod schema;
 mod schema_changes;

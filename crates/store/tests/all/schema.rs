@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use throughline_sample::catalogue::{Table, Unit};
-use throughline_store::{Database, TABLES, migrate, schema_version, testing};
+use throughline_store::{Database, QUERY_ROLE, READ_ROLE, TABLES, migrate, schema_version, testing};
 
 /// Every column of every table and view of ours, with its type, as one sorted text.
 async fn columns(database: &Database) -> Vec<String> {
@@ -155,23 +155,27 @@ async fn sample_tables_are_hypertables_with_one_index() {
 }
 
 #[tokio::test]
-async fn the_reading_role_reads_and_writes_nothing() {
+async fn the_reading_roles_read_and_write_nothing() {
     let database = testing::database().await;
-    let reader = database.connect_reader().await.unwrap();
-    assert!(reader.query("SELECT * FROM public.ib_port_named", &[]).await.is_ok());
-    assert!(reader.query("SELECT * FROM public.ib_port_rates(now() - interval '1 hour')", &[]).await.is_ok());
-    assert!(reader.query("SELECT * FROM internal.batch_quarantine", &[]).await.is_err());
-    for session in ["", "SET default_transaction_read_only = off;"] {
-        let insert = format!("{session} INSERT INTO internal.fabric (name, prefix) VALUES ('x', 'x')");
-        let error = reader.batch_execute(&insert).await.unwrap_err();
-        assert!(error.as_db_error().is_some(), "{error}");
+    for role in [QUERY_ROLE, READ_ROLE] {
+        let reader = testing::connect_as(&database, database.name(), role).await.unwrap();
+        assert!(reader.query("SELECT * FROM public.ib_port_named", &[]).await.is_ok());
+        assert!(
+            reader.query("SELECT * FROM public.ib_port_rates(now() - interval '1 hour')", &[]).await.is_ok()
+        );
+        assert!(reader.query("SELECT * FROM internal.batch_quarantine", &[]).await.is_err());
+        for session in ["", "SET default_transaction_read_only = off;"] {
+            let insert = format!("{session} INSERT INTO internal.fabric (name, prefix) VALUES ('x', 'x')");
+            let error = reader.batch_execute(&insert).await.unwrap_err();
+            assert!(error.as_db_error().is_some(), "{error}");
+        }
     }
 }
 
 #[tokio::test]
 async fn attack_14_the_reading_role_fills_no_disk_and_holds_no_lock() {
     let database = testing::database().await;
-    let reader = database.connect_reader().await.unwrap();
+    let reader = testing::connect_as(&database, database.name(), READ_ROLE).await.unwrap();
     // What a session may set for itself is no bound: each is tried with that off.
     reader.batch_execute("SET default_transaction_read_only = off").await.unwrap();
     for attack in [
@@ -206,7 +210,7 @@ async fn attack_14_the_reading_role_fills_no_disk_and_holds_no_lock() {
     assert_eq!(shown("idle_in_transaction_session_timeout").await, "1min");
     assert_eq!(shown("temp_file_limit").await, "4GB");
     let limit = "SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user";
-    assert_eq!(reader.query_one(limit, &[]).await.unwrap().get::<_, i32>(0), 60);
+    assert_eq!(reader.query_one(limit, &[]).await.unwrap().get::<_, i32>(0), 30);
     // The writer has what it needs.
     let writer = database.connect().await.unwrap();
     writer.batch_execute("SELECT pg_advisory_lock(1); CREATE TEMPORARY TABLE t (n integer)").await.unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::{Failure, SelfMetrics, hide_secrets};
 use throughline_query::ReadPath;
-use throughline_store::{Database, Error};
+use throughline_store::{Database, Error, QUERY_ROLE, READ_ROLE};
 
 /// How far a replica may be behind that readers use: what people see as the present is a few seconds old anyway.
 const READ_LAG_SECONDS_MAX: u64 = 30;
@@ -114,7 +114,19 @@ impl DatabaseConfig {
                 "database.read_lag_seconds_max = {lag}: must be from 1 to {READ_LAG_SECONDS_CEILING} seconds"
             )));
         }
-        self.operated(&SelfMetrics::default()).map(drop)
+        self.operated(&SelfMetrics::default())?;
+        for (key, url) in [("url", &self.url), ("direct_url", &self.direct_url), ("read_url", &self.read_url)]
+        {
+            let Some(url) = url else { continue };
+            // A login that people have can be altered, used up and ended by each of them.
+            if Database::from_url(url).is_ok_and(|database| database.user() == READ_ROLE) {
+                return Err(Failure::usage(format!(
+                    "database.{key}: {READ_ROLE} is the login of people and dashboards, who could keep this server from \
+                     reading: readers of the server log in as {QUERY_ROLE}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Reads the files that the URLs name.

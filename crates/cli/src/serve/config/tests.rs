@@ -109,6 +109,10 @@ fn each_wrong_value_names_its_key() {
         ("[database]\nread_url = 'host=/tmp user=a'", "database.read_url is set and database.url is not"),
         ("[database]\ndirect_url = 'host=/tmp user=a'", "database.direct_url is set"),
         ("[database]\nurl = 'host=/tmp user=a'\nread_url = 'postgresql://me@far/x'", "database.read_url"),
+        (
+            "[database]\nurl = 'host=/tmp user=a'\nread_url = 'host=/tmp user=throughline_read'",
+            "database.read_url: throughline_read is the login of people",
+        ),
         ("[database]\nread_lag_seconds_max = 0", "database.read_lag_seconds_max = 0"),
         ("[report]\nwebhook = 'ftp://a/b'", "report.webhook"),
         ("[report]\nwebhook = 'http://a/b'\ntoken_file = '/t'", "report.token_file"),
