@@ -16,6 +16,8 @@ struct Bench {
     spools: BTreeMap<String, (Uuid, u64)>,
     rejected: BTreeMap<(String, Rejection), u64>,
     now: i64,
+    /// Ranks of the jobs that are reported.
+    world: u32,
 }
 
 impl Bench {
@@ -25,7 +27,7 @@ impl Bench {
         let writer = Writer::new(database.clone());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         let (spools, rejected) = (BTreeMap::new(), BTreeMap::new());
-        Self { database, client, writer, spools, rejected, now: i64::try_from(now).unwrap() }
+        Self { database, client, writer, spools, rejected, now: i64::try_from(now).unwrap(), world: 8 }
     }
 
     /// Sends a batch as its node's certificate.
@@ -45,8 +47,8 @@ impl Bench {
 
     /// A node reports ranks of a job: each with so many calls, and the bytes that they sent to each rank.
     async fn report(&mut self, node: &str, key: &str, ranks: &[u32], calls: u64, sent: &[(i32, i64)]) {
-        let job = Job { command: format!("./of-{key}"), ..self.job(key, 8) };
-        let job_ranks = ranks.iter().map(|rank| self.rank(key, *rank, 8)).collect();
+        let job = Job { command: format!("./of-{key}"), ..self.job(key, self.world) };
+        let job_ranks = ranks.iter().map(|rank| self.rank(key, *rank, self.world)).collect();
         let rows = ranks.iter().map(|rank| self.row(key, *rank, calls)).collect();
         let mpi_traffic = if sent.is_empty() { Vec::new() } else { vec![self.traffic(key, sent)] };
         let batch = Batch { jobs: vec![job], job_ranks, mpi_rank_rows: rows, mpi_traffic, ..of(node) };
@@ -86,7 +88,6 @@ impl Bench {
             epoch: self.now - 60 * SECOND,
             source: "shim".into(),
             cells: vec![cell],
-            ..MpiRankBin::default()
         }
     }
 
@@ -109,7 +110,6 @@ impl Bench {
                     messages: 1,
                 })
                 .collect(),
-            ..MpiNodeTraffic::default()
         }
     }
 
@@ -195,6 +195,42 @@ async fn attack_32_what_exchanges_bytes_over_two_nodes_is_not_blanked() {
     assert_eq!(bench.calls(key).await, 60);
     bench.settle().await;
     assert_eq!(bench.calls(key).await, 80);
+}
+
+/// Each of them claims all ranks of three jobs before their nodes do, and again: which true calls are in no total, round by round.
+#[tokio::test]
+async fn attack_32_one_three_and_ten_certificates_that_contest_everything() {
+    for hostile in [1, 3, 10] {
+        let mut bench = Bench::new().await;
+        let jobs = [("slurm:1@1000", 1_u32), ("slurm:2@1000", 2), ("slurm:8@1000", 8)];
+        for again in 0..2 {
+            for evil in 0..hostile {
+                for (key, nodes) in jobs {
+                    bench.world = 4 * nodes;
+                    let ranks: Vec<u32> = (0..4 * nodes).collect();
+                    let made_up: Vec<_> =
+                        (0..).zip(&ranks).map(|(rank, _)| (rank, 5_000 + 7 * i64::from(evil))).collect();
+                    bench.report(&format!("evil{evil}"), key, &ranks, 777_777, &made_up).await;
+                }
+            }
+            for (key, nodes) in jobs.into_iter().filter(|_| again == 0) {
+                bench.world = 4 * nodes;
+                for node in 0..nodes {
+                    let own: Vec<u32> = (4 * node..4 * node + 4).collect();
+                    let others = (0..4 * nodes).filter(|rank| !own.contains(rank));
+                    let sent: Vec<_> = others.map(|rank| (i32::try_from(rank).unwrap(), 1_000_000)).collect();
+                    bench.report(&format!("n{nodes}-{node}"), key, &own, 10, &sent).await;
+                }
+            }
+            if again == 0 {
+                bench.settle().await;
+            }
+            for (key, nodes) in jobs {
+                assert_eq!(bench.calls(key).await, 40 * i64::from(nodes), "{hostile} {key} {again}");
+            }
+        }
+        assert_eq!(bench.rejected, BTreeMap::new());
+    }
 }
 
 #[tokio::test]

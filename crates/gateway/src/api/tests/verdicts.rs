@@ -43,8 +43,12 @@ async fn ranks_that_wait_for_one_that_died_are_hung_and_the_end_has_a_report() {
         comm_size: Some(4),
         ..MpiOpenCall::default()
     };
-    let open = Batch { node: "n2".into(), mpi_open_calls: (0..3).map(barrier).collect(), ..Batch::default() };
-    seed::write(&database, 3, vec![batch.clone(), open]).await;
+    let open = |node: &str, ranks: std::ops::Range<u32>| Batch {
+        node: node.into(),
+        mpi_open_calls: ranks.map(barrier).collect(),
+        ..Batch::default()
+    };
+    seed::write(&database, 3, vec![batch.clone(), open("n2", 0..2), open("n10", 2..3)]).await;
     let router = api_on(database.clone());
     assert_eq!(get(&router, &job(1, "")).await["verdicts"], json!([]), "not judged yet");
     assert_eq!(get(&router, &job(1, "/verdicts")).await["judged_ms"], Value::Null);
