@@ -80,8 +80,6 @@ pub(super) async fn create_where_allowed(
     let missing: Vec<&'static str> = ROLES.into_iter().filter(|role| !present.contains(*role)).collect();
     let may_create = login.is_superuser || login.may_create;
     if !missing.is_empty() && !may_create {
-        check.for_administrator.extend(missing.iter().map(|role| create(role)));
-        check.for_administrator.push(membership(&login.name));
         check.missing = missing;
         return Ok(());
     }
@@ -156,7 +154,7 @@ pub(super) async fn reset_settings(
     login: &Login,
     check: &mut ReaderCheck,
 ) -> Result<(), Error> {
-    for role in ROLES {
+    for role in ROLES.into_iter().filter(|role| !check.missing.contains(role)).collect::<Vec<_>>() {
         let found = deviation(client, login, role).await?;
         if !found.foreign.is_empty() || !found.absent.is_empty() {
             match set_again(client, login, role, &found.databases).await {
