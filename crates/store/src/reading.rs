@@ -9,6 +9,8 @@
 //! later than that. On an operated server some of it is the administrator's; the log has the statements, and nothing waits for
 //! them.
 
+mod grants;
+mod login;
 mod rights;
 mod roles;
 mod sessions;
@@ -17,7 +19,7 @@ pub use sessions::{EndedRead, ReadBounds, end_long_reads};
 
 use crate::database::{Database, READ_ROLE};
 use crate::error::Error;
-use crate::migrate::grant_reading;
+pub(crate) use grants::grant_reading;
 pub(crate) use rights::restrict;
 pub(crate) use roles::create_roles;
 pub use roles::reader_role_statements;
@@ -95,7 +97,7 @@ impl ReaderCheck {
 /// The database is away. What the login may not do is no error.
 pub(crate) async fn check(database: &Database, admin: &Client) -> Result<ReaderCheck, Error> {
     let mut check = ReaderCheck::default();
-    let login = roles::Login::read(admin, database.is_private()).await?;
+    let login = login::Login::read(admin, database.is_private()).await?;
     roles::create_where_allowed(admin, &login, &mut check).await?;
     roles::reset_settings(admin, &login, &mut check).await?;
     rights::restrict_server(admin, &login, &mut check).await?;
@@ -121,7 +123,7 @@ pub async fn check_readers(database: &Database, admin: &Client) -> Result<Reader
     let found = check(database, admin).await?;
     note(admin, &found).await?;
     // A role that the administrator has made since.
-    if found.missing.is_empty() && !database.is_private() && roles::lacks_grants(admin).await? {
+    if found.missing.is_empty() && !database.is_private() && grants::lacks_grants(admin).await? {
         grant_reading(admin).await?;
         tracing::info!(role = READ_ROLE, "the reading roles are there now");
     }
