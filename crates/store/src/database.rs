@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use tokio_postgres::{CancelToken, Client, Config};
 
-use crate::cluster::ADMIN_ROLE;
 use crate::error::Error;
 use login::Login;
 use tls::{DatabaseTls, TlsSettings};
+
+/// The bootstrap superuser of a private cluster: sets up, updates the extension, and bounds the roles that read.
+pub(crate) const ADMIN_ROLE: &str = "throughline_admin";
 
 /// The role that owns the schema and writes.
 pub const WRITE_ROLE: &str = "throughline";

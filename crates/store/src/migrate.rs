@@ -4,24 +4,17 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row, Transaction};
 
 use throughline_sample::catalogue::{Kind, Table};
 
 use crate::columns;
 use crate::database::Database;
-use crate::database::{QUERY_ROLE, READ_ROLE};
 use crate::error::Error;
 use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
 
 /// Number of the advisory lock that one migrating process holds: "tlmigrat" as ASCII.
 const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;
-
-/// PostgreSQL ends a GRANT with "tuple concurrently updated" where somebody else changed the rights of a table at that
-/// moment, as TimescaleDB does with each new chunk: tried again so many times, after a pause each.
-const GRANT_RETRIES: usize = 20;
-const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long [`migrate`] waits for others that use what it changes: longer than any statement of the reading role
 /// (`READ_SECONDS_MAX`), tried again after a pause each.
@@ -116,7 +109,7 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     if !database.is_private() {
         crate::reading::check_at_start(database, &client).await?;
     }
-    grant_reading(&client).await?;
+    crate::reading::grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
     Ok(Migrated { applied: pending.len(), objects, version: known })
 }
@@ -306,33 +299,4 @@ async fn write_comments(client: &Client) -> Result<(), Error> {
         }
     }
     client.batch_execute(&statements).await.map_err(Error::sql(what))
-}
-
-/// Lets the reading roles read, those that exist; on an operated server its administrator makes them or not. Both have the same
-/// rights.
-pub(crate) async fn grant_reading(client: &Client) -> Result<(), Error> {
-    let what = "granting the reading roles";
-    let query = "SELECT string_agg(rolname, ', '), quote_ident(current_database()) FROM pg_roles WHERE rolname = ANY($1)";
-    let row = client.query_one(query, &[&&[QUERY_ROLE, READ_ROLE][..]]).await.map_err(Error::sql(what))?;
-    let (Some(roles), database) = (row.get::<_, Option<String>>(0), row.get::<_, String>(1)) else {
-        return Ok(());
-    };
-    let grants = format!(
-        "GRANT CONNECT ON DATABASE {database} TO {roles}; \
-         GRANT USAGE ON SCHEMA public, internal TO {roles}; \
-         GRANT SELECT ON ALL TABLES IN SCHEMA public, internal TO {roles}; \
-         ALTER DEFAULT PRIVILEGES IN SCHEMA public, internal GRANT SELECT ON TABLES TO {roles}; \
-         REVOKE SELECT ON internal.batch_quarantine, internal.record_quarantine FROM {roles};"
-    );
-    for _ in 0..GRANT_RETRIES {
-        match client.batch_execute(&grants).await {
-            // Another server made a chunk meanwhile, which writes to the same rows of the catalogue.
-            Err(error) if error.code() == Some(&SqlState::INTERNAL_ERROR) => {
-                tracing::debug!(%error, "lost a race for granting, trying again");
-                tokio::time::sleep(GRANT_PAUSE).await;
-            }
-            other => return other.map_err(Error::sql(what)),
-        }
-    }
-    client.batch_execute(&grants).await.map_err(Error::sql(what))
 }

@@ -9,6 +9,8 @@
 //! later than that. On an operated server some of it is the administrator's; the log has the statements, and nothing waits for
 //! them.
 
+mod grants;
+mod login;
 mod rights;
 mod roles;
 mod sessions;
@@ -17,7 +19,7 @@ pub use sessions::{EndedRead, ReadBounds, end_long_reads};
 
 use crate::database::{Database, READ_ROLE};
 use crate::error::Error;
-use crate::migrate::grant_reading;
+pub(crate) use grants::grant_reading;
 pub(crate) use rights::restrict;
 pub(crate) use roles::create_roles;
 pub use roles::reader_role_statements;
@@ -63,21 +65,21 @@ impl ReaderCheck {
         })
     }
 
-    /// What is missing, for people; `None` where both roles are there.
-    pub fn missing_text(&self) -> Option<String> {
+    /// What is missing, for people; `None` where both roles are there. `owner` is the login that looked.
+    pub fn missing_text(&self, owner: &str) -> Option<String> {
         (!self.missing.is_empty()).then(|| {
             format!(
-                "the database has no role {}, and this login may not make one: people and dashboards have no login that only \
-                 reads. Let the server's administrator run: {}",
+                "the database has no role {}, by which it is only read, and {owner} may make none: let the server's administrator \
+                 run: {}",
                 self.missing.join(" and no role "),
-                self.for_administrator.join("; ")
+                reader_role_statements(owner).join("; ")
             )
         })
     }
 
     /// What the administrator would have to do, to the log.
-    fn log(&self) {
-        if let Some(text) = self.missing_text() {
+    fn log(&self, owner: &str) {
+        if let Some(text) = self.missing_text(owner) {
             tracing::error!("{text}");
         } else if !self.for_administrator.is_empty() {
             tracing::warn!(
@@ -95,11 +97,9 @@ impl ReaderCheck {
 /// The database is away. What the login may not do is no error.
 pub(crate) async fn check(database: &Database, admin: &Client) -> Result<ReaderCheck, Error> {
     let mut check = ReaderCheck::default();
-    let login = roles::Login::read(admin, database.is_private()).await?;
+    let login = login::Login::read(admin, database.is_private()).await?;
     roles::create_where_allowed(admin, &login, &mut check).await?;
-    if check.missing.is_empty() {
-        roles::reset_settings(admin, &login, &mut check).await?;
-    }
+    roles::reset_settings(admin, &login, &mut check).await?;
     rights::restrict_server(admin, &login, &mut check).await?;
     if let Some(text) = check.reset_text() {
         tracing::warn!("{text}");
@@ -110,7 +110,7 @@ pub(crate) async fn check(database: &Database, admin: &Client) -> Result<ReaderC
 /// At a start, on an operated server: as [`check`], with what was found in the log and in an event.
 pub(crate) async fn check_at_start(database: &Database, owner: &Client) -> Result<(), Error> {
     let found = check(database, owner).await?;
-    found.log();
+    found.log(database.user());
     note(owner, &found).await
 }
 
@@ -123,7 +123,7 @@ pub async fn check_readers(database: &Database, admin: &Client) -> Result<Reader
     let found = check(database, admin).await?;
     note(admin, &found).await?;
     // A role that the administrator has made since.
-    if found.missing.is_empty() && !database.is_private() && roles::lacks_grants(admin).await? {
+    if found.missing.is_empty() && !database.is_private() && grants::lacks_grants(admin).await? {
         grant_reading(admin).await?;
         tracing::info!(role = READ_ROLE, "the reading roles are there now");
     }

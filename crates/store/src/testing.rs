@@ -24,8 +24,7 @@ use tokio::sync::OnceCell;
 use tokio_postgres::Client;
 
 use crate::cluster::{ClusterOptions, Lifetime, PrivateCluster};
-use crate::database::Database;
-use crate::database::WRITE_ROLE;
+use crate::database::{ADMIN_ROLE, Database, WRITE_ROLE};
 use crate::error::Error;
 use crate::migrate::{MIGRATIONS, Migration, migrate_to};
 use crate::migrate::{Migrated, migrate, schema_version};
@@ -76,7 +75,7 @@ pub const PACKED_CELLS: &str = include_str!("testing/packed_cells.sql");
 /// # Panics
 /// When the cluster refuses.
 pub async fn set_away(database: &Database, is_away: bool) {
-    let admin = database.with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let admin = database.with("postgres", ADMIN_ROLE).connect().await.unwrap();
     let name = database.name();
     admin.batch_execute(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {}", !is_away)).await.unwrap();
     if is_away {
@@ -111,7 +110,7 @@ pub fn ensure_programs() {
 
 async fn create(cluster: &PrivateCluster, template: &str) -> Database {
     let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let admin = cluster.database().with("postgres", ADMIN_ROLE).connect().await.unwrap();
     let create = format!("CREATE DATABASE {name} TEMPLATE {template} OWNER {WRITE_ROLE}");
     admin.batch_execute(&create).await.unwrap();
     // Rights on a database are not copied with it.
@@ -126,7 +125,7 @@ async fn start() -> PrivateCluster {
     let cluster = PrivateCluster::find(&options).unwrap().throw_away();
     keep(&folder);
     cluster.start(Lifetime::Detached).await.unwrap();
-    let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let admin = cluster.database().with("postgres", ADMIN_ROLE).connect().await.unwrap();
     for statement in [
         format!("CREATE ROLE {WRITE_ROLE} LOGIN"),
         format!("CREATE DATABASE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}"),
@@ -134,13 +133,13 @@ async fn start() -> PrivateCluster {
         admin.batch_execute(&statement).await.unwrap();
     }
     crate::reading::create_roles(&admin).await.unwrap();
-    let empty = cluster.database().with(EMPTY_TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let empty = cluster.database().with(EMPTY_TEMPLATE, ADMIN_ROLE).connect().await.unwrap();
     empty.batch_execute("CREATE EXTENSION timescaledb SCHEMA public").await.unwrap();
     close(empty, &admin, EMPTY_TEMPLATE).await;
     let create = format!("CREATE DATABASE {TEMPLATE} TEMPLATE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}");
     admin.batch_execute(&create).await.unwrap();
     let template = cluster.database().renamed(TEMPLATE);
-    let admin = template.with(TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let admin = template.with(TEMPLATE, ADMIN_ROLE).connect().await.unwrap();
     crate::reading::check(&template, &admin).await.unwrap();
     drop(admin);
     migrate(&template).await.unwrap();

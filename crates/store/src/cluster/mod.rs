@@ -22,15 +22,11 @@ pub use installation::Installation;
 pub(crate) use tuning::WAL_MEGABYTES;
 pub use tuning::{SettingRemark, review_settings};
 
-use crate::database::Database;
-use crate::database::WRITE_ROLE;
+use crate::database::{ADMIN_ROLE, Database, WRITE_ROLE};
 use crate::error::Error;
 use crate::migrate::{Migrated, migrate};
 use folder::ServerUser;
 use tuning::Machine;
-
-/// The bootstrap superuser; used only to set up and to update the extension.
-pub(crate) const ADMIN_ROLE: &str = "throughline_admin";
 
 /// The name of the database.
 const DATABASE: &str = "throughline";

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::ADMIN_ROLE;
 use super::folder::{self, ServerUser, data_folder, socket_folder};
 use super::tuning::{self, Machine, Setting};
-use crate::database::{QUERY_ROLE, READ_ROLE, WRITE_ROLE};
+use crate::database::{ADMIN_ROLE, QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 use crate::error::Error;
 
 /// Writes `postgresql.conf`, `pg_hba.conf` and `pg_ident.conf`; whether one of them changed.

@@ -2,15 +2,11 @@
 //! its session bounds, in any database of the server; locks and the server's log; the private cluster's other databases.
 
 use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
 
 use super::ReaderCheck;
-use super::roles::Login;
+use super::login::{Login, WHAT, run};
 use crate::database::{READ_ROLE, WRITE_ROLE};
 use crate::error::Error;
-
-/// What is done, for errors.
-const WHAT: &str = "restricting those who only read";
 
 /// Names of functions of PostgreSQL that everybody may call: they write large objects, to the write-ahead log and to the queue of
 /// notifications, whose files have no limit by role. By name, as their arguments differ between versions.
@@ -114,18 +110,6 @@ async fn restrict_other_databases(
             // Whatever this login may: other applications live there.
             check.for_administrator.push(statement);
         }
-    }
-    Ok(())
-}
-
-/// Runs what this login may, and notes what it may not.
-pub(super) async fn run(client: &Client, statement: &str, check: &mut ReaderCheck) -> Result<(), Error> {
-    let Err(error) = client.batch_execute(statement).await else { return Ok(()) };
-    match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => check.for_administrator.push(statement.to_owned()),
-        // Two servers that start at once: the other one does the same.
-        Some(&SqlState::INTERNAL_ERROR) => tracing::debug!(statement, %error, "another server did it"),
-        _ => return Err(Error::sql(WHAT)(error)),
     }
     Ok(())
 }

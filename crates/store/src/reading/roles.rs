@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
+use super::login::{Login, READING_ROLES, WHAT, run};
 use super::{
     QUERY_CONNECTIONS_MAX, READ_CONNECTIONS_MAX, READ_IDLE_SECONDS_MAX, READ_SECONDS_MAX,
     READ_TEMP_FILES_MB_MAX, ReaderCheck,
@@ -15,15 +16,9 @@ use super::{
 use crate::database::{QUERY_ROLE, READ_ROLE};
 use crate::error::Error;
 
-/// Both roles.
-pub(super) const ROLES: [&str; 2] = [QUERY_ROLE, READ_ROLE];
-
 /// Most settings that a report names; characters of each.
 const REPORTED_MAX: usize = 8;
 const REPORTED_CHARACTERS_MAX: usize = 60;
-
-/// What is altered, for errors.
-const WHAT: &str = "looking at the reading roles";
 
 /// Settings that each reading role has, as PostgreSQL stores them; whether only a superuser may set it.
 ///
@@ -44,24 +39,6 @@ fn connections_max(role: &str) -> u32 {
     if role == READ_ROLE { READ_CONNECTIONS_MAX } else { QUERY_CONNECTIONS_MAX }
 }
 
-/// Who looks.
-pub(super) struct Login {
-    /// As SQL names it.
-    pub(super) name: String,
-    pub(super) is_superuser: bool,
-    may_create: bool,
-    /// The server is ours alone: nobody else sets anything there.
-    pub(super) is_private: bool,
-}
-
-impl Login {
-    pub(super) async fn read(client: &Client, is_private: bool) -> Result<Login, Error> {
-        let query = "SELECT quote_ident(current_user), rolsuper, rolcreaterole FROM pg_roles WHERE rolname = current_user";
-        let row = client.query_one(query, &[]).await.map_err(Error::sql(WHAT))?;
-        Ok(Login { name: row.get(0), is_superuser: row.get(1), may_create: row.get(2), is_private })
-    }
-}
-
 /// Makes those that are missing; for the private cluster's superuser, before there is a database.
 pub(crate) async fn create_roles(admin: &Client) -> Result<(), Error> {
     let login = Login::read(admin, true).await?;
@@ -75,13 +52,12 @@ pub(super) async fn create_where_allowed(
     check: &mut ReaderCheck,
 ) -> Result<(), Error> {
     let query = "SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)";
-    let rows = client.query(query, &[&&ROLES[..]]).await.map_err(Error::sql(WHAT))?;
+    let rows = client.query(query, &[&&READING_ROLES[..]]).await.map_err(Error::sql(WHAT))?;
     let present: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
-    let missing: Vec<&'static str> = ROLES.into_iter().filter(|role| !present.contains(*role)).collect();
+    let missing: Vec<&'static str> =
+        READING_ROLES.into_iter().filter(|role| !present.contains(*role)).collect();
     let may_create = login.is_superuser || login.may_create;
     if !missing.is_empty() && !may_create {
-        check.for_administrator.extend(missing.iter().map(|role| create(role)));
-        check.for_administrator.push(membership(&login.name));
         check.missing = missing;
         return Ok(());
     }
@@ -100,7 +76,8 @@ pub(super) async fn create_where_allowed(
     }
     let query =
         "SELECT coalesce(bool_and(pg_has_role(oid, 'USAGE')), false) FROM pg_roles WHERE rolname = ANY($1)";
-    let is_member: bool = client.query_one(query, &[&&ROLES[..]]).await.map_err(Error::sql(WHAT))?.get(0);
+    let is_member: bool =
+        client.query_one(query, &[&&READING_ROLES[..]]).await.map_err(Error::sql(WHAT))?.get(0);
     if !is_member {
         let grant = membership(&login.name);
         match client.batch_execute(&grant).await {
@@ -119,7 +96,7 @@ fn create(role: &str) -> String {
 
 /// A member may reset the role's settings and end its sessions.
 fn membership(owner: &str) -> String {
-    format!("GRANT {} TO {owner}", ROLES.join(", "))
+    format!("GRANT {} TO {owner}", READING_ROLES.join(", "))
 }
 
 /// What the administrator of an operated server runs where the owner of the database may make no roles.
@@ -130,13 +107,6 @@ pub fn reader_role_statements(owner: &str) -> [String; 3] {
         false => format!("\"{}\"", owner.replace('"', "\"\"")),
     };
     [create(QUERY_ROLE), create(READ_ROLE), membership(&owner)]
-}
-
-/// Whether a role that is there may not read yet.
-pub(super) async fn lacks_grants(client: &Client) -> Result<bool, Error> {
-    let query = "SELECT EXISTS (SELECT FROM pg_roles r JOIN pg_namespace n ON n.nspname = 'internal' \
-                 WHERE r.rolname = ANY($1) AND NOT has_schema_privilege(r.oid, n.oid, 'USAGE'))";
-    Ok(client.query_one(query, &[&&ROLES[..]]).await.map_err(Error::sql(WHAT))?.get(0))
 }
 
 /// What is to be done to one role.
@@ -156,7 +126,7 @@ pub(super) async fn reset_settings(
     login: &Login,
     check: &mut ReaderCheck,
 ) -> Result<(), Error> {
-    for role in ROLES {
+    for role in READING_ROLES.into_iter().filter(|role| !check.missing.contains(role)).collect::<Vec<_>>() {
         let found = deviation(client, login, role).await?;
         if !found.foreign.is_empty() || !found.absent.is_empty() {
             match set_again(client, login, role, &found.databases).await {
@@ -271,7 +241,7 @@ async fn limit_connections(
     let is_limited = limit >= 0 && (!login.is_private || u32::try_from(limit) == Ok(ours));
     if !is_limited {
         let statement = format!("ALTER ROLE {role} CONNECTION LIMIT {ours}");
-        super::rights::run(client, &statement, check).await?;
+        run(client, &statement, check).await?;
     }
     Ok(())
 }
@@ -279,9 +249,9 @@ async fn limit_connections(
 /// The private cluster knows its logins by the peer's user; a password there is one that somebody set for himself.
 async fn remove_passwords(client: &Client, check: &mut ReaderCheck) -> Result<(), Error> {
     let query = "SELECT rolname::text FROM pg_authid WHERE rolname = ANY($1) AND rolpassword IS NOT NULL";
-    let rows = client.query(query, &[&&ROLES[..]]).await.map_err(Error::sql(WHAT))?;
+    let rows = client.query(query, &[&&READING_ROLES[..]]).await.map_err(Error::sql(WHAT))?;
     for role in rows.iter().map(|row| row.get::<_, String>(0)) {
-        super::rights::run(client, &format!("ALTER ROLE {role} PASSWORD NULL"), check).await?;
+        run(client, &format!("ALTER ROLE {role} PASSWORD NULL"), check).await?;
         check.reset.push(format!("password of {role}"));
     }
     Ok(())

@@ -14,10 +14,8 @@ use nix::unistd::Pid;
 use throughline_prefix::{Prefix, Set};
 
 use super::ensure_programs;
-use crate::cluster::ADMIN_ROLE;
 use crate::cluster::{ClusterOptions, ClusterStatus, Lifetime, PrivateCluster};
-use crate::database::Database;
-use crate::database::{QUERY_ROLE, WRITE_ROLE};
+use crate::database::{ADMIN_ROLE, Database, QUERY_ROLE, WRITE_ROLE};
 
 /// The number in the name of PgBouncer's socket.
 const POOLER_PORT: u16 = 6432;

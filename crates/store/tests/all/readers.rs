@@ -118,7 +118,7 @@ async fn attack_19_on_an_operated_database_its_owner_resets_it_as_a_member() {
     let found = check_readers(&database, &owner).await.unwrap();
     assert_eq!(found.missing, [QUERY_ROLE, READ_ROLE]);
     let lines = reader_role_statements(database.user());
-    let text = found.missing_text().unwrap();
+    let text = found.missing_text(database.user()).unwrap();
     assert!(text.contains(&lines.join("; ")) && text.contains("administrator"), "{text}");
 
     // The administrator runs the three lines. The next round does the rest, without a restart.
