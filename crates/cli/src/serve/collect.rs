@@ -5,8 +5,9 @@ use anyhow::Context;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use throughline_collector::RejectedSenders;
 use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
-use throughline_store::{Database, DetailQueue, TermClient, Writer};
+use throughline_store::{Database, DetailQueue, NodeBars, TermClient, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -51,9 +52,11 @@ impl Collect {
         listener: tokio::net::TcpListener,
         config: &CollectConfig,
         run_dir: Option<&Path>,
+        rejected: RejectedSenders,
     ) -> anyhow::Result<Self> {
         config.tls.as_ref().map_or(Ok(()), throughline_delivery::TlsFiles::check).map_err(Failure::from)?;
         let mut access = config.access(run_dir)?;
+        access.rejected = rejected;
         let wanted = access.limits.descriptors();
         let descriptors = raise_limits(config)?;
         access.limits = access.limits.within(descriptors)?;
@@ -82,7 +85,8 @@ impl Collect {
         node: String,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { listener, access, writers, runtime } = self;
+        let Self { listener, mut access, writers, runtime } = self;
+        access.bars = Some(Arc::new(Mutex::new(NodeBars::new(database.clone()))));
         let Some(threads) = &runtime.0 else { return Ok(()) };
         let work = threads.spawn(async move {
             // Watched by the threads that use it.

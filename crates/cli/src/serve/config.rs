@@ -15,12 +15,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use throughline_collector::limits::CONNECTIONS_CEILING;
-use throughline_collector::{AcceptTimes, Access as Senders, Crawlers, Limits as Connections, Socket};
+use throughline_collector::{
+    AcceptTimes, Access as Senders, Crawlers, Limits as Connections, QuotaLimits, Socket,
+};
 use throughline_daemon::certificates::Purpose;
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, Token, TokenFile};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::promql::Promql;
@@ -109,6 +112,14 @@ pub struct CollectConfig {
     pub connections_max: usize,
     /// Of these those of one certificate.
     pub connections_per_sender_max: usize,
+    /// Rows of one certificate in a second; more wait at their sender.
+    pub rows_per_second_of_sender: u32,
+    /// Events of one certificate in a second; more are rejected.
+    pub events_per_second_of_sender: u32,
+    /// The same of a crawler's certificate.
+    pub rows_per_second_of_crawler: u32,
+    /// The same of a crawler's certificate.
+    pub events_per_second_of_crawler: u32,
 }
 
 /// `collect.crawlers`: names, or names with the prefixes of their subnets.
@@ -136,6 +147,7 @@ impl CrawlersConfig {
 impl Default for CollectConfig {
     fn default() -> Self {
         let (limits, accept) = (Connections::default(), AcceptTimes::default());
+        let quotas = QuotaLimits::default();
         Self {
             enabled: true,
             listen: ([127, 0, 0, 1], 9463).into(),
@@ -149,6 +161,10 @@ impl Default for CollectConfig {
             writers: WRITERS,
             connections_max: limits.connections,
             connections_per_sender_max: limits.per_sender,
+            rows_per_second_of_sender: quotas.rows_per_second_of_sender,
+            events_per_second_of_sender: quotas.events_per_second_of_sender,
+            rows_per_second_of_crawler: quotas.rows_per_second_of_crawler,
+            events_per_second_of_crawler: quotas.events_per_second_of_crawler,
         }
     }
 }
@@ -159,7 +175,7 @@ impl CollectConfig {
     /// # Errors
     /// A user is unknown, a number is out of range (64), or a file can't be used.
     pub fn access(&self, run_dir: Option<&Path>) -> Result<Senders, Failure> {
-        let token = self.token_file.as_deref().map(|path| Token::read("collect.token_file", path));
+        let token = self.token_file.as_deref().map(|path| TokenFile::open("collect.token_file", path));
         Ok(Senders {
             tls: self.tls.clone(),
             crawlers: self.crawlers.crawlers(),
@@ -168,9 +184,11 @@ impl CollectConfig {
                 future: Duration::from_secs(self.accept_future_seconds),
             },
             users: LocalUsers::new("collect.local_users", self.local_users.iter().map(String::as_str))?,
-            token: token.transpose()?,
+            token: token.transpose()?.map(Arc::new),
             socket: self.socket_in(run_dir),
             limits: self.limits()?,
+            quotas: self.quotas()?,
+            ..Senders::default()
         })
     }
 
@@ -186,6 +204,7 @@ impl CollectConfig {
             }
         }
         self.limits()?;
+        self.quotas()?;
         self.writers()?;
         throughline_collector::check_listen(self.listen, "collect.listen", self.tls.as_ref())
     }
@@ -199,6 +218,19 @@ impl CollectConfig {
             return Ok(self.writers);
         }
         Err(Failure::usage(format!("collect.writers = {}: must be from 1 to {WRITERS_MAX}", self.writers)))
+    }
+
+    /// What one certificate may send.
+    fn quotas(&self) -> Result<QuotaLimits, Failure> {
+        let quotas = QuotaLimits {
+            rows_per_second_of_sender: self.rows_per_second_of_sender,
+            events_per_second_of_sender: self.events_per_second_of_sender,
+            rows_per_second_of_crawler: self.rows_per_second_of_crawler,
+            events_per_second_of_crawler: self.events_per_second_of_crawler,
+            ..QuotaLimits::default()
+        };
+        quotas.check()?;
+        Ok(quotas)
     }
 
     fn socket_in(&self, run_dir: Option<&Path>) -> Option<Socket> {

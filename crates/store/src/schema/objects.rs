@@ -112,6 +112,8 @@ macro_rules! view {
 pub(crate) const OBJECTS: &[Object] = &[
     // Arithmetic of counters.
     view!("run_visible"),
+    view!("barred_nodes"),
+    function!("is_barred"),
     function!("counter_increase"),
     function!("counter_rate"),
     function!("stored_total"),
