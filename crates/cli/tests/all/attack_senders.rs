@@ -369,7 +369,9 @@ fn attack_23_a_stolen_certificate_is_barred_on_the_command_line() {
     assert!(status == 0 && said.contains("node1") && said.contains("by name since"), "{said}");
     assert!(!said.contains("node2"), "{said}");
     let (status, said) = node(&serve, &["list", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{status} {said}"));
+    let document = said.lines().next().unwrap_or_default();
+    let listed: serde_json::Value =
+        serde_json::from_str(document).unwrap_or_else(|_| panic!("{status} {said}"));
     assert!(listed.as_array().unwrap().iter().any(|one| one["bar"]["reason"] == "stolen"), "{listed}");
     // Wrong usage, and what is not barred.
     assert_eq!(node(&serve, &["bar", "--serial", "node1"]).0, 64);
