@@ -48,7 +48,7 @@ enum Action {
     Bar {
         #[command(flatten)]
         subject: Subject,
-        /// Say why; the node is told, and an event has it
+        /// Give the reason: the log of the node and an event have it
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
@@ -143,6 +143,16 @@ async fn bar(database: &Database, subject: &BarSubject, by: &str, reason: &str) 
     let is_new = bar_node(&mut client, subject, by, reason).await.map_err(Failure::from)?;
     let text = if is_new { "is barred: all servers refuse it within 10 s" } else { "is barred already" };
     writeln!(std::io::stdout(), "{subject} {text}")?;
+    let known = node_certificates(&client).await.map_err(Failure::from)?;
+    let is_it = |one: &NodeCertificate| match subject {
+        BarSubject::Node(name) => one.node == *name,
+        BarSubject::Serial(serial) => one.serial == *serial,
+    };
+    if !known.iter().any(|one| one.seen.is_some() && is_it(one)) {
+        let remark =
+            "no such certificate has sent records so far; `throughline node list` shows those that have";
+        writeln!(std::io::stderr(), "{remark}")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -81,7 +81,7 @@ impl Barred {
         }
     }
 
-    /// The same of a batch's node, whoever sends it.
+    /// The same of a batch's node, by any sender.
     ///
     /// # Errors
     /// It is barred.

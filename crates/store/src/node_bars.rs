@@ -76,7 +76,7 @@ pub struct NodeBar {
 pub struct NodeCertificate {
     /// The node, or the crawler by a name of its certificate. Empty for a certificate that is barred and never sent anything.
     pub node: String,
-    /// Its serial number; empty for a node that is barred and of which no certificate is known.
+    /// Its serial number; empty for a barred node without a known certificate.
     pub serial: String,
     /// When it first and last sent records.
     pub seen: Option<(SystemTime, SystemTime)>,
