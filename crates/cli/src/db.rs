@@ -5,7 +5,7 @@
 mod size;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -93,6 +93,19 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Action::Status { json } => place.status(json).await,
         Action::Size(arguments) => place.size(&arguments).await,
     }
+}
+
+/// The operated database, or the private one of this state folder, which runs as its user.
+///
+/// # Errors
+/// This user may not use the folder (77).
+pub fn open(operated: Option<Database>, state_dir: &Path) -> Result<Database, Failure> {
+    if let Some(database) = operated {
+        return Ok(database);
+    }
+    PrivateCluster::leave_root_in(state_dir).map_err(Failure::from)?;
+    PrivateCluster::check_access(state_dir).map_err(Failure::from)?;
+    Ok(PrivateCluster::database_in(state_dir))
 }
 
 /// Which database this is about.
@@ -202,14 +215,9 @@ impl Place {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The database, for a reader.
+    /// The database.
     fn database(&self) -> Result<Database, Failure> {
-        if let Some(database) = &self.operated {
-            return Ok(database.clone());
-        }
-        PrivateCluster::leave_root_in(&self.options.state_dir).map_err(Failure::from)?;
-        PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
-        Ok(PrivateCluster::database_in(&self.options.state_dir))
+        open(self.operated.clone(), &self.options.state_dir)
     }
 
     async fn status(&self, json: bool) -> anyhow::Result<ExitCode> {

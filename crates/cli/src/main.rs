@@ -8,6 +8,7 @@ mod dashboards;
 mod db;
 mod demo;
 mod job;
+mod node;
 mod serve;
 
 use clap::{Args, Parser, Subcommand};
@@ -68,6 +69,8 @@ enum Command {
     Serve(OnSite<serve::Arguments>),
     /// Manage the private database: install, init, start, stop, status, and predict its size
     Db(OnSite<db::Arguments>),
+    /// Refuse nodes and certificates that were stolen, and list those that send records
+    Node(OnSite<node::Arguments>),
     /// Print the effective configuration of `serve`
     CheckConfig(OnSite<serve::CheckArguments>),
     /// Show each source with the age of its newest row, and each job with its top operations
@@ -116,6 +119,7 @@ async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(OnSite { arguments, site }) => serve::run(arguments, &site).await,
         Command::Db(OnSite { arguments, site }) => db::run(arguments, &site).await,
+        Command::Node(OnSite { arguments, site }) => node::run(arguments, &site).await,
         Command::CheckConfig(OnSite { arguments, site }) => serve::check_config(arguments, &site).await,
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_collector::RejectedSenders;
 use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{export, query, upkeep};
@@ -248,6 +249,7 @@ async fn serve(
     let webhook = config.report.receiver()?;
     let exported = metrics.clone();
     let series = upkeep::LinkSeries::default();
+    let rejected = RejectedSenders::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has =
         Roles { collect: config.collect.enabled, query: config.query.enabled, upkeep: config.upkeep.enabled };
@@ -265,7 +267,7 @@ async fn serve(
             &access,
             (config.query.thresholds.thresholds()?, config.detail.triggers()?, long_range),
             Arc::new(health.clone()),
-            vec![Arc::new(series.clone())],
+            vec![Arc::new(series.clone()), Arc::new(rejected.clone())],
         )?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
@@ -274,7 +276,7 @@ async fn serve(
     tokio::spawn(health.watch(stop.clone()));
     let collect = if config.collect.enabled {
         let listener = http::listen("collect", config.collect.listen, "collect.listen").await?;
-        Some(Collect::new(listener, &config.collect, run_dir)?)
+        Some(Collect::new(listener, &config.collect, run_dir, rejected)?)
     } else {
         None
     };

@@ -14,6 +14,7 @@ use tonic::Status;
 
 use crate::Committer;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, QueuedEntry, Queues, Sender, units};
+use crate::rejected_senders::RejectedSenders;
 
 /// Answers to one stream: acknowledgements, then at most one error.
 pub type Acks = mpsc::Receiver<Result<PutResponse, Status>>;
@@ -33,7 +34,8 @@ impl DirectCollector {
     ) -> (DirectCollector, impl Future<Output = ()> + Send) {
         let (queue, items) = Queues::new(1);
         let memory = Arc::new(Semaphore::new(QUEUE_UNITS));
-        let writer = crate::writer::run(items, vec![committer], metrics, CancellationToken::new());
+        let rejected = RejectedSenders::default();
+        let writer = crate::writer::run(items, vec![committer], metrics, rejected, CancellationToken::new());
         (DirectCollector { queue, memory, next_stream: AtomicU64::new(0) }, writer)
     }
 
@@ -63,7 +65,8 @@ impl DirectStream {
         }
         let Ok(permit) = self.memory.clone().acquire_many_owned(units(bytes)).await else { return false };
         let (acks, ended) = (self.acks.clone(), self.ended.clone());
-        let sender = Sender { stream: self.number, acks, ended, takes_refusals: false, _memory: permit };
-        self.queue.send(QueuedEntry { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
+        let (stream, _memory) = (self.number, (permit, None));
+        let sender = Sender { stream, certificate: None, acks, ended, takes_refusals: false, _memory };
+        self.queue.send(QueuedEntry::new(entry, bytes, bytes, sender)).await.is_ok()
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use throughline_sample::Guid;
 use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 use throughline_sample::wire::Batch;
+use throughline_store::serial_number;
 use tonic::Status;
 use tonic::transport::CertificateDer;
 use x509_parser::extensions::GeneralName;
@@ -44,10 +45,12 @@ pub(crate) enum Identity {
     },
     /// By certificate.
     Certified {
-        /// DNS names of the certificate; its common name where it has none (RFC 9525, 2 and 6.3).
+        /// DNS names of the certificate. Its common name is none of them (RFC 9525, 2 and 6.3).
         names: Vec<String>,
         /// The one that is a crawler's, and its subnets; none means any.
         crawler: Option<(String, BTreeSet<u64>)>,
+        /// Its serial number, as in `node_bar`.
+        serial: String,
     },
 }
 
@@ -56,9 +59,9 @@ impl Identity {
     pub fn of(certificates: Option<&[CertificateDer<'_>]>, crawlers: &Crawlers) -> Result<Self, Status> {
         let Some(certificates) = certificates else { return Ok(Identity::Local { uid: None }) };
         let own = certificates.first().ok_or_else(|| Status::unauthenticated("no certificate"))?;
-        let names = names(own)?;
+        let (names, serial) = names(own)?;
         let crawler = names.iter().find_map(|name| Some((name.clone(), crawlers.0.get(name)?.clone())));
-        Ok(Identity::Certified { names, crawler })
+        Ok(Identity::Certified { names, crawler, serial })
     }
 
     /// Its name as in `record_quarantine`.
@@ -91,7 +94,7 @@ impl Identity {
     /// Whether it may report for a subnet.
     pub fn may_crawl(&self, prefix: u64) -> Result<(), Status> {
         match self {
-            Identity::Certified { names, crawler: None } => Err(Status::permission_denied(format!(
+            Identity::Certified { names, crawler: None, .. } => Err(Status::permission_denied(format!(
                 "{} is not among collect.crawlers of the server's configuration",
                 names.join(", ")
             ))),
@@ -127,13 +130,14 @@ impl Identity {
     }
 }
 
-fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Status> {
+/// Its DNS names and its serial number.
+fn names(certificate: &CertificateDer<'_>) -> Result<(Vec<String>, String), Status> {
     let unreadable = |what: &str| Status::unauthenticated(format!("the certificate {what}"));
     let (_, certificate) =
         X509Certificate::from_der(certificate).map_err(|_| unreadable("can't be parsed"))?;
     let alternative =
         certificate.subject_alternative_name().map_err(|_| unreadable("has two lists of names"))?;
-    let mut names: Vec<String> = alternative
+    let names: Vec<String> = alternative
         .iter()
         .flat_map(|extension| &extension.value.general_names)
         .filter_map(|name| match name {
@@ -142,8 +146,33 @@ fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Status> {
         })
         .collect();
     if names.is_empty() {
-        let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-        names = common.map(str::to_owned).collect();
+        return Err(unreadable(
+            "has no DNS name: issue one with the node's name among its subject alternative names",
+        ));
     }
-    if names.is_empty() { Err(unreadable("names nobody")) } else { Ok(names) }
+    let serial = serial_number(&certificate.raw_serial_as_string());
+    Ok((names, serial.ok_or_else(|| unreadable("has no serial number"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_24_a_common_name_is_no_name_of_a_node() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let identity = |names: Vec<String>| {
+            let mut params = rcgen::CertificateParams::new(names).unwrap();
+            params.distinguished_name.push(rcgen::DnType::CommonName, "n1");
+            params.serial_number = Some(rcgen::SerialNumber::from_slice(&[0x0A, 0x1B]));
+            let certificate = params.self_signed(&key).unwrap();
+            Identity::of(Some(&[certificate.der().clone()]), &Crawlers::default())
+        };
+        let refused = identity(Vec::new()).unwrap_err();
+        assert!(refused.message().contains("no DNS name"), "{refused}");
+        let Identity::Certified { names, serial, .. } = identity(vec!["n2".to_owned()]).unwrap() else {
+            panic!("no certificate")
+        };
+        assert_eq!((names, serial.as_str()), (vec!["n2".to_owned()], "a1b"));
+    }
 }

@@ -14,6 +14,7 @@
 //! senders, and their spools hold what they measure.
 
 mod accept;
+mod bars;
 mod bounds;
 mod committer;
 mod detail;
@@ -24,7 +25,9 @@ mod judge;
 pub mod limits;
 mod own;
 mod queue;
+mod quota;
 mod refused;
+mod rejected_senders;
 mod service;
 mod writer;
 
@@ -34,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, SelfMetrics, Token};
+use throughline_daemon::{Failure, SelfMetrics, TokenFile};
 use throughline_delivery::wire::collect_server::CollectServer;
 use throughline_delivery::{ServerTls, TlsFiles};
 use tokio::net::TcpListener;
@@ -42,8 +45,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use accept::{ConnectionAcceptor, Gate, Registry};
+use bars::Bars;
+use quota::SenderQuotas;
 
 pub use accept::Socket;
+pub use bars::BarList;
 pub use bounds::SPOOLS_PER_SENDER;
 pub use committer::{CommitError, Committer, Leaser};
 pub use detail::{DetailOrders, NoDetail};
@@ -51,6 +57,8 @@ pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};
 pub use limits::Limits;
 pub use limits::STREAMS_MAX;
+pub use quota::QuotaLimits;
+pub use rejected_senders::RejectedSenders;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
 /// The part of the process in metrics.
@@ -93,7 +101,13 @@ pub struct Access {
     /// Users of this machine who may send without a certificate.
     pub users: LocalUsers,
     /// What other users of this machine may send with.
-    pub token: Option<Token>,
+    pub token: Option<Arc<TokenFile>>,
+    /// Nodes and certificates that are refused; `None`: nobody is.
+    pub bars: Option<Arc<dyn BarList>>,
+    /// What one certificate may send in a second.
+    pub quotas: QuotaLimits,
+    /// Counts rejected records by sender.
+    pub rejected: RejectedSenders,
     /// The Unix socket beside the listener.
     pub socket: Option<Socket>,
     /// Connections in number.
@@ -123,10 +137,19 @@ pub async fn run<C: Committer>(
     let memory = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
-    let writer = tokio::spawn(writer::run(items, committers, metrics.clone(), give_up.clone()));
+    let writer =
+        tokio::spawn(writer::run(items, committers, metrics.clone(), access.rejected, give_up.clone()));
     let refused = Arc::new(refused::RefusedSenders::default());
     let own_stop = stop.clone();
-    tokio::spawn(own::send(node, metrics.clone(), refused.clone(), queue.clone(), memory.clone(), own_stop));
+    let quotas = SenderQuotas::new(access.quotas, metrics.clone());
+    let (own_refused, own_quotas) = (refused.clone(), quotas.clone());
+    let own =
+        own::send(node, metrics.clone(), own_refused, own_quotas, queue.clone(), memory.clone(), own_stop);
+    tokio::spawn(own);
+    let bars = Bars::new(access.bars.is_some());
+    if let Some(list) = access.bars {
+        tokio::spawn(bars.clone().read(list, stop.clone()));
+    }
     let registry = Registry::new(access.limits, metrics.clone());
     let routes = detail::Routes::default();
     tokio::spawn(detail::run(routes.clone(), orders, stop.clone()));
@@ -136,6 +159,8 @@ pub async fn run<C: Committer>(
         memory,
         leaser,
         access.token,
+        bars,
+        quotas,
         access.accept,
         metrics,
         refused,

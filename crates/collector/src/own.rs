@@ -13,16 +13,18 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::queue::{QueuedEntry, Queues, Sender, units};
+use crate::quota::SenderQuotas;
 use crate::refused::RefusedSenders;
 
 /// As often as agents and crawlers send theirs.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Sends the metrics until `stop`. Where the queue has no memory left, a round is left out: they are cumulative.
+/// Sends the metrics, and events about senders, until `stop`. Where the queue has no memory left, a round is left out: they are cumulative.
 pub(crate) async fn send(
     node: String,
     metrics: SelfMetrics,
     refused: Arc<RefusedSenders>,
+    quotas: SenderQuotas,
     queue: Queues,
     memory: Arc<Semaphore>,
     stop: CancellationToken,
@@ -31,6 +33,8 @@ pub(crate) async fn send(
     let spool_id = Uuid::new_v4();
     let mut clock = Clock::new();
     let mut ticker = Ticker::new(INTERVAL);
+    // Those that are not handed on yet.
+    let mut events = Vec::new();
     // Nobody waits for the acknowledgement.
     let (acks, _) = mpsc::channel(1);
     for sequence in 1.. {
@@ -41,8 +45,9 @@ pub(crate) async fn send(
         if sequence % 6 == 0 {
             clock = Clock::new();
         }
+        events.append(&mut quotas.report(clock.now()));
         let self_stats = metrics.records(clock.now());
-        let batch = Batch { node: node.clone(), self_stats, ..Batch::default() };
+        let batch = Batch { node: node.clone(), self_stats, events: events.clone(), ..Batch::default() };
         let bytes = batch.encoded_len();
         // A name and two numbers each.
         let decoded_bytes = 4 * bytes;
@@ -52,13 +57,16 @@ pub(crate) async fn send(
         // Streams are numbered from 0 and never get so far.
         let sender = Sender {
             stream: u64::MAX,
+            certificate: None,
             acks: acks.clone(),
             ended: Arc::default(),
             takes_refusals: false,
-            _memory: permit,
+            _memory: (permit, None),
         };
-        if let Err(error) = queue.of(spool_id).try_send(QueuedEntry { entry, bytes, decoded_bytes, sender }) {
-            refused.put_back(error.into_inner().entry.sender.rejected);
+        let queued = QueuedEntry::new(entry, bytes, decoded_bytes, sender);
+        match queue.of(spool_id).try_send(queued) {
+            Ok(()) => events.clear(),
+            Err(error) => refused.put_back(error.into_inner().entry.sender.rejected),
         }
     }
 }

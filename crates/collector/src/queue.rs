@@ -2,15 +2,20 @@
 //!
 //! Each writer has a queue, and each spool one of the queues: two writers that took turns could commit a later entry of a spool
 //! before an earlier one, which the ledger would then take for a repetition.
+//!
+//! Out of its queue a writer takes the entries of all senders in turns ([`Turns`]), however many of one sender wait.
 
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use throughline_delivery::wire::{PutResponse, Refusal};
-use throughline_store::Entry;
+use throughline_store::{Content, Entry};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::Status;
 use uuid::Uuid;
+
+use crate::judge::count_records;
 
 /// Unit in which memory of the queue is counted.
 const UNIT_BYTES: usize = 1024;
@@ -48,9 +53,14 @@ impl Queues {
     }
 }
 
+/// An entry's part of the queue's memory, and of the share of its certificate.
+pub(crate) type QueueMemory = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
 /// An entry with what is needed to answer its sender.
 pub(crate) struct QueuedEntry {
     pub entry: Entry,
+    /// Records in it, at least one.
+    pub records: usize,
     /// Encoded bytes.
     pub bytes: usize,
     /// Memory that it takes.
@@ -58,8 +68,76 @@ pub(crate) struct QueuedEntry {
     pub sender: Sender,
 }
 
+impl QueuedEntry {
+    pub fn new(entry: Entry, bytes: usize, decoded_bytes: usize, sender: Sender) -> Self {
+        let records = match &entry.content {
+            Content::Batch(batch) => count_records(batch).max(1),
+            Content::Undecodable { .. } => 1,
+        };
+        Self { entry, records, bytes, decoded_bytes, sender }
+    }
+}
+
+/// Whose turn an entry waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Lane {
+    /// Of all streams of a certificate.
+    Sender(Arc<str>),
+    /// Of a sender of this machine, who has a spool.
+    Spool(Uuid),
+}
+
+/// Entries that wait for a writer. Each sender's come in their order; of all senders the one is next that had fewest records since
+/// it began to wait (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996). So a sender whose queue is long delays others
+/// by one entry, and one with large entries has its turn more rarely.
+#[derive(Default)]
+pub(crate) struct Turns {
+    lanes: HashMap<Lane, VecDeque<QueuedEntry>>,
+    /// Those with entries, by the records at which their turn begins, and by arrival.
+    order: BTreeMap<(u64, u64), Lane>,
+    /// Records at which the present turn began.
+    now: u64,
+    arrivals: u64,
+}
+
+impl Turns {
+    /// Adds an entry behind those of its sender.
+    pub fn push(&mut self, queued: QueuedEntry) {
+        let lane = match &queued.sender.certificate {
+            Some(name) => Lane::Sender(name.clone()),
+            None => Lane::Spool(queued.entry.spool_id),
+        };
+        let entries = self.lanes.entry(lane.clone()).or_default();
+        entries.push_back(queued);
+        if entries.len() == 1 {
+            self.line_up(lane, self.now);
+        }
+    }
+
+    /// The entry whose turn it is.
+    pub fn pop(&mut self) -> Option<QueuedEntry> {
+        let ((start, _), lane) = self.order.pop_first()?;
+        self.now = start;
+        let entries = self.lanes.get_mut(&lane)?;
+        let next = entries.pop_front();
+        if entries.is_empty() {
+            self.lanes.remove(&lane);
+        } else if let Some(next) = &next {
+            self.line_up(lane, start + next.records as u64);
+        }
+        next
+    }
+
+    fn line_up(&mut self, lane: Lane, start: u64) {
+        self.arrivals += 1;
+        self.order.insert((start, self.arrivals), lane);
+    }
+}
+
 /// Whom to answer.
 pub(crate) struct Sender {
+    /// Name of the certificate, which all its streams share; `None` for a sender of this machine.
+    pub certificate: Option<Arc<str>>,
     /// Number of the stream.
     pub stream: u64,
     pub acks: mpsc::Sender<Result<PutResponse, Status>>,
@@ -68,8 +146,8 @@ pub(crate) struct Sender {
     pub ended: Arc<AtomicBool>,
     /// Whether it understands that one entry is refused and its stream continues.
     pub takes_refusals: bool,
-    /// The entry's part of the queue's memory; given back when it is done.
-    pub _memory: OwnedSemaphorePermit,
+    /// Given back when the entry is done.
+    pub _memory: QueueMemory,
 }
 
 impl Sender {
@@ -107,4 +185,68 @@ pub(crate) fn refusal(spool_id: Uuid, sequence: u64, status: &Status) -> PutResp
 /// Units of memory that so many bytes take.
 pub(crate) fn units(bytes: usize) -> u32 {
     u32::try_from(bytes / UNIT_BYTES + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_sample::wire::{Batch, Event};
+    use tokio::sync::Semaphore;
+
+    fn queued(certificate: &str, spool: u128, sequence: u64, records: usize) -> QueuedEntry {
+        let batch = Batch { events: vec![Event::default(); records], ..Batch::default() };
+        let content = Content::Batch(batch);
+        let entry = Entry { spool_id: Uuid::from_u128(spool), sequence, content, sender: Default::default() };
+        let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let sender = Sender {
+            certificate: (!certificate.is_empty()).then(|| certificate.into()),
+            stream: 0,
+            acks: mpsc::channel(1).0,
+            ended: Arc::default(),
+            takes_refusals: false,
+            _memory: (memory, None),
+        };
+        QueuedEntry::new(entry, 1, 1, sender)
+    }
+
+    fn popped(turns: &mut Turns) -> Vec<(u128, u64)> {
+        let next = || turns.pop().map(|queued| (queued.entry.spool_id.as_u128(), queued.entry.sequence));
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn attack_22_a_sender_with_many_entries_waits_for_its_turns() {
+        let mut turns = Turns::default();
+        // Eight streams of one certificate, a spool each, 100 entries before anybody else's.
+        for n in 0..800 {
+            turns.push(queued("evil", n % 8, (n / 8) as u64, 50));
+        }
+        let first = turns.pop().unwrap();
+        assert_eq!(first.entry.sequence, 0);
+        for (n, name) in ["a", "b"].iter().enumerate() {
+            (0..3).for_each(|sequence| turns.push(queued(name, 100 + n as u128, sequence, 50)));
+        }
+        (0..3).for_each(|sequence| turns.push(queued("", 200, sequence, 50)));
+        let order = popped(&mut turns);
+        let place = |spool, sequence| order.iter().position(|one| *one == (spool, sequence)).unwrap();
+        assert!((0..3).all(|sequence| place(100, sequence) < 4 * (sequence as usize + 1)), "{order:?}");
+        assert!(place(101, 2) < 12 && place(200, 2) < 12, "{order:?}");
+        // Each spool in its order.
+        for spool in (0..8).chain([100, 101, 200]) {
+            let sequences: Vec<u64> =
+                order.iter().filter(|(of, _)| *of == spool).map(|(_, sequence)| *sequence).collect();
+            assert!(sequences.is_sorted(), "{spool}: {sequences:?}");
+        }
+        assert_eq!(order.len(), 799 + 9);
+    }
+
+    #[test]
+    fn a_sender_of_large_entries_has_its_turn_more_rarely() {
+        let mut turns = Turns::default();
+        (0..4).for_each(|sequence| turns.push(queued("large", 1, sequence, 1000)));
+        (0..40).for_each(|sequence| turns.push(queued("small", 2, sequence, 100)));
+        let order = popped(&mut turns);
+        let large: Vec<usize> = (0..order.len()).filter(|at| order[*at].0 == 1).collect();
+        assert!(large[1] >= 10 && large[2] >= 20 && large[3] >= 30, "{large:?}");
+    }
 }

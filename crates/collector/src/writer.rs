@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use uuid::Uuid;
 
-use crate::judge::count_records;
-use crate::queue::{QueuedEntry, Sender};
+use crate::queue::{QueuedEntry, Sender, Turns};
+use crate::rejected_senders::RejectedSenders;
 use crate::{CommitError, Committer, SOURCE};
 
 /// Reasons in metrics: entries that can't be decoded or stored and are set aside, and those of a crawler while another one had
@@ -56,6 +56,7 @@ pub(crate) async fn run<C: Committer>(
     queues: Vec<mpsc::Receiver<QueuedEntry>>,
     committers: Vec<C>,
     metrics: SelfMetrics,
+    rejected: RejectedSenders,
     give_up: CancellationToken,
 ) {
     debug_assert_eq!(queues.len(), committers.len(), "a queue without its writer");
@@ -73,8 +74,10 @@ pub(crate) async fn run<C: Committer>(
     for (items, committer) in queues.into_iter().zip(committers) {
         writers.push(Writer {
             items,
+            turns: Turns::default(),
             committer,
             metrics: metrics.clone(),
+            rejected: rejected.clone(),
             backoff: Backoff::default(),
             away: false,
             writers_away: writers_away.clone(),
@@ -101,8 +104,11 @@ async fn work_all<C: Committer>(mut writers: Vec<Writer<C>>) {
 
 struct Writer<C> {
     items: mpsc::Receiver<QueuedEntry>,
+    /// Entries of the queue by their senders.
+    turns: Turns,
     committer: C,
     metrics: SelfMetrics,
+    rejected: RejectedSenders,
     backoff: Backoff,
     /// Whether the database took nothing of this writer last.
     away: bool,
@@ -122,30 +128,45 @@ impl<C: Committer> Writer<C> {
         }
     }
 
-    /// The entries of the next transaction; `None` when no more can come.
+    /// The entries of the next transaction, of all senders in turns; `None` when no more can come.
     async fn gather(&mut self) -> Option<(Vec<Entry>, Vec<Sender>)> {
-        let mut next = self.items.recv().await?;
+        let mut next = self.next(None).await?;
         let until = Instant::now() + GATHER;
         let (mut entries, mut senders) = (Vec::new(), Vec::new());
         let (mut bytes, mut decoded_bytes, mut records) = (0, 0, 0);
         loop {
             bytes += next.bytes;
             decoded_bytes += next.decoded_bytes;
-            records += match &next.entry.content {
-                Content::Batch(batch) => count_records(batch),
-                Content::Undecodable { .. } => 1,
-            };
+            records += next.records;
             entries.push(next.entry);
             senders.push(next.sender);
             if bytes >= GATHER_BYTES || decoded_bytes >= GATHER_DECODED_BYTES || records >= GATHER_RECORDS {
                 break;
             }
-            match tokio::time::timeout_at(until, self.items.recv()).await {
-                Ok(Some(item)) => next = item,
-                Ok(None) | Err(_) => break,
+            match self.next(Some(until)).await {
+                Some(item) => next = item,
+                None => break,
             }
         }
         Some((entries, senders))
+    }
+
+    /// The entry whose turn it is; waits for one, at most until then.
+    async fn next(&mut self, until: Option<Instant>) -> Option<QueuedEntry> {
+        loop {
+            // What came meanwhile has its turn, too.
+            while let Ok(item) = self.items.try_recv() {
+                self.turns.push(item);
+            }
+            if let Some(item) = self.turns.pop() {
+                return Some(item);
+            }
+            let received = match until {
+                None => self.items.recv().await,
+                Some(until) => tokio::time::timeout_at(until, self.items.recv()).await.ok().flatten(),
+            };
+            self.turns.push(received?);
+        }
     }
 
     /// Returns when every entry is committed, set aside, or left to be sent again; which of them may be acknowledged.
@@ -257,6 +278,7 @@ impl<C: Committer> Writer<C> {
         for (reason, records) in &done.rejected {
             self.metrics.add((SOURCE, reason.reason()), &RECORDS_REJECTED, *records);
         }
+        self.rejected.add(done.rejected_of);
         if std::mem::take(&mut self.away) && self.writers_away.fetch_sub(1, Relaxed) == 1 {
             tracing::info!("the database takes batches again");
         }
@@ -340,5 +362,69 @@ fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
         // A sender that is gone sends again elsewhere; one that does not read its answers tries another
         // session after a while.
         let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged, refusal: None, detail: None }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Queues;
+    use std::sync::{Mutex, PoisonError};
+    use throughline_sample::wire::{Batch, Event};
+    use tokio::sync::Semaphore;
+
+    /// Spools of each transaction.
+    #[derive(Clone, Default)]
+    struct Transactions(Arc<Mutex<Vec<Vec<u128>>>>);
+
+    impl Committer for Transactions {
+        async fn commit(&mut self, entries: &[Entry]) -> Result<WriteOutcome, CommitError> {
+            let spools = entries.iter().map(|entry| entry.spool_id.as_u128()).collect();
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(spools);
+            Ok(WriteOutcome::default())
+        }
+
+        async fn isolate(&mut self, _: &Entry) -> Result<WriteOutcome, CommitError> {
+            Ok(WriteOutcome::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn attack_22_others_are_in_the_next_transaction_however_much_one_sender_has_queued() {
+        let (queue, items) = Queues::new(1);
+        let memory = Arc::new(Semaphore::new(1000));
+        let queued = |certificate: &str, spool: u128, sequence: u64, records: usize| {
+            let batch = Batch { events: vec![Event::default(); records], ..Batch::default() };
+            let (spool_id, content) = (Uuid::from_u128(spool), Content::Batch(batch));
+            let entry = Entry { spool_id, sequence, content, sender: Default::default() };
+            let sender = Sender {
+                certificate: Some(certificate.into()),
+                stream: 0,
+                acks: mpsc::channel(1).0,
+                ended: Arc::default(),
+                takes_refusals: false,
+                _memory: (memory.clone().try_acquire_owned().expect("memory"), None),
+            };
+            QueuedEntry::new(entry, 1, 1, sender)
+        };
+        // Eight streams of one certificate, each with eight transactions of records of its own, before anybody else.
+        for n in 0..8 * 16 {
+            let (spool, sequence) = (n % 8, (n / 8) as u64 + 1);
+            assert!(queue.send(queued("node:evil", spool, sequence, GATHER_RECORDS / 2)).await.is_ok());
+        }
+        for other in 100..150 {
+            let name = format!("node:n{other}");
+            assert!(queue.send(queued(&name, other, 1, 10)).await.is_ok());
+        }
+        drop(queue);
+        let transactions = Transactions::default();
+        let committers = vec![transactions.clone()];
+        let give_up = CancellationToken::new();
+        run(items, committers, SelfMetrics::default(), RejectedSenders::default(), give_up).await;
+        let transactions = transactions.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last_of_others = transactions.iter().rposition(|spools| spools.iter().any(|spool| *spool >= 100));
+        assert_eq!(last_of_others, Some(0), "{} transactions", transactions.len());
+        assert_eq!(transactions.iter().map(Vec::len).sum::<usize>(), 8 * 16 + 50, "none is missing");
+        assert!(transactions.len() >= 60);
     }
 }

@@ -167,11 +167,11 @@ fn verify(
     result.map_err(|error| error.to_string())
 }
 
-/// DNS names and addresses of a certificate; its common name where it has none (RFC 9525, 2 and 6.3).
+/// DNS names and addresses of a certificate. Its common name is none of them (RFC 9525, 2 and 6.3).
 fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, String> {
     let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
     let alternative = certificate.subject_alternative_name().map_err(|error| error.to_string())?;
-    let mut names: Vec<String> = alternative
+    let names = alternative
         .iter()
         .flat_map(|extension| &extension.value.general_names)
         .filter_map(|name| match name {
@@ -183,10 +183,6 @@ fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, String> {
             _ => None,
         })
         .collect();
-    if names.is_empty() {
-        let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-        names = common.map(str::to_owned).collect();
-    }
     Ok(names)
 }
 

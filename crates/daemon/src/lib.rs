@@ -49,4 +49,4 @@ pub use seconds::Seconds;
 pub use secrets::hide_secrets;
 pub use self_metrics::{Labels, SelfMetrics};
 pub use ticker::Ticker;
-pub use token::Token;
+pub use token::{Token, TokenFile};

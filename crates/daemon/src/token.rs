@@ -1,14 +1,19 @@
 //! A token in a file: a secret that both ends of a connection know.
 
-use crate::Failure;
+use crate::{Failure, ReloadingValue};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Shortest token: 128 bits are 32 hexadecimal digits, as words fewer; below 16 characters it can be tried out.
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// Largest file of a token.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
+
+/// How long a token that was replaced may still hold: its file is looked at no more often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A token. Prints as nothing.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,6 +77,45 @@ impl Token {
     }
 }
 
+/// A token in a file that may be replaced while the process runs: from [`LOOK_INTERVAL`] afterwards on the new one holds, and
+/// the old one does not. While the file can't be used, what it had before does.
+#[derive(Debug)]
+pub struct TokenFile {
+    file: ReloadingValue<Token>,
+    current: RwLock<Arc<Token>>,
+    looked: Mutex<Instant>,
+}
+
+impl TokenFile {
+    /// Reads the file that `key` of the configuration names.
+    ///
+    /// # Errors
+    /// As [`Token::read`].
+    pub fn open(key: &str, path: &Path) -> Result<Self, Failure> {
+        let (key, path) = (key.to_owned(), path.to_owned());
+        let file = ReloadingValue::new(vec![path.clone()], move || Token::read(&key, &path))?;
+        let current = RwLock::new(file.current());
+        Ok(Self { file, current, looked: Mutex::new(Instant::now()) })
+    }
+
+    /// The token that holds now. One caller of all looks at the file every few seconds; the others do not wait for it.
+    #[must_use]
+    pub fn current(&self) -> Arc<Token> {
+        if let Ok(mut looked) = self.looked.try_lock()
+            && looked.elapsed() >= LOOK_INTERVAL
+        {
+            *looked = Instant::now();
+            self.look();
+        }
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn look(&self) {
+        let token = self.file.current();
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+}
+
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
@@ -100,5 +144,25 @@ mod tests {
         assert!(refused("0123456789abcdef", 0o644).contains("chmod 600"));
         assert!(refused("short", 0o600).contains("at least 16"));
         assert!(refused(&"x".repeat(5000), 0o600).contains("5000 bytes"));
+    }
+
+    #[test]
+    fn attack_25_a_token_that_was_replaced_holds_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let write = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write("0123456789abcdef");
+        let file = TokenFile::open("query.token_file", &path).unwrap();
+        write("fedcba9876543210+");
+        assert!(file.current().is_in("Bearer 0123456789abcdef"), "not looked at yet");
+        *file.looked.lock().unwrap() = Instant::now().checked_sub(LOOK_INTERVAL).unwrap();
+        assert!(file.current().is_in("Bearer fedcba9876543210+"));
+        assert!(!file.current().is_in("Bearer 0123456789abcdef"));
+        write("short");
+        file.look();
+        assert!(file.current().is_in("Bearer fedcba9876543210+"), "what can't be used changes nothing");
     }
 }

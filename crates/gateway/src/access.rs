@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use throughline_daemon::connections::{Counts, HeldBody};
 use throughline_daemon::peer::{LocalUsers, user_of_loopback};
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, TokenFile};
 
 /// What needs no token of all that is guarded.
 const DOCUMENT: &str = "/api/v1/openapi.yaml";
@@ -114,7 +114,7 @@ impl Access {
             token: self
                 .token_file
                 .as_deref()
-                .map(|path| Token::read("query.token_file", path))
+                .map(|path| TokenFile::open("query.token_file", path).map(Arc::new))
                 .transpose()?,
             proxy,
             hosts: self.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
@@ -126,7 +126,7 @@ impl Access {
 /// Lets requests through or not.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    token: Option<Token>,
+    token: Option<Arc<TokenFile>>,
     /// With the users that it runs as.
     proxy: Option<(Proxy, LocalUsers)>,
     pub(crate) hosts: BTreeSet<String>,
@@ -259,7 +259,7 @@ impl Guard {
         let scheme = authorization.split_once(' ').unwrap_or_default().0;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer");
         if let Some(token) = self.token.as_ref().filter(|_| is_bearer) {
-            return match token.is_in(authorization) {
+            return match token.current().is_in(authorization) {
                 true => Ok(AccessRight::Token),
                 false => Err(("token", Box::new(ApiError::unauthorized("the token is a wrong one")))),
             };
@@ -338,10 +338,10 @@ mod tests {
         Proxy { user_header: "X-Forwarded-User".into(), addresses, local_users: ["4000".to_owned()].into() }
     }
 
-    fn read(token: &str) -> Token {
+    fn read(token: &str) -> Arc<TokenFile> {
         let file = tempfile::NamedTempFile::new().unwrap(); // Only this user may read it.
         std::fs::write(file.path(), token).unwrap();
-        Token::read("query.token_file", file.path()).unwrap()
+        Arc::new(TokenFile::open("query.token_file", file.path()).unwrap())
     }
 
     fn guard_of(token: Option<&str>, proxy: Option<Proxy>) -> Guard {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, TokenFile};
 use ureq::Agent;
 use ureq::http::{StatusCode, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
@@ -48,7 +48,7 @@ pub struct Receiver {
     agent: Agent,
     url: String,
     name: String,
-    token: Option<Token>,
+    token: Option<Arc<TokenFile>>,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -97,7 +97,8 @@ impl Address {
     pub fn receiver(&self, section: &str, key: &str) -> Result<Receiver, Failure> {
         self.check(section, key)?;
         let token = self.token_file.as_deref();
-        let token = token.map(|path| Token::read(&format!("{section}.token_file"), path)).transpose()?;
+        let token = token.map(|path| TokenFile::open(&format!("{section}.token_file"), path).map(Arc::new));
+        let token = token.transpose()?;
         let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
         let agent = agent(&self.url, self.ca_file.as_deref(), &format!("{section}.ca_file"), limits)?;
         let name = origin(&self.url).unwrap_or_default();
@@ -200,7 +201,7 @@ impl Receiver {
             request = request.header(*name, value);
         }
         if let Some(token) = &self.token {
-            request = request.header("authorization", token.authorization());
+            request = request.header("authorization", token.current().authorization());
         }
         let mut response = request.send(body).map_err(|error| PostError::Temporary(cause(&error)))?;
         let status = response.status();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, Token, TokenFile};
 use throughline_query::long_range::{LongRange, PromqlSeries, PromqlServer};
 use throughline_query::time::Grid;
 use ureq::Agent;
@@ -74,7 +74,7 @@ impl Promql {
     pub fn long_range(&self) -> Result<LongRange, Failure> {
         self.check()?;
         let token = self.token_file.as_deref();
-        let token = token.map(|path| Token::read("query.promql_token_file", path)).transpose()?;
+        let token = token.map(|path| TokenFile::open("query.promql_token_file", path)).transpose()?;
         let limits = Limits { connect: CONNECT_LIMIT, request: REQUEST_LIMIT };
         let agent = outbound::agent(&self.url, self.ca_file.as_deref(), "query.promql_ca_file", limits)?;
         let place = outbound::origin(&self.url).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Promql {
 struct Server {
     agent: Agent,
     settings: Promql,
-    token: Option<Token>,
+    token: Option<TokenFile>,
     place: String,
 }
 
@@ -105,9 +105,10 @@ impl PromqlServer for Server {
         expression: String,
         grid: Grid,
     ) -> BoxFuture<'_, Result<Vec<PromqlSeries>, String>> {
-        let (agent, settings, token) = (self.agent.clone(), self.settings.clone(), self.token.clone());
+        let (agent, settings) = (self.agent.clone(), self.settings.clone());
+        let token = self.token.as_ref().map(TokenFile::current);
         let work = tokio::task::spawn_blocking(move || {
-            let body = send(&agent, &settings, token.as_ref(), &expression, &grid)?;
+            let body = send(&agent, &settings, token.as_deref(), &expression, &grid)?;
             parse(&body)
         });
         async move { work.await.unwrap_or_else(|error| Err(error.to_string())) }.boxed()

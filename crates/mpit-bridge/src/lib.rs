@@ -39,7 +39,6 @@ mod shared;
 mod shim_status;
 mod socket;
 mod status;
-mod throttle;
 pub mod trace;
 mod trace_box;
 mod traffic_cells;

@@ -8,13 +8,13 @@
 use crate::accounts::Accounts;
 use crate::over::QuotaExcess;
 use crate::status::{Counters, OverQuota, Quota, add};
-use crate::throttle::Throttle;
 use crate::window::PastHours;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::admission::Rejection;
+use throughline_sample::throttle::Throttle;
 use throughline_sample::wire::Event;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::sleep;

@@ -8,12 +8,12 @@
 use crate::pipe::Pipe;
 use crate::quota::fits;
 use crate::status::{Counters, add};
-use crate::throttle::Throttle;
 use crate::trace::Kind;
 use crate::weigh::Weigh;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use throughline_sample::throttle::Throttle;
 use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
 use tokio::sync::Notify;
 

@@ -9,6 +9,7 @@ mod kinds;
 mod rate;
 pub mod rounds;
 pub mod row_rules;
+pub mod throttle;
 mod time;
 mod values;
 

@@ -1684,6 +1684,38 @@ CREATE TABLE internal.node (
 );
 CREATE UNIQUE INDEX node_current ON internal.node (node_id) WHERE (valid_to IS NULL);
 
+-- Nodes and certificates that the collector refuses (throughline node bar), and those that it refused once.
+CREATE TABLE internal.node_bar (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- A DNS name of the refused certificates; NULL where one certificate is refused by its serial number.
+    node text,
+    -- Serial number of the refused certificate: hexadecimal, lower case, without leading zeros.
+    serial text,
+    since timestamptz NOT NULL DEFAULT now(),
+    -- The user of the server's machine who barred it.
+    barred_by text NOT NULL,
+    reason text NOT NULL DEFAULT ''::text,
+    -- When it was let in again; NULL while it is barred.
+    until timestamptz,
+    unbarred_by text,
+    PRIMARY KEY (id),
+    CHECK ((num_nonnulls(node, serial) = 1))
+);
+CREATE UNIQUE INDEX node_bar_node_idx ON internal.node_bar (node) WHERE (until IS NULL);
+CREATE UNIQUE INDEX node_bar_serial_idx ON internal.node_bar (serial) WHERE (until IS NULL);
+
+-- Names that each certificate sent records as: what a bar by serial number is about.
+CREATE TABLE internal.node_certificate (
+    node text NOT NULL,
+    -- As in node_bar.serial.
+    serial text NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    -- When it last did, within an hour.
+    last_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (node, serial)
+);
+CREATE INDEX node_certificate_serial_idx ON internal.node_certificate (serial);
+
 CREATE TABLE internal.node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
@@ -1865,7 +1897,7 @@ CREATE TABLE internal.rank_claim (
 );
 CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
 CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
-CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id) WHERE (contest = 'overruled'::text);
+CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id, contest) WHERE (contest = ANY (ARRAY['overruled'::text, 'barred'::text]));
 CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
 
 -- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
@@ -2110,6 +2142,27 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.claims_overlap IS
     'Whether two nodes say that they run the same rank at one time. A rank that moved to another node does not overlap: clocks differ by less than five seconds.';
+
+CREATE OR REPLACE VIEW internal.barred_nodes AS
+SELECT b.node, NULL::text AS serial, b.since, b.barred_by, b.reason
+FROM internal.node_bar b WHERE b.until IS NULL AND b.node IS NOT NULL
+UNION ALL
+SELECT c.node, b.serial, b.since, b.barred_by, b.reason
+FROM internal.node_bar b JOIN internal.node_certificate c ON c.serial = b.serial WHERE b.until IS NULL;
+COMMENT ON VIEW internal.barred_nodes IS
+    'Nodes that are barred now: by name, and by the serial number of a certificate that sent records as that node.';
+
+CREATE OR REPLACE FUNCTION internal.is_barred(node text, at timestamptz DEFAULT NULL)
+RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM internal.barred_nodes b
+        WHERE b.node = is_barred.node AND (is_barred.at IS NULL OR b.serial IS NULL OR is_barred.at <= b.since));
+END;
+COMMENT ON FUNCTION internal.is_barred IS
+    'Whether a node is barred, so that nothing that it claimed counts. With a time: whether what it claimed then counts not; what '
+    'came after a certificate was barred by its serial number is of another certificate of that node.';
 
 -- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
 CREATE OR REPLACE FUNCTION public.counter_increase(before bigint, after bigint) RETURNS bigint

@@ -9,6 +9,8 @@
 //!    overruled, unless traffic confirms it or the other node is in as many.
 //! 3. **Silence.** A node that reports nothing any more gives way to one that does.
 //!
+//! 4. **Bars.** Claims of a node that an administrator barred are out, those of the past too.
+//!
 //! Otherwise the contest stays, and is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +62,32 @@ FROM (SELECT job_id, rank, node_id, start_time, max(contest) AS contest FROM mar
 WHERE r.job_id = m.job_id AND r.rank = m.rank AND r.node_id = m.node_id AND r.start_time = m.start_time
   AND r.contest IS DISTINCT FROM m.contest";
 
-/// Jobs with claims that are contested, or whose node was barred or let in again since.
+/// Jobs with claims of nodes that were barred or let in again since they were looked at last.
+const TOUCHED: &str = "
+SELECT job_id FROM (
+    SELECT c.job_id FROM internal.barred_nodes b JOIN internal.node_key k ON k.name = b.node
+    JOIN internal.run_claim c ON c.node_id = k.id
+    WHERE NOT c.is_excluded AND internal.is_barred(k.name, c.first_seen)
+    UNION
+    SELECT r.job_id FROM internal.barred_nodes b JOIN internal.node_key k ON k.name = b.node
+    JOIN internal.rank_claim r ON r.node_id = k.id
+    WHERE r.contest IS DISTINCT FROM 'barred' AND internal.is_barred(k.name, r.start_time)
+    UNION
+    SELECT r.job_id FROM internal.node_key k JOIN internal.rank_claim r ON r.node_id = k.id AND r.contest = 'barred'
+    WHERE NOT internal.is_barred(k.name)) touched
+ORDER BY job_id LIMIT $1";
+
+/// Settles these jobs ($1) anew: what barred nodes claim is out, and whatever their claims were about is open again.
+const REOPEN: &str = "
+UPDATE internal.rank_claim r SET contest = CASE WHEN internal.is_barred(k.name, r.start_time) THEN 'barred' ELSE 'contested' END
+FROM internal.node_key k WHERE k.id = r.node_id AND r.job_id = ANY($1)";
+
+const REOPEN_RUNS: &str = "
+UPDATE internal.run_claim c SET is_excluded = internal.is_barred(k.name, c.first_seen)
+FROM internal.node_key k WHERE k.id = c.node_id AND c.job_id = ANY($1)
+  AND c.is_excluded IS DISTINCT FROM internal.is_barred(k.name, c.first_seen)";
+
+/// Jobs with claims that are contested.
 const OPEN: &str = "
 SELECT DISTINCT job_id FROM internal.rank_claim
 WHERE contest = 'contested' AND coalesce(end_time, now()) > now() - INTERVAL '1 day' ORDER BY job_id LIMIT $1";
@@ -151,10 +178,22 @@ struct ContestedJob {
 pub async fn settle_contests(client: &mut Client) -> Result<ContestsSettled, Error> {
     let what = "settling which node runs a rank";
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    let touched = transaction.query(TOUCHED, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let touched: Vec<i64> = touched.iter().map(|row| row.get(0)).collect();
     let open = transaction.query(OPEN, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let ids: Vec<i64> = open.iter().map(|row| row.get(0)).collect();
+    let ids: BTreeSet<i64> = open.iter().map(|row| row.get(0)).chain(touched.iter().copied()).collect();
+    let ids: Vec<i64> = ids.into_iter().collect();
     if ids.is_empty() {
         return Ok(ContestsSettled::default());
+    }
+    // In the writer's order of locks: jobs before ranks.
+    transaction
+        .execute("SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE", &[&ids])
+        .await
+        .map_err(Error::sql(what))?;
+    if !touched.is_empty() {
+        transaction.execute(REOPEN, &[&touched]).await.map_err(Error::sql(what))?;
+        transaction.execute(REOPEN_RUNS, &[&touched]).await.map_err(Error::sql(what))?;
     }
     transaction.execute(EVENTS, &[&ids, &EVENTS_MAX]).await.map_err(Error::sql(what))?;
     let (jobs, site) = read(&transaction, &ids).await.map_err(Error::sql(what))?;
@@ -165,11 +204,6 @@ pub async fn settle_contests(client: &mut Client) -> Result<ContestsSettled, Err
             overruled_nodes.push(node);
         }
     }
-    // In the writer's order of locks: jobs before ranks.
-    transaction
-        .execute("SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE", &[&ids])
-        .await
-        .map_err(Error::sql(what))?;
     let losers: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&overruled_jobs, &overruled_nodes];
     transaction.execute(OVERRULE, &losers).await.map_err(Error::sql(what))?;
     transaction.execute(EXCLUDE, &losers).await.map_err(Error::sql(what))?;

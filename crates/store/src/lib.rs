@@ -5,6 +5,7 @@
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`TermClient`]: which of several crawlers of a subnet writes.
+//! * [`NodeBars`]: nodes and certificates that are refused.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; some become columns before.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
@@ -34,6 +35,7 @@ mod export;
 mod fabrics;
 mod link_shares;
 mod migrate;
+mod node_bars;
 mod orphaned_jobs;
 mod packed_rows;
 mod probe;
@@ -74,6 +76,9 @@ pub use link_shares::{
     link_shares_made_until, make_link_shares,
 };
 pub use migrate::{Migrated, migrate, schema_version};
+pub use node_bars::{
+    BarSubject, NodeBar, NodeBars, NodeCertificate, bar_node, node_certificates, serial_number, unbar_node,
+};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use packed_rows::{PackedRows, SampledCall};
 pub use probe::{DatabaseVersions, database_versions, is_read_only, probe};

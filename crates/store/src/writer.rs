@@ -92,13 +92,13 @@ const COPY_CHUNK_BYTES: usize = 256 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {
     /// Jobs that run at a time.
-    pub jobs_max: i64,
+    pub jobs_max: u32,
     /// Jobs that it begins to report in an hour, half of them of one user.
-    pub jobs_per_hour: u64,
+    pub jobs_per_hour: u32,
     /// GPUs, partitions of them left out.
-    pub gpus_max: usize,
+    pub gpus_max: u32,
     /// Ports of adapters.
-    pub ports_max: usize,
+    pub ports_max: u32,
 }
 
 impl Default for NodeLimits {

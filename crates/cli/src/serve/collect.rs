@@ -5,8 +5,9 @@ use anyhow::Context;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use throughline_collector::RejectedSenders;
 use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
-use throughline_store::{Database, DetailQueue, TermClient, Writer};
+use throughline_store::{Database, DetailQueue, NodeBars, NodeLimits, TermClient, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ pub struct Collect {
     listener: TcpListener,
     access: throughline_collector::Access,
     writers: usize,
+    node_limits: NodeLimits,
     runtime: OwnRuntime,
 }
 
@@ -51,9 +53,11 @@ impl Collect {
         listener: tokio::net::TcpListener,
         config: &CollectConfig,
         run_dir: Option<&Path>,
+        rejected: RejectedSenders,
     ) -> anyhow::Result<Self> {
         config.tls.as_ref().map_or(Ok(()), throughline_delivery::TlsFiles::check).map_err(Failure::from)?;
         let mut access = config.access(run_dir)?;
+        access.rejected = rejected;
         let wanted = access.limits.descriptors();
         let descriptors = raise_limits(config)?;
         access.limits = access.limits.within(descriptors)?;
@@ -68,7 +72,13 @@ impl Collect {
         }
         let runtime = Builder::new_multi_thread().thread_name("collect").enable_all().build();
         let runtime = OwnRuntime(Some(runtime.context("threads of role collect")?));
-        Ok(Self { listener: listener.into_std()?, access, writers: config.writers()?, runtime })
+        Ok(Self {
+            listener: listener.into_std()?,
+            access,
+            writers: config.writers()?,
+            node_limits: config.node_limits()?,
+            runtime,
+        })
     }
 
     /// Takes batches into this database until `stop`.
@@ -82,12 +92,14 @@ impl Collect {
         node: String,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { listener, access, writers, runtime } = self;
+        let Self { listener, mut access, writers, node_limits, runtime } = self;
+        access.bars = Some(Arc::new(Mutex::new(NodeBars::new(database.clone()))));
         let Some(threads) = &runtime.0 else { return Ok(()) };
         let work = threads.spawn(async move {
             // Watched by the threads that use it.
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let writers = (0..writers).map(|_| Writer::new(database.clone())).collect();
+            let writer = |_| Writer::new(database.clone()).with_node_limits(node_limits);
+            let writers = (0..writers).map(writer).collect();
             let orders = DetailQueue::new(database.clone());
             let terms = Arc::new(Mutex::new(TermClient::new(database)));
             throughline_collector::run(listener, writers, terms, orders, access, metrics, node, stop).await

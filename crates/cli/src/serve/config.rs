@@ -15,12 +15,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use throughline_collector::limits::CONNECTIONS_CEILING;
-use throughline_collector::{AcceptTimes, Access as Senders, Crawlers, Limits as Connections, Socket};
+use throughline_collector::{
+    AcceptTimes, Access as Senders, Crawlers, Limits as Connections, QuotaLimits, Socket,
+};
 use throughline_daemon::certificates::Purpose;
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, Token, TokenFile};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::promql::Promql;
@@ -29,7 +32,7 @@ use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_sample::Guid;
-use throughline_store::Groups;
+use throughline_store::{Groups, NodeLimits};
 
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
@@ -109,6 +112,22 @@ pub struct CollectConfig {
     pub connections_max: usize,
     /// Of these those of one certificate.
     pub connections_per_sender_max: usize,
+    /// Rows of one certificate in a second; more wait at their sender.
+    pub rows_per_second_of_sender: u32,
+    /// Events of one certificate in a second; more are rejected.
+    pub events_per_second_of_sender: u32,
+    /// The same of a crawler's certificate.
+    pub rows_per_second_of_crawler: u32,
+    /// The same of a crawler's certificate.
+    pub events_per_second_of_crawler: u32,
+    /// Jobs that a node reports at a time; more are rejected.
+    pub jobs_per_node_max: u32,
+    /// Jobs that a node begins to report in an hour, half of them of one user.
+    pub jobs_per_hour_of_node: u32,
+    /// GPUs of a node.
+    pub gpus_per_node_max: u32,
+    /// Adapters of a node, and ports of them.
+    pub ports_per_node_max: u32,
 }
 
 /// `collect.crawlers`: names, or names with the prefixes of their subnets.
@@ -136,6 +155,7 @@ impl CrawlersConfig {
 impl Default for CollectConfig {
     fn default() -> Self {
         let (limits, accept) = (Connections::default(), AcceptTimes::default());
+        let (quotas, node) = (QuotaLimits::default(), NodeLimits::default());
         Self {
             enabled: true,
             listen: ([127, 0, 0, 1], 9463).into(),
@@ -149,6 +169,14 @@ impl Default for CollectConfig {
             writers: WRITERS,
             connections_max: limits.connections,
             connections_per_sender_max: limits.per_sender,
+            rows_per_second_of_sender: quotas.rows_per_second_of_sender,
+            events_per_second_of_sender: quotas.events_per_second_of_sender,
+            rows_per_second_of_crawler: quotas.rows_per_second_of_crawler,
+            events_per_second_of_crawler: quotas.events_per_second_of_crawler,
+            jobs_per_node_max: node.jobs_max,
+            jobs_per_hour_of_node: node.jobs_per_hour,
+            gpus_per_node_max: node.gpus_max,
+            ports_per_node_max: node.ports_max,
         }
     }
 }
@@ -159,7 +187,7 @@ impl CollectConfig {
     /// # Errors
     /// A user is unknown, a number is out of range (64), or a file can't be used.
     pub fn access(&self, run_dir: Option<&Path>) -> Result<Senders, Failure> {
-        let token = self.token_file.as_deref().map(|path| Token::read("collect.token_file", path));
+        let token = self.token_file.as_deref().map(|path| TokenFile::open("collect.token_file", path));
         Ok(Senders {
             tls: self.tls.clone(),
             crawlers: self.crawlers.crawlers(),
@@ -168,9 +196,11 @@ impl CollectConfig {
                 future: Duration::from_secs(self.accept_future_seconds),
             },
             users: LocalUsers::new("collect.local_users", self.local_users.iter().map(String::as_str))?,
-            token: token.transpose()?,
+            token: token.transpose()?.map(Arc::new),
             socket: self.socket_in(run_dir),
             limits: self.limits()?,
+            quotas: self.quotas()?,
+            ..Senders::default()
         })
     }
 
@@ -186,6 +216,8 @@ impl CollectConfig {
             }
         }
         self.limits()?;
+        self.quotas()?;
+        self.node_limits()?;
         self.writers()?;
         throughline_collector::check_listen(self.listen, "collect.listen", self.tls.as_ref())
     }
@@ -199,6 +231,41 @@ impl CollectConfig {
             return Ok(self.writers);
         }
         Err(Failure::usage(format!("collect.writers = {}: must be from 1 to {WRITERS_MAX}", self.writers)))
+    }
+
+    /// How much of its own a node may report.
+    ///
+    /// # Errors
+    /// One is 0 (64).
+    pub fn node_limits(&self) -> Result<NodeLimits, Failure> {
+        let limits = [
+            ("jobs_per_node_max", self.jobs_per_node_max),
+            ("jobs_per_hour_of_node", self.jobs_per_hour_of_node),
+            ("gpus_per_node_max", self.gpus_per_node_max),
+            ("ports_per_node_max", self.ports_per_node_max),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, value)| *value == 0) {
+            return Err(Failure::usage(format!("collect.{key} = 0: must be at least 1")));
+        }
+        Ok(NodeLimits {
+            jobs_max: self.jobs_per_node_max,
+            jobs_per_hour: self.jobs_per_hour_of_node,
+            gpus_max: self.gpus_per_node_max,
+            ports_max: self.ports_per_node_max,
+        })
+    }
+
+    /// What one certificate may send.
+    fn quotas(&self) -> Result<QuotaLimits, Failure> {
+        let quotas = QuotaLimits {
+            rows_per_second_of_sender: self.rows_per_second_of_sender,
+            events_per_second_of_sender: self.events_per_second_of_sender,
+            rows_per_second_of_crawler: self.rows_per_second_of_crawler,
+            events_per_second_of_crawler: self.events_per_second_of_crawler,
+            ..QuotaLimits::default()
+        };
+        quotas.check()?;
+        Ok(quotas)
     }
 
     fn socket_in(&self, run_dir: Option<&Path>) -> Option<Socket> {

@@ -170,18 +170,13 @@ fn hold(to: SocketAddr, count: usize, first: &[u8], opened: &AtomicUsize, stop: 
     }
 }
 
-#[test]
-fn attack_05_silent_connections() {
-    assert!(raise_descriptors(4096) >= 4096, "the attacker needs descriptors");
+/// `throughline serve` with certificates, and those of two nodes.
+fn with_two_nodes() -> (Serve, TlsFiles, TlsFiles) {
     let mut files = None;
     let serve = Serve::start(|folder| {
         let issuer = authority(folder);
         let server = certificates(folder, "localhost", &issuer);
-        files = Some((
-            server.clone(),
-            certificates(folder, "node1", &issuer),
-            certificates(folder, "node2", &issuer),
-        ));
+        files = Some((certificates(folder, "node1", &issuer), certificates(folder, "node2", &issuer)));
         let path = |path: &Path| path.display().to_string();
         format!(
             "tls = {{ ca = '{}', certificate = '{}', key = '{}' }}\n",
@@ -190,7 +185,14 @@ fn attack_05_silent_connections() {
             path(&server.key)
         )
     });
-    let (_, node1, node2) = files.unwrap();
+    let (node1, node2) = files.unwrap();
+    (serve, node1, node2)
+}
+
+#[test]
+fn attack_05_silent_connections() {
+    assert!(raise_descriptors(4096) >= 4096, "the attacker needs descriptors");
+    let (serve, node1, node2) = with_two_nodes();
     let url = format!("https://localhost:{}", serve.collect.port());
     let sink = |files: &TlsFiles| GrpcSink::with_tls(&url, Some(files.clone())).unwrap();
     let before = serve.resident_kilobytes();
@@ -329,4 +331,54 @@ fn attack_13_other_local_users_cannot_write() {
     let right = token(folder, "right.token", right);
     assert_eq!(as_stranger(&urls[0], Some(&right)), "stored");
     assert_eq!((serve.rows("own"), serve.rows("stranger")), (2, 1));
+}
+
+/// Runs `throughline node` on the state of a server: its status and what it printed.
+fn node(serve: &Serve, arguments: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_throughline"));
+    command.arg("node").args(arguments).arg("--state-dir").arg(serve.folder.path().join("s"));
+    command.arg("--config").arg(serve.folder.path().join("server.toml"));
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn attack_23_a_stolen_certificate_is_barred_on_the_command_line() {
+    let (serve, node1, node2) = with_two_nodes();
+    let url = format!("https://localhost:{}", serve.collect.port());
+    let sink = |files: &TlsFiles| GrpcSink::with_tls(&url, Some(files.clone())).unwrap();
+    let (stolen, other) = (sink(&node1), sink(&node2));
+    deliver(&stolen, "node1", 0..1);
+    let (status, said) = node(&serve, &["bar", "node1", "--reason", "stolen"]);
+    assert!(status == 0 && said.contains("node node1 is barred"), "{status} {said}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let end = Instant::now() + DEADLINE;
+    let refused = loop {
+        // Whether the stream opens, or why not.
+        match runtime.block_on(stolen.connect(OnRefusal::End)) {
+            Err(error) => break error.to_string(),
+            Ok(_) => assert!(Instant::now() < end, "it is not refused"),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert!(refused.contains("node node1 is barred (stolen)"), "{refused}");
+    let (_, failures) = deliver(&other, "node2", 0..1);
+    assert_eq!(failures, 0, "others go on");
+    let (status, said) = node(&serve, &["list", "--barred"]);
+    assert!(status == 0 && said.contains("node1") && said.contains("by name since"), "{said}");
+    assert!(!said.contains("node2"), "{said}");
+    let (status, said) = node(&serve, &["list", "--json"]);
+    let document = said.lines().next().unwrap_or_default();
+    let listed: serde_json::Value =
+        serde_json::from_str(document).unwrap_or_else(|_| panic!("{status} {said}"));
+    assert!(listed.as_array().unwrap().iter().any(|one| one["bar"]["reason"] == "stolen"), "{listed}");
+    // Wrong usage, and what is not barred.
+    assert_eq!(node(&serve, &["bar", "--serial", "node1"]).0, 64);
+    assert_eq!(node(&serve, &["bar"]).0, 64);
+    assert_eq!(node(&serve, &["unbar", "node2"]).0, 1);
+    let (status, said) = node(&serve, &["unbar", "node1"]);
+    assert!(status == 0 && said.contains("accepted again"), "{said}");
+    deliver(&stolen, "node1", 1..2);
+    assert_eq!((serve.rows("node1"), serve.rows("node2")), (2, 1));
 }

@@ -43,6 +43,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Whether only a token admits it.
+    pub fn needs_token(&self) -> bool {
+        matches!(*self.proof, Proof::Needs { .. })
+    }
+
     /// The place of a stream; `None` where the sender has too many.
     pub fn stream(&self) -> Option<StreamPlace> {
         self.registry.stream(&self.key, &self.open)

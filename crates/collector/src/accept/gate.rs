@@ -62,7 +62,7 @@ impl Gate {
         })?;
         let identity = Identity::of(stream.get_ref().1.peer_certificates(), &self.crawlers);
         let identity = identity.map_err(|status| {
-            tracing::warn!(%status, "a sender was refused");
+            tracing::warn!(status = status.message(), "a sender was refused");
             Refusal::Handshake
         })?;
         preface(&mut stream).await?;

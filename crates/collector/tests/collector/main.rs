@@ -5,7 +5,9 @@
 mod maker;
 
 mod attacks;
+mod bars;
 mod connections;
+mod quotas;
 mod records;
 mod refused;
 mod scale;

@@ -70,7 +70,7 @@ pub struct Site {
     pub client: tokio_postgres::Client,
     pub metrics: SelfMetrics,
     pub authority: Authority,
-    url: String,
+    pub url: String,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
@@ -84,12 +84,17 @@ impl Site {
     }
 
     pub async fn start_with(database: Database, writers: Vec<Writer>) -> Site {
+        Site::start_as(database, writers, Access::default()).await
+    }
+
+    /// With these quotas and this list of what is barred; certificates and crawlers are those of every site.
+    pub async fn start_as(database: Database, writers: Vec<Writer>, access: Access) -> Site {
         let authority = Authority::new();
         let client = database.connect().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let crawlers = Crawlers::default().with("fab1".into(), [PREFIX]);
-        let access = Access { tls: Some(authority.files("localhost")), crawlers, ..Access::default() };
+        let access = Access { tls: Some(authority.files("localhost")), crawlers, ..access };
         let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
         let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));
         let work = run(
@@ -112,9 +117,13 @@ impl Site {
 
     /// Sends entries with a certificate over one stream; the answer to the last, or why the stream ended.
     pub async fn put(&self, name: &str, entries: &[(Uuid, u64, Vec<u8>)]) -> Result<(), String> {
+        Site::put_through(&self.sink(name), entries).await
+    }
+
+    /// The same with the certificate of this sink.
+    pub async fn put_through(sink: &GrpcSink, entries: &[(Uuid, u64, Vec<u8>)]) -> Result<(), String> {
         let work = async {
-            let mut session =
-                self.sink(name).connect(OnRefusal::End).await.map_err(|error| error.to_string())?;
+            let mut session = sink.connect(OnRefusal::End).await.map_err(|error| error.to_string())?;
             for (spool_id, sequence, payload) in entries {
                 let (spool_id, sequence, payload) = (*spool_id, *sequence, payload.clone().into());
                 let entry = Entry { spool_id, sequence, class: Class::Precious, appended_ns: 0, payload };

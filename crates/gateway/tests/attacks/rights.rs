@@ -50,6 +50,30 @@ async fn attack_13_a_token_lets_other_local_users_in_and_nothing_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn attack_25_a_token_that_was_replaced_reads_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let write = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write(TOKEN);
+    let access = Access { token_file: Some(file.clone()), ..Access::default() };
+    let site = Site::nowhere(access).await;
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let renewed = "fedcba9876543210fedcba9876543210";
+    let read = async |token: &str| status(&site.get("/metrics", &[&bearer(token)]).await);
+    assert_eq!((read(TOKEN).await, read(renewed).await), (200, 401));
+    write(renewed);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while read(TOKEN).await != 401 {
+        assert!(std::time::Instant::now() < end, "the old token still reads");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(read(renewed).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn attack_07_web_pages_of_other_sites_read_nothing() {
     let site = Site::nowhere(Access::default()).await;
     for (line, expected) in [

@@ -56,7 +56,7 @@ metrics! { ALL, SelfStats:
     977 UNOBSERVED_ENDS "unobserved_ends" Counter Count Wraps(63), "Ranks that ended while no agent ran here.", "counted by the daemon";
     978 RECOVERED_ENDS "recovered_ends" Counter Count Wraps(63), "Ranks that ended while no agent ran here and whose last totals came from the file that they left.", "counted by the daemon";
     1100 OVER_QUOTA_USERS "over_quota_users" Gauge Count Wraps(63), "Users whose MPI ranks are over a quota now: their messages are read later, or less of them is recorded.", "counted by the daemon";
-    1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota of a user or job delayed MPI ranks or left out some of their data.", "counted by the daemon", label "quota";
+    1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota delayed somebody or left out some of the data: of the MPI ranks of a user or job at the agent, of a certificate at the collector.", "counted by the daemon", label "quota";
     1102 WAITING_BYTES "waiting_bytes" Gauge Bytes Wraps(63), "Bytes of records in memory that wait for the next part.", "counted by the daemon";
     1103 CONTESTED_CLAIMS "contested_claims" Counter Count Wraps(63), "MPI ranks whose environment names a job that is another user's according to the kernel. They are recorded without a scheduler's job.", "counted by the daemon";
     1121 CELLS_DISCARDED "cells_discarded" Counter Count Wraps(63), "Cells of MPI operations that are missing in this node's totals in /metrics because their user's share of the cache was full. The database has them.", "counted by the daemon", label "reason";
@@ -101,6 +101,8 @@ metrics! { ALL, SelfStats:
     925 CONNECTED_SENDERS "connected_senders" Gauge Count Wraps(63), "Agents and crawlers now connected to the collector.", "counted by the daemon";
     1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Unauthenticated connections to the collector.", "counted by the daemon";
     1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Open connections to the collector, with or without a stream of entries.", "counted by the daemon";
+    1104 OVER_QUOTA_SENDERS "over_quota_senders" Gauge Count Wraps(63), "Certificates that are over a quota now: their batches are read later, or their events are rejected.", "counted by the daemon";
+    1105 SENDER_RECORDS_REJECTED "sender_records_rejected" Counter Count Wraps(63), "Records of one sender that the collector did not accept, with the label sender. Senders beyond the first 256 of a process share the sender other.", "counted by the daemon", label "reason";
     1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: the configured number, or fewer where the limit of open files is lower.", "counted by the daemon";
 
     // Upkeep of the database.

@@ -37,6 +37,40 @@ COMMENT ON TABLE internal.record_quarantine IS
     'Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.';
 COMMENT ON COLUMN internal.record_quarantine.example IS 'The first of them, as a batch of its own with no more than its first bytes.';
 
+CREATE TABLE internal.node_bar (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node text,
+    serial text,
+    since timestamptz NOT NULL DEFAULT now(),
+    barred_by text NOT NULL,
+    reason text NOT NULL DEFAULT '',
+    until timestamptz,
+    unbarred_by text,
+    PRIMARY KEY (id),
+    CHECK (num_nonnulls(node, serial) = 1)
+);
+CREATE UNIQUE INDEX node_bar_node_idx ON internal.node_bar (node) WHERE until IS NULL;
+CREATE UNIQUE INDEX node_bar_serial_idx ON internal.node_bar (serial) WHERE until IS NULL;
+COMMENT ON TABLE internal.node_bar IS
+    'Nodes and certificates that the collector refuses (throughline node bar), and those that it refused once.';
+COMMENT ON COLUMN internal.node_bar.node IS 'A DNS name of the refused certificates; NULL where one certificate is refused by its serial number.';
+COMMENT ON COLUMN internal.node_bar.serial IS 'Serial number of the refused certificate: hexadecimal, lower case, without leading zeros.';
+COMMENT ON COLUMN internal.node_bar.barred_by IS 'The user of the server''s machine who barred it.';
+COMMENT ON COLUMN internal.node_bar.until IS 'When it was let in again; NULL while it is barred.';
+
+CREATE TABLE internal.node_certificate (
+    node text NOT NULL,
+    serial text NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    last_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (node, serial)
+);
+CREATE INDEX node_certificate_serial_idx ON internal.node_certificate (serial);
+COMMENT ON TABLE internal.node_certificate IS
+    'Names that each certificate sent records as: what a bar by serial number is about.';
+COMMENT ON COLUMN internal.node_certificate.serial IS 'As in node_bar.serial.';
+COMMENT ON COLUMN internal.node_certificate.last_at IS 'When it last did, within an hour.';
+
 CREATE TABLE internal.crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,

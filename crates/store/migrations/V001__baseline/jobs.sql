@@ -104,7 +104,7 @@ CREATE TABLE internal.rank_claim (
 CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
 CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
 CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
-CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id) WHERE (contest = 'overruled');
+CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id, contest) WHERE (contest IN ('overruled', 'barred'));
 COMMENT ON TABLE internal.rank_claim IS
     'What each node says of the ranks that it runs. The view job_rank has those that count.';
 COMMENT ON COLUMN internal.rank_claim.node_id IS 'The node that reports it.';

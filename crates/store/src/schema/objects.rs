@@ -114,6 +114,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("run_visible"),
     view!("job_rank"),
     function!("claims_overlap"),
+    view!("barred_nodes"),
+    function!("is_barred"),
     function!("counter_increase"),
     function!("counter_rate"),
     function!("stored_total"),

@@ -37,7 +37,7 @@ const STATE_BYTES: f64 = 300.0;
 const STATES_A_YEAR: f64 = 24.0;
 
 /// Every table.
-pub static TABLES: [StoredTable; 87] = [
+pub static TABLES: [StoredTable; 89] = [
     hypertable(
         "ib_port_counters",
         &["port_id", "time"],
@@ -486,6 +486,8 @@ pub static TABLES: [StoredTable; 87] = [
     stays("batch_ledger", &["spool_id"], &[], TableRole::Ledger, NONE),
     stays("batch_quarantine", &["spool_id", "sequence"], &[], TableRole::Ledger, NONE),
     stays("record_quarantine", &["day", "sender", "reason", "kind"], &[], TableRole::Ledger, NONE),
+    stays("node_bar", &["id"], &[], TableRole::State, NONE),
+    stays("node_certificate", &["node", "serial"], &[], TableRole::State, NONE),
     stays("crawler_term", &["id"], &[], TableRole::Ledger, NONE),
     stays("export_target", &["id"], &[], TableRole::State, NONE),
     stays("export_late", &["id"], &[], TableRole::Queue, NONE),

@@ -17,7 +17,7 @@ const NOTED_AGAIN: Duration = Duration::from_secs(600);
 const CLAIM_SECONDS: f64 = 1800.0;
 
 /// A GPU is divided into at most seven partitions (NVIDIA's MIG), which are reported as GPUs.
-const PARTITIONS_AND_GPU: usize = 8;
+const PARTITIONS_AND_GPU: u32 = 8;
 
 /// What is known of the database: when a node's report of a device was noted.
 pub(super) struct Devices {
@@ -51,10 +51,11 @@ impl Device {
     }
 
     fn limit(&self, limits: &NodeLimits) -> usize {
-        match self {
+        let limit = match self {
             Device::Gpu(_) => limits.gpus_max * PARTITIONS_AND_GPU,
             Device::Hca(_) | Device::Port(_) => limits.ports_max,
-        }
+        };
+        limit as usize
     }
 }
 

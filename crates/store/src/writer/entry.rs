@@ -1,10 +1,11 @@
 //! What comes into the writer, and what becomes of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use throughline_sample::Message;
-use throughline_sample::admission::Rejection;
+use throughline_sample::admission::{NAME_BYTES_MAX, Rejection, clean_text};
 use throughline_sample::wire::Batch;
 use uuid::Uuid;
 
@@ -75,6 +76,12 @@ impl Entry {
         };
         Self { spool_id, sequence, content, sender: Sender::default() }
     }
+
+    /// Whose records were rejected, as the table has it.
+    pub(super) fn sender_of<'a>(&'a self, rejected: &'a RecordRejection) -> Cow<'a, str> {
+        let of_entry = self.sender.owners.first().map_or("", String::as_str);
+        clean_text(rejected.sender.as_deref().unwrap_or(of_entry), NAME_BYTES_MAX)
+    }
 }
 
 impl RecordRejection {
@@ -114,6 +121,8 @@ pub struct WriteOutcome {
     pub fenced: u64,
     /// Records that were rejected, by reason; the rest of their entries is stored.
     pub rejected: BTreeMap<Rejection, u64>,
+    /// The same by their sender as in `record_quarantine`.
+    pub rejected_of: BTreeMap<(String, Rejection), u64>,
     /// Entries of a spool that belongs to another sender, by their place in the call: nothing of them is stored, and
     /// they must not be acknowledged.
     pub denied: Vec<usize>,
@@ -134,11 +143,16 @@ impl WriteOutcome {
         for (reason, records) in other.rejected {
             *self.rejected.entry(reason).or_default() += records;
         }
+        for (of, records) in other.rejected_of {
+            *self.rejected_of.entry(of).or_default() += records;
+        }
     }
 
-    pub(super) fn reject(&mut self, rejected: &[RecordRejection]) {
+    pub(super) fn reject(&mut self, entry: &Entry, rejected: &[RecordRejection]) {
         for one in rejected {
             *self.rejected.entry(one.reason).or_default() += one.records;
+            let of = (entry.sender_of(one).into_owned(), one.reason);
+            *self.rejected_of.entry(of).or_default() += one.records;
         }
     }
 }

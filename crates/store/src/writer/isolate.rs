@@ -180,7 +180,7 @@ impl Session {
             late_arrivals::note(&transaction, &written.iter().collect::<Vec<_>>(), keys, row_rules).await?;
         }
         search.rejected.extend(rest.sender.rejected.iter().cloned());
-        outcome.reject(&search.rejected);
+        outcome.reject(&rest, &search.rejected);
         let mut rejected = RejectedRows::default();
         rejected.add(&rest, &search.rejected);
         rejected.write(&transaction).await?;

@@ -18,8 +18,8 @@ const NODES_MAX: usize = 100_000;
 /// What a node began to report since a moment.
 struct NodeHour {
     since: Instant,
-    jobs: u64,
-    jobs_of_user: HashMap<u32, u64>,
+    jobs: u32,
+    jobs_of_user: HashMap<u32, u32>,
 }
 
 /// Counts new jobs by node, and by user within it.
@@ -63,7 +63,7 @@ impl JobLimits {
             let of_user = hour.jobs_of_user.entry(*uid).or_default();
             let running = running.entry(*node).or_default();
             // One user leaves half of a node's hour to the others.
-            if *running >= limits.jobs_max
+            if *running >= i64::from(limits.jobs_max)
                 || hour.jobs >= limits.jobs_per_hour
                 || *of_user >= limits.jobs_per_hour / 2
             {

@@ -220,10 +220,11 @@ WHERE n.job_id IS NULL OR n.uid <> s.uid OR s.start_time < n.start_time OR s.wor
 /// What is shown of runs ($1): that on which all nodes agree whose claims count. It began with its first node.
 pub(crate) const SETTLE_FACTS: &str = "
 UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, world_size, name, account, queue, array_id,
-    evidence, contested_facts) = (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.world_size, n.name,
+    evidence, contested_facts) = (coalesce(n.scheduler, j.scheduler), coalesce(n.native_id, j.native_id),
+    coalesce(n.step, j.step), coalesce(n.uid, j.uid), n.user_name, n.command, n.start_time, n.world_size, n.name,
     n.account, n.queue, n.array_id, n.evidence, n.contested)
 FROM (
-    SELECT job_id, max(scheduler) AS scheduler, max(native_id) AS native_id, max(step) AS step, max(uid) AS uid,
+    SELECT i.id AS job_id, max(scheduler) AS scheduler, max(native_id) AS native_id, max(step) AS step, max(uid) AS uid,
         CASE WHEN min(user_name) = max(user_name) THEN max(user_name) END AS user_name,
         CASE WHEN min(command) = max(command) THEN max(command) END AS command, min(start_time) AS start_time,
         CASE WHEN min(world_size) = max(world_size) THEN max(world_size) END AS world_size,
@@ -237,8 +238,10 @@ FROM (
             CASE WHEN min(world_size) < max(world_size) THEN 'world_size' END, CASE WHEN min(name) < max(name) THEN 'name' END,
             CASE WHEN min(account) < max(account) THEN 'account' END, CASE WHEN min(queue) < max(queue) THEN 'queue' END,
             CASE WHEN min(array_id) < max(array_id) THEN 'array_id' END], NULL), '{}') AS contested
-    FROM internal.run_claim WHERE job_id = ANY($1) AND NOT is_excluded GROUP BY job_id
+    FROM unnest($1::bigint[]) i(id) LEFT JOIN internal.run_claim c ON c.job_id = i.id AND NOT c.is_excluded
+    WHERE EXISTS (SELECT FROM internal.run_claim e WHERE e.job_id = i.id)
+    GROUP BY i.id
 ) n
 WHERE j.id = n.job_id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.world_size, j.name,
-    j.account, j.queue, j.array_id, j.evidence, j.contested_facts) IS DISTINCT FROM ROW(n.scheduler, n.native_id, n.step, n.uid,
-    n.user_name, n.command, n.start_time, n.world_size, n.name, n.account, n.queue, n.array_id, n.evidence, n.contested)";
+    j.account, j.queue, j.array_id, j.evidence, j.contested_facts) IS DISTINCT FROM ROW(coalesce(n.scheduler, j.scheduler),
+    coalesce(n.native_id, j.native_id), coalesce(n.step, j.step), coalesce(n.uid, j.uid), n.user_name, n.command, n.start_time, n.world_size, n.name, n.account, n.queue, n.array_id, n.evidence, n.contested)";

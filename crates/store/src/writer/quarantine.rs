@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use throughline_sample::Message;
-use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 use tokio_postgres::Transaction;
 
 use super::{Content, Entry, RecordRejection, WriteError, failed};
@@ -63,13 +62,8 @@ pub(super) struct RejectedRows(BTreeMap<(String, &'static str, &'static str), (i
 impl RejectedRows {
     /// Adds what was rejected of an entry.
     pub fn add(&mut self, entry: &Entry, rejected: &[RecordRejection]) {
-        if rejected.is_empty() {
-            return;
-        }
-        let of_entry = entry.sender.owners.first().map_or("", String::as_str);
         for one in rejected {
-            let sender = clean_text(one.sender.as_deref().unwrap_or(of_entry), NAME_BYTES_MAX).into_owned();
-            let key = (sender, one.reason.reason(), one.kind);
+            let key = (entry.sender_of(one).into_owned(), one.reason.reason(), one.kind);
             let row = self.0.entry(key).or_insert_with(|| (0, one.example.clone()));
             row.0 = row.0.saturating_add(i64::try_from(one.records).unwrap_or(i64::MAX));
         }

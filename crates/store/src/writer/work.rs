@@ -41,7 +41,7 @@ impl<'a> Work<'a> {
     }
 
     pub fn reject(&mut self, entry: &Entry, rejected: &[RecordRejection]) {
-        self.outcome.reject(rejected);
+        self.outcome.reject(entry, rejected);
         self.rejected.add(entry, rejected);
     }
 

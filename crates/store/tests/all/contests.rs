@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::*;
-use throughline_store::{Database, Entry, NodeLimits, Sender, Writer, settle_contests, testing};
+use throughline_store::{
+    BarSubject, Database, Entry, NodeLimits, Sender, Writer, bar_node, settle_contests, testing, unbar_node,
+};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -332,6 +334,29 @@ async fn attack_34_devices_that_two_nodes_report_are_both_stored_and_contested()
     let fabric = Batch { subnet_prefix: 7, ib_nodes: vec![described], ..Batch::default() };
     bench.writer.write(&[entry(Uuid::new_v4(), 1, fabric)]).await.unwrap();
     assert_eq!(bench.texts(ports).await, ["n2"], "the fabric says whose it is");
+}
+
+#[tokio::test]
+async fn attack_32_a_node_that_is_barred_claims_nothing_also_in_the_past() {
+    let mut bench = Bench::new().await;
+    let key = "slurm:13@1000";
+    bench.report("n1", key, &[0], 777_777, &[]).await;
+    bench.report("n1", "slurm:14@1000", &[0], 777_777, &[]).await;
+    bench.report("n2", key, &[0], 9, &[]).await;
+    bench.settle().await;
+    assert_eq!(bench.calls(key).await, 0);
+    let n1 = BarSubject::Node("n1".into());
+    assert!(bar_node(&mut bench.client, &n1, "root", "stolen").await.unwrap());
+    bench.settle().await;
+    assert_eq!(bench.calls(key).await, 9);
+    assert_eq!(bench.calls("slurm:14@1000").await, 0, "what it alone claimed is out, too");
+    assert_eq!(bench.texts(STATES).await, ["n1 barred 2 1555554", "n2 counted 1 9"]);
+    let shown = "SELECT key || ' ' || coalesce(command, '-') FROM internal.run ORDER BY 1";
+    assert_eq!(bench.texts(shown).await, ["slurm:13@1000 ./of-slurm:13@1000", "slurm:14@1000 -"]);
+    assert!(unbar_node(&mut bench.client, &n1, "root").await.unwrap());
+    bench.settle().await;
+    assert_eq!((bench.calls(key).await, bench.calls("slurm:14@1000").await), (0, 777_777));
+    assert_eq!(bench.texts(STATES).await, ["n1 contested 1 777777", "n2 contested 1 9"]);
 }
 
 #[tokio::test]

@@ -188,6 +188,8 @@ const EXPECTED: [(&str, &[Expected]); 26] = [
         "throughline-batches-refused",
         &[("n0 quarantine", "The collector refuses batches of n0: 3 wait there", BOTH)],
     ),
+    ("throughline-records-rejected", &[]),
+    ("throughline-requests-rejected", &[]),
     ("throughline-database-full", &[]),
     ("throughline-database-away", &[]),
     ("throughline-shares-behind", &[]),

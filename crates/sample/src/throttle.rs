@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// A bucket that fills at a steady rate and holds some seconds' worth.
+/// A bucket of tokens that fills at a steady rate and holds some seconds' worth.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+pub struct Throttle {
     per_second: f64,
     most: f64,
     tokens: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     /// A full bucket that holds so many seconds' worth.
-    pub(crate) fn new(per_second: u32, seconds: u32, now: Instant) -> Self {
+    pub fn new(per_second: u32, seconds: u32, now: Instant) -> Self {
         let per_second = f64::from(per_second.max(1));
         let most = per_second * f64::from(seconds);
         Self { per_second, most, tokens: most, filled: now }
@@ -25,30 +25,36 @@ impl Throttle {
         self.tokens = (self.tokens + since * self.per_second).min(self.most);
     }
 
+    /// Whether it holds all that it can.
+    pub fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens >= self.most
+    }
+
     fn until(&self, tokens: f64) -> Duration {
         Duration::from_secs_f64((tokens - self.tokens).max(0.0) / self.per_second)
     }
 
     /// Takes one token; otherwise gives how long to wait for it.
-    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+    pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.ready(now)?;
         self.tokens -= 1.0;
         Ok(())
     }
 
     /// Whether a token is there; otherwise how long to wait for it.
-    pub(crate) fn ready(&mut self, now: Instant) -> Result<(), Duration> {
+    pub fn ready(&mut self, now: Instant) -> Result<(), Duration> {
         self.fill(now);
         if self.tokens >= 1.0 { Ok(()) } else { Err(self.until(1.0)) }
     }
 
     /// Takes tokens, there or not: what is owed has to be filled up first.
-    pub(crate) fn charge(&mut self, tokens: usize) {
+    pub fn charge(&mut self, tokens: usize) {
         self.tokens -= tokens as f64;
     }
 
     /// Takes as many tokens as are there, at most `wanted`.
-    pub(crate) fn take_up_to(&mut self, wanted: usize, now: Instant) -> usize {
+    pub fn take_up_to(&mut self, wanted: usize, now: Instant) -> usize {
         self.fill(now);
         // Between 0 and `wanted`: the conversion only cuts the fraction.
         let taken = self.tokens.max(0.0).min(wanted as f64) as usize;
@@ -57,7 +63,7 @@ impl Throttle {
     }
 
     /// Fills at another rate from now on, and holds a second's worth of it.
-    pub(crate) fn set_rate(&mut self, per_second: f64, now: Instant) {
+    pub fn set_rate(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.per_second = per_second.max(1.0);
         self.most = self.per_second;
