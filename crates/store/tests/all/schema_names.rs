@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use throughline_store::{Database, testing};
+use throughline_store::{Database, READ_ROLE, testing};
 use tokio_postgres::Client;
 
 use crate::job_links::SEED;
@@ -105,7 +105,7 @@ async fn functions_of_sql_are_bound_at_creation_and_only_others_set_a_search_pat
 
 /// What every view and every function for people has, in a session with this setting.
 async fn contents(database: &Database, search_path: &str) -> BTreeMap<String, String> {
-    let client = database.connect_reader().await.unwrap();
+    let client = testing::connect_as(database, database.name(), READ_ROLE).await.unwrap();
     client.batch_execute(&format!("SET search_path = {search_path}")).await.unwrap();
     let views = "SELECT pg_catalog.format('%I.%I', schemaname, viewname) FROM pg_catalog.pg_views
                  WHERE schemaname IN ('public', 'internal') AND viewname <> 'rejected_records'";
@@ -135,7 +135,7 @@ async fn contents(database: &Database, search_path: &str) -> BTreeMap<String, St
 /// Tables and functions with our names in a schema that a reader's path has first, and some of PostgreSQL's own.
 const DECOYS: &str = "
 CREATE SCHEMA decoys;
-GRANT USAGE ON SCHEMA decoys TO throughline_read;
+GRANT USAGE ON SCHEMA decoys TO throughline_query, throughline_read;
 DO $do$
 DECLARE
     one record;
@@ -173,7 +173,7 @@ async fn every_view_is_the_same_under_a_hostile_search_path() {
 #[tokio::test]
 async fn the_reading_role_creates_and_changes_nothing_in_either_schema() {
     let database = testing::database().await;
-    let reader = database.connect_reader().await.unwrap();
+    let reader = testing::connect_as(&database, database.name(), READ_ROLE).await.unwrap();
     reader.batch_execute("SET default_transaction_read_only = off").await.unwrap();
     for attack in [
         "CREATE TABLE internal.mine (n integer)",
