@@ -131,6 +131,9 @@ impl Jobs {
             reported.edge = true;
             reported.batch.jobs.push(Job { end, ..job.record.clone() });
             self.jobs.remove(job_key);
+        } else {
+            // Once more, so that what a rank leaves has an owner whatever was lost before.
+            reported.batch.jobs.push(job.record.clone());
         }
         Some(reported)
     }
