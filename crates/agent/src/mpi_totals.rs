@@ -50,7 +50,7 @@ pub struct MpiTotals {
     /// Cells of each user, and of all.
     cells: HashMap<u32, usize>,
     cells_of_all: usize,
-    /// When ranks were last looked through for such of which nothing more is expected.
+    /// When ranks from which nothing more is expected were last looked for.
     evicted: Option<Instant>,
     /// Cells that found no place.
     left_out: u64,

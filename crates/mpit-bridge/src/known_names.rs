@@ -35,7 +35,7 @@ struct Sets {
     refused: Generations,
 }
 
-/// The names of a node. One is the same key whoever reports it.
+/// The names of a node. One is the same key for all users.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     sets: Mutex<Sets>,
@@ -70,7 +70,7 @@ mod tests {
     fn what_is_reported_again_is_known_and_what_is_refused_stays_so_for_its_user() {
         let names = KnownNames::default();
         assert!(names.admit(1, "solve", || true) && names.admit(1, "solve", || false));
-        assert!(names.admit(2, "solve", || false), "whoever reports it");
+        assert!(names.admit(2, "solve", || false), "it is the same key");
         assert!(!names.admit(1, "assemble", || false) && !names.admit(1, "assemble", || true));
         assert!(names.admit(2, "assemble", || true), "nobody can take a name from others");
         assert!(!names.admit(1, "assemble", || true), "one region does not become two");

@@ -227,8 +227,8 @@ pub struct Stats {
     /// Entries lost with them, by the sequences around the damaged spots. What was appended after the last sync before
     /// an unclean end is not known and not counted.
     pub damaged_entries: u64,
-    /// Damaged spots of which is not known how many entries they held, each counted as one: the end of a segment after
-    /// which nothing was written, and that is longer than the file `tail` knows.
+    /// Damaged spots that held an unknown number of entries, each counted as one: the end of the newest segment, where the file
+    /// `tail` does not say how many it had.
     pub uncounted_spots: u64,
     /// Bytes of the damaged spots.
     pub damaged_bytes: u64,

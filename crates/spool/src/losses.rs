@@ -54,7 +54,7 @@ impl Stats {
     }
 }
 
-/// So many entries, of which those of some spots are only known to have been there.
+/// So many entries; the least, where some spots held an unknown number.
 pub(crate) fn damaged_words(entries: u64, uncounted_spots: u64) -> String {
     if uncounted_spots > 0 { format!("at least {entries}") } else { entries.to_string() }
 }

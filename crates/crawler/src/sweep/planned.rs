@@ -5,7 +5,7 @@ use super::silence::{Silence, TargetKey, UNANSWERED_READINGS_MAX};
 use super::sweeper::{NodeClassifier, Sweeper};
 use super::target::{OptionalAttributes, PlannedPort, Target};
 use crate::engine::{Engine, NodeId, Route};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use throughline_infiniband::link::rate_bytes_per_second;
 use throughline_infiniband::mad::{Counters, NodeKind};
 use throughline_infiniband::reading::{PortReading, Selection};
@@ -81,6 +81,27 @@ impl Sweeper {
             sweeper.former.clear();
         }
         sweeper
+    }
+
+    /// After the first sweep: who answered needs no place among the others, so that more of those that did not are listed.
+    pub(super) fn list_failed(&mut self, missing: &mut BTreeMap<&'static str, usize>) {
+        let is_unlisted = |target: &Target| target.ports.is_empty() && !target.has_answered;
+        let unlisted: Vec<usize> =
+            (0..self.targets.len()).filter(|index| is_unlisted(&self.targets[*index])).collect();
+        self.allot();
+        self.place();
+        for index in unlisted {
+            let target = &self.targets[index];
+            let Some((reason, count)) =
+                target.failure.and_then(|reason| Some((reason, missing.get_mut(reason)?)))
+            else {
+                continue;
+            };
+            *count = count.saturating_sub(target.ports.len());
+            for reading in &mut self.readings[target.ports.clone()] {
+                (reading.was_requested, reading.failure) = (true, Some(reason));
+            }
+        }
     }
 
     /// Decides who has readings though nothing is known of an answer: those with the fewest ports first, so that a switch
@@ -180,6 +201,7 @@ impl Target {
             has_answered: false,
             is_listed: false,
             silence: Silence::default(),
+            failure: None,
             class,
             capabilities: None,
             ports: 0..0,

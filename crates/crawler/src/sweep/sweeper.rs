@@ -190,6 +190,11 @@ impl Sweeper {
     fn take_in_answering(&mut self, engine: &mut Engine, stop: &AtomicBool) -> Result<(), EngineError> {
         let answering = std::mem::take(&mut self.answering);
         let is_first = !std::mem::replace(&mut self.has_swept, true);
+        if is_first && self.targets.iter().any(|target| target.ports.is_empty()) {
+            let mut missing = std::mem::take(&mut self.missing);
+            self.list_failed(&mut missing);
+            self.missing = missing;
+        }
         if answering.is_empty() {
             return Ok(());
         }
@@ -306,6 +311,7 @@ impl Sweeper {
         }
         if target.ports.is_empty() {
             *self.missing.entry(reason).or_default() += target.port_count;
+            target.failure = Some(reason);
         }
         for position in target.ports.clone() {
             self.readings[position].counters.discard_all();

@@ -32,6 +32,8 @@ pub(super) struct Target {
     /// Whether its ports have readings though it never did.
     pub is_listed: bool,
     pub silence: Silence,
+    /// Why it failed last, while its ports have no readings that say so.
+    pub failure: Option<&'static str>,
     /// Which of the plan's classes it belongs to.
     pub class: u8,
     /// `None` until it was requested.

@@ -190,6 +190,27 @@ fn a_node_that_never_answered_for_its_counters_is_read_when_it_does() {
     assert_eq!(daemon.stop(), 0);
 }
 
+/// More ports than have a reading before their nodes answered: a command lists those that did not, all the same.
+#[test]
+fn a_switch_that_does_not_answer_is_listed_in_a_large_fabric() {
+    let scenario =
+        Scenario::new(throughline_simfabric::fat_tree(8008).unwrap()).with("pma-dead spine097".to_owned());
+    let fabric = SimFabric::start(&scenario).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = crawler(&fabric, folder.path()).args(["errors", "--json", "--totals"]).output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let unread: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| !line["unread"].is_null())
+        .collect();
+    assert!(!unread.is_empty() && unread.iter().all(|line| line["description"] == "spine097"), "{unread:?}");
+    assert!(
+        unread.iter().all(|line| line["unread"] == "timeout" || line["unread"] == "silent"),
+        "{unread:?}"
+    );
+}
+
 #[test]
 fn attack_12_commands_end_at_a_bound_and_say_so() {
     let scenario = Scenario::new(SMALL.to_net().unwrap()).with(format!("endless leaf001 {FREE_PORT}"));
