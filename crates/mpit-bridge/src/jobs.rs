@@ -233,7 +233,8 @@ impl Jobs {
         let mut reported = RankChange::default();
         watched.retain(|(AwaitedRank { job_key, rank }, is_open)| {
             if !is_open && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
-                reported.batch.jobs.extend(end.batch.jobs);
+                // Those that run are below.
+                reported.batch.jobs.extend(end.batch.jobs.into_iter().filter(|job| job.end != 0));
                 reported.batch.job_ranks.extend(end.batch.job_ranks);
             }
             *is_open
