@@ -3,7 +3,7 @@
 //! Pure: no clock, no I/O.
 
 use throughline_sample::Message;
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, Job};
 use throughline_spool::{Class, ENTRY_BYTES_MAX};
 
 /// Above this many encoded bytes a batch goes to the spool before its time.
@@ -116,6 +116,10 @@ impl Gathering {
     /// Adds the records of a fragment.
     pub fn add(&mut self, mut fragment: Batch) {
         self.bytes += fragment.encoded_len();
+        self.own_last_rows(&fragment);
+        for job in std::mem::take(&mut fragment.jobs) {
+            put_job(&mut self.precious.jobs, job);
+        }
         let (cumulative, precious, traces) = (&mut self.cumulative, &mut self.precious, &mut self.traces);
         macro_rules! keep {
             ($($kind:ident),+) => { $(cumulative.$kind.append(&mut fragment.$kind);)+ };
@@ -129,6 +133,19 @@ impl Gathering {
             ($($kind:ident),+) => { $(traces.$kind.append(&mut fragment.$kind);)+ };
         }
         traces!(keep);
+    }
+
+    /// The records of ranks that ended, and of their jobs, go into the entry of their last rows as well: where damage takes
+    /// the entry with what cannot be thinned, the rows have an owner all the same.
+    fn own_last_rows(&mut self, fragment: &Batch) {
+        let mut ended = fragment.job_ranks.iter().filter(|rank| rank.end != 0).peekable();
+        if ended.peek().is_none() {
+            return;
+        }
+        self.cumulative.job_ranks.extend(ended.cloned());
+        for job in &fragment.jobs {
+            put_job(&mut self.cumulative.jobs, job.clone());
+        }
     }
 
     /// Whether the batch should not wait for its time.
@@ -145,6 +162,17 @@ impl Gathering {
         split(cumulative, |part| Class::Cumulative(kinds(part)), &mut taken);
         split(traces, |_| Class::Cumulative(TRACE_STREAM), &mut taken);
         taken
+    }
+}
+
+/// Adds a job's record. One that says the same but for the time when it was last observed has its place: each rank that ends
+/// comes with its job.
+fn put_job(jobs: &mut Vec<Job>, job: Job) {
+    let is_same =
+        |known: &&mut Job| known.key == job.key && **known == Job { seen: known.seen, ..job.clone() };
+    match jobs.iter_mut().rev().find(is_same) {
+        Some(known) => known.seen = known.seen.max(job.seen),
+        None => jobs.push(job),
     }
 }
 
@@ -208,7 +236,7 @@ fn kinds(batch: &Batch) -> u16 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use throughline_sample::wire::{Event, GpuLinksSample, HostPortSample, Job};
+    use throughline_sample::wire::{Event, GpuLinksSample, HostPortSample, JobRank};
 
     fn sample() -> Batch {
         Batch { gpu_links: vec![GpuLinksSample::default()], ..Batch::default() }
@@ -225,6 +253,25 @@ mod tests {
         assert!(matches!(ready[1].class, Class::Cumulative(_)));
         assert_eq!(ready[1].batch.gpu_links.len(), 2);
         assert!(gathering.take().ready.is_empty());
+    }
+
+    #[test]
+    fn last_rows_come_with_their_owners() {
+        let mut gathering = Gathering::default();
+        let job = Job { key: "job".into(), ..Job::default() };
+        for (rank, end) in [(0, 0), (1, 7), (2, 7)] {
+            let rank = JobRank { rank, end, ..JobRank::default() };
+            gathering.add(Batch { jobs: vec![job.clone()], job_ranks: vec![rank], ..Batch::default() });
+        }
+        gathering.add(Batch { jobs: vec![Job { seen: 9, ..job }], ..sample() });
+        let ready = gathering.take().ready;
+        let of = |at: usize| {
+            let PreparedEntry { batch, .. } = &ready[at];
+            let ranks: Vec<u32> = batch.job_ranks.iter().map(|rank| rank.rank).collect();
+            (batch.jobs.iter().map(|job| job.seen).collect::<Vec<_>>(), ranks)
+        };
+        assert_eq!((ready.len(), ready[0].class), (2, Class::Precious));
+        assert_eq!((of(0), of(1)), ((vec![9], vec![0, 1, 2]), (vec![0], vec![1, 2])));
     }
 
     #[test]

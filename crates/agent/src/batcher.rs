@@ -229,7 +229,8 @@ impl Batcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{GpuLinksSample, Job};
+    use std::collections::BTreeSet;
+    use throughline_sample::wire::{GpuLinksSample, Job, JobRank, MpiOpCell, MpiRankBin};
 
     const SPACE: TraceSpace = TraceSpace { disk_bytes: 1 << 20, memory_bytes: 1000 };
 
@@ -289,6 +290,90 @@ mod tests {
             (spool.stats().appended_entries, metrics.get((TRACES, SPOOL_FULL), &RECORDS_DISCARDED)),
             (3, Some(300.0))
         );
+    }
+
+    /// Calls of the job's rank, as far as its rows have an owner in the same entry or one before.
+    fn owned_calls(spool: &Spool) -> u64 {
+        let (mut jobs, mut ranks, mut calls) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for entry in spool.reader().next_batch(0, 100, 1 << 20).unwrap() {
+            let batch = Batch::decode(entry.payload).unwrap();
+            jobs.extend(batch.jobs.into_iter().map(|job| job.key));
+            ranks.extend(batch.job_ranks.into_iter().map(|rank| (rank.job_key, rank.rank)));
+            for row in batch.mpi_rank_rows {
+                if jobs.contains(&row.job_key) && ranks.contains(&(row.job_key, row.rank)) {
+                    calls = row.cells.iter().map(|cell| cell.calls).sum::<u64>().max(calls);
+                }
+            }
+        }
+        calls
+    }
+
+    /// A rank that lived for less than an interval of rows: whichever entry is damaged, its totals are there and have an owner.
+    #[tokio::test]
+    async fn any_one_damaged_entry_leaves_a_young_jobs_totals() {
+        const CALLS: u64 = 7;
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &std::path::Path| Spool::open(path, throughline_spool::Config::default()).unwrap();
+        let spool = open(folder.path());
+        let second = 1_000_000_000;
+        let intervals = Intervals { fold: 10 * second, rank: 60 * second, later: 300 * second };
+        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), SelfMetrics::default());
+        let (mpi, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
+        batcher.input("mpi", receiver);
+        let batcher = batcher.with_folding(intervals);
+        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5), SPACE));
+        let start = utc_nanoseconds();
+        let of_rank = |end| Batch {
+            jobs: vec![Job { key: "job".into(), start, end, ..Job::default() }],
+            job_ranks: vec![JobRank { job_key: "job".into(), start, end, ..JobRank::default() }],
+            ..Batch::default()
+        };
+        let appended = async |count| {
+            while spool.stats().appended_entries < count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        mpi.send(of_rank(0)).await.unwrap();
+        appended(1).await;
+        let cell = MpiOpCell { operation: "allreduce".into(), calls: CALLS, ..MpiOpCell::default() };
+        let bin = MpiRankBin {
+            job_key: "job".into(),
+            epoch: start,
+            time: start + 1,
+            cells: vec![cell],
+            ..Default::default()
+        };
+        mpi.send(Batch { mpi_ops: vec![bin], ..Batch::default() }).await.unwrap();
+        mpi.send(of_rank(start + 2)).await.unwrap();
+        // The beginning; the end; the last rows; and these once more, in two entries.
+        appended(5).await;
+        drop(mpi);
+        task.await.unwrap();
+        assert_eq!(owned_calls(&spool), CALLS);
+        let entries = spool.reader().next_batch(0, 100, 1 << 20).unwrap();
+        let lengths: Vec<usize> = entries.iter().map(|entry| entry.payload.len()).collect();
+        drop(spool);
+        let segment = |folder: &std::path::Path| {
+            let mut names = std::fs::read_dir(folder).unwrap().map(|name| name.unwrap().path());
+            names.find(|name| name.extension().is_some_and(|end| end == "seg")).unwrap()
+        };
+        let whole = std::fs::read(segment(folder.path())).unwrap();
+        let mut at = 64;
+        for (number, length) in lengths.iter().enumerate() {
+            let mut bytes = whole.clone();
+            bytes[at + 40..at + 48].fill(0xa5);
+            std::fs::write(segment(folder.path()), bytes).unwrap();
+            let copy = tempfile::tempdir().unwrap();
+            for name in ["meta", "tail"] {
+                std::fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
+            }
+            let name = segment(folder.path());
+            std::fs::copy(&name, copy.path().join(name.file_name().unwrap())).unwrap();
+            let damaged = open(copy.path());
+            assert_eq!(damaged.stats().damaged_entries, 1, "entry {number} of {lengths:?}");
+            assert_eq!(owned_calls(&damaged), CALLS, "without entry {number} of {lengths:?}");
+            at += 32 + length;
+        }
     }
 
     #[test]

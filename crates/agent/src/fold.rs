@@ -5,10 +5,12 @@
 //! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
 //! here passes as it came, a row for each report (`mpi_ops`), and so does what ranks report that were not announced: nothing is lost.
 
+mod again;
 mod node;
 mod peers;
 mod rank;
 
+use again::RepeatedRows;
 use node::NodeCells;
 use rank::RankHere;
 use std::collections::HashMap;
@@ -58,6 +60,7 @@ pub struct Folder {
     cells: usize,
     waiting: usize,
     peers: usize,
+    again: RepeatedRows,
 }
 
 #[derive(Debug)]
@@ -88,6 +91,7 @@ impl Folder {
             cells: 0,
             waiting: 0,
             peers: 0,
+            again: RepeatedRows::default(),
         }
     }
 
@@ -109,16 +113,10 @@ impl Folder {
             }
         }
         self.take_others(fragment);
-        let ended = |rank: &&JobRank| rank.end != 0;
-        let ended: Vec<(String, (u32, i64))> = fragment
-            .job_ranks
-            .iter()
-            .filter(ended)
-            .map(|rank| (rank.job_key.clone(), (rank.rank, rank.start)))
-            .collect();
+        let ended: Vec<JobRank> = fragment.job_ranks.iter().filter(|rank| rank.end != 0).cloned().collect();
         if !ended.is_empty() {
             self.apply_ahead_of(&ended, fragment);
-            ended.iter().for_each(|(key, id)| self.leave(key, *id, fragment));
+            ended.iter().for_each(|rank| self.leave(rank, fragment));
         }
     }
 
@@ -231,9 +229,11 @@ impl Folder {
     }
 
     /// Takes bins of the next interval of ranks that have ended: their last row has all.
-    fn apply_ahead_of(&mut self, ended: &[(String, (u32, i64))], passed: &mut Batch) {
+    fn apply_ahead_of(&mut self, ended: &[JobRank], passed: &mut Batch) {
         let is_of = |bin: &mut MpiRankBin| {
-            ended.iter().any(|(key, id)| *key == bin.job_key && *id == (bin.rank, bin.epoch))
+            ended
+                .iter()
+                .any(|rank| rank.job_key == bin.job_key && (rank.rank, rank.start) == (bin.rank, bin.epoch))
         };
         for bin in self.ahead.extract_if(.., is_of).collect::<Vec<_>>() {
             self.ahead_cells -= bin.cells.len();
@@ -242,12 +242,18 @@ impl Folder {
     }
 
     /// A rank has ended: its exact row, and the job's if it was the last.
-    fn leave(&mut self, job_key: &str, id: (u32, i64), into: &mut Batch) {
+    fn leave(&mut self, ended: &JobRank, into: &mut Batch) {
+        let (job_key, id) = (ended.job_key.as_str(), (ended.rank, ended.start));
         let Some(job) = self.jobs.get_mut(job_key) else { return };
         let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
         self.waiting = self.waiting.saturating_sub(rank.waiting());
         self.peers -= rank.peers_held();
+        let (is_first, rows) = (!rank.has_row(), into.mpi_rank_rows.len());
         rank.rows((job_key, id, &job.cells), into);
+        if let Some(row) = into.mpi_rank_rows.get(rows).filter(|_| is_first) {
+            let again = MpiRankBin { time: rank.next_time(row.time), ..row.clone() };
+            self.again.add(again, ended, into.jobs.iter().find(|job| job.key == job_key));
+        }
         rank.end();
         if job.ranks.values().all(RankHere::has_ended)
             && let Some(mut job) = self.jobs.remove(job_key)
@@ -259,9 +265,9 @@ impl Folder {
         }
     }
 
-    /// Rows that are due. To be called about once a second.
+    /// Rows that are due. To be called about once a second, before each entry.
     pub fn due(&mut self, now: i64) -> Batch {
-        let mut batch = Batch::default();
+        let mut batch = self.again.due();
         let fold = self.intervals.fold;
         let edge = self.edge(now);
         if now < edge - 2 * fold - GRACE_NANOSECONDS {
@@ -319,7 +325,7 @@ impl Folder {
 
     /// All that is left: the agent stops.
     pub fn finish(&mut self) -> Batch {
-        let mut batch = Batch::default();
+        let mut batch = self.again.due();
         for bin in std::mem::take(&mut self.ahead) {
             self.bin(bin, &mut batch);
         }

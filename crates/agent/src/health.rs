@@ -105,8 +105,7 @@ impl Health for AgentHealth {
 impl Parts {
     fn observe(&self, stats: &Stats, now: Instant) {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let dropped = stats.dropped_memory_entries + stats.dropped_disk_entries;
-        losses.dropped.observe(dropped + stats.damaged_entries, now);
+        losses.dropped.observe(stats.lost_entries(), now);
         losses.thinned.observe(stats.thinned_memory_entries + stats.thinned_disk_entries, now);
         losses.disk.observe(stats.no_space_errors + stats.write_errors + stats.meta_errors, now);
         losses.recorder.observe(self.recording.dropped(), now);
@@ -121,15 +120,16 @@ impl Parts {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut conditions = Vec::new();
         if losses.dropped.is_recent(now) {
-            let count = losses.dropped.count;
-            conditions.push(Condition::failing(format!(
-                "spool: entries are being lost ({count} since the start) because it is full or damaged; see that the collector takes them, or raise spool.bytes_max"
-            )));
+            let why = stats.losses().into_iter();
+            conditions
+                .extend(why.map(|why| Condition::failing(format!("spool: entries are being lost: {why}"))));
         } else if losses.thinned.is_recent(now) {
-            let count = losses.thinned.count;
-            conditions.push(Condition::degraded(format!(
-                "spool: full, every second entry of cumulative values is left out ({count} since the start); see that the collector takes them"
-            )));
+            let why = stats.evictions().into_iter();
+            conditions.extend(why.map(|why| {
+                Condition::degraded(format!(
+                    "spool: full, every second entry of cumulative values is left out: {why}"
+                ))
+            }));
         }
         if losses.disk.is_recent(now) {
             conditions.push(Condition::failing(format!(

@@ -14,6 +14,8 @@ pub struct Quota {
     pub rows_per_second_of_job: u32,
     /// Readings of performance variables of a user in a second.
     pub pvars_per_second_of_user: u32,
+    /// Names of regions, paths and algorithms of a user in a second that are new on the node; more have numbers.
+    pub names_per_second_of_user: u32,
     /// Ranks of a user that begin in a second.
     pub ranks_per_second_of_user: u32,
     /// Connections of a user taken in a second.
@@ -31,6 +33,7 @@ impl Default for Quota {
             rows_per_second_of_user: limits.rows_per_second_of_user,
             rows_per_second_of_job: limits.rows_per_second_of_job,
             pvars_per_second_of_user: limits.pvars_per_second_of_user,
+            names_per_second_of_user: limits.names_per_second_of_user,
             ranks_per_second_of_user: limits.ranks_per_second_of_user,
             connects_per_second_of_user: limits.connects_per_second_of_user,
             accept_past_seconds: window.past.into(),
@@ -46,6 +49,7 @@ impl Quota {
             rows_per_second_of_user: self.rows_per_second_of_user,
             rows_per_second_of_job: self.rows_per_second_of_job,
             pvars_per_second_of_user: self.pvars_per_second_of_user,
+            names_per_second_of_user: self.names_per_second_of_user,
             ranks_per_second_of_user: self.ranks_per_second_of_user,
             connects_per_second_of_user: self.connects_per_second_of_user,
             ..QuotaLimits::default()

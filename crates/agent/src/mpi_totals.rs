@@ -35,8 +35,12 @@ const JOBS_MAX: usize = 1024;
 /// The owner of ranks whose job is not known; a share like any user's.
 const UNKNOWN_USER: u32 = u32::MAX;
 
-/// How long cells of an ended or silent rank are cached, in case a late bin follows.
+/// How long cells of a silent rank are cached, in case a late bin follows.
 const EVICT_AFTER: Duration = Duration::from_secs(600);
+/// The same of a rank whose end was reported: what it sent before is here.
+const EVICT_ENDED_AFTER: Duration = Duration::from_secs(10);
+/// From one look for such ranks to the next, while there are many.
+const EVICT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Totals and jobs.
 #[derive(Debug, Default)]
@@ -46,6 +50,8 @@ pub struct MpiTotals {
     /// Cells of each user, and of all.
     cells: HashMap<u32, usize>,
     cells_of_all: usize,
+    /// When ranks from which nothing more is expected were last looked for.
+    evicted: Option<Instant>,
     /// Cells that found no place.
     left_out: u64,
     /// Makes keys of cells; random, so that nobody can choose two that are the same.
@@ -118,8 +124,17 @@ impl Cell {
 struct Rank {
     epoch: i64,
     seen: Instant,
+    has_ended: bool,
     uid: u32,
     cells: HashMap<u64, Cell>,
+}
+
+impl Rank {
+    /// Whether nothing more is expected of it.
+    fn is_over(&self, now: Instant) -> bool {
+        let patience = if self.has_ended { EVICT_ENDED_AFTER } else { EVICT_AFTER };
+        now.saturating_duration_since(self.seen) >= patience
+    }
 }
 
 #[derive(Debug, Default)]
@@ -154,10 +169,12 @@ impl MpiTotals {
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
         batch.jobs.iter().filter(|job| job.end != 0).for_each(|job| self.job(job));
         batch.job_ranks.iter().for_each(|rank| self.job_rank(rank));
-        if self.ranks.len() > RANKS_MAX / 2 || self.cells_of_all > CELLS_MAX / 2 {
-            let old = |rank: &Rank| now.saturating_duration_since(rank.seen) >= EVICT_AFTER;
-            let gone: Vec<_> = self.ranks.extract_if(|_, rank| old(rank)).collect();
+        let is_time = self.evicted.is_none_or(|last| now.saturating_duration_since(last) >= EVICT_INTERVAL);
+        if is_time && (self.ranks.len() > RANKS_MAX / 8 || self.cells_of_all > CELLS_MAX / 8) {
+            self.evicted = Some(now);
+            let gone: Vec<_> = self.ranks.extract_if(|_, rank| rank.is_over(now)).collect();
             gone.iter().for_each(|(_, rank)| self.release(rank.uid, rank.cells.len()));
+            self.ranks.shrink_to(2 * self.ranks.len());
         }
     }
 
@@ -200,10 +217,10 @@ impl MpiTotals {
             return;
         }
         let uid = self.uid_of(&bin.job_key);
-        let new = Rank { epoch: bin.epoch, seen: now, uid, cells: HashMap::new() };
+        let new = Rank { epoch: bin.epoch, seen: now, has_ended: false, uid, cells: HashMap::new() };
         // Taken out while its cells are looked at, as the totals change with them.
         let mut rank = self.ranks.remove(&key).unwrap_or(new);
-        rank.seen = now;
+        (rank.seen, rank.has_ended) = (now, false);
         if rank.epoch != bin.epoch {
             rank.epoch = bin.epoch;
             self.release(rank.uid, rank.cells.len());
@@ -253,6 +270,10 @@ impl MpiTotals {
     }
 
     fn job_rank(&mut self, rank: &JobRank) {
+        let known = self.ranks.get_mut(&(rank.job_key.clone(), rank.rank));
+        if let Some(known) = known.filter(|known| rank.end != 0 && known.epoch == rank.start) {
+            known.has_ended = true;
+        }
         let Some(job) = self.jobs.get_mut(&rank.job_key) else { return };
         if rank.end == 0 {
             job.ranks.insert(rank.rank);

@@ -17,7 +17,9 @@ use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
-use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfMetrics, http, paths, stop_signal};
+use throughline_daemon::{
+    Clock, Expose, GRACE, Health, Listening, SelfMetrics, give_back_free_memory, http, paths, stop_signal,
+};
 use throughline_delivery::wire::DetailRequest;
 use throughline_delivery::{GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
@@ -150,6 +152,7 @@ struct Tasks {
     control: JoinHandle<()>,
     edges: JoinHandle<()>,
     placement: JoinHandle<()>,
+    memory: JoinHandle<()>,
     batcher: JoinHandle<()>,
     self_metrics: JoinHandle<()>,
     details: Option<std::thread::JoinHandle<()>>,
@@ -206,6 +209,7 @@ impl Tasks {
             control: tokio::spawn(serve_control(control, sources.clone())),
             edges: tokio::spawn(edges),
             placement: tokio::spawn(placement::run(sources)),
+            memory: tokio::spawn(give_back_free_memory()),
             batcher: tokio::spawn(batcher.run(spool, interval, TraceSpace::of(&config.spool))),
             self_metrics: tokio::spawn(self_metrics::run(own, last, node, config_now, records, stop.clone())),
             details,
@@ -220,6 +224,7 @@ impl Tasks {
         self.control.abort();
         self.edges.abort();
         self.placement.abort();
+        self.memory.abort();
         sources.stop().await;
         // Both end by themselves: the one on the stop signal, the other when all channels are closed.
         ended("self-metrics", self.self_metrics).await;

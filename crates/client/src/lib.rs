@@ -8,6 +8,7 @@
 mod answer;
 pub mod check;
 mod connection;
+mod csv;
 mod detail;
 mod error;
 pub mod job;

@@ -10,10 +10,12 @@ mod cleared;
 mod flap;
 mod interruptions;
 mod links;
+mod unanswered;
 mod watch;
 
 pub use cleared::cleared;
 pub use interruptions::Interruptions;
+pub use unanswered::unanswered;
 pub use watch::{EVENTS_MAX, Watch, WatchSettings};
 
 use throughline_infiniband::topology::Topology;
@@ -87,6 +89,8 @@ kinds! {
     NODE_LID "node.lid_changed" Info "A node has another LID.";
     PORT_STUCK "port.stuck" Warning "A link is up and its port stays in Initialize or Armed: the subnet manager does not bring it up.";
     PORT_ACTIVE "port.active" Info "A port that was stuck is Active.";
+    COUNTERS_UNANSWERED "counters.unanswered" Warning "Nodes that never answered a request for their counters: they are requested at growing intervals, of up to five minutes.";
+    COUNTERS_ANSWERED "counters.answered" Info "Nodes answer requests for their counters that never did before: they are read in each sweep.";
     COUNTER_CLEARED "counter.cleared" Info "Counters were set back by somebody else, or their device was reset: a new epoch begins.";
     SM_CHANGED "sm.changed" Warning "Another subnet manager is master, or the same one with another LID or priority, or it began anew.";
     SM_GONE "sm.gone" Error "The master subnet manager does not answer: nobody gives LIDs and routes to what comes, or leads around what breaks.";

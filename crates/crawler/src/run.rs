@@ -52,7 +52,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfMetrics, http, paths, stop_signal};
+use throughline_daemon::{
+    Clock, Failure, GRACE, Listening, SelfMetrics, give_back_free_memory, http, paths, stop_signal,
+};
 use throughline_delivery::{GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
 use throughline_infiniband::names::NameFile;
@@ -238,6 +240,7 @@ struct Tasks {
     self_metrics: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
     standby: tokio::task::JoinHandle<()>,
+    memory: tokio::task::JoinHandle<()>,
     delivered: CancellationToken,
     details: Option<JoinHandle<()>>,
     outbox: Outbox,
@@ -282,6 +285,7 @@ impl Tasks {
             self_metrics: tokio::spawn(self_metrics::run(own.clone(), stop.clone())),
             commits: tokio::spawn(self_metrics::watch_commits(own, rounds)),
             standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
+            memory: tokio::spawn(give_back_free_memory()),
             delivered,
             details,
             outbox,
@@ -304,6 +308,7 @@ impl Tasks {
         self.delivered.cancel();
         ended("standby", self.standby).await;
         self.commits.abort();
+        self.memory.abort();
         self.http_stop.cancel();
         ended("http", self.http).await;
     }

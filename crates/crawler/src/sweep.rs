@@ -6,10 +6,13 @@
 
 pub mod epochs;
 pub mod plan;
+mod planned;
+mod silence;
 mod sweeper;
 mod target;
 
-pub use sweeper::{NodeClassifier, Sweeper};
+pub use silence::SilenceChanges;
+pub use sweeper::{NodeClassifier, Sweeper, UNANSWERED};
 
 use std::time::{Duration, Instant};
 

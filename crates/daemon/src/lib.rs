@@ -3,7 +3,7 @@
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
 //! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`LargeMetrics`], [`Health`], [`http`],
 //! [`Listening`], [`connections`]), metrics about itself ([`SelfMetrics`]), clean stop
-//! ([`stop_signal`]), memory ([`bound_allocator`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
+//! ([`stop_signal`]), memory ([`bound_allocator`], [`give_back_free_memory`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 pub mod arguments;
 pub mod certificates;
@@ -41,7 +41,7 @@ pub use health::{AlwaysHealthy, Condition, Health, Level};
 pub use large::{LargeMetrics, Piece, Scrape};
 pub use listening::{BoundState, Listening};
 pub use logging::{LogFormat, LogOptions};
-pub use memory::bound_allocator;
+pub use memory::{bound_allocator, give_back_free_memory};
 pub use page::{Expose, Format, Page, Value};
 pub use renewed::ReloadingValue;
 pub use screen::Screen;

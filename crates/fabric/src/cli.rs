@@ -265,6 +265,7 @@ impl Cli {
             Command::LinkShares(options) => shares::run(&self.options, &options),
             Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
+                throughline_daemon::bound_allocator();
                 throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
             }
             Command::RejectedBatches { json, daemon } => {

@@ -143,7 +143,7 @@ fn names(bytes: &[u8]) {
 fn memory(bytes: &[u8]) {
     if let Ok(topology) = crate::records::read_snapshot(bytes) {
         let again = crate::records::snapshot(&topology);
-        let _ = (crate::records::topology(&again).signature(), topology.signature());
+        let _ = crate::records::read_snapshot(&again).map(|again| (again.signature(), topology.signature()));
     }
 }
 

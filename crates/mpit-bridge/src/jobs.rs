@@ -131,6 +131,9 @@ impl Jobs {
             reported.edge = true;
             reported.batch.jobs.push(Job { end, ..job.record.clone() });
             self.jobs.remove(job_key);
+        } else {
+            // Once more, so that what a rank leaves has an owner whatever was lost before.
+            reported.batch.jobs.push(job.record.clone());
         }
         Some(reported)
     }
@@ -230,7 +233,8 @@ impl Jobs {
         let mut reported = RankChange::default();
         watched.retain(|(AwaitedRank { job_key, rank }, is_open)| {
             if !is_open && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
-                reported.batch.jobs.extend(end.batch.jobs);
+                // Those that run are below.
+                reported.batch.jobs.extend(end.batch.jobs.into_iter().filter(|job| job.end != 0));
                 reported.batch.job_ranks.extend(end.batch.job_ranks);
             }
             *is_open

@@ -13,6 +13,7 @@ mod hello;
 mod identity;
 mod jobs;
 mod kernel;
+mod known_names;
 mod last_totals;
 mod layouts;
 mod ledger;

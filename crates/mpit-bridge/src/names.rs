@@ -29,6 +29,8 @@ pub(crate) enum NameError {
     TooMany,
     /// All names of his ranks are the user's share.
     OfUser,
+    /// His new names came too fast: it has a number in place of its name, so that its calls count all the same.
+    TooFast,
 }
 
 impl Names {
@@ -40,11 +42,11 @@ impl Names {
     }
 
     /// Takes over a name of a region or algorithm.
-    pub(crate) fn learn(&mut self, name: &Name) -> Result<(), NameError> {
-        let (names, number, text) = match name {
-            Name::Region(number, text) => (&mut self.regions, *number, text),
-            Name::Algorithm(number, text) => (&mut self.algorithms, *number, text),
-            Name::Path(number, text, parent) => return self.learn_path(*number, text, *parent),
+    pub(crate) fn learn(&mut self, name: &Name, user: &User) -> Result<(), NameError> {
+        let (names, number, text, what) = match name {
+            Name::Region(number, text) => (&mut self.regions, *number, text, "region"),
+            Name::Algorithm(number, text) => (&mut self.algorithms, *number, text, "algorithm"),
+            Name::Path(number, text, parent) => return self.learn_path(*number, text, *parent, user),
             Name::Communicator(..) | Name::Setting(..) => return Ok(()),
         };
         let before = names.get(&number);
@@ -57,11 +59,15 @@ impl Names {
         // One that replaces another counts in full: no shim does that.
         let held = self.held.as_mut().ok_or(NameError::OfUser)?;
         held.grow(NAME_BYTES + text.len()).map_err(|_| NameError::OfUser)?;
-        names.insert(number, text.as_str().into());
-        Ok(())
+        if held.admit_name(user, text) {
+            names.insert(number, text.as_str().into());
+            return Ok(());
+        }
+        names.insert(number, unnamed(what, number)?);
+        Err(NameError::TooFast)
     }
 
-    fn learn_path(&mut self, number: u16, region: &str, parent: u16) -> Result<(), NameError> {
+    fn learn_path(&mut self, number: u16, region: &str, parent: u16, user: &User) -> Result<(), NameError> {
         let before = self.paths.get(&number);
         if before.is_some_and(|(around, name)| *around == parent && **name == *region) {
             return Ok(());
@@ -74,7 +80,13 @@ impl Names {
         let held = self.held.as_mut().ok_or(NameError::OfUser)?;
         held.grow(NAME_BYTES + region.len()).map_err(|_| NameError::OfUser)?;
         self.paths.insert(number, (parent, region.into()));
-        Ok(())
+        // A path is a key of its own: one region within two others is two.
+        let Some(path) = self.path(number) else { return Ok(()) };
+        if self.held.as_ref().is_some_and(|held| held.admit_name(user, &path)) {
+            return Ok(());
+        }
+        self.paths.insert(number, (0, unnamed("path", number)?));
+        Err(NameError::TooFast)
     }
 
     /// The text of the path of this number: names separated by `/`, in which `/` and `\` have a `\` before them. `None` if it
@@ -114,6 +126,12 @@ impl Names {
     pub(crate) fn algorithm(&self, number: u16) -> Option<String> {
         find(&self.algorithms, number)
     }
+}
+
+/// What stands for a name that came too fast: the same few for everybody.
+fn unnamed(what: &str, number: u16) -> Result<Box<str>, NameError> {
+    let is_of_shim = usize::from(number) < NAMES_MAX;
+    if is_of_shim { Ok(format!("({what} {number})").into()) } else { Err(NameError::TooMany) }
 }
 
 fn find(names: &HashMap<u16, Box<str>>, number: u16) -> Option<String> {

@@ -6,6 +6,7 @@
 //! as much as the greediest has.
 
 use crate::accounts::Accounts;
+use crate::known_names::KnownNames;
 use crate::over::QuotaExcess;
 use crate::status::{Counters, OverQuota, Quota, add};
 use crate::window::PastHours;
@@ -25,6 +26,8 @@ pub(crate) const BYTES_OF_ROW: usize = 64;
 const BURST_SECONDS: u32 = 4;
 /// Seconds' worth of ranks that may come at once: a large job on a large node.
 const RANKS_BURST_SECONDS: u32 = 10;
+/// Seconds' worth of new names that may come at once: those of several large jobs, a shim having some 1,300.
+const NAMES_BURST_SECONDS: u32 = 100;
 /// HELLOs of one user looked into at once: names of users may come over a slow network.
 const GREETINGS: usize = 8;
 /// Users known at once; beyond, all others share one set of quotas.
@@ -49,6 +52,9 @@ pub struct QuotaLimits {
     pub rows_per_second_of_job: u32,
     /// Readings of performance variables of a user in a second; more are left out, as the next ones come soon.
     pub pvars_per_second_of_user: u32,
+    /// Names of regions, paths and algorithms of a user in a second that are new on the node, a hundred seconds' worth at
+    /// once; more have their numbers in place of names. Each is a key of the database.
+    pub names_per_second_of_user: u32,
     /// HELLOs of a user in a second, ten seconds' worth at once; more wait.
     pub ranks_per_second_of_user: u32,
     /// Connections of a user that are taken in a second, four seconds' worth at once; more are closed.
@@ -71,6 +77,7 @@ impl Default for QuotaLimits {
             rows_per_second_of_user: 50_000,
             rows_per_second_of_job: 40_000,
             pvars_per_second_of_user: 10_000,
+            names_per_second_of_user: 20,
             ranks_per_second_of_user: 100,
             connects_per_second_of_user: 500,
             waiting_bytes: 4 << 20,
@@ -203,6 +210,7 @@ struct Buckets {
     connects: Throttle,
     ranks: Throttle,
     pvars: Throttle,
+    names: Throttle,
     past: PastHours,
     jobs: HashMap<String, Arc<Gate>>,
     last: Instant,
@@ -214,6 +222,7 @@ impl User {
             connects: Throttle::new(limits.connects_per_second_of_user, BURST_SECONDS, now),
             ranks: Throttle::new(limits.ranks_per_second_of_user, RANKS_BURST_SECONDS, now),
             pvars: Throttle::new(limits.pvars_per_second_of_user, BURST_SECONDS, now),
+            names: Throttle::new(limits.names_per_second_of_user, NAMES_BURST_SECONDS, now),
             past: PastHours::new(now),
             jobs: HashMap::new(),
             last: now,
@@ -240,6 +249,11 @@ impl User {
     /// Whether one more reading of a performance variable may be taken.
     pub fn pvars(&self, wanted: usize) -> usize {
         locked(&self.buckets).pvars.take_up_to(wanted, Instant::now())
+    }
+
+    /// Whether one more name may be new on the node.
+    fn take_name(&self) -> bool {
+        locked(&self.buckets).names.take(Instant::now()).is_ok()
     }
 
     /// Whether a time before the last hour may be named.
@@ -294,6 +308,7 @@ pub(crate) struct Quotas {
     most: [usize; RESOURCES],
     totals: Mutex<Totals>,
     accounts: Accounts,
+    names: KnownNames,
     counters: Arc<Counters>,
 }
 
@@ -319,6 +334,11 @@ pub(crate) struct HeldResource {
 }
 
 impl HeldResource {
+    /// Whether a name of its user may be a key of the database.
+    pub fn admit_name(&self, user: &User, name: &str) -> bool {
+        self.quotas.names.admit(user.uid, name, || user.take_name())
+    }
+
     /// Holds more of it, if there is so much.
     pub fn grow(&mut self, more: usize) -> Result<(), Shortage> {
         self.quotas.change(self.uid, self.resource, more)?;
@@ -347,7 +367,8 @@ impl Quotas {
         counters: Arc<Counters>,
     ) -> Arc<Self> {
         let most = [connections, limits.ghosts, limits.name_bytes, limits.traffic_bytes];
-        Arc::new(Self { limits, most, totals: Mutex::default(), accounts, counters })
+        let (totals, names) = (Mutex::default(), KnownNames::default());
+        Arc::new(Self { limits, most, totals, accounts, names, counters })
     }
 
     fn lock(&self) -> MutexGuard<'_, Totals> {

@@ -293,8 +293,9 @@ impl Rank {
     fn names(&mut self, time: i64, times: &Times, names: Vec<Name>, batch: &mut Batch) {
         let mut is_admitted = None;
         for name in names {
-            match self.names.learn(&name) {
+            match self.names.learn(&name, &self.user) {
                 Ok(()) => {}
+                Err(NameError::TooFast) => self.user.exceeds(Quota::NewNames, 1),
                 Err(NameError::TooMany) => add(&self.counters.unknown_names, 1),
                 Err(NameError::OfUser) => {
                     self.counters.rejected(Rejection::Quota, 1);

@@ -96,6 +96,8 @@ counted! {
         Bytes => "bytes_waiting",
         /// Bytes of names.
         Names => "names",
+        /// Names a second that were not reported on the node before.
+        NewNames => "new_names",
         /// Bytes of traffic by operation and peer.
         Traffic => "traffic",
         /// Readings of performance variables a second.

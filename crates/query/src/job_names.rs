@@ -10,6 +10,10 @@ const SIMILAR: f64 = 0.6;
 /// Most suggestions.
 const NEAREST_MAX: usize = 5;
 
+/// Jobs that a name may mean which are looked at. Those that the kernel supports and the querying user's own come first, so that
+/// no number of others takes their place.
+const CANDIDATES_MAX: i64 = 100;
+
 /// What a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameResolution {
@@ -49,7 +53,7 @@ pub struct Candidate {
     is_own: bool,
 }
 
-/// All that a name could mean, the nearest first, then those that the kernel supports, then the newest. `rest` is the key
+/// What a name could mean, the nearest first, then those that the kernel supports, then the user's own, then the newest. `rest` is the key
 /// without its scheduler. A key ends with the user's number as the kernel reports it, which nobody types. `strength` is 0
 /// where the job's control group names the id, 2 where only variables of the environment do, which anybody can set to any
 /// job's.
@@ -64,7 +68,7 @@ const CANDIDATES: &str = "
     FROM (SELECT id, key, native_id, user_name, evidence, coalesce(start_time, first_seen) AS began,
                  substr(key, strpos(key, ':') + 1) AS rest FROM internal.run_visible) j
     WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
-    ORDER BY distance, strength, began DESC, id DESC";
+    ORDER BY distance, strength, is_own DESC NULLS LAST, began DESC, id DESC LIMIT $3";
 
 const NEWEST: &str =
     "SELECT key FROM internal.run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
@@ -107,7 +111,7 @@ pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<N
             None => NameResolution::NotAsMany,
         });
     }
-    let rows = client.query(CANDIDATES, &[&name, &user]).await.map_err(failed())?;
+    let rows = client.query(CANDIDATES, &[&name, &user, &CANDIDATES_MAX]).await.map_err(failed())?;
     let mut fitting = likely(rows.iter().map(candidate).collect());
     match fitting.len() {
         0 => {
@@ -216,6 +220,30 @@ mod tests {
         let nothing = NameResolution::Nothing { nearest: Vec::new(), is_empty: false };
         assert_eq!(meaning(&client, "zzz", None).await.unwrap(), nothing);
         assert_eq!(meaning(&client, "last-4", None).await.unwrap(), NameResolution::NotAsMany);
+    }
+
+    #[tokio::test]
+    async fn attack_26_a_name_that_thousands_of_jobs_fit_reads_a_hundred() {
+        let database = throughline_store::testing::database().await;
+        let writer = database.connect().await.unwrap();
+        let jobs = "INSERT INTO internal.run (key, scheduler, native_id, user_name, evidence, start_time) \
+                    SELECT format('slurm:%s.%s@1001', 900 + n % 2, n), 'slurm', (900 + n % 2)::text, 'mallory', \
+                           'environment', '2026-11-20 12:00Z' FROM generate_series(1, 5000) n \
+                    UNION ALL VALUES ('slurm:901.0@1000', 'slurm', '901', 'ada', 'environment', '2026-11-20 10:00Z'::timestamptz)";
+        writer.execute(jobs, &[]).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        for name in ["slurm", "9", "900"] {
+            let NameResolution::Several(jobs) = meaning(&client, name, None).await.unwrap() else {
+                panic!("{name}")
+            };
+            assert_eq!(jobs.len() as i64, CANDIDATES_MAX, "{name}");
+        }
+        let own = meaning(&client, "901", Some(1000)).await.unwrap();
+        assert_eq!(
+            own,
+            NameResolution::Job("slurm:901.0@1000".into()),
+            "newer ones of others take nobody's place"
+        );
     }
 
     #[tokio::test]

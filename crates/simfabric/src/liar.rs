@@ -19,7 +19,7 @@ const GUID_BASE: u64 = 0x11A5_0000_0000_0000;
 /// PortState and PortPhysicalState of a made-up link (14.2.5.6).
 const ACTIVE: u64 = 4;
 const LINK_UP: u64 = 5;
-/// LIDs that made-up switches claim: those that real nodes have, too.
+/// LIDs that one in eight made-up switches claims: those that real nodes have, too. The others have any unicast LID.
 const CLAIMED_LIDS: u64 = 256;
 
 /// What is behind a fake port.
@@ -102,7 +102,8 @@ pub(crate) fn answer(
         0x0015 => {
             put(data, 64, 64, fabric.prefix);
             if request.modifier == 0 {
-                put(data, 128, 16, 1 + number % CLAIMED_LIDS);
+                let lids = if number.is_multiple_of(8) { CLAIMED_LIDS } else { LINEAR_TOP };
+                put(data, 128, 16, 1 + (number >> 3) % lids);
             }
             linked(data);
         }

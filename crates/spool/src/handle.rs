@@ -138,6 +138,12 @@ impl Spool {
         }
     }
 
+    /// Whether more than half of the memory bound is taken: who can wait should let the disk catch up.
+    pub fn is_memory_short(&self) -> bool {
+        let shared = &self.owner.shared;
+        shared.lock().pending_bytes > shared.config.memory_bytes_max / 2
+    }
+
     /// The id that this run's entries carry.
     pub fn id(&self) -> Uuid {
         self.owner.shared.lock().spool_id

@@ -54,6 +54,7 @@ mod format;
 mod free_space;
 mod handle;
 mod inspect;
+mod losses;
 mod names;
 mod read;
 mod recover;
@@ -226,6 +227,9 @@ pub struct Stats {
     /// Entries lost with them, by the sequences around the damaged spots. What was appended after the last sync before
     /// an unclean end is not known and not counted.
     pub damaged_entries: u64,
+    /// Damaged spots that held an unknown number of entries, each counted as one: the end of the newest segment, where the file
+    /// `tail` does not say how many it had.
+    pub uncounted_spots: u64,
     /// Bytes of the damaged spots.
     pub damaged_bytes: u64,
     /// Writes that failed because the disk or a quota was full.

@@ -13,6 +13,7 @@ use crate::format::{
     META_SLOT_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader, TAIL_BYTES, Tail,
     encode_entry,
 };
+use crate::losses::damaged_words;
 use crate::names::{META_NAME, TAIL_NAME, index_of, segment_name};
 use crate::salvage::{EntryPlace, Gap, salvage};
 use crate::state::{Segment, SharedState, State};
@@ -196,7 +197,7 @@ fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
         let others = || scan.good.iter().filter(|s| origin(s) != damaged.index);
         let newer = tail.filter(|tail| tail.index > damaged.index);
         let tail = tail.filter(|tail| tail.index == damaged.index);
-        let mut lost = 0;
+        let (mut lost, mut uncounted) = (0, 0);
         for gap in &damaged.gaps {
             let previous = || others().filter(|s| origin(s) < damaged.index).map(|s| s.last).max();
             let after = gap.after.or_else(previous).unwrap_or(0).max(state.acked);
@@ -217,7 +218,10 @@ fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
                 }
                 // The last of a run: how many there were only `tail` knows, and that of the newest segment.
                 (_, Some(tail)) => tail.entries,
-                (_, None) => u64::from(gap.bytes > 0),
+                (_, None) => {
+                    uncounted += u64::from(gap.bytes > 0);
+                    u64::from(gap.bytes > 0)
+                }
             };
         }
         if !damaged.aside && damaged.bytes == 0 {
@@ -230,9 +234,11 @@ fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
         let bytes: u64 = damaged.gaps.iter().map(|gap| gap.bytes).sum();
         state.counts.damaged_segments += 1;
         state.counts.damaged_entries += lost;
+        state.counts.uncounted_spots += uncounted;
         state.counts.damaged_bytes += bytes;
         tracing::warn!(segment = %segment_name(damaged.index), bytes = damaged.bytes, damaged_bytes = bytes,
-            offset = damaged.gaps.first().map_or(0, |gap| gap.at), spots = damaged.gaps.len(), lost_entries = lost,
+            offset = damaged.gaps.first().map_or(0, |gap| gap.at), spots = damaged.gaps.len(),
+            lost_entries = damaged_words(lost, uncounted),
             "a segment of the spool is damaged: its good entries are delivered, the file is set aside");
     }
 }

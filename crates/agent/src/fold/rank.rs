@@ -93,6 +93,11 @@ impl RankHere {
         self.has_ended
     }
 
+    /// Whether it had a row.
+    pub fn has_row(&self) -> bool {
+        self.sent_time != 0
+    }
+
     /// Cells that it has.
     pub fn cells(&self) -> usize {
         self.cells.len()

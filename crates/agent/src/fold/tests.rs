@@ -313,3 +313,31 @@ fn a_clock_that_is_set_back_does_not_stop_rows() {
     assert_eq!(calls(&batch.mpi_rank_rows[0]), [("send", 5)]);
     assert!(batch.mpi_node_cells.is_empty(), "of an interval before counting began");
 }
+
+#[test]
+fn the_only_row_of_a_young_rank_goes_twice_and_with_its_owners() {
+    let mut folder = with_ranks(2);
+    let bins = (0..2).map(|rank| bin(rank, BEGIN + SECOND, vec![cell("allreduce", 5, 50)]));
+    take(&mut folder, ops(bins.collect()), BEGIN + SECOND);
+    let job = Job { key: "job".into(), ..Job::default() };
+    let fragment = Batch { jobs: vec![job], ..ranks([0], BEGIN + 2 * SECOND) };
+    let sent = take(&mut folder, fragment, BEGIN + 2 * SECOND);
+    assert_eq!(calls(&sent.mpi_rank_rows[0]), [("allreduce", 5)]);
+    let same_entry = folder.due(BEGIN + 2 * SECOND);
+    assert!(same_entry.mpi_rank_rows.is_empty(), "damage would take both");
+    let again = folder.due(BEGIN + 3 * SECOND);
+    let (one, other) = (&sent.mpi_rank_rows[0], &again.mpi_rank_rows[0]);
+    assert_eq!((again.jobs.len(), again.job_ranks.len()), (1, 1));
+    assert!(other.time > one.time && other.cells == one.cells, "a row of its own, and the same sums");
+    // One that had a row before has its last one once.
+    folder.due(BEGIN + 12 * SECOND);
+    let more = vec![bin(1, BEGIN + 13 * SECOND, vec![cell("allreduce", 9, 90)])];
+    take(&mut folder, ops(more), BEGIN + 13 * SECOND);
+    assert_eq!(
+        take(&mut folder, ranks([1], BEGIN + 14 * SECOND), BEGIN + 14 * SECOND).mpi_rank_rows.len(),
+        1
+    );
+    for second in 14..17 {
+        assert!(folder.due(BEGIN + second * SECOND).mpi_rank_rows.is_empty());
+    }
+}

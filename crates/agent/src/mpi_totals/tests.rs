@@ -167,3 +167,26 @@ fn attack_03_one_users_cells_leave_others_theirs() {
     totals.observe(&Batch::default(), now + EVICT_AFTER);
     assert!(totals.cells.is_empty() && totals.cells_of_all == 0);
 }
+
+#[test]
+fn attack_27_cells_of_ended_ranks_are_given_back_in_seconds() {
+    let (mut totals, now) = (MpiTotals::default(), Instant::now());
+    let count = 6000;
+    for number in 0..count {
+        totals.observe(&bin(number, 0, 5), now);
+    }
+    assert!(totals.cells_of_all > CELLS_MAX / 8);
+    let before = text(&totals);
+    (0..count / 2).for_each(|number| totals.observe(&rank(number, 7), now));
+    let later = now + EVICT_ENDED_AFTER;
+    totals.observe(&bin(count, 0, 1), later);
+    let running = 2 * (totals.ranks.len() - 1);
+    assert_eq!(
+        (totals.ranks.values().filter(|rank| rank.has_ended).count(), totals.cells_of_all),
+        (0, running + 2)
+    );
+    let calls = |text: &str| {
+        text.lines().find(|line| line.starts_with("throughline_mpi_calls_total")).map(str::to_owned)
+    };
+    assert!(calls(&before) < calls(&text(&totals)), "totals never fall");
+}

@@ -1,5 +1,6 @@
 //! What the tests of the agent run on: the real binary with folders, a port and a GPU double of its own.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use throughline_doubles::sysfs::AdapterDouble;
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, JobRank};
 use throughline_sample::{Guid, Message};
+
+/// The ranks that ended, each once: what ends is reported again with its last rows.
+pub fn ended_ranks(batches: &[Batch]) -> Vec<&JobRank> {
+    let ended = batches.iter().flat_map(|batch| &batch.job_ranks).filter(|rank| rank.end != 0);
+    let by_rank: BTreeMap<_, _> =
+        ended.map(|rank| ((rank.job_key.as_str(), rank.rank, rank.start), rank)).collect();
+    by_rank.into_values().collect()
+}
 
 /// Far longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -104,7 +104,7 @@ fn what_hangs_is_in_metrics_until_it_is_killed() {
     let operations: Vec<&str> = last.values().map(|(operation, _)| *operation).collect();
     assert_eq!(operations, ["barrier", "recv", "waitall"]);
     assert!(last.values().all(|(_, age)| *age > 2_000_000_000), "{last:?}");
-    let lost = batches.iter().flat_map(|batch| &batch.job_ranks).filter(|rank| rank.ending == "lost");
+    let lost = crate::bench::ended_ranks(&batches).into_iter().filter(|rank| rank.ending == "lost");
     assert_eq!(lost.count(), 4);
 }
 
@@ -148,12 +148,8 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
     let newest = newest.map(|sums| (sums.calls, sums.bytes));
     assert_eq!(newest, Some((RANKS * ROUNDS, RANKS * ROUNDS * ALLREDUCE_BYTES)));
     assert!(batches.iter().all(|batch| batch.mpi_ops.is_empty()));
-    let endings: Vec<&str> = batches
-        .iter()
-        .flat_map(|batch| &batch.job_ranks)
-        .filter(|rank| rank.end != 0)
-        .map(|rank| rank.ending.as_str())
-        .collect();
+    let endings: Vec<&str> =
+        crate::bench::ended_ranks(&batches).iter().map(|rank| rank.ending.as_str()).collect();
     assert_eq!(endings, ["clean"; 4]);
     check_peers(&batches);
     // What the kernel counted: at the beginning, and more at the end.

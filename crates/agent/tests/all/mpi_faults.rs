@@ -162,8 +162,7 @@ fn killed_and_started_when_the_program_has_ended() {
         agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
         assert!(agent.stop().0.success());
         let batches = node.spooled();
-        let ends: Vec<_> =
-            batches.iter().flat_map(|batch| &batch.job_ranks).filter(|rank| rank.end != 0).collect();
+        let ends = crate::bench::ended_ranks(&batches);
         assert_eq!(ends.iter().map(|rank| rank.ending.as_str()).collect::<Vec<_>>(), ["clean", "clean"]);
         assert!(ends.iter().all(|rank| rank.end > rank.start && rank.pid != 0), "{ends:?}");
     }

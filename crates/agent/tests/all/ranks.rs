@@ -195,16 +195,17 @@ fn ranks_over_the_agents_end() {
         [0, 1, 2],
         "no rank is two: {starts:?}"
     );
-    let mut ends: Vec<_> =
-        all.iter().filter(|rank| rank.end != 0).map(|rank| (rank.rank, &*rank.ending)).collect();
+    let ended = crate::bench::ended_ranks(&batches);
+    let mut ends: Vec<_> = ended.iter().map(|rank| (rank.rank, &*rank.ending)).collect();
     ends.sort_unstable();
     assert_eq!(ends, [(0, "unseen"), (1, "clean"), (2, "lost")]);
     let keys: BTreeSet<_> = all.iter().map(|rank| &rank.job_key).collect();
     assert_eq!(keys.len(), 1);
     let uid = nix::unistd::getuid();
     assert!(keys.first().unwrap().ends_with(&format!("@{uid}")), "{keys:?}");
-    let job_ends = batches.iter().flat_map(|batch| &batch.jobs).filter(|job| job.end != 0).count();
-    assert_eq!(job_ends, 1, "the job ends once, with its last rank");
+    let ended = batches.iter().flat_map(|batch| &batch.jobs).filter(|job| job.end != 0);
+    let ends: BTreeSet<i64> = ended.map(|job| job.end).collect();
+    assert_eq!(ends.len(), 1, "the job ends once, with its last rank: {ends:?}");
 }
 
 /// Links and ports are read when a job begins and when it ends, however long their interval is.
@@ -380,12 +381,8 @@ fn a_stopped_agent_loses_nothing_but_fine_time() {
     assert!(agent.stop().0.success());
     let batches = node.spooled();
     assert_eq!(calls(&batches), reported);
-    let ends = ranks(&batches)
-        .iter()
-        .filter(|rank| rank.end != 0)
-        .map(|rank| rank.ending.clone())
-        .collect::<Vec<_>>();
-    assert_eq!(ends, ["clean"]);
+    let ends = crate::bench::ended_ranks(&batches);
+    assert_eq!(ends.iter().map(|rank| rank.ending.as_str()).collect::<Vec<_>>(), ["clean"]);
 }
 
 /// The disk is full under spool and state file: ranks are served, it is counted, and when there is space again the

@@ -7,6 +7,7 @@ use super::name::find;
 use super::output::Output;
 use super::trace::{Ranks, ranks};
 use crate::Server;
+use crate::csv::text_field;
 use anyhow::Context;
 use rows::{Range, Row, Rows};
 use std::io::Write;
@@ -126,26 +127,17 @@ const WRITING: &str = "writing the file";
 fn csv(rows: Rows<'_>, is_wanted: impl Fn(i32) -> bool, out: &mut Output) -> anyhow::Result<()> {
     writeln!(out, "{}", Row::NAMES.join(",")).context(WRITING)?;
     rows.each(is_wanted, |row| {
-        let cells = row.cells().into_iter().map(|cell| quoted(&text(&cell)));
+        let cells = row.cells().into_iter().map(|cell| field(&cell));
         writeln!(out, "{}", cells.collect::<Vec<_>>().join(",")).context(WRITING)
     })
 }
 
 /// A value of a table: what is not known is empty.
-fn text(cell: &serde_json::Value) -> String {
+fn field(cell: &serde_json::Value) -> String {
     match cell {
         serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::String(text) => text_field(text),
         other => other.to_string(),
-    }
-}
-
-/// By RFC 4180.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 
@@ -170,10 +162,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("solve, part \"2\""), "\"solve, part \"\"2\"\"\"");
-        assert_eq!((quoted("a b").as_str(), text(&serde_json::Value::Null).as_str()), ("a b", ""));
-        assert_eq!(text(&serde_json::json!(0.25)), "0.25");
+    fn attack_28_cells_of_a_users_text_are_no_formulas_and_numbers_are_as_they_are() {
+        let cell = |value: serde_json::Value| field(&value);
+        assert_eq!(cell(serde_json::json!("=1+1")), "'=1+1");
+        assert_eq!(
+            (cell(serde_json::json!(-0.25)), cell(serde_json::Value::Null)),
+            ("-0.25".into(), "".into())
+        );
         assert_eq!((step("0.1"), milliseconds("1.5")), (Ok(100), Ok(1_500)));
         assert!(step("0.01").is_err() && milliseconds("-1").is_err());
     }

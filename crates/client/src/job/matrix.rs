@@ -6,6 +6,7 @@ mod headline;
 mod unit;
 
 use super::name::find;
+use crate::csv::text_field;
 use crate::text::columns;
 use crate::{Answer, Server, answer};
 use grid::{Entry, Grid};
@@ -87,7 +88,7 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
         writeln!(out, "from,to,bytes,messages")?;
         for entry in &grid.entries {
             let (from, to) = (grid.name(entry.from), grid.name(entry.to));
-            writeln!(out, "{},{},{},{}", field(from), field(to), entry.bytes, entry.messages)?;
+            writeln!(out, "{},{},{},{}", text_field(from), text_field(to), entry.bytes, entry.messages)?;
         }
     } else {
         let width = options.width.map_or_else(columns, usize::from);
@@ -153,14 +154,5 @@ fn nothing(key: &str, kind: &str) -> String {
             "no traffic between ranks of {key}: it sent none yet, each pair stays below the agent's peer_bytes_min \
              until it ends, or its rows are older than the retention"
         ),
-    }
-}
-
-/// A name as a field of comma-separated values.
-fn field(name: &str) -> String {
-    if name.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    } else {
-        name.to_owned()
     }
 }

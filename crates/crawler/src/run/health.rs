@@ -65,12 +65,12 @@ impl CrawlerHealth {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let [dropped, disk, refused, recorder] = &mut *losses;
         let mut conditions = Vec::new();
-        let lost = stats.dropped_memory_entries + stats.dropped_disk_entries + stats.damaged_entries;
         let thinned = stats.thinned_memory_entries + stats.thinned_disk_entries;
-        if dropped.observe(lost + thinned, now) {
-            conditions.push(Condition::failing(format!(
-                "spool: full, readings are lost ({lost} entries) or thinned ({thinned}) since the start; see that the collector takes them, or raise spool.bytes_max"
-            )));
+        if dropped.observe(stats.lost_entries() + thinned, now) {
+            let losses = stats.losses().into_iter().map(|why| format!("spool: entries are lost: {why}"));
+            let evictions = stats.evictions().into_iter();
+            let evictions = evictions.map(|why| format!("spool: every second entry is left out: {why}"));
+            conditions.extend(losses.chain(evictions).map(Condition::failing));
         }
         let errors = stats.no_space_errors + stats.write_errors + stats.meta_errors;
         if disk.observe(errors, now) {

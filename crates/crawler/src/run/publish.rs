@@ -19,7 +19,6 @@ use throughline_sample::Guid;
 use throughline_sample::catalogue::{
     FAILED_READS, LAST_ROUND_SECONDS, RECORDS, RECORDS_DISCARDED, SOURCE_UP, UNANSWERED_NODES,
 };
-use throughline_spool::Class as SpoolClass;
 
 /// Failures of a walk that are logged one by one.
 const FAILURES_LOGGED: usize = 10;
@@ -140,10 +139,8 @@ impl Publication {
         let read: Vec<NodeIndex> =
             (0..topology.nodes.len()).filter(|index| is_read(&topology.nodes[*index])).collect();
         let metrics = &self.shared.publisher.metrics;
-        for batch in records::multicast(topology, tables, &read, began) {
-            metrics.add(DISCOVERY, &RECORDS, batch.ib_multicast_tables.len() as u64);
-            self.shared.publisher.append(batch, SpoolClass::Precious);
-        }
+        let batches = records::multicast(topology, tables, &read, began).into_iter();
+        metrics.add(DISCOVERY, &RECORDS, self.shared.publisher.append_inventory(batches) as u64);
         metrics.add(DISCOVERY, &FAILED_READS, failures.len() as u64);
     }
 
@@ -159,10 +156,9 @@ impl Publication {
         }
         let mut topology = Topology::clone(last);
         topology.routing.extend(routing);
-        for batch in records::changed_nodes(&topology, &changed, read, |_| false) {
-            self.shared.publisher.metrics.add(DISCOVERY, &RECORDS, batch.ib_nodes.len() as u64);
-            self.shared.publisher.append(batch, SpoolClass::Precious);
-        }
+        let publisher = &self.shared.publisher;
+        let batches = records::changed_nodes(&topology, &changed, read, |_| false);
+        publisher.metrics.add(DISCOVERY, &RECORDS, publisher.append_inventory(batches) as u64);
         self.last = Some(Arc::new(topology));
     }
 
@@ -208,7 +204,7 @@ impl Publication {
             let index = topology.node_by_guid(node.guid);
             difference.is_none_or(|difference| index.is_some_and(|at| difference.tables.contains(&at)))
         };
-        let batches = match difference {
+        match difference {
             Some(difference) if !is_whole && (!difference.is_gone || topology.truncated.is_some()) => {
                 let mut nodes = difference.nodes.clone();
                 nodes.extend(&difference.tables);
@@ -217,20 +213,16 @@ impl Publication {
                 if nodes.is_empty() {
                     return 0;
                 }
-                records::changed_nodes(topology, &nodes, began, is_changed)
+                publisher.append_inventory(records::changed_nodes(topology, &nodes, began, is_changed))
             }
             None if topology.truncated.is_some() => {
                 let all: Vec<NodeIndex> = (0..topology.nodes.len()).collect();
-                records::changed_nodes(topology, &all, began, |_| true)
+                publisher.append_inventory(records::changed_nodes(topology, &all, began, |_| true))
             }
-            _ => records::inventory(topology, began, now, |node| is_whole || is_changed(node)),
-        };
-        let mut records = 0;
-        for batch in batches {
-            records += batch.ib_nodes.len() + batch.ib_topology_marks.len();
-            publisher.append(batch, SpoolClass::Precious);
+            _ => publisher.append_inventory(records::inventory(topology, began, now, |node| {
+                is_whole || is_changed(node)
+            })),
         }
-        records
     }
 }
 

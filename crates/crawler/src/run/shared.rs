@@ -22,6 +22,10 @@ use throughline_spool::{Class, Spool};
 /// The part of the crawler that looks at the topology, in metrics.
 pub const DISCOVERY: &str = "discovery";
 
+/// How long an inventory waits in all for the spool's disk: twice what a slow one takes for the largest subnet's 150 MB.
+const INVENTORY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// From one look to the next.
+const INVENTORY_PAUSE: Duration = Duration::from_millis(10);
 /// Longest wait between two checks of a stop request.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -65,6 +69,23 @@ impl Publisher {
     pub fn interruptions(&self) -> MutexGuard<'_, Interruptions> {
         // A panic elsewhere leaves a rise untold at worst.
         self.interruptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends the batches of an inventory, each made when there is a place for it in the spool's memory: an inventory may
+    /// be larger than that. Discovery may wait for the disk, as sweeps do not wait for it; beyond
+    /// [`INVENTORY_WAIT_MAX`] in all, the spool drops what is oldest.
+    pub fn append_inventory(&self, batches: impl Iterator<Item = Batch>) -> usize {
+        let mut records = 0;
+        let mut wait = INVENTORY_WAIT_MAX;
+        for batch in batches {
+            while self.spool.is_memory_short() && !wait.is_zero() && !self.leader.is_standby() {
+                std::thread::sleep(INVENTORY_PAUSE);
+                wait = wait.saturating_sub(INVENTORY_PAUSE);
+            }
+            records += batch.ib_nodes.len() + batch.ib_topology_marks.len() + batch.ib_multicast_tables.len();
+            self.append(batch, Class::Precious);
+        }
+        records
     }
 
     /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another

@@ -10,7 +10,7 @@ use crate::events;
 use crate::port::FabricPort;
 use crate::stop::Stop;
 use crate::sweep::plan::{self, Cost, Plan};
-use crate::sweep::{ClockPoint, Sweeper, epochs};
+use crate::sweep::{ClockPoint, Sweeper, UNANSWERED, epochs};
 use crate::transport::{Class, Transport};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::reading::{Coverage, PortReading};
 use throughline_infiniband::records::{self, SOURCE};
 use throughline_sample::catalogue::{
-    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LAST_ROUND_SECONDS, OVERRUNS, RECORDS, SOURCE_UP,
-    STATE_FAILURES, UNCHANGED_READINGS, UNSUPPORTED_COUNTERS,
+    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LAST_ROUND_SECONDS, OVERRUNS, RECORDS,
+    SKIPPED_READS, SOURCE_UP, STATE_FAILURES, UNANSWERED_PORTS, UNCHANGED_READINGS, UNSUPPORTED_COUNTERS,
 };
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -155,6 +155,7 @@ impl Sweeps {
         let chosen = |node: &_| config.class_of(node);
         let mut sweeper = Sweeper::choosing(engine, &found.topology, level, selection, &chosen, former);
         sweeper.want_ticks();
+        sweeper.rest_silent_nodes();
         if is_first {
             self.recall(&mut sweeper);
         }
@@ -236,6 +237,7 @@ impl Sweeps {
         if let Ok(coverage) = &result {
             self.round += 1;
             self.publish(found, &sweeper, coverage, start);
+            self.report_unanswered(found, &mut sweeper);
             self.shared.leader.progress();
         }
         self.sweeper = Some((found.signature, sweeper));
@@ -274,7 +276,9 @@ impl Sweeps {
         metrics.add(SOURCE, &UNCHANGED_READINGS, left_out as u64);
         metrics.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
         metrics.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
-        metrics.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
+        let skipped = coverage.reasons.get(UNANSWERED).copied().unwrap_or(0);
+        metrics.add(SOURCE, &SKIPPED_READS, skipped as u64);
+        metrics.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial - skipped) as u64);
         metrics.set(SOURCE, &LAST_ROUND_SECONDS, coverage.elapsed.as_secs_f64());
         tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
         metrics.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
@@ -304,6 +308,18 @@ impl Sweeps {
             self.shared.want_discovery(&Trigger::Doubt);
         }
         self.shared.publisher.emit(&events);
+    }
+
+    /// Nodes that never answered are an event once, and another one when they do.
+    fn report_unanswered(&self, found: &SignedTopology, sweeper: &mut Sweeper) {
+        let changes = sweeper.take_silence_changes();
+        let silent = events::unanswered(&found.topology, &changes.silent, true);
+        let answering = events::unanswered(&found.topology, &changes.answering, false);
+        let events: Vec<_> = silent.into_iter().chain(answering).collect();
+        self.shared.publisher.emit(&events);
+        // Below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        self.shared.publisher.metrics.set(SOURCE, &UNANSWERED_PORTS, sweeper.unanswered_ports() as f64);
     }
 
     /// Counters that somebody else set back are an event: their rates begin anew.

@@ -7,7 +7,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use throughline_infiniband::records;
 use throughline_infiniband::topology::Topology;
-use throughline_sample::Message;
 
 /// Name in the state folder.
 const FILE: &str = "fabric-topology";
@@ -52,7 +51,7 @@ impl TopologyCache {
         if self.stored == Some(signature) {
             return false;
         }
-        match self.write(&records::snapshot(topology).encode_to_vec()) {
+        match self.write(&records::snapshot(topology)) {
             Ok(()) => {
                 self.stored = Some(signature);
                 self.is_failing = false;

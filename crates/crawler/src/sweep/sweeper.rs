@@ -2,19 +2,18 @@
 //! once it is planned.
 
 use super::ClockPoint;
-use super::target::{OptionalAttributes, Target};
+use super::planned::History;
+use super::silence::{RETRIES_MAX, SilenceChanges};
+use super::target::Target;
 use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use throughline_infiniband::link::rate_bytes_per_second;
 use throughline_infiniband::mad::{
-    self, ClassPortInfo, Counters, LaneCounters, Mad, NodeKind, PortCounterSet, Query, SamplesControl,
-    attribute,
+    self, ClassPortInfo, LaneCounters, Mad, PortCounterSet, Query, SamplesControl, attribute,
 };
-use throughline_infiniband::reading::{Coverage, FRESH_LANES, PortReading, Selection, Sets, gives_time};
-use throughline_infiniband::topology::{Node, Port, Topology};
-use throughline_sample::Guid;
+use throughline_infiniband::reading::{Coverage, FRESH_LANES, PortReading, Sets, gives_time};
+use throughline_infiniband::topology::Node;
 
 /// Tag bit of a request for what a node can do; the rest is the target's position.
 const TAG_CAPABILITIES: u64 = 1 << 48;
@@ -24,154 +23,58 @@ const TAG_OPTIONS: u64 = 1 << 49;
 const TAG_SET_SHIFT: u32 = 40;
 /// The bits of a position.
 const TAG_POSITION: u64 = (1 << TAG_SET_SHIFT) - 1;
-/// Ports retained beyond those of the present topology: as many as LIDs there can be. A port that is gone may
-/// come back with its counters.
-const FORMER_PORTS_MAX: usize = 1 << 16;
-
-/// A port's memory over sweeps: what it last said and since when it counts.
-pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
+/// Why a port is not read whose node never answered: it is not its turn.
+pub const UNANSWERED: &str = "unanswered";
 
 /// Which class of the plan a node belongs to; `None` leaves it out.
 pub type NodeClassifier<'a> = &'a dyn Fn(&Node) -> Option<u8>;
 
 /// Sweeps one topology again and again.
 pub struct Sweeper {
-    targets: Vec<Target>,
-    target_of_port: Vec<u32>,
-    readings: Vec<PortReading>,
+    pub(super) targets: Vec<Target>,
+    pub(super) target_of_port: Vec<u32>,
+    pub(super) readings: Vec<PortReading>,
     /// Counters by lane, where a port has any.
-    lanes: Vec<Option<Box<LaneCounters>>>,
+    pub(super) lanes: Vec<Option<Box<LaneCounters>>>,
     /// Ports of former topologies.
-    former: History,
-    clock: ClockPoint,
+    pub(super) former: History,
+    pub(super) clock: ClockPoint,
     /// Optional attributes that turned out to be missing in the present sweep.
     unsupported: usize,
     wants_ticks: bool,
-    assumed_tick_bytes: Option<u64>,
-    assumed_bytes_per_second: Option<u64>,
+    pub(super) assumed_tick_bytes: Option<u64>,
+    /// Whether nodes that never answered are requested more rarely, and those without readings get some when they answer
+    /// later than in the first sweep.
+    rests_silent: bool,
+    has_swept: bool,
+    /// Nodes that never answered and are requested again in the present sweep.
+    retries: usize,
+    /// Targets without readings that answered in the present sweep, with what is to be read of them.
+    answering: Vec<(usize, Sets)>,
+    /// Ports that were not read in the present sweep and have no reading that says so, by reason.
+    missing: BTreeMap<&'static str, usize>,
+    changes: SilenceChanges,
 }
 
 impl Sweeper {
-    /// Plans the sweep of all linked ports of a topology whose nodes have LIDs; nodes of the engine are
-    /// replaced. A former sweeper hands its memory of epochs on.
-    #[must_use]
-    pub fn new(
-        engine: &mut Engine,
-        topology: &Topology,
-        service_level: u8,
-        selection: Selection,
-        former: Option<Sweeper>,
-    ) -> Sweeper {
-        Sweeper::choosing(engine, topology, service_level, selection, &|_| Some(0), former)
-    }
-
-    /// The same for chosen nodes.
-    #[must_use]
-    pub fn choosing(
-        engine: &mut Engine,
-        topology: &Topology,
-        service_level: u8,
-        selection: Selection,
-        chosen: NodeClassifier<'_>,
-        former: Option<Sweeper>,
-    ) -> Sweeper {
-        engine.clear_nodes();
-        let mut sweeper = Sweeper {
+    /// With nothing planned yet.
+    pub(super) fn empty(former: History) -> Sweeper {
+        Sweeper {
             targets: Vec::new(),
             target_of_port: Vec::new(),
             readings: Vec::new(),
             lanes: Vec::new(),
-            former: former.map(Sweeper::into_history).unwrap_or_default(),
+            former,
             clock: ClockPoint::now(),
             unsupported: 0,
             wants_ticks: false,
-            assumed_tick_bytes: selection.assumed_tick_bytes,
-            assumed_bytes_per_second: topology.assumed_bytes_per_second,
-        };
-        let manager_lid = manager_lid(topology);
-        for (index, node) in topology.nodes.iter().enumerate() {
-            let Some(class) = chosen(node) else { continue };
-            let mut of_switch = None;
-            for port in node.physical_ports() {
-                let is_linked = port.info.is_some_and(|info| info.is_linked());
-                let lid = node.lid_of(port);
-                let end = if node.kind == NodeKind::Switch { 0 } else { port.number };
-                if topology.disputed.contains(&(node.guid, end)) {
-                    continue;
-                }
-                if !(is_linked || selection.unlinked && node.kind == NodeKind::Switch) || lid == 0 {
-                    continue;
-                }
-                let target = of_switch.unwrap_or_else(|| {
-                    let route = Route::Lid { lid, service_level };
-                    let optional = match lid == manager_lid {
-                        true => OptionalAttributes::of_manager(),
-                        false => OptionalAttributes::default(),
-                    };
-                    sweeper.add_target(engine.queue().add_node(route), class, optional)
-                });
-                of_switch = (node.kind == NodeKind::Switch).then_some(target);
-                sweeper.add_port(target, node, index, port, lid);
-            }
-        }
-        if sweeper.former.len() > FORMER_PORTS_MAX {
-            sweeper.former.clear();
-        }
-        sweeper
-    }
-
-    fn add_target(&mut self, engine: NodeId, class: u8, optional: OptionalAttributes) -> usize {
-        let ports = self.readings.len()..self.readings.len();
-        self.targets.push(Target { engine, class, capabilities: None, ports, optional, later: 0 });
-        self.targets.len() - 1
-    }
-
-    fn add_port(&mut self, target: usize, node: &Node, index: usize, port: &Port, lid: u16) {
-        let (epoch, counters) = self.former.remove(&(node.guid, port.number)).unwrap_or_default();
-        self.targets[target].ports.end = self.readings.len() + 1;
-        self.target_of_port.push(target as u32);
-        self.lanes.push(None);
-        let link = node.link_of(port);
-        let own = link.map(|(width, speed)| rate_bytes_per_second(width, speed));
-        self.readings.push(PortReading {
-            rate_bytes_per_second: own.map(|own| self.assumed_bytes_per_second.unwrap_or(own)),
-            link_lanes: link.map(|(width, _)| width.lanes()),
-            // The manager's port, which is not queried.
-            tick_bytes: self.targets[target]
-                .optional
-                .is_requested
-                .then_some(self.assumed_tick_bytes)
-                .flatten(),
-            epoch,
-            counters,
-            ..PortReading::new(index, node.guid, node.kind, port.number, lid)
-        });
-    }
-
-    fn into_history(self) -> History {
-        let mut history = self.former;
-        for mut reading in self.readings.into_iter().filter(|reading| reading.epoch != 0) {
-            reading.counters.discard_all();
-            history.insert((reading.guid, reading.port), (reading.epoch, reading.counters));
-        }
-        history
-    }
-
-    /// What is retained of each port: its epoch and what the next reading is held against.
-    pub(super) fn history(&self) -> impl Iterator<Item = ((Guid, u8), i64, &Counters)> {
-        let known = self.readings.iter().filter(|reading| reading.epoch != 0);
-        let present = known.map(|reading| ((reading.guid, reading.port), reading.epoch, &reading.counters));
-        present.chain(self.former.iter().map(|(key, (epoch, counters))| (*key, *epoch, counters)))
-    }
-
-    /// Takes over what another process retained; what was read since counts more.
-    pub(super) fn restore(&mut self, history: History) {
-        self.former = history;
-        for reading in &mut self.readings {
-            let found = self.former.remove(&(reading.guid, reading.port));
-            if let Some((epoch, counters)) = found.filter(|_| reading.epoch == 0) {
-                (reading.epoch, reading.counters) = (epoch, counters);
-            }
+            assumed_tick_bytes: None,
+            rests_silent: false,
+            has_swept: false,
+            retries: 0,
+            answering: Vec::new(),
+            missing: BTreeMap::new(),
+            changes: SilenceChanges::default(),
         }
     }
 
@@ -181,16 +84,34 @@ impl Sweeper {
         self.wants_ticks = true;
     }
 
-    /// Ports that a sweep reads.
+    /// Requests nodes that never answered at growing intervals, and takes those in that begin to answer after the first
+    /// sweep: positions of readings may change from sweep to sweep then.
+    pub fn rest_silent_nodes(&mut self) {
+        self.rests_silent = true;
+    }
+
+    /// Who came to be requested more rarely since the last call, and who of those answered.
+    pub fn take_silence_changes(&mut self) -> SilenceChanges {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Ports of nodes that never answered and are requested at growing intervals.
+    #[must_use]
+    pub fn unanswered_ports(&self) -> usize {
+        let silent = self.targets.iter().filter(|target| target.silence.is_known());
+        silent.map(|target| target.port_count).sum()
+    }
+
+    /// Ports that a sweep reads, those of nodes that never answered among them.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.readings.len()
+        self.targets.iter().map(|target| target.port_count).sum()
     }
 
     /// Whether there is nothing to read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.readings.is_empty()
+        self.targets.is_empty()
     }
 
     /// The readings as of the last sweep, ordered by node GUID and port.
@@ -213,7 +134,7 @@ impl Sweeper {
 
     /// What answers for ports: class of the plan, ports, and what it can do where that is known.
     pub fn targets(&self) -> impl Iterator<Item = (u8, usize, Option<ClassPortInfo>)> {
-        self.targets.iter().map(|target| (target.class, target.ports.len(), target.capabilities))
+        self.targets.iter().map(|target| (target.class, target.port_count, target.capabilities))
     }
 
     /// Reads the usual counters of all ports once.
@@ -243,6 +164,8 @@ impl Sweeper {
         let start = Instant::now();
         self.clock = clock;
         self.unsupported = 0;
+        self.missing.clear();
+        self.retries = 0;
         for reading in &mut self.readings {
             reading.fresh = 0;
             reading.was_requested = false;
@@ -254,12 +177,44 @@ impl Sweeper {
             has_later |= self.begin(engine.queue(), index, sets, start);
         }
         engine.run(self, stop)?;
+        self.take_in_answering(engine, stop)?;
         if has_later {
             self.learn_options(engine, stop)?;
             self.request_later(engine.queue());
             engine.run(self, stop)?;
         }
         Ok(self.settle(start.elapsed()))
+    }
+
+    /// Gives readings to targets that had none and answered, and reads them.
+    fn take_in_answering(&mut self, engine: &mut Engine, stop: &AtomicBool) -> Result<(), EngineError> {
+        let answering = std::mem::take(&mut self.answering);
+        let is_first = !std::mem::replace(&mut self.has_swept, true);
+        if is_first && self.targets.iter().any(|target| target.ports.is_empty()) {
+            let mut missing = std::mem::take(&mut self.missing);
+            self.list_failed(&mut missing);
+            self.missing = missing;
+        }
+        if answering.is_empty() {
+            return Ok(());
+        }
+        if !is_first && !self.rests_silent {
+            // Who compares sweeps by position gets no reading in between.
+            for (index, _) in answering {
+                *self.missing.entry(UNANSWERED).or_default() += self.targets[index].port_count;
+            }
+            return Ok(());
+        }
+        self.place();
+        for (index, sets) in answering {
+            let target = &self.targets[index];
+            let capabilities = target.capabilities.unwrap_or_default();
+            for reading in &mut self.readings[target.ports.clone()] {
+                reading.was_requested = true;
+            }
+            self.request(engine.queue(), index, sets.mandatory(&capabilities));
+        }
+        engine.run(self, stop)
     }
 
     /// Queues the first part of what is due of a target; whether there is a second one.
@@ -269,6 +224,13 @@ impl Sweeper {
         if sets.is_empty() {
             return false;
         }
+        if self.rests_silent && target.silence.is_known() {
+            if target.silence.is_resting(now) || self.retries >= RETRIES_MAX {
+                *self.missing.entry(UNANSWERED).or_default() += target.port_count;
+                return false;
+            }
+            self.retries += 1;
+        }
         let mut wanted = sets.optional();
         wanted = target.optional.worth(wanted, now);
         // Sets and their attributes are kept as bits: the mandatory part is made once capabilities are known.
@@ -277,7 +239,7 @@ impl Sweeper {
             reading.was_requested = true;
             reading.failure = None;
         }
-        match target.capabilities {
+        match target.capabilities.filter(|_| !target.ports.is_empty()) {
             Some(capabilities) => self.request(queue, index, sets.mandatory(&capabilities)),
             None => self.request_capabilities(queue, index, sets),
         }
@@ -310,9 +272,8 @@ impl Sweeper {
     fn learn_options(&mut self, engine: &mut Engine, stop: &AtomicBool) -> Result<(), EngineError> {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
-            let Some(first) = self.readings.get(target.ports.start).filter(|first| first.fresh != 0) else {
-                continue;
-            };
+            let first = self.readings[target.ports.clone()].first();
+            let Some(first) = first.filter(|first| first.fresh != 0) else { continue };
             if std::mem::replace(&mut target.optional.is_requested, true) {
                 continue;
             }
@@ -341,8 +302,18 @@ impl Sweeper {
         self.readings[position].failure.get_or_insert(reason);
     }
 
-    fn fail_target(&mut self, target: usize, reason: &'static str) {
-        for position in self.targets[target].ports.clone() {
+    fn fail_target(&mut self, index: usize, reason: &'static str, now: Instant) {
+        let target = &mut self.targets[index];
+        // A request that could not be sent says nothing of the node.
+        let is_silent = matches!(reason, "timeout" | "silent");
+        if !target.has_answered && is_silent && target.silence.missed(now) {
+            self.changes.silent.push((target.named_end(), target.port_count));
+        }
+        if target.ports.is_empty() {
+            *self.missing.entry(reason).or_default() += target.port_count;
+            target.failure = Some(reason);
+        }
+        for position in target.ports.clone() {
             self.readings[position].counters.discard_all();
             self.fail_port(position, reason);
         }
@@ -432,14 +403,27 @@ impl Sweeper {
                 reading.epoch = reading.time;
             }
         }
+        for (reason, ports) in &self.missing {
+            coverage.expected += ports;
+            coverage.missing += ports;
+            *coverage.reasons.entry(reason).or_default() += ports;
+        }
         coverage
     }
-}
 
-/// LID of the master subnet manager, as all ports have it in their PortInfo; 0 when there is none.
-fn manager_lid(topology: &Topology) -> u16 {
-    let infos = topology.nodes.iter().flat_map(|node| &node.ports).filter_map(|port| port.info);
-    infos.map(|info| info.sm_lid).find(|lid| *lid != 0).unwrap_or(0)
+    /// A target answers: what it can do is known.
+    fn answers(&mut self, queue: &mut Queue, index: usize, info: ClassPortInfo, sets: Sets) {
+        let target = &mut self.targets[index];
+        target.capabilities = Some(info);
+        target.has_answered = true;
+        if std::mem::take(&mut target.silence).is_known() {
+            self.changes.answering.push((target.named_end(), target.port_count));
+        }
+        if target.ports.is_empty() {
+            return self.answering.push((index, sets));
+        }
+        self.request(queue, index, sets.mandatory(&info));
+    }
 }
 
 impl Work for Sweeper {
@@ -458,17 +442,16 @@ impl Work for Sweeper {
                 Outcome::Reply(mad) => ClassPortInfo::decode(mad::performance_data(mad)).unwrap_or_default(),
                 // An agent without ClassPortInfo: the classic counters are mandatory (16.1.3.5).
                 Outcome::Refused(_) => ClassPortInfo::default(),
-                _ => return self.fail_target(position, reason),
+                _ => return self.fail_target(position, reason, now),
             };
-            let target = &mut self.targets[position];
+            let target = &self.targets[position];
             if let Some(to) = info.redirection.filter(|to| *queue.route(target.engine) != Route::Agent(*to))
                 && queue.redirect(target.engine, to)
             {
                 // What it can do is queried where it is.
                 return self.request_capabilities(queue, position, Sets::from_bits(number));
             }
-            target.capabilities = Some(info);
-            return self.request(queue, position, Sets::from_bits(number).mandatory(&info));
+            return self.answers(queue, position, info, Sets::from_bits(number));
         }
         if tag & TAG_OPTIONS != 0 {
             if let Outcome::Reply(mad) = outcome

@@ -1,9 +1,13 @@
 //! What answers for ports, and what it can do. No I/O.
 
+use super::silence::Silence;
 use crate::engine::NodeId;
+use crate::events::NamedEnd;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use throughline_infiniband::mad::{ClassPortInfo, PortCounterSet, SamplesControl};
+use throughline_infiniband::mad::{ClassPortInfo, NodeKind, PortCounterSet, SamplesControl};
+use throughline_infiniband::topology::NodeIndex;
+use throughline_sample::Guid;
 
 /// After this time an optional attribute that a node did not have is tried once more: firmware is updated
 /// while a crawler runs, and a lost reply looks like a missing attribute. Asking each sweep would cost a
@@ -13,15 +17,47 @@ const RETRY_OPTIONAL: Duration = Duration::from_secs(3600);
 /// What a LID answers for: a switch's port 0 for all its ports, an adapter's port for itself.
 pub(super) struct Target {
     pub engine: NodeId,
+    pub node: NodeIndex,
+    pub guid: Guid,
+    pub kind: NodeKind,
+    /// Its end port: 0 of a switch.
+    pub end: u8,
+    pub lid: u16,
+    /// How many ports it answers for, whether they have readings or not.
+    pub port_count: usize,
+    /// The ports as they were planned, until they have readings.
+    pub planned: Vec<PlannedPort>,
+    /// Whether it ever answered: under this topology or a former one, or in an earlier run.
+    pub has_answered: bool,
+    /// Whether its ports have readings though it never did.
+    pub is_listed: bool,
+    pub silence: Silence,
+    /// Why it failed last, while its ports have no readings that say so.
+    pub failure: Option<&'static str>,
     /// Which of the plan's classes it belongs to.
     pub class: u8,
     /// `None` until it was requested.
     pub capabilities: Option<ClassPortInfo>,
-    /// Positions of its ports in the readings.
+    /// Positions of its ports in the readings; empty while they have none.
     pub ports: Range<usize>,
     pub optional: OptionalAttributes,
     /// Attributes of the present sweep that are to be requested in its second part.
     pub later: u16,
+}
+
+impl Target {
+    /// Its name in events.
+    pub fn named_end(&self) -> NamedEnd {
+        (self.guid, self.end)
+    }
+}
+
+/// What a reading of a port begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedPort {
+    pub number: u8,
+    pub rate_bytes_per_second: Option<u64>,
+    pub link_lanes: Option<u8>,
 }
 
 /// What is known of a node's optional attributes, as bits of [`PortCounterSet::bit`].

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use throughline_infiniband::topology::FatTree;
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, Coverage};
 use throughline_simfabric::{Scenario, SimFabric};
 
 /// What `[discovery]` allows in these tests: more than twice the real fabric of 30 nodes and 240 ports.
@@ -28,6 +28,9 @@ fn configuration(collector: std::net::SocketAddr) -> String {
          light_interval_seconds = 0.5\nports_max = {MAX_PORTS}\n"
     )
 }
+
+/// What docs/SECURITY.md says of the crawler's memory under attack, in MB.
+const PEAK_MB_MAX: u64 = 313;
 
 /// Most memory that a process had, in MB.
 fn peak_mb(pid: u32) -> u64 {
@@ -102,6 +105,110 @@ fn attack_12_a_switch_behind_each_port() {
     until("a sweep without the liar", || swept(&double.batches()) == (honest, 0));
     assert!(peak_mb(daemon.id()) < 128, "{} MB", peak_mb(daemon.id()));
     assert_eq!(daemon.stop(), 0);
+}
+
+/// The fabric lies from the beginning, so that nothing is known to hold it against, and with as many ports as a discovery may
+/// have: nobody answers for them.
+#[test]
+fn attack_26_ports_that_nobody_answers_for_cost_neither_memory_nor_rows() {
+    let scenario = Scenario::new(SMALL.to_net().unwrap()).with(format!("endless leaf001 {FREE_PORT}"));
+    let fabric = SimFabric::start(&scenario).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (double, collector) = Double::start(&runtime);
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = format!(
+        "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n[sweep]\n\
+         interval_seconds = 0.5\nomit_unchanged = false\n"
+    );
+    let mut daemon = Daemon::spawn(crawler(&fabric, folder.path()), &configuration, PathBuf::from("state"));
+    let unanswered = "throughline_unanswered_ports{source=\"mad\"}";
+    until("ports that nobody answers for are known", || {
+        let text = daemon.metrics();
+        text.contains(unanswered) && metric(&text, unanswered) > 150_000.0
+    });
+    // Each end of each cable between real nodes, and the end of the cable to the liar.
+    let honest = 2 * (SMALL.hosts + SMALL.leafs * SMALL.uplinks) + 1;
+    let skipped = "throughline_skipped_reads_total{source=\"mad\"}";
+    let before = metric(&daemon.metrics(), skipped);
+    let rounds = || {
+        let newest = double.newest(20);
+        newest.iter().flat_map(|batch| batch.coverage.clone()).collect::<Vec<_>>()
+    };
+    until("sweeps that read what is real and leave the others out", || {
+        let rounds = rounds();
+        let is_good = |round: &Coverage| {
+            round.read == honest as u64
+                && round.reasons.get("unanswered").is_some_and(|ports| *ports > 150_000)
+                && round.expected == round.read + round.failed
+        };
+        rounds.len() >= 3 && rounds.iter().all(is_good)
+    });
+    assert_eq!(swept(&double.newest(20)), (honest, 0));
+    assert!(metric(&daemon.metrics(), skipped) > before);
+    let kinds: Vec<String> = double.events().into_iter().map(|event| event.kind).collect();
+    let count = |kind: &str| kinds.iter().filter(|one| *one == kind).count();
+    assert!(
+        (1..=4).contains(&count("counters.unanswered")),
+        "an event for a sweep, not for a node: {kinds:?}"
+    );
+    let (_, health) = daemon.health();
+    assert!(health.contains("ports_max") && !health.contains("spool"), "{health}");
+    let lost = daemon.metrics();
+    let lost = lost.lines().filter(|line| line.starts_with("throughline_entries_discarded_total{"));
+    assert!(lost.clone().all(|line| line.ends_with(" 0.0")), "{:?}", lost.collect::<Vec<_>>());
+    println!("{} MB at most", peak_mb(daemon.id()));
+    assert!(peak_mb(daemon.id()) < PEAK_MB_MAX, "{} MB", peak_mb(daemon.id()));
+    assert_eq!(daemon.stop(), 0);
+}
+
+/// What costs a liar its place in sweeps costs nobody else theirs: who begins to answer is read.
+#[test]
+fn a_node_that_never_answered_for_its_counters_is_read_when_it_does() {
+    let silent = SMALL.hosts - 1;
+    let name = FatTree::host_description(silent);
+    let scenario = Scenario::new(SMALL.to_net().unwrap()).with(format!("pma-dead \"{name}\""));
+    let fabric = SimFabric::start(&scenario).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (double, collector) = Double::start(&runtime);
+    let folder = tempfile::tempdir().unwrap();
+    let command = crawler(&fabric, folder.path());
+    let mut daemon = Daemon::spawn(command, &configuration(collector), PathBuf::from("state"));
+    let honest = 2 * (SMALL.hosts + SMALL.leafs * SMALL.uplinks);
+    let ends = |kind: &str| {
+        let events = double.events().into_iter().filter(|event| event.kind == kind);
+        events.map(|event| event.ib_guid).collect::<Vec<_>>()
+    };
+    let guid = FatTree::host_guid(silent).0;
+    until("it is known not to answer", || ends("counters.unanswered") == [guid]);
+    until("sweeps without it", || swept(&double.newest(20)) == (honest - 1, 0));
+    let unanswered = "throughline_unanswered_ports{source=\"mad\"}";
+    assert_eq!(metric(&daemon.metrics(), unanswered), 1.0);
+    fabric.control(&format!("alive \"{name}\"")).unwrap();
+    until("it answers", || ends("counters.answered") == [guid]);
+    until("sweeps with it", || swept(&double.newest(20)) == (honest, 0));
+    assert_eq!((ends("counters.unanswered").len(), metric(&daemon.metrics(), unanswered)), (1, 0.0));
+    assert_eq!(daemon.stop(), 0);
+}
+
+/// More ports than have a reading before their nodes answered: a command lists those that did not, all the same.
+#[test]
+fn a_switch_that_does_not_answer_is_listed_in_a_large_fabric() {
+    let scenario =
+        Scenario::new(throughline_simfabric::fat_tree(8008).unwrap()).with("pma-dead spine097".to_owned());
+    let fabric = SimFabric::start(&scenario).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = crawler(&fabric, folder.path()).args(["errors", "--json", "--totals"]).output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let unread: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| !line["unread"].is_null())
+        .collect();
+    assert!(!unread.is_empty() && unread.iter().all(|line| line["description"] == "spine097"), "{unread:?}");
+    assert!(
+        unread.iter().all(|line| line["unread"] == "timeout" || line["unread"] == "silent"),
+        "{unread:?}"
+    );
 }
 
 #[test]

@@ -82,6 +82,14 @@ impl Thinner {
 
     /// The rows of a sweep with the positions of their readings, in order; how many readings were left out.
     pub fn rows<'a>(&mut self, readings: &'a [PortReading], mut each: impl FnMut(usize, Row<'a>)) -> usize {
+        if !self.is_on {
+            let read = readings.iter().enumerate().filter(|(_, port)| port.was_requested && port.fresh != 0);
+            for (position, port) in read {
+                let counters = port.fresh_counters();
+                each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
+            }
+            return 0;
+        }
         self.fit(readings);
         let mut left_out = 0;
         for (position, (port, state)) in readings.iter().zip(&mut self.states).enumerate() {
@@ -91,8 +99,7 @@ impl Thinner {
             let is_read = port.fresh != 0;
             let need = match is_read {
                 false => RowReason::None,
-                true if self.is_on => state.need(port, self.quiet_bytes, self.heartbeat),
-                true => RowReason::Presence,
+                true => state.need(port, self.quiet_bytes, self.heartbeat),
             };
             // Nothing read: what was left out last is the last that is known before the gap.
             if state.is_pending && (need == RowReason::Change || !is_read) {

@@ -22,33 +22,28 @@ const UNKNOWN: &str = "Unknown";
 /// The whole topology as batches, each small enough for a spool entry; the last one ends with the mark that the
 /// discovery is complete: what is not in it is gone. `generation` is the time at which it began. Forwarding
 /// tables go along where `tables` says so; the store keeps those that it has.
-#[must_use]
-pub fn inventory(
-    topology: &Topology,
+pub fn inventory<'a>(
+    topology: &'a Topology,
     generation: i64,
     time: i64,
-    tables: impl Fn(&Node) -> bool,
-) -> Vec<Batch> {
-    let records = topology.nodes.iter().map(|node| node_record(topology, node, generation, tables(node)));
-    let mut batches = batches(records);
+    tables: impl Fn(&Node) -> bool + 'a,
+) -> impl Iterator<Item = Batch> + 'a {
+    let records =
+        topology.nodes.iter().map(move |node| node_record(topology, node, generation, tables(node)));
     let links = topology.cables().count();
     let mark = IbTopologyMark { generation, time, nodes: topology.nodes.len() as u32, links: links as u32 };
-    if let Some(last) = batches.last_mut() {
-        last.ib_topology_marks.push(mark);
-    }
-    batches
+    batches(records, Some(mark))
 }
 
 /// Some nodes as batches, where nothing is gone: what is not in them stays as it is.
-#[must_use]
-pub fn changed_nodes(
-    topology: &Topology,
-    nodes: &[NodeIndex],
+pub fn changed_nodes<'a>(
+    topology: &'a Topology,
+    nodes: &'a [NodeIndex],
     generation: i64,
-    tables: impl Fn(&Node) -> bool,
-) -> Vec<Batch> {
+    tables: impl Fn(&Node) -> bool + 'a,
+) -> impl Iterator<Item = Batch> + 'a {
     let nodes = nodes.iter().filter_map(|index| topology.nodes.get(*index));
-    batches(nodes.map(|node| node_record(topology, node, generation, tables(node))))
+    batches(nodes.map(move |node| node_record(topology, node, generation, tables(node))), None)
 }
 
 /// Multicast forwarding tables of some switches as batches, each small enough for a spool entry; none without any.
@@ -79,29 +74,42 @@ pub fn multicast(
     batches
 }
 
-/// Records as batches of limited size; at least one.
-fn batches(records: impl Iterator<Item = IbNodeInfo>) -> Vec<Batch> {
-    let mut batches = vec![Batch::default()];
-    let mut bytes = 0;
-    for record in records {
-        let length = record.encoded_len();
-        if bytes > 0 && bytes + length > INVENTORY_BYTES {
-            batches.push(Batch::default());
-            bytes = 0;
+/// Records as batches of limited size, each made when it is taken; at least one. The last one has the mark.
+fn batches<'a>(
+    records: impl Iterator<Item = IbNodeInfo> + 'a,
+    mut mark: Option<IbTopologyMark>,
+) -> impl Iterator<Item = Batch> + 'a {
+    let mut records = records.peekable();
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        if !std::mem::take(&mut is_first) && records.peek().is_none() {
+            return None;
         }
-        bytes += length;
-        if let Some(last) = batches.last_mut() {
-            last.ib_nodes.push(record);
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        while let Some(record) = records.next_if(|record| {
+            bytes += record.encoded_len();
+            batch.ib_nodes.is_empty() || bytes <= INVENTORY_BYTES
+        }) {
+            batch.ib_nodes.push(record);
         }
-    }
-    batches
+        if records.peek().is_none() {
+            batch.ib_topology_marks.extend(mark.take());
+        }
+        Some(batch)
+    })
 }
 
-/// The topology as one batch without tables, to be kept by the crawler itself: too large for a spool entry.
+/// The topology as one encoded batch without tables, to be kept by the crawler itself: too large for a spool entry.
 #[must_use]
-pub fn snapshot(topology: &Topology) -> Batch {
-    let ib_nodes = topology.nodes.iter().map(|node| node_record(topology, node, 0, false)).collect();
-    Batch { ib_nodes, subnet_prefix: topology.subnet_prefix, ..Batch::default() }
+pub fn snapshot(topology: &Topology) -> Vec<u8> {
+    let mut bytes = Batch { subnet_prefix: topology.subnet_prefix, ..Batch::default() }.encode_to_vec();
+    // Messages one after the other are one message with the lists of all: only one node is held as a record.
+    for node in &topology.nodes {
+        let batch = Batch { ib_nodes: vec![node_record(topology, node, 0, false)], ..Batch::default() };
+        batch.encode_raw(&mut bytes);
+    }
+    bytes
 }
 
 fn node_record(topology: &Topology, node: &Node, generation: i64, with_table: bool) -> IbNodeInfo {

@@ -27,6 +27,7 @@ fn first_and_last_rank_report_the_job() {
     assert_eq!((reported.edge, reported.batch.jobs.len()), (false, 0));
     assert_eq!(jobs.counts(), (1, 2));
     let reported = jobs.leave("slurm:1@7", &one.key(), Some(1), LATER, "clean").unwrap();
+    assert_eq!(reported.batch.jobs.iter().map(|job| job.end).collect::<Vec<_>>(), [0], "with its owner");
     assert_eq!((reported.edge, reported.batch.job_ranks[0].ending.as_str()), (false, "clean"));
     let reported = jobs.leave("slurm:1@7", &two.key(), Some(2), LATER + 1, "lost").unwrap();
     assert!(reported.edge);

@@ -182,6 +182,59 @@ async fn attack_03_one_user_fills_the_agent() {
     assert!(events.iter().all(|(kind, text)| kind == "mpi.quota" && text.contains("4002")), "{events:?}");
 }
 
+/// A new name for each region of each rank: each was a key of the database for as long as its rows are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_27_new_names_of_one_user() {
+    if !is_root() {
+        return;
+    }
+    const RANKS: u32 = 40;
+    const NAMES_OF_RANK: u16 = 200;
+    let agent = Agent::start(Limits::default(), None);
+    let (socket, honest_socket) = (agent.socket.clone(), agent.socket.clone());
+    let start = Instant::now();
+    let bad = as_user(BAD, move || {
+        for number in 0..RANKS {
+            let mut client = rank(&socket, number, "names");
+            // Each with another length, so that no two ranks have one name.
+            let length = 10 + number as usize;
+            client.frame(NAMES, &names(1..NAMES_OF_RANK + 1, length)).unwrap();
+            for region in 1..=NAMES_OF_RANK {
+                client.frame(OPS, &ops(&[0], 1, 1, region)).unwrap();
+            }
+            client.goodbye().unwrap();
+        }
+    });
+    bad.join().unwrap();
+    let good = as_user(GOOD, move || {
+        let mut client = rank(&honest_socket, 0, "honest");
+        client.frame(NAMES, &names(1..11, 300 - 60)).unwrap();
+        for region in 1..11 {
+            client.frame(OPS, &ops(&[0], 1, 5, region)).unwrap();
+        }
+        client.goodbye().unwrap();
+    });
+    good.join().unwrap();
+    agent
+        .until("all end", |all, _| {
+            all.ended.get(&BAD) == Some(&(RANKS as usize)) && all.ended.contains_key(&GOOD)
+        })
+        .await;
+    let seconds = start.elapsed().as_secs() + 1;
+    let all = agent.gathered.lock().unwrap();
+    let (numbered, named): (Vec<_>, Vec<_>) =
+        all.regions[&BAD].keys().partition(|name| name.starts_with('('));
+    let named_max = 20 * (100 + seconds as usize);
+    assert!((1000..=named_max).contains(&named.len()), "{} in {seconds} s", named.len());
+    assert_eq!(numbered.len(), usize::from(NAMES_OF_RANK), "by number: the same for all ranks");
+    assert_eq!(all.cells(BAD), (RANKS * u32::from(NAMES_OF_RANK)) as usize, "no call is lost");
+    assert!(all.regions[&GOOD].keys().all(|name| !name.starts_with('(')) && all.regions[&GOOD].len() == 10);
+    let status = agent.receiver.status();
+    let wanted = u64::from(RANKS) * u64::from(NAMES_OF_RANK);
+    assert_eq!(status.held_up_by(Quota::NewNames) + named.len() as u64, wanted);
+    assert_eq!((status.unknown_names, status.dropped_records), (0, 0));
+}
+
 /// Readings of one user that nobody requested, and too many of those that somebody did.
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_10_performance_variables_of_one_user() {

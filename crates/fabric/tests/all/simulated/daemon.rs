@@ -40,6 +40,12 @@ impl Double {
         self.0.lock().unwrap().clone()
     }
 
+    /// The last ones that came, at most so many.
+    pub fn newest(&self, count: usize) -> Vec<Batch> {
+        let all = self.0.lock().unwrap();
+        all[all.len().saturating_sub(count)..].to_vec()
+    }
+
     /// All events that came.
     pub fn events(&self) -> Vec<Event> {
         self.0.lock().unwrap().iter().flat_map(|batch| batch.events.clone()).collect()

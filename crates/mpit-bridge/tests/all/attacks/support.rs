@@ -28,6 +28,8 @@ pub struct Gathered {
     pub other: BTreeMap<u32, usize>,
     pub ended: BTreeMap<u32, usize>,
     pub events: Vec<(String, String)>,
+    /// Names of regions in cells, with the calls of their newest cell.
+    pub regions: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
 fn user(job_key: &str) -> u32 {
@@ -38,6 +40,10 @@ impl Gathered {
     fn add(&mut self, batch: Batch) {
         for bin in batch.mpi_ops {
             let calls = bin.cells.first().map_or(0, |cell| cell.calls);
+            let regions = self.regions.entry(user(&bin.job_key)).or_default();
+            for cell in &bin.cells {
+                regions.insert(cell.region.clone(), cell.calls);
+            }
             let bins = self.bins.entry(user(&bin.job_key)).or_default();
             bins.push((bin.rank, bin.time, calls, bin.cells.len()));
         }

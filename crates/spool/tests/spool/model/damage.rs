@@ -150,3 +150,22 @@ fn a_lost_connection_loses_nothing_of_a_damaged_segment() {
     assert_eq!(delivered(&spool), first, "read again after a lost connection");
     assert_eq!((first.len(), spool.stats().damaged_entries), (59, 1), "counted once");
 }
+
+/// The newest segment is cut and nobody knows how long it was: the least is counted, and said to be that.
+#[test]
+fn a_cut_of_unknown_size_is_counted_as_the_least() {
+    let (sim, config) = filled();
+    let newest = segments(&sim).pop().unwrap();
+    sim.cut(&newest, 64 + 102 + 50);
+    sim.overwrite("tail", 0, &[0; 64]);
+    let spool = open(&sim, &config).unwrap();
+    let stats = spool.stats();
+    assert_eq!((stats.damaged_entries, stats.uncounted_spots), (1, 1), "{stats:?}");
+    assert!((delivered(&spool).len() as u64) < ENTRIES - 1, "more than one is lost");
+    assert!(stats.losses()[0].starts_with("at least 1 damaged"), "{:?}", stats.losses());
+    // Where the file `tail` is there, it is the number.
+    let (sim, config) = filled();
+    sim.cut(&segments(&sim).pop().unwrap(), 64 + 102 + 50);
+    let stats = open(&sim, &config).unwrap().stats();
+    assert!(stats.damaged_entries > 1 && stats.uncounted_spots == 0, "{stats:?}");
+}
