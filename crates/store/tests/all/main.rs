@@ -28,4 +28,5 @@ mod terms;
 mod thinned_sizes;
 mod thinning;
 mod tls;
+mod turns;
 mod writer;
