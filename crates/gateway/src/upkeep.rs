@@ -15,7 +15,7 @@ mod webhook;
 pub use detail::Triggers;
 pub use link_series::LinkSeries;
 #[cfg(test)]
-pub(crate) use verdicts::{VerdictMemory, judge_jobs};
+pub(crate) use verdicts::{AfterJudgement, VerdictMemory, judge_jobs};
 #[cfg(test)]
 pub(crate) use webhook::{Round, post_due};
 
@@ -147,6 +147,7 @@ async fn hold(
     }
     state.stands_by = false;
     let webhook = options.webhook.as_ref();
+    let after = verdicts::AfterJudgement { posts_reports: webhook.is_some(), detail: options.detail };
     let rounds = rounds(&mut client, options, metrics, state);
     // Beside them, on connections of their own: none waits for another.
     tokio::select! {
@@ -155,7 +156,7 @@ async fn hold(
         () = detail::run(database, options.detail, metrics) => Ok(()),
         () = contests::run(database, metrics) => Ok(()),
         () = readers::run(database, metrics) => Ok(()),
-        () = verdicts::run(database, metrics, webhook.is_some()) => Ok(()),
+        () = verdicts::run(database, metrics, after) => Ok(()),
         Some(()) = OptionFuture::from(webhook.map(|receiver| webhook::run(database, receiver, metrics))) => Ok(()),
     }
 }

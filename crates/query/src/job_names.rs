@@ -39,7 +39,7 @@ pub enum NameResolution {
 pub struct Candidate {
     /// Its key.
     pub key: String,
-    /// Its user.
+    /// Its user: the name, or the number where no name is known.
     pub user: Option<String>,
     /// What stands behind its key: cgroup, environment, launcher or process.
     pub evidence: Option<String>,
@@ -47,28 +47,31 @@ pub struct Candidate {
     pub host: Option<String>,
     /// 0 for the whole key, 1 for a whole id, 2 for the beginning of either.
     distance: i32,
-    /// 0 where the job's control group supports its id, 2 where only variables of the environment do.
+    /// Whether no rank of it was ever reported: its key is all that there is.
+    is_empty: bool,
+    /// 0 where the job's control group supports its id, 2 where only variables of the environment do, or nothing.
     strength: i32,
     /// Whether it is the querying user's.
     is_own: bool,
 }
 
-/// What a name could mean, the nearest first, then those that the kernel supports, then the user's own, then the newest. `rest` is the key
+/// What a name could mean, the nearest first, then those with ranks, those that the kernel supports, the user's own, the newest. `rest` is the key
 /// without its scheduler. A key ends with the user's number as the kernel reports it, which nobody types. `strength` is 0
 /// where the job's control group names the id, 2 where only variables of the environment do, which anybody can set to any
-/// job's.
+/// job's, or where nothing is said.
 const CANDIDATES: &str = "
-    SELECT id, key, left(user_name, 64) AS user_name, evidence,
+    SELECT id, key, coalesce(left(user_name, 64), substring(key FROM '@([0-9]+)$')) AS user_name, evidence,
+           NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id) AS is_empty,
            (SELECT left(min(host), 64) FROM internal.job_rank r WHERE r.job_id = j.id) AS host,
            substring(key FROM '@([0-9]+)$') = $2 AS is_own,
-           CASE evidence WHEN 'cgroup' THEN 0 WHEN 'environment' THEN 2 ELSE 1 END AS strength,
+           CASE WHEN evidence = 'cgroup' THEN 0 WHEN evidence <> 'environment' THEN 1 ELSE 2 END AS strength,
            CASE WHEN key = $1 THEN 0
                 WHEN native_id = $1 OR split_part(key, '@', 1) = $1 OR split_part(rest, '@', 1) = $1 THEN 1
                 ELSE 2 END AS distance
     FROM (SELECT id, key, native_id, user_name, evidence, coalesce(start_time, first_seen) AS began,
                  substr(key, strpos(key, ':') + 1) AS rest FROM internal.run_visible) j
     WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
-    ORDER BY distance, strength, is_own DESC NULLS LAST, began DESC, id DESC LIMIT $3";
+    ORDER BY distance, is_empty, strength, is_own DESC NULLS LAST, began DESC, id DESC LIMIT $3";
 
 const NEWEST: &str =
     "SELECT key FROM internal.run_visible ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
@@ -90,6 +93,7 @@ fn candidate(row: &Row) -> Candidate {
         evidence: row.get("evidence"),
         host: row.get("host"),
         distance: row.get("distance"),
+        is_empty: row.get("is_empty"),
         strength: row.get("strength"),
         is_own: row.get::<_, Option<bool>>("is_own").unwrap_or_default(),
     }
@@ -124,13 +128,15 @@ pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<N
     }
 }
 
-/// The nearest, and of several of one name those that the kernel supports, and of these the querying user's own. That a key
-/// begins with the name is no reason to prefer one.
+/// The nearest, and of several of one name those with ranks, of these those that the kernel supports, and of these the querying
+/// user's own. That a key begins with the name is no reason to prefer one.
 fn likely(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let Some(nearest) = candidates.first().map(|candidate| candidate.distance) else { return candidates };
     let mut fitting: Vec<Candidate> =
         candidates.into_iter().filter(|candidate| nearest == 2 || candidate.distance == nearest).collect();
     if nearest < 2 {
+        let has_ranks = fitting.iter().any(|candidate| !candidate.is_empty);
+        fitting.retain(|candidate| candidate.is_empty != has_ranks);
         let strongest = fitting.iter().map(|candidate| candidate.strength).min();
         fitting.retain(|candidate| Some(candidate.strength) == strongest);
         if fitting.iter().any(|candidate| candidate.is_own) {
@@ -277,6 +283,35 @@ mod tests {
         let NameResolution::Several(jobs) = key("901", None).await else { panic!("901 is two jobs") };
         let claims: Vec<_> = jobs.iter().map(|job| (job.user.as_deref(), job.evidence.as_deref())).collect();
         assert_eq!(claims, [(Some("mallory"), Some("environment")), (Some("ada"), Some("environment"))]);
+    }
+
+    #[tokio::test]
+    async fn attack_29_a_key_without_ranks_is_not_the_job_and_two_jobs_are_named() {
+        let database = throughline_store::testing::database().await;
+        let writer = database.connect().await.unwrap();
+        // Two users' jobs of one number, and keys without anything else.
+        let jobs = "INSERT INTO internal.run (key, scheduler, native_id, evidence, start_time) VALUES \
+                    ('slurm:900@1000', NULL, NULL, NULL, NULL), \
+                    ('slurm:900.0@1000', 'slurm', '900', 'environment', '2026-11-20 10:00Z'), \
+                    ('slurm:900.0@1001', 'slurm', '900', 'environment', '2026-11-20 12:00Z'), \
+                    ('slurm:901@1002', NULL, NULL, NULL, NULL), ('slurm:901@1001', NULL, NULL, NULL, NULL); \
+                    INSERT INTO internal.job_rank (job_id, rank, host, pid, world_size, mpi_library, start_time) \
+                    SELECT id, 0, 'n1', 1, 1, '', now() FROM internal.run WHERE native_id = '900'";
+        writer.batch_execute(jobs).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        for (name, keys) in
+            [("900", ["slurm:900.0@1001", "slurm:900.0@1000"]), ("901", ["slurm:901@1001", "slurm:901@1002"])]
+        {
+            let NameResolution::Several(jobs) = meaning(&client, name, None).await.unwrap() else {
+                panic!("{name}")
+            };
+            assert_eq!(jobs.iter().map(|job| job.key.as_str()).collect::<Vec<_>>(), keys);
+            // No name is known of either user.
+            let users: Vec<_> = jobs.iter().map(|job| job.user.as_deref().unwrap()).collect();
+            assert!(keys.iter().zip(users).all(|(key, user)| key.ends_with(&format!("@{user}"))), "{jobs:?}");
+        }
+        let own = meaning(&client, "900", Some(1000)).await.unwrap();
+        assert_eq!(own, NameResolution::Job("slurm:900.0@1000".into()));
     }
 
     #[test]

@@ -341,6 +341,10 @@ CREATE TABLE internal.detail_request (
     expires_at timestamptz NOT NULL,
     -- Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.
     ib_port_ids bigint[],
+    -- Of a request that the server made by itself: the node in whose turn it was, as in job_judgement.
+    node_id bigint,
+    -- Of a request that the server made by itself: the owner in whose turn it was.
+    uid bigint,
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON internal.detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -1133,9 +1137,18 @@ CREATE TABLE internal.job_judgement (
     is_final boolean NOT NULL,
     -- What throughline job report prints; NULL until it is final.
     report text,
+    -- The node in whose turn it was judged: one of those that report the job.
+    node_id bigint,
+    -- The owner in whose turn it was judged, as that node reports; -1 where it does not.
+    uid bigint,
+    -- From when on the server requests detail of the job by itself, in the same turn; NULL where it need not.
+    detail_after timestamptz,
+    -- It ran for less than a minute: detail of others is requested first.
+    is_brief boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
+CREATE INDEX job_judgement_detail_turn ON internal.job_judgement (node_id, uid, is_brief, detail_after, job_id) WHERE (detail_after IS NOT NULL);
 
 -- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each node and value that
 -- any rank of it has.
@@ -1928,11 +1941,15 @@ CREATE TABLE internal.report_post (
     next_try timestamptz NOT NULL DEFAULT now(),
     -- Why the last try failed.
     error text,
+    -- The node in whose turn it is posted, as in job_judgement.
+    node_id bigint NOT NULL,
+    -- The owner in whose turn it is posted, as in job_judgement.
+    uid bigint NOT NULL,
     PRIMARY KEY (job_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK ((state = ANY (ARRAY['waiting'::text, 'failed'::text])))
 );
-CREATE INDEX report_post_waiting ON internal.report_post (next_try) WHERE (state = 'waiting'::text);
+CREATE INDEX report_post_turn ON internal.report_post (node_id, uid, next_try, job_id) WHERE (state = 'waiting'::text);
 
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender has not reported any.
@@ -2027,11 +2044,16 @@ CREATE TABLE internal.run_claim (
     reported_at timestamptz NOT NULL DEFAULT now(),
     -- The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.
     is_excluded boolean NOT NULL DEFAULT false,
+    -- From when on the job waits for its next verdict in the turn of this node; NULL after the last one.
+    judge_after timestamptz DEFAULT now(),
+    -- Whether the job had a verdict already; jobs that had none come first in the turn.
+    was_judged boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
-CREATE INDEX run_claim_of_node ON internal.run_claim (node_id, reported_at);
+CREATE INDEX run_claim_turn ON internal.run_claim (node_id, COALESCE(uid, ('-1'::integer)::bigint), was_judged, judge_after, job_id) WHERE (judge_after IS NOT NULL);
+CREATE INDEX run_claim_unended ON internal.run_claim (node_id) WHERE (end_time IS NULL);
 
 CREATE TABLE internal.schema_migrations (
     version integer NOT NULL,

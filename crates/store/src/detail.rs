@@ -10,14 +10,16 @@ mod trigger;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::Error;
+use crate::turns::Turn;
 
 pub use alert::{AlertLabels, AlertSubject, alert_subjects};
 pub use queue::{DetailOrder, DetailPlace, DetailQueue};
 pub use quota::{DetailLimits, DetailRefusal};
-pub use trigger::{DetailTrigger, detail_triggers};
+pub use trigger::{DetailTrigger, detail_triggers, end_detail_turn};
 
 /// Key of the lock under which quotas are counted: "thrudetl" in ASCII.
 const LOCK_KEY: i64 = 0x7468_7275_6465_746c;
@@ -75,6 +77,9 @@ pub enum DetailSubject {
 pub struct NewDetail {
     /// Whose quota it counts against.
     pub requested_by: String,
+    /// In whose turn the server requests it by itself: it then counts against what is left for others. `None` for what a person or
+    /// an alert requests.
+    pub turn: Option<Turn>,
     /// Why.
     pub reason: DetailReason,
     /// Of what.
@@ -100,6 +105,7 @@ pub async fn request_detail(
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     lock(&transaction).await?;
     let nodes = nodes(&transaction, new.subject).await?;
+    let new = &NewDetail { turn: quota::best_turn(&transaction, new).await?, ..new.clone() };
     if let Err(refusal) = limits.check(&transaction, new, nodes.len()).await? {
         return Ok(Err(refusal));
     }
@@ -183,19 +189,29 @@ async fn insert(
     wait: f64,
 ) -> Result<i64, Error> {
     let insert = "INSERT INTO internal.detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
-                  expires_at, ib_port_ids) VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9) RETURNING id";
+                  expires_at, ib_port_ids, node_id, uid) \
+                  VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $9, $10, $11) RETURNING id";
     let ports = match new.subject {
         DetailSubject::Link(ports) => Some(ports.to_vec()),
         DetailSubject::Job(_) | DetailSubject::Node(_) => None,
     };
     let (since, until) = (moment(new.from), moment(new.to));
     let reason = new.reason.name();
-    let row = transaction
-        .query_one(
-            insert,
-            &[&new.requested_by, &reason, &job, &since, &until, &new.resolution, &records_max, &wait, &ports],
-        )
-        .await;
+    let (node, owner) = new.turn.map(|turn| (turn.node_id, turn.uid)).unzip();
+    let values: [&(dyn ToSql + Sync); 11] = [
+        &new.requested_by,
+        &reason,
+        &job,
+        &since,
+        &until,
+        &new.resolution,
+        &records_max,
+        &wait,
+        &ports,
+        &node,
+        &owner,
+    ];
+    let row = transaction.query_one(insert, &values).await;
     Ok(row.map_err(Error::sql("requesting detail"))?.get(0))
 }
 

@@ -52,6 +52,7 @@ mod tables;
 mod terms;
 pub mod testing;
 mod thinning;
+mod turns;
 mod upkeep;
 mod verdicts;
 mod writer;
@@ -66,7 +67,7 @@ pub use database::{Database, DiskSpace, QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
     DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers,
-    lift_job, request_detail,
+    end_detail_turn, lift_job, request_detail,
 };
 pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
@@ -102,7 +103,8 @@ pub use tables::{
 };
 pub use terms::{TermClient, TermGrant, TermRequest};
 pub use thinning::{ChunksThinned, thin_chunks};
+pub use turns::Turn;
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
-pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};
+pub use verdicts::{JobToJudge, JobsInTurns, Judgement, end_turns, jobs_to_judge, write_judgements};
 pub use writer::NodeLimits;
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome, Writer};

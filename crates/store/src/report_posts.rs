@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::turns::{Turn, TurnQueue};
 
 /// A report that is not taken for so long is not posted again: its readers have read the job's page.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(86_400);
@@ -28,6 +29,8 @@ pub struct ReportPost {
     pub job_key: String,
     /// What `throughline job report` prints.
     pub report: String,
+    /// Whose turn it is.
+    pub turn: Turn,
 }
 
 /// What becomes of a report that was posted.
@@ -41,23 +44,34 @@ pub enum PostOutcome<'a> {
     Refused(&'a str),
 }
 
-const DUE: &str = "
-    SELECT p.job_id, p.id, j.key, d.report
-    FROM internal.report_post p JOIN internal.run j ON j.id = p.job_id JOIN internal.job_judgement d ON d.job_id = p.job_id
-    WHERE p.state = 'waiting' AND p.next_try <= now() AND d.report IS NOT NULL
-    ORDER BY p.next_try LIMIT $1";
+/// Reports that wait, in the turns in which their jobs were judged.
+const QUEUE: TurnQueue = TurnQueue {
+    table: "internal.report_post",
+    owner: "q.uid",
+    is_waiting: "q.state = 'waiting'",
+    due: "next_try",
+    comes_later: None,
+};
 
-/// Reports that are due, the one that has waited longest first; at most `limit`.
+/// Reports that are due, in turns of senders and owners, of each the one that has waited longest first; at most `limit`.
 ///
 /// # Errors
 /// The database's.
 pub async fn reports_to_post(client: &Client, limit: i64) -> Result<Vec<ReportPost>, Error> {
-    let rows = client.query(DUE, &[&limit]).await.map_err(Error::sql("looking for reports to be posted"))?;
+    let sql = format!(
+        "SELECT p.job_id, p.id, j.key, d.report, t.node_id, t.uid
+         FROM ({}) t JOIN internal.report_post p ON p.job_id = t.job_id JOIN internal.run j ON j.id = p.job_id
+             JOIN internal.job_judgement d ON d.job_id = p.job_id
+         WHERE d.report IS NOT NULL ORDER BY t.place, t.due, t.job_id",
+        QUEUE.select()
+    );
+    let rows = client.query(&sql, &[&limit]).await.map_err(Error::sql("looking for reports to be posted"))?;
     let due = |row: &tokio_postgres::Row| ReportPost {
         job_id: row.get(0),
         id: row.get(1),
         job_key: row.get(2),
         report: row.get(3),
+        turn: Turn { node_id: row.get(4), uid: row.get(5) },
     };
     Ok(rows.iter().map(due).collect())
 }

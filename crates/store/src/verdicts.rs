@@ -1,18 +1,34 @@
-//! Which jobs are to be judged, and what was said of them.
+//! Which jobs are to be judged, in fair turns, and what was said of them.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use throughline_verdicts::{SECONDS_MIN, Verdict};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 use crate::error::Error;
+use crate::turns::{Turn, TurnQueue};
 
 /// A job is judged for the last time so long after its end: by then shares of links and the last reports are there.
 const SETTLED: Duration = Duration::from_secs(45);
 
 /// Jobs that ended before are not judged: after an upgrade there may be years of them.
 const OLDEST: Duration = Duration::from_secs(86_400);
+
+/// A job whose judgement failed is tried again after this time: until then others have its turn.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// A job that ran for less is brief: detail of others is requested first.
+const BRIEF: Duration = Duration::from_secs(60);
+
+/// Jobs that wait for a verdict, by the nodes that report them. Within an owner those that had none come first.
+const QUEUE: TurnQueue = TurnQueue {
+    table: "internal.run_claim",
+    owner: "coalesce(q.uid, -1)",
+    is_waiting: "q.judge_after IS NOT NULL",
+    due: "judge_after",
+    comes_later: Some("was_judged"),
+};
 
 /// A job that is to be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +37,19 @@ pub struct JobToJudge {
     pub id: i64,
     /// It has ended: this is the last time.
     pub is_final: bool,
+    /// Whose turn it is.
+    pub turn: Turn,
+    /// Its place among the jobs of its sender, from 1.
+    pub place: i64,
+}
+
+/// Jobs of a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobsInTurns {
+    /// In the order of turns.
+    pub jobs: Vec<JobToJudge>,
+    /// Whether more may wait.
+    pub has_more: bool,
 }
 
 /// What is said of a job.
@@ -32,33 +61,86 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// For a job that has ended.
     pub report: Option<String>,
+    /// Whether detail of it is to be requested without a person.
+    pub wants_detail: bool,
 }
 
-const TO_JUDGE: &str = "
-    SELECT j.id, j.end_time IS NOT NULL FROM internal.run j LEFT JOIN internal.job_judgement d ON d.job_id = j.id
-    WHERE (j.end_time IS NULL AND coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
-           AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
-       OR (j.end_time BETWEEN now() - make_interval(secs => $1) AND now() - make_interval(secs => $2)
-           AND d.is_final IS NOT TRUE)
-    ORDER BY d.judged_at NULLS FIRST, j.id LIMIT $3";
+/// A job that runs is judged once a minute, all at one time, so that one that holds another up is known together with it.
+fn to_judge() -> String {
+    format!(
+        "SELECT t.job_id, j.end_time IS NOT NULL, t.node_id, t.uid, t.place,
+             CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
+                      AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()))
+                  ELSE j.end_time BETWEEN now() - make_interval(secs => $2) AND now() - make_interval(secs => $3)
+                      AND d.is_final IS NOT TRUE END
+         FROM ({}) t JOIN internal.run j ON j.id = t.job_id LEFT JOIN internal.job_judgement d ON d.job_id = t.job_id
+         ORDER BY t.place, t.due, t.job_id",
+        QUEUE.select()
+    )
+}
 
-/// Jobs that have run for long enough and were not judged in this minute, and those that have ended and were not judged since; at most `limit`. All
-/// that run are judged at one time, so that one that holds another up is known together with it.
+/// Jobs that have run for long enough and were not judged in this minute, and those that have ended and were not judged since; at
+/// most `limit`, in turns of senders and owners. Others whose turn it was wait for their time from then on.
 ///
 /// # Errors
 /// The database's.
-pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge>, Error> {
+pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<JobsInTurns, Error> {
     let (oldest, settled) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64());
-    let rows = client.query(TO_JUDGE, &[&oldest, &settled, &limit, &SECONDS_MIN]).await;
+    let rows = client.query(&to_judge(), &[&limit, &oldest, &settled, &SECONDS_MIN]).await;
     let rows = rows.map_err(Error::sql("looking for jobs to be judged"))?;
-    Ok(rows.iter().map(|row| JobToJudge { id: row.get(0), is_final: row.get(1) }).collect())
+    let has_more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
+    let job = |row: &Row| JobToJudge {
+        id: row.get(0),
+        is_final: row.get(1),
+        turn: Turn { node_id: row.get(2), uid: row.get(3) },
+        place: row.get(4),
+    };
+    let (due, early): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.get(5));
+    let early: Vec<i64> = early.into_iter().map(|row| row.get(0)).collect();
+    end_turns(client, &early, &[]).await?;
+    Ok(JobsInTurns { jobs: due.into_iter().map(job).collect(), has_more })
+}
+
+/// When each row of these jobs waits next. A row that a writer changes at this moment keeps its time, and is looked at once more.
+const END_TURNS: &str = "
+    WITH next AS (
+        SELECT c.job_id, c.node_id, d.job_id IS NOT NULL AS was_judged,
+            CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $6)
+                 WHEN j.end_time IS NULL THEN greatest(coalesce(j.start_time, j.first_seen) + make_interval(secs => $5),
+                     date_trunc('minute', d.judged_at) + interval '1 minute')
+                 WHEN d.is_final OR j.end_time < now() - make_interval(secs => $3) THEN NULL
+                 ELSE j.end_time + make_interval(secs => $4) END AS judge_after
+        FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
+        WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])
+        FOR NO KEY UPDATE OF c SKIP LOCKED
+    )
+    UPDATE internal.run_claim c SET judge_after = next.judge_after, was_judged = next.was_judged
+    FROM next WHERE c.job_id = next.job_id AND c.node_id = next.node_id
+        AND ROW(c.judge_after, c.was_judged) IS DISTINCT FROM ROW(next.judge_after, next.was_judged)";
+
+/// The turns of jobs are over: each waits for its next time. Those in `failed` wait for a while, though they are due.
+///
+/// # Errors
+/// The database's.
+pub async fn end_turns(client: &Client, jobs: &[i64], failed: &[i64]) -> Result<(), Error> {
+    if jobs.is_empty() && failed.is_empty() {
+        return Ok(());
+    }
+    let (oldest, settled, again) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64(), AGAIN.as_secs_f64());
+    let ended = client.execute(END_TURNS, &[&jobs, &failed, &oldest, &settled, &SECONDS_MIN, &again]).await;
+    ended.map(drop).map_err(Error::sql("noting when jobs are judged next"))
 }
 
 const JUDGED: &str = "
-    INSERT INTO internal.job_judgement (job_id, judged_at, is_final, report)
-    SELECT * FROM unnest($1::bigint[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
-    ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report
-    WHERE NOT (job_judgement.is_final AND excluded.is_final)
+    INSERT INTO internal.job_judgement AS d (job_id, judged_at, is_final, report, node_id, uid, detail_after, is_brief)
+    SELECT w.job_id, now(), w.is_final, w.report, w.node_id, w.uid, CASE WHEN w.wants_detail THEN now() END,
+        coalesce(coalesce(j.end_time, now()) - coalesce(j.start_time, j.first_seen) < make_interval(secs => $7), false)
+    FROM unnest($1::bigint[], $2::boolean[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[])
+        AS w(job_id, is_final, report, node_id, uid, wants_detail) JOIN internal.run j ON j.id = w.job_id
+    ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report,
+        node_id = excluded.node_id, uid = excluded.uid, is_brief = excluded.is_brief,
+        detail_after = CASE WHEN excluded.detail_after IS NOT NULL THEN coalesce(d.detail_after, excluded.detail_after) END
+    WHERE NOT (d.is_final AND excluded.is_final)
     RETURNING job_id";
 
 const SAID: &str = "
@@ -72,7 +154,8 @@ const SAID: &str = "
 
 /// Reports that are to be posted. One that was posted before, of a job that has ended twice, is posted anew.
 const TO_POST: &str = "
-    INSERT INTO internal.report_post (job_id) SELECT * FROM unnest($1::bigint[]) ON CONFLICT (job_id) DO NOTHING";
+    INSERT INTO internal.report_post (job_id, node_id, uid) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])
+    ON CONFLICT (job_id) DO NOTHING";
 
 /// Writes what is said of jobs, in one transaction: all have one time. With `posts_reports`, reports wait from then on to be posted.
 /// A job's last judgement is made once: where another server was first, nothing of it is written.
@@ -86,11 +169,7 @@ pub async fn write_judgements(
 ) -> Result<(), Error> {
     let what = "writing what is said of jobs";
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
-    let jobs: Vec<i64> = judgements.iter().map(|one| one.job.id).collect();
-    let finals: Vec<bool> = judgements.iter().map(|one| one.job.is_final).collect();
-    let reports: Vec<Option<&str>> = judgements.iter().map(|one| one.report.as_deref()).collect();
-    let written = transaction.query(JUDGED, &[&jobs, &finals, &reports]).await.map_err(Error::sql(what))?;
-    let written: HashSet<i64> = written.iter().map(|row| row.get(0)).collect();
+    let written = write_judged(&transaction, judgements).await.map_err(Error::sql(what))?;
     let judgements = || judgements.iter().filter(|one| written.contains(&one.job.id));
     let said = transaction.prepare(SAID).await.map_err(Error::sql(what))?;
     for one in judgements().filter(|one| !one.verdicts.is_empty()) {
@@ -98,10 +177,37 @@ pub async fn write_judgements(
     }
     if posts_reports {
         let reported = judgements().filter(|one| one.job.is_final && one.report.is_some());
-        let jobs: Vec<i64> = reported.map(|one| one.job.id).collect();
-        transaction.execute(TO_POST, &[&jobs]).await.map_err(Error::sql(what))?;
+        let reported: Vec<JobToJudge> = reported.map(|one| one.job).collect();
+        let (jobs, nodes, owners) = columns(&reported);
+        transaction.execute(TO_POST, &[&jobs, &nodes, &owners]).await.map_err(Error::sql(what))?;
     }
     transaction.commit().await.map_err(Error::sql(what))
+}
+
+/// Jobs, their senders and their owners.
+fn columns(jobs: &[JobToJudge]) -> (Vec<i64>, Vec<i64>, Vec<i64>) {
+    let turns = || jobs.iter().map(|job| job.turn);
+    (
+        jobs.iter().map(|job| job.id).collect(),
+        turns().map(|turn| turn.node_id).collect(),
+        turns().map(|turn| turn.uid).collect(),
+    )
+}
+
+/// Notes that jobs are judged; returns those that it was written for.
+async fn write_judged(
+    transaction: &tokio_postgres::Transaction<'_>,
+    judgements: &[Judgement],
+) -> Result<HashSet<i64>, tokio_postgres::Error> {
+    let jobs: Vec<JobToJudge> = judgements.iter().map(|one| one.job).collect();
+    let finals: Vec<bool> = jobs.iter().map(|job| job.is_final).collect();
+    let (jobs, nodes, owners) = columns(&jobs);
+    let reports: Vec<Option<&str>> = judgements.iter().map(|one| one.report.as_deref()).collect();
+    let wanted: Vec<bool> = judgements.iter().map(|one| one.wants_detail).collect();
+    let brief = BRIEF.as_secs_f64();
+    let written =
+        transaction.query(JUDGED, &[&jobs, &finals, &reports, &nodes, &owners, &wanted, &brief]).await?;
+    Ok(written.iter().map(|row| row.get(0)).collect())
 }
 
 /// Verdicts as the rows' columns; one of each kind and subject.

@@ -240,10 +240,13 @@ pub struct JudgedJob {
     pub verdicts: Vec<Verdict>,
 }
 
-/// Adds to the jobs that others are victims of that they are.
-pub fn accuse(all: &mut [JudgedJob]) {
+/// Adds to the jobs that others are victims of that they are. `earlier` are jobs that were judged a little before these.
+pub fn accuse<'a>(all: &mut [JudgedJob], earlier: impl Iterator<Item = &'a JudgedJob>) {
     let mut found: Vec<(String, Verdict)> = Vec::new();
-    for job in all.iter() {
+    let mut judged: Vec<&JudgedJob> = earlier.collect();
+    judged.retain(|job| all.iter().all(|one| one.key != job.key));
+    judged.extend(all.iter());
+    for job in judged {
         for victim in job.verdicts.iter().filter(|one| one.kind == Kind::Victim) {
             let Some(culprit) = victim.other_job.clone() else { continue };
             let cost = victim

@@ -2,9 +2,12 @@
 //! produced against what the database has at the end.
 //!
 //! One process is the runner. It starts itself again as `writer` (a spool and its delivery, as in every daemon), `rank`
-//! (what an MPI rank sends) and `attack` (what no client should send), so that each of them can be killed.
+//! (what an MPI rank sends), `attack` (what no client should send), `hostile-node` and `hostile-user` (what one with a right to send
+//! should not), so that each of them can be killed.
 
 mod attack;
+mod certificates;
+mod hostile;
 mod model;
 mod rank;
 mod real;
@@ -33,6 +36,12 @@ enum Command {
     /// A producer of MPI frames: pushes sums until standard input ends, then says goodbye
     #[command(hide = true)]
     Rank(rank::Options),
+    /// A node with a valid certificate that claims everything until standard input ends
+    #[command(hide = true)]
+    HostileNode(hostile::NodeOptions),
+    /// A user with a flood of short ranks until standard input ends
+    #[command(hide = true)]
+    HostileUser(hostile::UserOptions),
     /// Garbage for sockets that anybody may connect to
     #[command(hide = true)]
     Attack {
@@ -54,6 +63,8 @@ fn main() -> ExitCode {
         Some(Command::Model(options)) => model::run(&options),
         Some(Command::Writer(options)) => writer::run(&options),
         Some(Command::Rank(options)) => rank::run(&options),
+        Some(Command::HostileNode(options)) => hostile::run_node(&options),
+        Some(Command::HostileUser(options)) => hostile::run_user(&options),
         Some(Command::Attack { socket, address, seed }) => {
             attack::run(&socket, &address, seed);
             Ok(())

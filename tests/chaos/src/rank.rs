@@ -74,42 +74,63 @@ fn sums(sequence: u32, calls: u64) -> Vec<u8> {
     frame(3, sequence, &body)
 }
 
-struct Rank<'a> {
-    options: &'a Options,
+/// What a rank sends over its connection, which is made anew when it breaks.
+pub struct Connection {
+    socket: PathBuf,
+    rank: u32,
+    size: u32,
+    job: String,
     epoch: i64,
     sequence: u32,
-    connection: Option<OwnedFd>,
+    connected: Option<OwnedFd>,
 }
 
-impl Rank<'_> {
+impl Connection {
+    pub fn new(socket: PathBuf, rank: u32, size: u32, job: String) -> Self {
+        let epoch = now(ClockId::CLOCK_REALTIME);
+        Self { socket, rank, size, job, epoch, sequence: 0, connected: None }
+    }
+
     fn connect(&mut self) -> Option<()> {
-        if self.connection.is_some() {
+        if self.connected.is_some() {
             return Some(());
         }
-        let address = UnixAddr::new(&self.options.socket).ok()?;
+        let address = UnixAddr::new(&self.socket).ok()?;
         let made = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).ok()?;
         connect(made.as_raw_fd(), &address).ok()?;
-        let (rank, size) = (self.options.rank.to_le_bytes(), self.options.size.to_le_bytes());
-        let (epoch, job) = (self.epoch.to_le_bytes(), format!("SLURM_JOB_ID={}", self.options.job));
+        let (rank, size) = (self.rank.to_le_bytes(), self.size.to_le_bytes());
+        let (epoch, job) = (self.epoch.to_le_bytes(), format!("SLURM_JOB_ID={}", self.job));
         let step = b"SLURM_STEP_ID=0".as_slice();
         let body = fields(&[(2, &rank), (3, &size), (4, &epoch), (8, job.as_bytes()), (8, step)]);
         send(made.as_raw_fd(), &frame(1, self.sequence, &body), MsgFlags::MSG_NOSIGNAL).ok()?;
-        self.connection = Some(made);
+        self.connected = Some(made);
         Some(())
     }
 
     /// Whether the kernel took it.
     fn send(&mut self, bytes: &[u8]) -> bool {
         self.sequence += 1;
-        let Some(connection) = self.connect().and(self.connection.as_ref()) else { return false };
+        let Some(connection) = self.connect().and(self.connected.as_ref()) else { return false };
         match send(connection.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
             Ok(_) => true,
             Err(nix::errno::Errno::EAGAIN) => false,
             Err(_) => {
-                self.connection = None;
+                self.connected = None;
                 false
             }
         }
+    }
+
+    /// Pushes the sums so far; whether they were taken.
+    pub fn push(&mut self, calls: u64) -> bool {
+        let push = sums(self.sequence + 1, calls);
+        self.send(&push)
+    }
+
+    /// Says that the program ended well; whether that was taken.
+    pub fn say_goodbye(&mut self) -> bool {
+        let goodbye = frame(7, self.sequence + 1, &fields(&[(32, &1_u32.to_le_bytes())]));
+        self.send(&goodbye)
     }
 }
 
@@ -120,28 +141,22 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let _ = std::io::stdin().read_line(&mut String::new());
         drop(closed);
     });
-    let epoch = now(ClockId::CLOCK_REALTIME);
-    let mut rank = Rank { options, epoch, sequence: 0, connection: None };
+    let Options { socket, rank, size, job, .. } = options;
+    let mut rank = Connection::new(socket.clone(), *rank, *size, job.clone());
     let mut out = std::fs::File::options().append(true).open("/proc/self/fd/1")?;
     let mut calls = 0;
     while is_closed.recv_timeout(Duration::from_millis(options.pace_ms)) == Err(RecvTimeoutError::Timeout) {
         calls += 1;
-        let push = sums(rank.sequence + 1, calls);
-        if rank.send(&push) {
+        if rank.push(calls) {
             out.write_all(format!("pushed {calls}\n").as_bytes())?;
         }
     }
     calls += 1;
     let end = Instant::now() + GOODBYE_PATIENCE;
-    let goodbye = fields(&[(32, &1_u32.to_le_bytes())]);
     while Instant::now() < end {
-        let last = sums(rank.sequence + 1, calls);
-        if rank.send(&last) {
-            let bye = frame(7, rank.sequence + 1, &goodbye);
-            if rank.send(&bye) {
-                writeln!(out, "total {calls}")?;
-                return Ok(());
-            }
+        if rank.push(calls) && rank.say_goodbye() {
+            writeln!(out, "total {calls}")?;
+            return Ok(());
         }
         std::thread::sleep(Duration::from_millis(100));
     }

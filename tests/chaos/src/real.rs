@@ -3,11 +3,13 @@
 mod faults;
 mod ledger;
 mod part;
+mod probes;
 mod proxy;
 mod site;
 
 use anyhow::{Context, bail};
 use faults::{Fault, FaultKind};
+use probes::Probes;
 use site::Site;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,6 +18,10 @@ use std::time::{Duration, Instant};
 /// How long everything may take to be delivered once all faults are over. Longest pauses of senders and of the
 /// spool's writer together are below a minute.
 const HEAL_PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long short jobs begin after the faults, and the longest time for all of them to have their reports.
+const CALM_STARTS: Duration = Duration::from_secs(100);
+const CALM_PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a run is made of.
 #[derive(clap::Args, Clone)]
@@ -32,6 +38,12 @@ pub struct Options {
     /// Folder of throughline, throughline-agent, throughline-fabric, throughline-simfabric [default: this program's]
     #[arg(long)]
     pub bin_dir: Option<PathBuf>,
+    /// Nodes with a valid certificate that claim everything, all the time
+    #[arg(long, default_value_t = 1)]
+    pub hostile_nodes: usize,
+    /// Users with floods of short ranks, all the time
+    #[arg(long, default_value_t = 1)]
+    pub hostile_users: usize,
     /// Kinds of faults to leave out, with commas
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<FaultKind>,
@@ -56,7 +68,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 fn run_seed(options: &Options, seed: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut site = Site::start(options, &runtime).context("starting the site")?;
-    let counts = match inject(&mut site, options, seed) {
+    let mut probes = Probes::default();
+    let counts = match inject(&mut site, &mut probes, options, seed) {
         Ok(counts) => counts,
         Err(error) => {
             site.retain();
@@ -68,7 +81,10 @@ fn run_seed(options: &Options, seed: u64) -> anyhow::Result<()> {
         println!("  {count:5} {kind}");
     }
     println!("  {:5} in all", counts.values().sum::<usize>());
-    let result = settle(&mut site).and_then(|()| ledger::compare(&mut site));
+    let result = calm(&mut site, &mut probes)
+        .and_then(|()| settle(&mut site))
+        .and_then(|()| ledger::compare(&mut site));
+    let result = result.and_then(|()| probes.check());
     if options.retain || result.is_err() {
         site.retain();
     }
@@ -76,7 +92,12 @@ fn run_seed(options: &Options, seed: u64) -> anyhow::Result<()> {
 }
 
 /// Faults at the rate that was requested, each with its end, until the time is over.
-fn inject(site: &mut Site, options: &Options, seed: u64) -> anyhow::Result<BTreeMap<FaultKind, usize>> {
+fn inject(
+    site: &mut Site,
+    probes: &mut Probes,
+    options: &Options,
+    seed: u64,
+) -> anyhow::Result<BTreeMap<FaultKind, usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let started = Instant::now();
     let end = started + Duration::from_secs_f64(options.minutes * 60.0);
@@ -97,16 +118,40 @@ fn inject(site: &mut Site, options: &Options, seed: u64) -> anyhow::Result<BTree
             }
         }
         site.undo_due(Instant::now())?;
-        site.watch()?;
+        step(site, probes, true)?;
         std::thread::sleep(Duration::from_millis(50));
     }
     println!("{:8.1} the faults end", started.elapsed().as_secs_f64());
     Ok(counts)
 }
 
-/// Ends all faults and all production, and waits until everything is delivered.
-fn settle(site: &mut Site) -> anyhow::Result<()> {
+/// Looks after the site and the short jobs; with `starts` a new one begins when it is due.
+fn step(site: &mut Site, probes: &mut Probes, starts: bool) -> anyhow::Result<()> {
+    site.watch()?;
+    probes.note(site.has_faults());
+    if starts && probes.is_due() {
+        probes.start(site)?;
+    }
+    probes.go_on(site);
+    Ok(())
+}
+
+/// Ends all faults, and waits until short jobs that begin then have their reports, while the hostile ones go on.
+fn calm(site: &mut Site, probes: &mut Probes) -> anyhow::Result<()> {
     site.undo_all()?;
+    let (begun, end) = (Instant::now(), Instant::now() + CALM_PATIENCE);
+    loop {
+        let starts = begun.elapsed() < CALM_STARTS;
+        step(site, probes, starts)?;
+        if !starts && !probes.are_open() || Instant::now() > end {
+            return site.finish_hostile();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ends all production, and waits until everything is delivered.
+fn settle(site: &mut Site) -> anyhow::Result<()> {
     site.finish_producers()?;
     let end = Instant::now() + HEAL_PATIENCE;
     let mut left = String::new();

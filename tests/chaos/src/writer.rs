@@ -1,5 +1,6 @@
 //! A producer with a spool and its delivery, as every daemon has them, in a process that can be killed.
 
+use crate::certificates::files;
 use anyhow::Context;
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,6 +28,9 @@ pub struct Options {
     /// Where it delivers to
     #[arg(long)]
     collector: String,
+    /// Where the certificates are
+    #[arg(long)]
+    certificates: PathBuf,
     /// From one event to the next
     #[arg(long, default_value_t = 25)]
     pace_ms: u64,
@@ -38,7 +42,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let settings = Config { owner: options.node.clone(), ..Config::default() };
     let spool = Spool::open(&options.folder, settings)?;
     let _guard = runtime.enter();
-    let sink = GrpcSink::new(&options.collector).context("collector")?;
+    let tls = files(&options.certificates, &options.node);
+    let sink = GrpcSink::with_tls(&options.collector, Some(tls)).context("collector")?;
     let stop = CancellationToken::new();
     let shipping = runtime.spawn({
         let (spool, stop) = (spool.clone(), stop.clone());

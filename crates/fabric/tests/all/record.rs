@@ -106,6 +106,7 @@ impl Site {
     ) -> (String, i64, Option<String>, String) {
         let new = NewDetail {
             requested_by: "local:7".into(),
+            turn: None,
             reason: DetailReason::Person,
             subject: DetailSubject::Link(ports),
             from: times.start / 1_000_000,

@@ -135,6 +135,7 @@ fn new_detail(request: &ApiRequest, of: &AlertSubject, last_ms: u128) -> NewDeta
     let from = of.start.map_or(i64::MIN, milliseconds).max(to.saturating_sub(last));
     NewDetail {
         requested_by: request.user(),
+        turn: None,
         reason: DetailReason::Alert,
         subject: of.subject,
         from,

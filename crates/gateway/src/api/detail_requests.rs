@@ -169,7 +169,7 @@ async fn make(
     resolution: f64,
 ) -> Result<Response, ApiError> {
     let (requested_by, reason) = (request.user(), DetailReason::Person);
-    let new = NewDetail { requested_by, reason, subject, from, to, resolution };
+    let new = NewDetail { requested_by, turn: None, reason, subject, from, to, resolution };
     let limits = api.detail.triggers.limits;
     let id = counted(api, async |client| request_detail(client, &new, &limits).await).await?;
     accepted(request, &DetailRequested { id, from_ms: from, to_ms: to, live_seconds: None })

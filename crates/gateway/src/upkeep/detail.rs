@@ -1,31 +1,31 @@
 //! Detail that is requested without a person, beside the rest of upkeep: of jobs that ended badly, and where a verdict is better
-//! understood with it. Within the same quotas, as the user `server`.
+//! understood with it, in the turns in which they were judged. As the user `server`, within quotas of the jobs' owners and nodes.
 
-use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::REQUESTS_REJECTED;
 use throughline_store::{
-    Database, DetailLimits, DetailReason, DetailSubject, DetailTrigger, NewDetail, detail_triggers,
-    request_detail,
+    Database, DetailLimits, DetailReason, DetailRefusal, DetailSubject, DetailTrigger, NewDetail,
+    detail_triggers, end_detail_turn, request_detail,
 };
 use tokio::time::Instant;
+use tokio_postgres::Client;
 
 /// How often it is looked for such jobs: soon enough that the ring of each node still has them.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// What was refused is requested again after this time.
-const AGAIN: Duration = Duration::from_secs(120);
+/// Jobs of one round.
+const JOBS_MAX: i64 = 100;
+
+/// How often it is logged what was refused.
+const REFUSALS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Longest time for a round.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Who requests.
 const USER: &str = "server";
-
-/// Verdicts that the full resolution explains: who is late, and what happened before nothing went on.
-const VERDICTS: [&str; 2] = ["hung", "slow_rank"];
 
 /// What is requested by itself.
 #[derive(Clone, Copy, Debug)]
@@ -49,19 +49,34 @@ impl Default for Triggers {
     }
 }
 
-/// Refused lately, since then.
-type RecentRefusals = HashMap<(i64, DetailReason), Instant>;
+/// What was refused since it was logged last: one user's jobs may be hundreds a minute.
+#[derive(Debug, Default)]
+struct RefusedJobs {
+    jobs: u64,
+    logged: Option<Instant>,
+}
+
+impl RefusedJobs {
+    /// How many jobs a line is due for.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        let is_recent = self.logged.is_some_and(|at| now.duration_since(at) < REFUSALS_INTERVAL);
+        if self.jobs == 0 || is_recent {
+            return None;
+        }
+        self.logged = Some(now);
+        Some(std::mem::take(&mut self.jobs))
+    }
+}
 
 /// Runs for as long as it is polled. A database that is away is waited for.
 pub async fn run(database: &Database, triggers: Triggers, metrics: &SelfMetrics) {
     if !triggers.limits.is_enabled || !(triggers.on_bad_end || triggers.on_verdict) {
         return std::future::pending().await;
     }
-    let mut refused = RecentRefusals::new();
+    let mut refused = RefusedJobs::default();
     let mut is_failing = false;
     loop {
         tokio::time::sleep(INTERVAL).await;
-        refused.retain(|_, since| since.elapsed() < AGAIN);
         let work = round(database, triggers, metrics, &mut refused);
         let failure = match tokio::time::timeout(ROUND_LIMIT, work).await {
             Ok(Ok(())) => None,
@@ -79,30 +94,55 @@ async fn round(
     database: &Database,
     triggers: Triggers,
     metrics: &SelfMetrics,
-    refused: &mut RecentRefusals,
+    refused: &mut RefusedJobs,
 ) -> Result<(), throughline_store::Error> {
     let mut client = database.connect().await?;
-    let wanted = detail_triggers(&client, &VERDICTS).await?;
-    for one in wanted.into_iter().filter(|one| triggers.takes(one.reason)) {
-        let (job, reason) = (one.job, one.reason.name());
-        if refused.contains_key(&(job, one.reason)) {
-            continue;
-        }
-        match request_detail(&mut client, &triggers.request(&one), &triggers.limits).await? {
-            Ok(id) => tracing::info!(request = id, job, reason, "detail is requested"),
-            Err(refusal) => {
-                metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);
-                tracing::info!(job, reason, %refusal, "detail is not requested");
-                refused.insert((job, one.reason), Instant::now());
-            }
-        }
+    let last = request_in_turns(&mut client, triggers, metrics, refused).await?;
+    if let Some((refusal, jobs)) = last.zip(refused.due(Instant::now())) {
+        tracing::info!(jobs, %refusal, "detail of jobs is not requested");
     }
     Ok(())
 }
 
+/// Requests detail of the jobs that want it; returns why the last one was refused that was.
+async fn request_in_turns(
+    client: &mut Client,
+    triggers: Triggers,
+    metrics: &SelfMetrics,
+    refused: &mut RefusedJobs,
+) -> Result<Option<DetailRefusal>, throughline_store::Error> {
+    let mut last = None;
+    for one in detail_triggers(client, JOBS_MAX).await? {
+        let is_taken = triggers.takes(one.reason);
+        if is_taken {
+            match request_detail(client, &triggers.request(&one), &triggers.limits).await? {
+                Ok(id) => {
+                    tracing::info!(
+                        request = id,
+                        job = one.job,
+                        reason = one.reason.name(),
+                        "detail is requested"
+                    );
+                }
+                Err(refusal) => {
+                    metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);
+                    refused.jobs += 1;
+                    last = Some(refusal);
+                    end_detail_turn(client, one.job, false).await?;
+                    continue;
+                }
+            }
+        }
+        end_detail_turn(client, one.job, true).await?;
+    }
+    Ok(last)
+}
+
 impl Triggers {
-    fn takes(&self, reason: DetailReason) -> bool {
+    /// Whether the server requests detail for this reason by itself.
+    pub(super) fn takes(&self, reason: DetailReason) -> bool {
         match reason {
+            _ if !self.limits.is_enabled => false,
             DetailReason::JobEnd => self.on_bad_end,
             DetailReason::Verdict => self.on_verdict,
             DetailReason::Person | DetailReason::Alert => false,
@@ -117,11 +157,33 @@ impl Triggers {
         // A job that ran for less is in it whole.
         let from = one.start.map_or(i64::MIN, milliseconds).max(to.saturating_sub(last));
         let (requested_by, subject) = (USER.to_owned(), DetailSubject::Job(one.job));
-        NewDetail { requested_by, reason: one.reason, subject, from, to, resolution: 0.0 }
+        let turn = Some(one.turn);
+        NewDetail { requested_by, turn, reason: one.reason, subject, from, to, resolution: 0.0 }
     }
 }
 
 fn milliseconds(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_29_refusals_are_a_line_a_minute_with_their_count() {
+        let (begin, mut refused) = (Instant::now(), RefusedJobs::default());
+        let mut lines = Vec::new();
+        // Two jobs each second, a round each 15 s, for three minutes: there was a line for each of them.
+        for second in 0..180 {
+            refused.jobs += 2;
+            if second % INTERVAL.as_secs() == 0 {
+                lines.extend(refused.due(begin + Duration::from_secs(second)));
+            }
+        }
+        assert_eq!(lines, [2, 120, 120]);
+        assert_eq!(refused.due(begin + Duration::from_secs(180)), Some(118));
+        assert_eq!(refused.due(begin + Duration::from_secs(600)), None, "nothing was refused since");
+    }
 }

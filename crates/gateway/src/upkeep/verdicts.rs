@@ -12,10 +12,15 @@ use throughline_sample::catalogue::{
     COMMIT_FAILURES, JOBS_WITH_VERDICT, JUDGED_JOBS, LAST_ROUND_SECONDS, SOURCE_UP,
 };
 use throughline_sample::row_rules::MINUTELY;
-use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
+use throughline_store::{
+    Database, DetailReason, Error, JobToJudge, JobsInTurns, Judgement, end_turns, jobs_to_judge,
+    write_judgements,
+};
 use throughline_verdicts::{JudgedJob, Kind, Verdict, accuse, judge, report};
 use tokio::time::Instant;
 use tokio_postgres::Client;
+
+use super::detail::Triggers;
 
 /// The part of the process in metrics.
 pub(super) const SOURCE: &str = "verdicts";
@@ -26,11 +31,39 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Jobs of one round: more wait for the next one.
 const JOBS_MAX: i64 = 1000;
 
+/// How long a round judges: a job whose turn comes meanwhile waits for no more than that. Those that are left are of senders or
+/// owners that have had their turn.
+const ROUND_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest time for one job. It is tried again later, and others are judged meanwhile.
+const JOB_LIMIT: Duration = Duration::from_secs(10);
+
+/// The pause after a round that left jobs, as a part of the time that it took: a flood leaves the database to others, too.
+const PAUSE_OF_FLOOD: f64 = 0.5;
+
+/// The part of the time that a sender's jobs took that counts in the next round.
+const SPENT_THAT_COUNTS: f64 = 0.5;
+
+/// Less than this is forgotten, seconds.
+const SPENT_MIN: f64 = 0.001;
+
 /// Longest time for a round.
 const ROUND_LIMIT: Duration = Duration::from_secs(300);
 
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// Verdicts that the full resolution explains: who is late, and what happened before nothing went on.
+const EXPLAINED_BY_DETAIL: [Kind; 2] = [Kind::Hung, Kind::SlowRank];
+
+/// What follows from judgements.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AfterJudgement {
+    /// Reports of jobs that have ended wait in the database to be posted.
+    pub posts_reports: bool,
+    /// Detail that is requested without a person.
+    pub detail: Triggers,
+}
 
 /// What is known from one round to the next: evidence that changes little, what is said of the order of jobs' ranks, which is
 /// made where it was read again who sends to whom, and what is said of each job that runs.
@@ -39,6 +72,10 @@ pub struct VerdictMemory {
     cache: Cache,
     placements: HashMap<i64, Option<Verdict>>,
     said: HashMap<i64, (Instant, Vec<Kind>)>,
+    /// Jobs that others hold up, as they were judged last: a round may have only one of the two.
+    victims: HashMap<i64, JudgedJob>,
+    /// Seconds that jobs of each sender took of late.
+    spent: HashMap<i64, f64>,
 }
 
 impl VerdictMemory {
@@ -55,6 +92,7 @@ impl VerdictMemory {
         self.said.retain(|_, (since, _)| since.elapsed() <= MINUTELY.largest_gap());
         self.cache.retain(|job| self.said.contains_key(&job));
         self.placements.retain(|job, _| self.said.contains_key(job));
+        self.victims.retain(|job, _| self.said.contains_key(job));
     }
 
     /// Keeps what is said of the order of ranks now, or adds what was said last.
@@ -69,16 +107,38 @@ impl VerdictMemory {
             verdicts.push(said.clone());
         }
     }
+
+    /// Puts jobs of one place into the order of the time that their senders took of late, so that a sender whose jobs take long
+    /// has no more of it than others.
+    fn least_spent_first(&mut self, jobs: &mut [JobToJudge]) {
+        for spent in self.spent.values_mut() {
+            *spent *= SPENT_THAT_COUNTS;
+        }
+        self.spent.retain(|_, spent| *spent > SPENT_MIN);
+        let spent = |job: &JobToJudge| self.spent.get(&job.turn.node_id).copied().unwrap_or_default();
+        jobs.sort_by(|one, other| one.place.cmp(&other.place).then(spent(one).total_cmp(&spent(other))));
+    }
+
+    /// Adds what others said of jobs that they are victims of, and takes note of victims.
+    fn accuse(&mut self, said: &mut [JudgedJob], jobs: &[(JobToJudge, OfJob)]) {
+        accuse(said, self.victims.values());
+        for ((job, _), judged) in jobs.iter().zip(said) {
+            if judged.verdicts.iter().any(|one| one.kind == Kind::Victim) {
+                self.victims.insert(job.id, judged.clone());
+            } else {
+                self.victims.remove(&job.id);
+            }
+        }
+    }
 }
 
-/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else. With `posts_reports`, reports
-/// wait in the database to be posted.
-pub async fn run(database: &Database, metrics: &SelfMetrics, posts_reports: bool) {
+/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
+pub async fn run(database: &Database, metrics: &SelfMetrics, after: AfterJudgement) {
     metrics.add(SOURCE, &JUDGED_JOBS, 0);
     metrics.add(SOURCE, &COMMIT_FAILURES, 0);
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, metrics, posts_reports, &mut is_failing).await {
+        if let Err(error) = hold(database, metrics, after, &mut is_failing).await {
             metrics.add(SOURCE, &COMMIT_FAILURES, 1);
             metrics.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
@@ -94,7 +154,7 @@ pub async fn run(database: &Database, metrics: &SelfMetrics, posts_reports: bool
 async fn hold(
     database: &Database,
     metrics: &SelfMetrics,
-    posts_reports: bool,
+    after: AfterJudgement,
     is_failing: &mut bool,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
@@ -102,7 +162,7 @@ async fn hold(
     evidence::limit(&client).await?;
     loop {
         let begun = Instant::now();
-        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, posts_reports, &mut known))
+        let has_more = tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, after, &mut known))
             .await
             .context("no answer in 300 s")??;
         if *is_failing {
@@ -110,48 +170,100 @@ async fn hold(
         }
         *is_failing = false;
         metrics.set(SOURCE, &SOURCE_UP, 1.0);
-        tokio::time::sleep_until(begun + INTERVAL).await;
+        let pause = begun.elapsed().mul_f64(PAUSE_OF_FLOOD);
+        let next = if has_more { Instant::now() + pause } else { begun + INTERVAL };
+        tokio::time::sleep_until(next.min(begun + INTERVAL)).await;
     }
 }
 
-/// Judges the jobs that are due. With `posts_reports`, the reports of those that have ended wait to be posted.
+/// Judges jobs that are due, in turns of senders and owners, for [`ROUND_PATIENCE`]. Returns whether more may wait.
 pub async fn judge_jobs(
     client: &mut Client,
     metrics: &SelfMetrics,
-    posts_reports: bool,
+    after: AfterJudgement,
     known: &mut VerdictMemory,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let begun = Instant::now();
-    let due = jobs_to_judge(client, JOBS_MAX).await?;
+    let JobsInTurns { jobs: mut due, mut has_more } = jobs_to_judge(client, JOBS_MAX).await?;
     if due.is_empty() {
-        return Ok(());
+        return Ok(has_more);
     }
+    known.least_spent_first(&mut due);
     let source = Source::read(client).await?;
-    let (mut said, mut of_jobs) = (Vec::new(), Vec::new());
+    let (mut said, mut of_jobs, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for job in due {
-        match one(client, job, &source, known).await {
-            Ok(Some((judged, of_job))) => {
+        if begun.elapsed() > ROUND_PATIENCE {
+            has_more = true;
+            break;
+        }
+        let started = Instant::now();
+        let judged = tokio::time::timeout(JOB_LIMIT, one(client, job, &source, known)).await;
+        *known.spent.entry(job.turn.node_id).or_default() += started.elapsed().as_secs_f64();
+        match judged {
+            Ok(Ok(Some((judged, of_job)))) => {
                 said.push(judged);
                 of_jobs.push((job, of_job));
             }
-            Ok(None) => {}
-            Err(error) if client.is_closed() => return Err(error.into()),
-            Err(error) => {
-                metrics.add(SOURCE, &COMMIT_FAILURES, 1);
-                tracing::debug!(job = job.id, error = %error, "no verdict on a job");
-            }
+            Ok(Ok(None)) => failed.push(job.id),
+            Ok(Err(error)) if client.is_closed() => return Err(error.into()),
+            Ok(Err(error)) => fail(metrics, &mut failed, job, &error.to_string()),
+            Err(_) => fail(metrics, &mut failed, job, "no answer in 10 s"),
         }
     }
-    accuse(&mut said);
-    let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), JudgedJob)| {
-        let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &judged.verdicts));
-        Judgement { job, verdicts: judged.verdicts, report }
-    };
+    known.accuse(&mut said, &of_jobs);
+    let judgement = |((job, of_job), judged)| after.judgement(job, &of_job, judged);
     let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
-    write_judgements(client, &judgements, posts_reports).await?;
+    write(client, metrics, &judgements, after.posts_reports, &mut failed).await?;
+    let jobs: Vec<i64> = judgements.iter().map(|one| one.job.id).collect();
+    end_turns(client, &jobs, &failed).await?;
     known.note(&judgements);
     count(metrics, known, judgements.len(), begun);
+    Ok(has_more)
+}
+
+/// Takes note of a job whose judgement failed.
+fn fail(metrics: &SelfMetrics, failed: &mut Vec<i64>, job: JobToJudge, error: &str) {
+    metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+    tracing::debug!(job = job.id, error, "no verdict on a job");
+    failed.push(job.id);
+}
+
+/// Writes judgements; where the database refuses one of them, each by itself, so that it costs the others nothing.
+async fn write(
+    client: &mut Client,
+    metrics: &SelfMetrics,
+    judgements: &[Judgement],
+    posts_reports: bool,
+    failed: &mut Vec<i64>,
+) -> anyhow::Result<()> {
+    let Err(error) = write_judgements(client, judgements, posts_reports).await else { return Ok(()) };
+    if client.is_closed() {
+        return Err(error.into());
+    }
+    for one in judgements {
+        if let Err(error) = write_judgements(client, std::slice::from_ref(one), posts_reports).await {
+            if client.is_closed() {
+                return Err(error.into());
+            }
+            fail(metrics, failed, one.job, &error.to_string());
+        }
+    }
     Ok(())
+}
+
+impl AfterJudgement {
+    fn judgement(self, job: JobToJudge, of_job: &OfJob, judged: JudgedJob) -> Judgement {
+        let verdicts = judged.verdicts;
+        let wants_detail = if job.is_final {
+            let has_lost = of_job.evidence.ranks.iter().any(|rank| rank.ending.as_deref() == Some("lost"));
+            has_lost && self.detail.takes(DetailReason::JobEnd)
+        } else {
+            let is_explained = verdicts.iter().any(|one| EXPLAINED_BY_DETAIL.contains(&one.kind));
+            is_explained && self.detail.takes(DetailReason::Verdict)
+        };
+        let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &verdicts));
+        Judgement { job, verdicts, report, wants_detail }
+    }
 }
 
 /// One job with what is said of it; `None` where it is gone.

@@ -9,7 +9,7 @@ use throughline_api::verdicts::JobReport;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{WEBHOOK_REPORTS, WEBHOOK_WAITING_REPORTS};
 use throughline_store::{
-    Database, PostOutcome, ReportPost, give_up_report_posts, note_report_post, reports_to_post,
+    Database, PostOutcome, ReportPost, Turn, give_up_report_posts, note_report_post, reports_to_post,
     waiting_report_posts,
 };
 use tokio_postgres::Client;
@@ -30,8 +30,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Longest pause while the address takes nothing.
 const INTERVAL_LONGEST: Duration = Duration::from_secs(60);
 
-/// Reports that are read at once.
-const READ_MAX: i64 = 100;
+/// Reports that are read at once, in turns: one that comes meanwhile waits for no more than these.
+const READ_MAX: i64 = 20;
 
 /// Runs for as long as it is polled. An absent database is waited for.
 pub async fn run(database: &Database, receiver: &Receiver, metrics: &SelfMetrics) {
@@ -82,7 +82,8 @@ pub(crate) enum Round {
     NotTaken(String),
 }
 
-/// Posts all reports that are due, until one is not taken now: the others wait with it.
+/// Posts all reports that are due, until those of two owners are not taken now: the others wait with them. One owner's may be what
+/// the receiver fails at.
 pub(crate) async fn post_due(
     client: &Client,
     receiver: &Receiver,
@@ -90,16 +91,25 @@ pub(crate) async fn post_due(
 ) -> anyhow::Result<Round> {
     metrics.add((SOURCE, FAILED), &WEBHOOK_REPORTS, give_up_report_posts(client).await?);
     let mut round = Round::Done;
-    loop {
+    let mut failed: Option<Turn> = None;
+    'reports: loop {
         let due = reports_to_post(client, READ_MAX).await?;
         let is_last = due.len() < usize::try_from(READ_MAX).unwrap_or(usize::MAX);
+        let mut posted = 0_usize;
         for one in due {
+            let turn = one.turn;
+            if failed == Some(turn) {
+                continue;
+            }
+            posted += 1;
             if let Err(why) = post(client, receiver, metrics, one).await? {
                 round = Round::NotTaken(why);
-                break;
+                if failed.replace(turn).is_some() {
+                    break 'reports;
+                }
             }
         }
-        if is_last || round != Round::Done {
+        if is_last || posted == 0 {
             break;
         }
     }
@@ -115,7 +125,7 @@ async fn post(
     metrics: &SelfMetrics,
     one: ReportPost,
 ) -> anyhow::Result<Result<(), String>> {
-    let ReportPost { job_id, id, job_key, report } = one;
+    let ReportPost { job_id, id, job_key, report, .. } = one;
     let body = serde_json::to_vec(&JobReport { job_key: job_key.clone(), is_final: true, report })?;
     let headers = vec![("content-type", "application/json".to_owned()), (REPORT_ID, id.to_string())];
     match receiver.post(headers, body).await {

@@ -11,6 +11,8 @@ CREATE TABLE internal.detail_request (
     records_max bigint NOT NULL,
     expires_at timestamptz NOT NULL,
     ib_port_ids bigint[],
+    node_id bigint,
+    uid bigint,
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON internal.detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -24,6 +26,9 @@ COMMENT ON COLUMN internal.detail_request.job_id IS 'Records of this job; NULL f
 COMMENT ON COLUMN internal.detail_request.resolution_seconds IS
     'Of cumulative records within such a time the last was requested; 0 for all that there are. Of a live one the time between rows.';
 COMMENT ON COLUMN internal.detail_request.records_max IS 'Most records of each node.';
+COMMENT ON COLUMN internal.detail_request.node_id IS
+    'Of a request that the server made by itself: the node in whose turn it was, as in job_judgement.';
+COMMENT ON COLUMN internal.detail_request.uid IS 'Of a request that the server made by itself: the owner in whose turn it was.';
 COMMENT ON COLUMN internal.detail_request.expires_at IS 'What has not arrived by then is given up.';
 COMMENT ON COLUMN internal.detail_request.ib_port_ids IS
     'Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.';

@@ -68,16 +68,21 @@ CREATE TABLE internal.run_claim (
     last_seen timestamptz NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     is_excluded boolean NOT NULL DEFAULT false,
+    judge_after timestamptz DEFAULT now(),
+    was_judged boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
+CREATE INDEX run_claim_unended ON internal.run_claim (node_id) WHERE (end_time IS NULL);
+CREATE INDEX run_claim_turn ON internal.run_claim (node_id, coalesce(uid, -1), was_judged, judge_after, job_id) WHERE (judge_after IS NOT NULL);
 COMMENT ON TABLE internal.run_claim IS
     'What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where the node says nothing.';
 COMMENT ON COLUMN internal.run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
 COMMENT ON COLUMN internal.run_claim.reported_at IS 'When that was stored, by the database''s clock.';
 COMMENT ON COLUMN internal.run_claim.is_excluded IS 'The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.';
-CREATE INDEX run_claim_of_node ON internal.run_claim (node_id, reported_at);
+COMMENT ON COLUMN internal.run_claim.judge_after IS 'From when on the job waits for its next verdict in the turn of this node; NULL after the last one.';
+COMMENT ON COLUMN internal.run_claim.was_judged IS 'Whether the job had a verdict already; jobs that had none come first in the turn.';
 
 CREATE TABLE internal.rank_claim (
     job_id bigint NOT NULL,
@@ -159,13 +164,22 @@ CREATE TABLE internal.job_judgement (
     judged_at timestamptz NOT NULL,
     is_final boolean NOT NULL,
     report text,
+    node_id bigint,
+    uid bigint,
+    detail_after timestamptz,
+    is_brief boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
+CREATE INDEX job_judgement_detail_turn ON internal.job_judgement (node_id, uid, is_brief, detail_after, job_id) WHERE (detail_after IS NOT NULL);
 COMMENT ON TABLE internal.job_judgement IS
     'When each job was judged last: each minute while it runs, and once after its end.';
 COMMENT ON COLUMN internal.job_judgement.is_final IS 'After its end, with all that its nodes and the fabric reported.';
 COMMENT ON COLUMN internal.job_judgement.report IS 'What throughline job report prints; NULL until it is final.';
+COMMENT ON COLUMN internal.job_judgement.node_id IS 'The node in whose turn it was judged: one of those that report the job.';
+COMMENT ON COLUMN internal.job_judgement.uid IS 'The owner in whose turn it was judged, as that node reports; -1 where it does not.';
+COMMENT ON COLUMN internal.job_judgement.detail_after IS 'From when on the server requests detail of the job by itself, in the same turn; NULL where it need not.';
+COMMENT ON COLUMN internal.job_judgement.is_brief IS 'It ran for less than a minute: detail of others is requested first.';
 
 CREATE TABLE internal.job_verdict (
     job_id bigint NOT NULL,
@@ -205,11 +219,13 @@ CREATE TABLE internal.report_post (
     tries integer NOT NULL DEFAULT 0,
     next_try timestamptz NOT NULL DEFAULT now(),
     error text,
+    node_id bigint NOT NULL,
+    uid bigint NOT NULL,
     PRIMARY KEY (job_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     CHECK (state IN ('waiting', 'failed'))
 );
-CREATE INDEX report_post_waiting ON internal.report_post (next_try) WHERE (state = 'waiting');
+CREATE INDEX report_post_turn ON internal.report_post (node_id, uid, next_try, job_id) WHERE (state = 'waiting');
 COMMENT ON TABLE internal.report_post IS
     'Reports (job_judgement.report) that the address of [report] webhook has not taken. One that it took has no row.';
 COMMENT ON COLUMN internal.report_post.id IS
@@ -218,6 +234,8 @@ COMMENT ON COLUMN internal.report_post.state IS
     'waiting: is posted at next_try. failed: was refused, or not taken within a day, and is not posted again.';
 COMMENT ON COLUMN internal.report_post.tries IS 'How often it was posted in vain.';
 COMMENT ON COLUMN internal.report_post.error IS 'Why the last try failed.';
+COMMENT ON COLUMN internal.report_post.node_id IS 'The node in whose turn it is posted, as in job_judgement.';
+COMMENT ON COLUMN internal.report_post.uid IS 'The owner in whose turn it is posted, as in job_judgement.';
 
 CREATE TABLE internal.mpi_open_call (
     job_id bigint NOT NULL,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio_postgres::Transaction;
 
-use super::NewDetail;
+use super::{DetailSubject, NewDetail};
 use crate::error::Error;
+use crate::turns::Turn;
 
 /// `[detail]` of server.toml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +83,18 @@ impl DetailRefusal {
     }
 }
 
+/// The part of everybody's requests and records that the server may use for what it requests by itself: people have the rest.
+const AUTOMATIC_DIVISOR: u64 = 2;
+
 /// What is requested now and was of late, by everybody and by one user.
+#[derive(Clone, Copy, Default)]
 struct QuotaUsage {
     nodes: u64,
     requests: [u64; 2],
     records: [u64; 2],
+    /// Requests and records that the server requested by itself, where this request is one: the second ones above are then those in
+    /// turns of the same owner, or of the same sender, whichever are more.
+    automatic: Option<[u64; 2]>,
 }
 
 impl DetailLimits {
@@ -121,7 +129,10 @@ impl DetailLimits {
                 "request a shorter time",
             )));
         }
-        let used = used(transaction, &new.requested_by).await?;
+        let used = match new.turn {
+            None => used(transaction, &new.requested_by).await?,
+            Some(turn) => used_in_turn(transaction, turn).await?,
+        };
         Ok(self.within(&used, nodes as u64))
     }
 
@@ -139,6 +150,9 @@ impl DetailLimits {
             let message = format!("{} nodes are answering, and {} may at a time", used.nodes, self.nodes);
             return Err(DetailRefusal::over("nodes", "detail.nodes_max", message, "try again in a minute"));
         }
+        if let Some(automatic) = used.automatic {
+            return self.within_what_is_left(used, automatic);
+        }
         let keys = ["detail.requests_per_hour", "detail.user_requests_per_hour"];
         for ((key, used), limit) in keys.into_iter().zip(used.requests).zip(self.requests) {
             if used >= limit {
@@ -153,6 +167,39 @@ impl DetailLimits {
                     "{used} records were fetched since this time yesterday, the limit {key} is {limit}"
                 );
                 return Err(DetailRefusal::over("records", key, message, "try again later"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the server may request more by itself: an owner, and a sender, may have as much as is still free. However many flood
+    /// it, the next one then finds as much as each of them has.
+    fn within_what_is_left(&self, used: &QuotaUsage, automatic: [u64; 2]) -> Result<(), DetailRefusal> {
+        for (reason, key, what, used, automatic, limit) in [
+            (
+                "requests",
+                "detail.requests_per_hour",
+                "requests of the last hour",
+                used.requests,
+                automatic[0],
+                self.requests[0],
+            ),
+            (
+                "records",
+                "detail.records_per_day",
+                "records of the last day",
+                used.records,
+                automatic[1],
+                self.records[0],
+            ),
+        ] {
+            let [all, own] = used;
+            let free = (limit / AUTOMATIC_DIVISOR).saturating_sub(automatic).min(limit.saturating_sub(all));
+            if own >= free {
+                let message = format!(
+                    "{own} {what} were for jobs of this owner or node, and {free} are left for others"
+                );
+                return Err(DetailRefusal::over(reason, key, message, "try again later"));
             }
         }
         Ok(())
@@ -195,7 +242,42 @@ async fn used(transaction: &Transaction<'_>, user: &str) -> Result<QuotaUsage, E
     let row =
         transaction.query_one(query, &[&user]).await.map_err(Error::sql("counting requests for detail"))?;
     let number = |column: usize| unsigned(row.get(column));
-    Ok(QuotaUsage { nodes: number(0), requests: [number(1), number(2)], records: [number(3), number(4)] })
+    let (requests, records) = ([number(1), number(2)], [number(3), number(4)]);
+    Ok(QuotaUsage { nodes: number(0), requests, records, automatic: None })
+}
+
+/// In whose turn the server requests detail of a job: of its nodes that for which it requested least of late, so that none of them
+/// can use up what is the job's.
+pub(super) async fn best_turn(transaction: &Transaction<'_>, new: &NewDetail) -> Result<Option<Turn>, Error> {
+    let (Some(turn), DetailSubject::Job(job)) = (new.turn, new.subject) else { return Ok(new.turn) };
+    let query = "SELECT c.node_id FROM internal.run_claim c LEFT JOIN ( \
+                    SELECT r.node_id, count(*) AS requests FROM internal.detail_request r \
+                    WHERE r.requested_at > now() - interval '1 hour' GROUP BY r.node_id) u ON u.node_id = c.node_id \
+                 WHERE c.job_id = $1 ORDER BY coalesce(u.requests, 0), c.node_id <> $2 LIMIT 1";
+    let row = transaction.query_opt(query, &[&job, &turn.node_id]).await;
+    let row = row.map_err(Error::sql("counting requests for detail by node"))?;
+    Ok(Some(Turn { node_id: row.map_or(turn.node_id, |row| row.get(0)), ..turn }))
+}
+
+async fn used_in_turn(transaction: &Transaction<'_>, turn: Turn) -> Result<QuotaUsage, Error> {
+    let query = "WITH request AS ( \
+                    SELECT r.node_id, r.uid, r.requested_at > now() - interval '1 hour' AS is_recent, \
+                        (SELECT coalesce(sum(n.records), 0) FROM internal.detail_request_node n WHERE n.request_id = r.id) AS records, \
+                        (SELECT count(*) FROM internal.detail_request_node n WHERE n.request_id = r.id \
+                            AND n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now()) AS open \
+                    FROM internal.detail_request r WHERE r.requested_at > now() - interval '1 day' AND r.reason <> 'live') \
+                 SELECT coalesce(sum(open), 0)::bigint, count(*) FILTER (WHERE is_recent), \
+                    greatest(count(*) FILTER (WHERE is_recent AND node_id = $1), count(*) FILTER (WHERE is_recent AND uid = $2)), \
+                    count(*) FILTER (WHERE is_recent AND node_id IS NOT NULL), coalesce(sum(records), 0)::bigint, \
+                    greatest(coalesce(sum(records) FILTER (WHERE node_id = $1), 0), \
+                        coalesce(sum(records) FILTER (WHERE uid = $2), 0))::bigint, \
+                    coalesce(sum(records) FILTER (WHERE node_id IS NOT NULL), 0)::bigint \
+                 FROM request";
+    let row = transaction.query_one(query, &[&turn.node_id, &turn.uid]).await;
+    let row = row.map_err(Error::sql("counting requests for detail"))?;
+    let number = |column: usize| unsigned(row.get(column));
+    let (requests, records) = ([number(1), number(2)], [number(4), number(5)]);
+    Ok(QuotaUsage { nodes: number(0), requests, records, automatic: Some([number(3), number(6)]) })
 }
 
 fn unsigned(count: i64) -> u64 {
@@ -210,7 +292,7 @@ mod tests {
     fn what_is_over_a_limit_is_refused_with_the_key_and_what_to_do() {
         let limits =
             DetailLimits { nodes: 4, requests: [3, 2], records: [100, 50], ..DetailLimits::default() };
-        let none = || QuotaUsage { nodes: 0, requests: [0; 2], records: [0; 2] };
+        let none = QuotaUsage::default;
         assert_eq!(limits.within(&none(), 4), Ok(()));
         let refused = |used: QuotaUsage, nodes| limits.within(&used, nodes).unwrap_err();
         for (refusal, reason, key) in [
@@ -232,5 +314,34 @@ mod tests {
             assert_eq!((refusal.reason, refusal.limit), (reason, Some(key)));
             assert!(refusal.remedy.contains(key) && DetailRefusal::REASONS.contains(&reason), "{refusal}");
         }
+    }
+
+    /// Requests that each of so many owners gets who request until they are refused, in turns, of 60 that the server may make.
+    fn shares(owners: usize) -> Vec<u64> {
+        let limits = DetailLimits::default();
+        let mut used = vec![0; owners];
+        loop {
+            let before: u64 = used.iter().sum();
+            for at in 0..owners {
+                let all = used.iter().sum();
+                let usage = QuotaUsage {
+                    requests: [all, used[at]],
+                    automatic: Some([all, 0]),
+                    ..QuotaUsage::default()
+                };
+                used[at] += u64::from(limits.within(&usage, 1).is_ok());
+            }
+            if used.iter().sum::<u64>() == before {
+                return used;
+            }
+        }
+    }
+
+    #[test]
+    fn attack_29_what_the_server_requests_by_itself_leaves_as_much_to_the_next_owner() {
+        assert_eq!(shares(1), [30]);
+        assert_eq!(shares(3), [15; 3]);
+        assert!(shares(10).iter().all(|requests| *requests >= 5), "{:?}", shares(10));
+        assert!(shares(10).iter().sum::<u64>() <= 55, "an eleventh one has its share");
     }
 }

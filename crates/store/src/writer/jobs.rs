@@ -159,7 +159,9 @@ ON CONFLICT (job_id, rank, start_time, node_id) DO UPDATE SET host = excluded.ho
     cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes),
     hca_numa_nodes = coalesce(excluded.hca_numa_nodes, r.hca_numa_nodes)";
 
-/// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.
+/// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans. A job that ends is looked at for a
+/// verdict at once, and one that begins again after its last verdict waits for another; all else leaves `judge_after` as it is, so
+/// that no index changes.
 const UPSERT_NODES: &str = "
 INSERT INTO internal.run_claim AS n (job_id, node_id, first_seen, last_seen, scheduler, native_id, step, uid, user_name, command, start_time,
     end_time, world_size, name, account, queue, array_id, evidence)
@@ -171,7 +173,8 @@ FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz
     array_id text, evidence text)
 ORDER BY job_id, node_id
 ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, excluded.first_seen),
-    last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now(), scheduler = excluded.scheduler,
+    last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now(),
+    judge_after = CASE WHEN excluded.end_time IS NULL THEN coalesce(n.judge_after, now()) ELSE now() END, scheduler = excluded.scheduler,
     native_id = excluded.native_id, step = excluded.step, uid = excluded.uid,
     user_name = coalesce(excluded.user_name, n.user_name), command = coalesce(excluded.command, n.command),
     start_time = least(n.start_time, excluded.start_time), end_time = excluded.end_time,

@@ -62,6 +62,7 @@ impl Setup {
         let (from, to) = ((self.begin + from * SECOND) / 1_000_000, (self.begin + to * SECOND) / 1_000_000);
         let new = NewDetail {
             requested_by: "local:7".into(),
+            turn: None,
             reason: DetailReason::Person,
             subject: DetailSubject::Job(job),
             from,

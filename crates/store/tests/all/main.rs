@@ -30,4 +30,5 @@ mod terms;
 mod thinned_sizes;
 mod thinning;
 mod tls;
+mod turns;
 mod writer;

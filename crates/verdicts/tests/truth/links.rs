@@ -354,6 +354,6 @@ pub fn of_scene(scene: &Scene) -> Vec<(Case, Vec<Verdict>)> {
         verdicts: throughline_verdicts::judge(&case.evidence),
     };
     let mut said: Vec<JudgedJob> = cases.iter().map(judged).collect();
-    accuse(&mut said);
+    accuse(&mut said, std::iter::empty());
     cases.into_iter().zip(said.into_iter().map(|one| one.verdicts)).collect()
 }

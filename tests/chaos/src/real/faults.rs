@@ -292,7 +292,11 @@ impl Site {
 
     fn attack(&mut self, seed: u64) -> anyhow::Result<String> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("attack").args(["--seed", &seed.to_string()]).arg("--socket").arg(self.socket_of(0));
+        command
+            .arg("attack")
+            .args(["--seed", &seed.to_string()])
+            .arg("--socket")
+            .arg(self.socket_of_agent(0));
         let collect = *self.upstream.lock().unwrap_or_else(PoisonError::into_inner);
         let addresses =
             [collect.map(|address| address.to_string()), self.query.clone(), self.agents[0].http.clone()];

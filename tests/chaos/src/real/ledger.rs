@@ -1,7 +1,7 @@
 //! What was produced against what the database has.
 
 use super::part::Life;
-use super::site::{JOB, Site};
+use super::site::{JOB, RANKS_OF_AGENT, Site};
 use crate::rank::CALL_BYTES;
 use anyhow::ensure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,18 +20,17 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
         Ok(site.runtime.block_on(client.query_one(query, &[]))?.get(0))
     };
     let mut events: BTreeMap<String, BTreeMap<u64, i64>> = BTreeMap::new();
-    let query =
-        "SELECT source, text::bigint, count(*) FROM internal.events WHERE kind = 'test' GROUP BY 1, 2";
+    // An event is of the node that sent it: a hostile one sends the same of others.
+    let query = "SELECT source, text::bigint, count(*) FROM internal.events
+                 WHERE kind = 'test' AND instance = split_part(source, '.', 1) GROUP BY 1, 2";
     for row in site.runtime.block_on(client.query(query, &[]))? {
         let number: i64 = row.get(1);
         events.entry(row.get(0)).or_default().insert(number.cast_unsigned(), row.get(2));
     }
     let mut pushes: BTreeMap<i32, BTreeMap<u64, i64>> = BTreeMap::new();
     let mut bytes: BTreeMap<i32, i64> = BTreeMap::new();
-    let query = format!(
-        "SELECT o.rank, o.calls, count(*), max(o.bytes) FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id
-         WHERE j.key LIKE 'slurm:{JOB}%' AND o.operation = 'allreduce' GROUP BY 1, 2"
-    );
+    let own = of_own_nodes();
+    let query = format!("SELECT rank, calls, count(*), max(bytes) FROM {own} GROUP BY 1, 2");
     for row in site.runtime.block_on(client.query(&query, &[]))? {
         let calls: i64 = row.get(1);
         pushes.entry(row.get(0)).or_default().insert(calls.cast_unsigned(), row.get(2));
@@ -48,12 +47,13 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
         compare_rank(site, rank, pushes.get(&key).unwrap_or(&none), bytes.get(&key).copied().unwrap_or(0))?;
     }
     let backwards = format!(
-        "SELECT count(*) FROM (SELECT o.calls - lag(o.calls) OVER (PARTITION BY o.job_id, o.rank ORDER BY o.time) d
-         FROM internal.mpi_op_rows o JOIN internal.run j ON j.id = o.job_id WHERE j.key LIKE 'slurm:{JOB}%') s WHERE d < 0"
+        "SELECT count(*) FROM (SELECT calls - lag(calls) OVER (PARTITION BY job_id, rank ORDER BY time) d FROM {own}) s WHERE d < 0"
     );
     ensure!(number(&backwards)? == 0, "sums of a rank go backwards");
     let ranks = format!(
-        "SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id WHERE j.key LIKE 'slurm:{JOB}%'"
+        "SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key n ON n.id = r.node_id
+         WHERE {}",
+        is_own("r.rank")
     );
     ensure!(
         number(&ranks)? == i64::try_from(site.ranks.len())?,
@@ -65,6 +65,26 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     compare_fabric(site, &number)?;
     println!("serve ended by itself, or not ready when started: {} times", site.serve_ended);
     Ok(())
+}
+
+/// That a row of job `j`, node `n` and this rank is what the rank's own agent reported. Whatever another node reports of the same rank
+/// is stored beside it.
+fn is_own(rank: &str) -> String {
+    format!(
+        "j.key = 'slurm:{JOB}.0@{}' AND n.name = 'agent-' || {rank} / {RANKS_OF_AGENT}",
+        nix::unistd::geteuid()
+    )
+}
+
+/// Sums of allreduce of the ranks, as their own agents reported them.
+fn of_own_nodes() -> String {
+    format!(
+        "(SELECT m.time, m.job_id, m.rank, p.calls, p.bytes FROM internal.mpi_rank_rows m
+          CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p JOIN internal.mpi_cell_key k ON k.id = p.cell_id
+          JOIN internal.run j ON j.id = m.job_id JOIN internal.node_key n ON n.id = m.node_id
+          WHERE k.operation = 'allreduce' AND {}) own",
+        is_own("m.rank")
+    )
 }
 
 /// Numbers printed after this word, and when.

@@ -48,6 +48,11 @@ impl Proxy {
         Ok(Self { address, network })
     }
 
+    /// As a collector's URL, with the name in its certificate.
+    pub fn url(&self) -> String {
+        format!("https://localhost:{}", self.address.port())
+    }
+
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
     }

@@ -3,21 +3,25 @@
 use super::Options;
 use super::faults::Undo;
 use super::part::Part;
+use super::probes;
 use super::proxy::{Proxy, Upstream};
+use crate::certificates::{Authority, files, toml};
 use anyhow::{Context, bail};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
-use throughline_store::{PrivateCluster, testing};
+use throughline_delivery::TlsFiles;
+use throughline_store::{Database, PrivateCluster, testing};
 use tokio::runtime::Runtime;
 
 const AGENTS: usize = 2;
-const RANKS_OF_AGENT: usize = 2;
+pub const RANKS_OF_AGENT: usize = 2;
 const WRITERS: usize = 2;
 const CRAWLERS: usize = 2;
 /// Size of the disk of each agent and writer, small enough to be filled in a moment.
@@ -25,7 +29,11 @@ const DISK: &str = "size=40m,mode=0755";
 /// A spool that fits that disk with place to spare.
 const SPOOL_BYTES: u64 = 16 << 20;
 /// The job of all ranks.
-pub const JOB: &str = "7700";
+pub const JOB: u32 = 7700;
+/// The name in the certificate of `serve`.
+const SERVER: &str = "localhost";
+/// The first user who is hostile: nobody has this number.
+const HOSTILE_USER: u32 = 65_001;
 /// Attempts to start `serve`: after a crash of it and its database the first ones may be too early.
 const SERVE_STARTS_MAX: usize = 30;
 
@@ -57,9 +65,13 @@ pub struct Site {
     pub writers: Vec<Sender>,
     pub crawlers: Vec<Sender>,
     pub fabric: Part,
+    /// Those with a right to send who misuse it.
+    pub hostile: Vec<Part>,
     pub busy: BTreeSet<String>,
     pub undo: Vec<(Instant, Undo)>,
     watched: Instant,
+    pub logs: PathBuf,
+    certificates: PathBuf,
 }
 
 impl Site {
@@ -74,6 +86,9 @@ impl Site {
         let logs = path.join("logs");
         std::fs::create_dir(&logs)?;
         println!("site in {}, programs of {}", path.display(), bin.display());
+        let certificates = path.join("certificates");
+        let authority = Authority::new(&certificates)?;
+        authority.sign(SERVER)?;
         let mut site = Self {
             bin,
             folder: Some(folder),
@@ -87,10 +102,13 @@ impl Site {
             writers: Vec::new(),
             crawlers: Vec::new(),
             fabric: Part::new("fabric", "listening sim=", &logs),
+            hostile: Vec::new(),
             busy: BTreeSet::new(),
             undo: Vec::new(),
             watched: Instant::now(),
             path,
+            logs,
+            certificates,
         };
         for (senders, count, name, ready, disk) in [
             (&mut site.agents, AGENTS, "agent", "listening agent=", true),
@@ -98,13 +116,14 @@ impl Site {
             (&mut site.crawlers, CRAWLERS, "crawler", "listening fabric=", false),
         ] {
             for index in 0..count {
-                let part = Part::new(&format!("{name}-{index}"), ready, &logs);
+                let part = Part::new(&format!("{name}-{index}"), ready, &site.logs);
+                authority.sign(&part.name)?;
                 let upstream = site.upstream.clone();
                 senders.push(Sender::new(part, &site.path, disk, runtime, upstream)?);
             }
         }
         let ranks = AGENTS * RANKS_OF_AGENT;
-        site.ranks = (0..ranks).map(|rank| Part::new(&format!("rank-{rank}"), "", &logs)).collect();
+        site.ranks = (0..ranks).map(|rank| Part::new(&format!("rank-{rank}"), "", &site.logs)).collect();
         site.start_serve()?;
         site.start_fabric()?;
         for index in 0..CRAWLERS {
@@ -119,6 +138,12 @@ impl Site {
         for rank in 0..ranks {
             site.start_rank(rank)?;
         }
+        for index in 0..options.hostile_nodes {
+            site.start_hostile_node(index, &authority)?;
+        }
+        for index in 0..options.hostile_users {
+            site.start_hostile_user(index)?;
+        }
         Ok(site)
     }
 
@@ -126,9 +151,65 @@ impl Site {
         self.path.join("server")
     }
 
+    pub fn database(&self) -> Database {
+        PrivateCluster::database_in(&self.database_folder())
+    }
+
+    fn certificate(&self, name: &str) -> TlsFiles {
+        files(&self.certificates, name)
+    }
+
+    /// A node that is no agent, and sends past the faults of the network.
+    fn start_hostile_node(&mut self, index: usize, authority: &Authority) -> anyhow::Result<()> {
+        let mut part = Part::new(&format!("hostile-node-{index}"), "", &self.logs);
+        authority.sign(&part.name)?;
+        let proxy = self.runtime.block_on(Proxy::start(self.upstream.clone()))?;
+        let victims = self.agents.iter().chain(&self.writers).map(|sender| sender.part.name.clone());
+        let victims: Vec<String> = victims.collect();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("hostile-node").args(["--node", &part.name, "--victims", &victims.join(",")]);
+        command.arg("--certificates").arg(&self.certificates).args(["--collector", &proxy.url()]);
+        command.args(["--jobs", &jobs_of_others(), "--seed", &index.to_string()]);
+        part.spawn(command)?;
+        self.hostile.push(part);
+        Ok(())
+    }
+
+    fn start_hostile_user(&mut self, index: usize) -> anyhow::Result<()> {
+        let mut part = Part::new(&format!("hostile-user-{index}"), "", &self.logs);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("hostile-user").arg("--socket").arg(self.socket_of_agent(index % AGENTS));
+        command.args(["--jobs", &jobs_of_others(), "--seed", &index.to_string()]);
+        if nix::unistd::geteuid().is_root() {
+            let user = HOSTILE_USER + u32::try_from(index)?;
+            command.uid(user).gid(user);
+        }
+        part.spawn(command)?;
+        self.hostile.push(part);
+        Ok(())
+    }
+
+    /// Ends the hostile ones, and prints what they did.
+    pub fn finish_hostile(&mut self) -> anyhow::Result<()> {
+        for part in &mut self.hostile {
+            println!(
+                "{}: {}",
+                part.name,
+                part.find_last("sent ").unwrap_or_else(|| "nothing was taken".into())
+            );
+            part.finish()?;
+        }
+        Ok(())
+    }
+
     pub fn start_serve(&mut self) -> anyhow::Result<()> {
         let configuration = self.path.join("server.toml");
-        let settings = "[collect]\nlisten = '127.0.0.1:0'\n[query]\nlisten = '127.0.0.1:0'\n";
+        let crawlers: Vec<String> = (0..CRAWLERS).map(|index| format!("'crawler-{index}'")).collect();
+        let settings = format!(
+            "[collect]\nlisten = '127.0.0.1:0'\ncrawlers = [{}]\ntls = {}\n[query]\nlisten = '127.0.0.1:0'\n",
+            crawlers.join(", "),
+            toml(&self.certificate(SERVER))
+        );
         std::fs::write(&configuration, settings)?;
         for _ in 0..SERVE_STARTS_MAX {
             let mut command = Command::new(self.bin.join("throughline"));
@@ -157,12 +238,13 @@ impl Site {
     }
 
     pub fn start_crawler(&mut self, index: usize) -> anyhow::Result<()> {
+        let tls = toml(&self.certificate(&self.crawlers[index].part.name));
         let crawler = &mut self.crawlers[index];
         let configuration = crawler.folder.join("fabric.toml");
         let settings = format!(
-            "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{}'\n\
+            "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = '{}'\ntls = {tls}\n\
              [device]\ntransport = 'sim:{}'\n[sweep]\ninterval_seconds = 1.0\n[standby]\nlease_seconds = 4\n",
-            crawler.proxy.address,
+            crawler.proxy.url(),
             self.path.join("fab").display()
         );
         std::fs::write(&configuration, settings)?;
@@ -177,12 +259,13 @@ impl Site {
         let name = writer.part.name.clone();
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("writer").args(["--node", &name, "--source", &format!("{name}.{}", writer.part.life())]);
-        command.arg("--collector").arg(format!("http://{}", writer.proxy.address));
+        command.arg("--certificates").arg(&self.certificates).args(["--collector", &writer.proxy.url()]);
         command.arg("--folder").arg(&writer.spool);
         writer.start(command)
     }
 
     pub fn start_agent(&mut self, index: usize) -> anyhow::Result<()> {
+        let tls = toml(&self.certificate(&self.agents[index].part.name));
         let agent = &mut self.agents[index];
         let nowhere = agent.folder.join("nowhere").display().to_string();
         let mut command = Command::new(self.bin.join("throughline-agent"));
@@ -190,7 +273,8 @@ impl Site {
         for (key, value) in [
             ("NODE", agent.part.name.clone()),
             ("HTTP__LISTEN", "127.0.0.1:0".to_owned()),
-            ("DELIVERY__COLLECTOR", format!("http://{}", agent.proxy.address)),
+            ("DELIVERY__COLLECTOR", agent.proxy.url()),
+            ("DELIVERY__TLS", tls),
             ("DELIVERY__BATCH_INTERVAL_SECONDS", "0.5".to_owned()),
             ("SPOOL__BYTES_MAX", SPOOL_BYTES.to_string()),
             ("NVML__ENABLED", "false".to_owned()),
@@ -201,15 +285,33 @@ impl Site {
         agent.start(command)
     }
 
-    pub fn socket_of(&self, rank: usize) -> PathBuf {
-        self.agents[rank / RANKS_OF_AGENT].folder.join("state/run/mpi.sock")
+    pub fn socket_of_agent(&self, agent: usize) -> PathBuf {
+        self.agents[agent].folder.join("state/run/mpi.sock")
+    }
+
+    /// A rank of a job.
+    pub fn rank_command(
+        &self,
+        rank: usize,
+        size: usize,
+        socket: PathBuf,
+        job: u32,
+    ) -> anyhow::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("rank").arg("--socket").arg(socket).args(["--job", &job.to_string()]);
+        command.args(["--rank", &rank.to_string(), "--size", &size.to_string()]);
+        Ok(command)
     }
 
     fn start_rank(&mut self, rank: usize) -> anyhow::Result<()> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("rank").arg("--socket").arg(self.socket_of(rank)).args(["--job", JOB]);
-        command.args(["--rank", &rank.to_string(), "--size", &self.ranks.len().to_string()]);
+        let socket = self.socket_of_agent(rank / RANKS_OF_AGENT);
+        let command = self.rank_command(rank, self.ranks.len(), socket, JOB)?;
         self.ranks[rank].spawn(command)
+    }
+
+    /// Whether a fault is on.
+    pub fn has_faults(&self) -> bool {
+        !self.undo.is_empty()
     }
 
     /// The agent that a rank pushes to.
@@ -226,7 +328,8 @@ impl Site {
             self.start_serve()?;
         }
         let senders = self.agents.iter_mut().chain(&mut self.writers).chain(&mut self.crawlers);
-        for part in senders.map(|sender| &mut sender.part).chain([&mut self.fabric]).chain(&mut self.ranks) {
+        let senders = senders.map(|sender| &mut sender.part).chain([&mut self.fabric]);
+        for part in senders.chain(&mut self.ranks).chain(&mut self.hostile) {
             if let Some(status) = part.has_ended()
                 && !status.success()
             {
@@ -295,7 +398,8 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        for part in self.ranks.iter_mut().chain([&mut self.serve, &mut self.fabric]) {
+        for part in self.ranks.iter_mut().chain(&mut self.hostile).chain([&mut self.serve, &mut self.fabric])
+        {
             part.kill();
         }
         let _ = self.runtime.block_on(PrivateCluster::stop_in(&self.database_folder()));
@@ -382,4 +486,10 @@ fn get(address: &str) -> Option<String> {
     let mut page = String::new();
     stream.read_to_string(&mut page).ok()?;
     Some(page)
+}
+
+/// Numbers of all jobs that are not hostile.
+fn jobs_of_others() -> String {
+    let jobs = std::iter::repeat_n(JOB, 20).chain(probes::FIRST_JOB..probes::FIRST_JOB + 40);
+    jobs.map(|job| job.to_string()).collect::<Vec<_>>().join(",")
 }

@@ -91,6 +91,8 @@ async fn traffic(client: &Client) {
              SELECT id, 'mlx5_0', 1, '0x' || lpad(to_hex({switches} + id), 16, '0') FROM internal.node_key;
          INSERT INTO internal.run (key, user_name, start_time)
              SELECT 'slurm:' || j || '@1', 'user' || j % 20, now() - interval '1 hour' FROM generate_series(1, {JOBS}) j;
+         INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen)
+             SELECT j, (j - 1) + n * {JOBS} + 1, now(), now() FROM generate_series(1, {JOBS}) j, generate_series(0, {NODES} - 1) n;
          INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, hca_ports)
              SELECT j, n * {RANKS} + r, 1, {world}, 'n', (j - 1) + n * {JOBS} + 1, '', now() - interval '1 hour',
                     ARRAY['mlx5_0/1']
@@ -283,14 +285,17 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     let mut known = crate::upkeep::VerdictMemory::default();
     for round in ["first", "second", "third"] {
         client
-            .batch_execute("UPDATE internal.job_judgement SET judged_at = judged_at - INTERVAL '1 minute'")
+            .batch_execute(
+                "UPDATE internal.job_judgement SET judged_at = judged_at - INTERVAL '1 minute'; \
+                 UPDATE internal.run_claim SET judge_after = now()",
+            )
             .await
             .unwrap();
         let (begun, before) = (Instant::now(), processor(backend));
         crate::upkeep::judge_jobs(
             &mut client,
             &throughline_daemon::SelfMetrics::default(),
-            false,
+            crate::upkeep::AfterJudgement::default(),
             &mut known,
         )
         .await

@@ -2,7 +2,7 @@
 
 use super::seed::{self, LEAF_1, N2, Run, SECOND, START_MS};
 use super::*;
-use crate::upkeep::{VerdictMemory, judge_jobs};
+use crate::upkeep::{AfterJudgement, VerdictMemory, judge_jobs};
 use serde_json::json;
 use throughline_daemon::SelfMetrics;
 use throughline_sample::wire::{Batch, MpiOpenCall};
@@ -14,7 +14,8 @@ fn now() -> i64 {
 
 async fn judged(database: &Database) {
     let mut client = database.connect().await.unwrap();
-    judge_jobs(&mut client, &SelfMetrics::default(), false, &mut VerdictMemory::default()).await.unwrap();
+    let known = &mut VerdictMemory::default();
+    judge_jobs(&mut client, &SelfMetrics::default(), AfterJudgement::default(), known).await.unwrap();
 }
 
 fn kinds(verdicts: &Value) -> Vec<&str> {

@@ -1,0 +1,192 @@
+//! Short jobs of a user who does nothing wrong, one after the other: when each has its first verdict, and its report.
+
+use super::part::Part;
+use super::site::Site;
+use anyhow::ensure;
+use std::time::{Duration, Instant};
+use throughline_store::Database;
+use tokio_postgres::Client;
+
+/// Number of the first one's job; the next ones follow.
+pub const FIRST_JOB: u32 = 7800;
+/// Jobs at most.
+pub const JOBS_MAX: u32 = 200;
+/// Ranks of each, one on each agent.
+const RANKS: usize = 2;
+/// From the start of one to that of the next while there are faults.
+const INTERVAL: Duration = Duration::from_secs(40);
+/// How long each runs.
+const RUNS_FOR: Duration = Duration::from_secs(25);
+/// How often the database is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time for a look: a stopped database answers nothing.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+/// A verdict is there so long after the start, and a report so long after the end, by docs/VERDICTS.md. Only time without faults
+/// counts.
+const VERDICT_WITHIN: Duration = Duration::from_secs(20);
+const REPORT_WITHIN: Duration = Duration::from_secs(120);
+/// So long after a fault all are back: longest pauses of senders, start of a server, and its lock of upkeep.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// One job.
+struct Probe {
+    job: u32,
+    ranks: Vec<Part>,
+    began: Instant,
+    ended: Option<Instant>,
+    has_verdict: Option<Instant>,
+    has_report: Option<Instant>,
+}
+
+/// All of them, and times without faults.
+#[derive(Default)]
+pub struct Probes {
+    all: Vec<Probe>,
+    calm: Vec<(Instant, Instant)>,
+    disturbed: Option<Instant>,
+    looked: Option<Instant>,
+    client: Option<Client>,
+}
+
+impl Probes {
+    /// Notes whether a fault is on now.
+    pub fn note(&mut self, is_disturbed: bool) {
+        let now = Instant::now();
+        if is_disturbed || self.disturbed.is_none() {
+            self.disturbed = Some(now);
+        } else if self.disturbed.is_some_and(|at| now - at > RECOVERY) {
+            match self.calm.last_mut() {
+                Some((_, end)) if now - *end < Duration::from_secs(1) => *end = now,
+                _ => self.calm.push((now, now)),
+            }
+        }
+    }
+
+    /// Time without faults between the two.
+    fn calm_between(&self, from: Instant, to: Instant) -> Duration {
+        let overlap =
+            |(begin, end): &(Instant, Instant)| (*end).min(to).saturating_duration_since((*begin).max(from));
+        self.calm.iter().map(overlap).sum()
+    }
+
+    /// Whether the next one is due.
+    pub fn is_due(&self) -> bool {
+        self.all.last().is_none_or(|last| last.began.elapsed() > INTERVAL)
+    }
+
+    /// Starts one.
+    pub fn start(&mut self, site: &Site) -> anyhow::Result<()> {
+        let number = u32::try_from(self.all.len())?;
+        if number >= JOBS_MAX {
+            return Ok(());
+        }
+        let job = FIRST_JOB + number;
+        let mut ranks = Vec::new();
+        for rank in 0..RANKS {
+            let mut part = Part::new(&format!("probe-{job}-{rank}"), "", &site.logs);
+            part.spawn(site.rank_command(rank, RANKS, site.socket_of_agent(rank), job)?)?;
+            ranks.push(part);
+        }
+        self.all.push(Probe {
+            job,
+            ranks,
+            began: Instant::now(),
+            ended: None,
+            has_verdict: None,
+            has_report: None,
+        });
+        Ok(())
+    }
+
+    /// Ends those that have run for long enough, and looks at the database now and then.
+    pub fn go_on(&mut self, site: &Site) {
+        for probe in self.all.iter_mut().filter(|probe| probe.ended.is_none()) {
+            if probe.began.elapsed() > RUNS_FOR {
+                probe.ranks.iter_mut().for_each(Part::close_input);
+                // They end when the agents have taken their last sums.
+                if probe.ranks.iter_mut().all(|rank| rank.has_ended().is_some()) {
+                    probe.ended = Some(Instant::now());
+                }
+            }
+        }
+        if self.looked.is_none_or(|at| at.elapsed() > LOOK_INTERVAL) {
+            self.looked = Some(Instant::now());
+            let client = self.client.take();
+            let look = async { tokio::time::timeout(LOOK_PATIENCE, look(client, site.database())).await };
+            if let Ok(Some((client, judged))) = site.runtime.block_on(look) {
+                self.client = Some(client);
+                self.take_note(&judged);
+            }
+        }
+    }
+
+    fn take_note(&mut self, judged: &[(String, bool)]) {
+        for probe in self.all.iter_mut().filter(|probe| probe.has_report.is_none()) {
+            let begin = format!("slurm:{}.0@{}", probe.job, nix::unistd::geteuid());
+            if let Some((_, is_final)) = judged.iter().find(|(key, _)| *key == begin) {
+                probe.has_verdict.get_or_insert_with(Instant::now);
+                if *is_final {
+                    probe.has_report = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Whether any has no report yet.
+    pub fn are_open(&self) -> bool {
+        self.all.iter().any(|probe| probe.has_report.is_none())
+    }
+
+    /// Fails where a verdict or report was late; prints what was measured.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let now = Instant::now();
+        let (mut verdicts, mut reports) = (Vec::new(), Vec::new());
+        for probe in &self.all {
+            let verdict = self.calm_between(probe.began, probe.has_verdict.unwrap_or(now));
+            ensure!(
+                verdict <= VERDICT_WITHIN,
+                "job {}: no verdict for {verdict:?} without faults",
+                probe.job
+            );
+            let ended = probe.ended.unwrap_or(now);
+            let report = self.calm_between(ended, probe.has_report.unwrap_or(now));
+            ensure!(report <= REPORT_WITHIN, "job {}: no report for {report:?} without faults", probe.job);
+            verdicts.extend(probe.has_verdict.map(|at| at - probe.began));
+            reports.extend(probe.has_report.map(|at| at.saturating_duration_since(ended)));
+        }
+        println!(
+            "{} short jobs of others: {} verdicts, median {:.1} s, at most {:.1} s after the start; {} reports, median {:.1} s, at \
+             most {:.1} s after the end",
+            self.all.len(),
+            verdicts.len(),
+            median(&mut verdicts),
+            most(&verdicts),
+            reports.len(),
+            median(&mut reports),
+            most(&reports)
+        );
+        ensure!(!self.are_open(), "a job has no report");
+        Ok(())
+    }
+}
+
+fn median(times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
+}
+
+fn most(times: &[Duration]) -> f64 {
+    times.iter().max().map_or(0.0, Duration::as_secs_f64)
+}
+
+/// Jobs of this kind that were judged, and whether for the last time; nothing where the database is away.
+async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec<(String, bool)>)> {
+    let client = match client {
+        Some(client) if !client.is_closed() => client,
+        _ => database.connect().await.ok()?,
+    };
+    let sql = "SELECT j.key, d.is_final FROM internal.run j JOIN internal.job_judgement d ON d.job_id = j.id WHERE j.key LIKE 'slurm:7___.0@%'";
+    let rows = client.query(sql, &[]).await.ok()?;
+    let judged = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    Some((client, judged))
+}
