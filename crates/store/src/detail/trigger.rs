@@ -41,7 +41,7 @@ pub struct DetailTrigger {
 fn triggers() -> String {
     format!(
         "SELECT t.job_id, d.is_final, j.start_time, j.end_time, t.node_id, t.uid,
-             CASE WHEN d.is_final THEN j.end_time > now() - interval '15 minutes'
+             CASE WHEN d.is_final THEN coalesce(j.end_time > now() - interval '15 minutes', false)
                       AND NOT EXISTS (SELECT 1 FROM internal.detail_request r WHERE r.job_id = j.id AND r.reason = 'job_end')
                   ELSE j.end_time IS NULL AND d.judged_at > now() - internal.minutely_gap()
                       AND NOT EXISTS (SELECT 1 FROM internal.detail_request r WHERE r.job_id = j.id AND r.reason = 'verdict'

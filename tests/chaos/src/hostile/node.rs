@@ -49,6 +49,18 @@ struct Counts {
     stored: usize,
     refused: usize,
     ended: usize,
+    last: String,
+}
+
+impl Counts {
+    /// A session ended, or was not made. Standard error has each reason that is new.
+    fn failed(&mut self, why: &str) {
+        self.ended += 1;
+        if self.last != why {
+            eprintln!("{why}");
+            why.clone_into(&mut self.last);
+        }
+    }
 }
 
 /// Prints `sent ...` now and then, until standard input ends.
@@ -83,9 +95,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         if counted.is_none_or(|at| at.elapsed() > COUNTS_INTERVAL) {
             counted = Some(Instant::now());
-            let Counts { batches, records, stored, refused, ended } = counts;
+            let Counts { batches, records, stored, refused, ended, .. } = counts;
             let line = format!(
-                "sent {batches} batches of {records} records: {stored} acknowledged, {refused} refused, {ended} sessions ended\n"
+                "sent {batches} batches of {records} records: {stored} acknowledged, {refused} refused, {ended} sessions ended or failed\n"
             );
             out.write_all(line.as_bytes())?;
         }
@@ -99,15 +111,22 @@ async fn send(sink: &GrpcSink, session: &mut Option<Session>, entry: Entry, coun
         Some(present) => present,
         None => match tokio::time::timeout(PATIENCE, sink.connect(OnRefusal::Continue)).await {
             Ok(Ok(made)) => made,
-            Ok(Err(_)) | Err(_) => return false,
+            Ok(Err(error)) => {
+                counts.failed(&error.to_string());
+                return false;
+            }
+            Err(_) => {
+                counts.failed("no connection in time");
+                return false;
+            }
         },
     };
     while let Ok(answer) = present.answers.try_recv() {
         match answer {
             Ok(Answer::Stored(_)) => counts.stored += 1,
             Ok(Answer::Refused(_)) => counts.refused += 1,
-            Err(_) => {
-                counts.ended += 1;
+            Err(error) => {
+                counts.failed(&error.to_string());
                 return false;
             }
         }
@@ -116,7 +135,7 @@ async fn send(sink: &GrpcSink, session: &mut Option<Session>, entry: Entry, coun
     if is_taken {
         *session = Some(present);
     } else {
-        counts.ended += 1;
+        counts.failed("a batch was not taken in time");
     }
     is_taken
 }

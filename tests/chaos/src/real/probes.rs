@@ -120,14 +120,16 @@ impl Probes {
         }
     }
 
-    fn take_note(&mut self, judged: &[(String, bool)]) {
+    /// A hostile node may have claimed the key before: what was judged then is not of this job.
+    fn take_note(&mut self, judged: &[Judged]) {
         for probe in self.all.iter_mut().filter(|probe| probe.has_report.is_none()) {
-            let begin = format!("slurm:{}.0@{}", probe.job, nix::unistd::geteuid());
-            if let Some((_, is_final)) = judged.iter().find(|(key, _)| *key == begin) {
-                probe.has_verdict.get_or_insert_with(Instant::now);
-                if *is_final {
-                    probe.has_report = Some(Instant::now());
-                }
+            let key = format!("slurm:{}.0@{}", probe.job, nix::unistd::geteuid());
+            let Some(judged) = judged.iter().find(|one| one.key == key && one.at > probe.began) else {
+                continue;
+            };
+            probe.has_verdict.get_or_insert(judged.at);
+            if judged.is_final && probe.ended.is_some_and(|ended| judged.at > ended) {
+                probe.has_report = Some(judged.at);
             }
         }
     }
@@ -179,14 +181,26 @@ fn most(times: &[Duration]) -> f64 {
     times.iter().max().map_or(0.0, Duration::as_secs_f64)
 }
 
-/// Jobs of this kind that were judged, and whether for the last time; nothing where the database is away.
-async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec<(String, bool)>)> {
+/// A job that was judged.
+struct Judged {
+    key: String,
+    is_final: bool,
+    at: Instant,
+}
+
+/// Jobs of this kind that were judged; nothing where the database is away.
+async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec<Judged>)> {
     let client = match client {
         Some(client) if !client.is_closed() => client,
         _ => database.connect().await.ok()?,
     };
-    let sql = "SELECT j.key, d.is_final FROM internal.run j JOIN internal.job_judgement d ON d.job_id = j.id WHERE j.key LIKE 'slurm:7___.0@%'";
+    let sql = "SELECT j.key, d.is_final, extract(epoch FROM now() - d.judged_at)::float8 FROM internal.run j
+               JOIN internal.job_judgement d ON d.job_id = j.id WHERE j.key LIKE 'slurm:7___.0@%'";
     let rows = client.query(sql, &[]).await.ok()?;
-    let judged = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    Some((client, judged))
+    let now = Instant::now();
+    let judged = rows.iter().filter_map(|row| {
+        let age = Duration::from_secs_f64(row.get::<_, f64>(2).max(0.0));
+        Some(Judged { key: row.get(0), is_final: row.get(1), at: now.checked_sub(age)? })
+    });
+    Some((client, judged.collect()))
 }

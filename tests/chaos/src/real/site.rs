@@ -67,6 +67,8 @@ pub struct Site {
     pub fabric: Part,
     /// Those with a right to send who misuse it.
     pub hostile: Vec<Part>,
+    /// Their ways to the collector.
+    hostile_ways: Vec<Proxy>,
     pub busy: BTreeSet<String>,
     pub undo: Vec<(Instant, Undo)>,
     watched: Instant,
@@ -103,6 +105,7 @@ impl Site {
             crawlers: Vec::new(),
             fabric: Part::new("fabric", "listening sim=", &logs),
             hostile: Vec::new(),
+            hostile_ways: Vec::new(),
             busy: BTreeSet::new(),
             undo: Vec::new(),
             watched: Instant::now(),
@@ -172,6 +175,7 @@ impl Site {
         command.args(["--jobs", &jobs_of_others(), "--seed", &index.to_string()]);
         part.spawn(command)?;
         self.hostile.push(part);
+        self.hostile_ways.push(proxy);
         Ok(())
     }
 
