@@ -38,10 +38,18 @@ const EVENTS_MAX: i64 = 100;
 /// Marks claims of ranks ($1) that others' claims are against. A node whose claims were overruled within the hour does not make those of
 /// others contested any more.
 pub(crate) const CONTEST_RANKS: &str = "
-WITH pairs AS (
+WITH reported AS (
+    SELECT * FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+), worlds AS MATERIALIZED (
+    SELECT c.job_id, min(c.world_size) AS size FROM internal.run_claim c
+    WHERE c.job_id IN (SELECT job_id FROM reported) AND NOT c.is_excluded GROUP BY c.job_id
+), suspects AS MATERIALIZED (
+    SELECT s.* FROM reported s LEFT JOIN worlds w USING (job_id)
+    WHERE s.rank >= w.size
+       OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank = s.rank AND o.node_id <> s.node_id)
+), pairs AS (
     SELECT c.job_id, c.rank, c.node_id, c.start_time, c.other_node_id
-    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
-    JOIN internal.rank_contests c USING (job_id, rank, node_id, start_time)
+    FROM suspects s JOIN internal.rank_contests c USING (job_id, rank, node_id, start_time)
     WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
 ), losers AS (
     SELECT DISTINCT x.node_id FROM internal.rank_claim x
