@@ -37,6 +37,10 @@ pub const EVENTS_PER_SECOND_OF_CRAWLER: u32 = 100;
 /// holds after an outage of hours, of a crawler the events of a fabric of 60,000 links that goes down and comes back.
 pub const BURST_SECONDS: u32 = 1200;
 
+/// Rows that an event costs which is rejected for the quota: who goes on sending them is soon read later, as decoding them for
+/// nothing takes processor from others.
+const ROWS_OF_REJECTED_EVENT: usize = 100;
+
 /// Memory of the queue that one certificate may take, in units: a quarter, so that a sender that fills its own leaves others
 /// theirs. A larger entry takes all of it.
 const SENDER_UNITS: usize = QUEUE_UNITS / 4;
@@ -195,7 +199,9 @@ impl SenderShare {
         let first = batch.events.get(taken)?;
         let mut example = first.encode_to_vec();
         example.truncate(EXAMPLE_BYTES_MAX);
-        let records = (batch.events.len() - taken) as u64;
+        let rejected = batch.events.len() - taken;
+        self.charge(rejected.saturating_mul(ROWS_OF_REJECTED_EVENT));
+        let records = rejected as u64;
         self.over.note(&self.name, SenderQuota::Events, records);
         batch.events.truncate(taken);
         batch.events.shrink_to_fit();
@@ -357,6 +363,7 @@ mod tests {
         let mut more = Batch { events: vec![Event::default(); 5], ..Batch::default() };
         let again = quotas.of(&certified("evil", false)).unwrap();
         assert!(again.thin(&mut more).unwrap().records >= 4);
+        assert!(again.ready().is_err(), "it is read later, too");
         let mut honest = Batch { events: vec![Event::default(); 5], ..Batch::default() };
         assert_eq!(quotas.of(&certified("good", false)).unwrap().thin(&mut honest), None);
         assert!(metrics.get((SOURCE, "sender_events"), &QUOTA_LIMITED).unwrap() >= 994.0);

@@ -78,7 +78,8 @@ pub use link_shares::{
 };
 pub use migrate::{Migrated, migrate, schema_version};
 pub use node_bars::{
-    BarSubject, NodeBar, NodeBars, NodeCertificate, bar_node, node_certificates, serial_number, unbar_node,
+    BarSubject, NodeBar, NodeBars, NodeCertificate, bar_node, barred_nodes, node_certificates, serial_number,
+    unbar_node,
 };
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use packed_rows::{PackedRows, SampledCall};

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, GenericClient, Row};
 
 use crate::database::Database;
 use crate::error::Error;
@@ -157,6 +157,17 @@ pub async fn node_certificates(client: &Client) -> Result<Vec<NodeCertificate>, 
         bar: bar(row, 4),
     };
     Ok(rows.iter().map(certificate).collect())
+}
+
+/// Names of all nodes that are barred, by name or by the serial number of a certificate that sent records as them: what they
+/// claimed does not count.
+///
+/// # Errors
+/// As [`bar_node`].
+pub async fn barred_nodes(client: &impl GenericClient) -> Result<Vec<String>, Error> {
+    const SQL: &str = "SELECT DISTINCT node FROM internal.barred_nodes ORDER BY node";
+    let rows = client.query(SQL, &[]).await.map_err(Error::sql("listing barred nodes"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// An entry of the list in the columns from this one on; `None` where they are NULL.

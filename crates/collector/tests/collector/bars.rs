@@ -8,7 +8,9 @@ use throughline_delivery::{GrpcSink, OnRefusal, Sink};
 use throughline_sample::Message;
 use throughline_sample::wire::*;
 use throughline_spool::{Class, Entry};
-use throughline_store::{BarSubject, NodeBars, Writer, bar_node, node_certificates, testing, unbar_node};
+use throughline_store::{
+    BarSubject, NodeBars, Writer, bar_node, barred_nodes, node_certificates, testing, unbar_node,
+};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -59,6 +61,7 @@ async fn attack_23_a_barred_nodes_streams_end_and_unbar_lets_it_in_again() {
     assert!(bar_node(&mut client, &subject, "root", "stolen").await.unwrap());
     assert!(!bar_node(&mut client, &subject, "root", "").await.unwrap(), "it is barred already");
     assert!(is_barred(&site, "'evil'").await && !is_barred(&site, "'good'").await);
+    assert_eq!(barred_nodes(&site.client).await.unwrap(), ["evil"]);
     // The stream that is open ends with the reason, though nothing is sent over it.
     let ended = tokio::time::timeout(DEADLINE, open.next_ack()).await.unwrap().unwrap().unwrap_err();
     let text = ended.to_string();
@@ -105,6 +108,7 @@ async fn attack_23_one_certificate_is_barred_by_its_serial_number() {
     let mut client = site.database.connect().await.unwrap();
     let subject = BarSubject::Serial(serial.clone());
     assert!(bar_node(&mut client, &subject, "root", "").await.unwrap());
+    assert_eq!(barred_nodes(&site.client).await.unwrap(), ["n1"]);
     // What it claimed so far counts no more; what comes later under that name is another certificate's.
     assert!(is_barred(&site, "'n1'").await && is_barred(&site, "'n1', now() - interval '1 h'").await);
     assert!(!is_barred(&site, "'n1', now() + interval '1 s'").await);

@@ -30,7 +30,7 @@ fn events(node: &str, from: i64, count: i64) -> Batch {
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_22_eight_streams_of_events_by_one_certificate() {
     let quotas = QuotaLimits {
-        rows_per_second_of_sender: 10_000_000,
+        rows_per_second_of_sender: 100_000_000,
         events_per_second_of_sender: EVENTS_PER_SECOND,
         burst_seconds: 1,
         ..QuotaLimits::default()
@@ -94,7 +94,7 @@ async fn attack_22_eight_streams_of_events_by_one_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_22_rows_beyond_the_quota_wait_and_none_is_lost() {
-    let quotas = QuotaLimits { rows_per_second_of_sender: 500, burst_seconds: 1, ..QuotaLimits::default() };
+    let quotas = QuotaLimits { rows_per_second_of_sender: 100, burst_seconds: 1, ..QuotaLimits::default() };
     let site = site(quotas).await;
     let began = now();
     let (key, node) = ("slurm:1", "busy");

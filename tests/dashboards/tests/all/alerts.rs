@@ -66,7 +66,7 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 type Expected = (&'static str, &'static str, &'static str);
 
 /// The alerts of each rule when everything is driven.
-const EXPECTED: [(&str, &[Expected]); 26] = [
+const EXPECTED: [(&str, &[Expected]); 28] = [
     (
         "throughline-link-saturated",
         &[
@@ -188,7 +188,10 @@ const EXPECTED: [(&str, &[Expected]); 26] = [
         "throughline-batches-refused",
         &[("n0 quarantine", "The collector refuses batches of n0: 3 wait there", BOTH)],
     ),
-    ("throughline-records-rejected", &[]),
+    (
+        "throughline-records-rejected",
+        &[("n0 time_past", "Records of n0 are rejected for time_past: 13", BOTH)],
+    ),
     ("throughline-requests-rejected", &[]),
     ("throughline-database-full", &[]),
     ("throughline-database-away", &[]),

@@ -97,6 +97,9 @@ fn daemons(batch: &mut Batch, end: i64) {
         if stat.source == "spool" && stat.name == c::ENTRIES_DISCARDED.name && tick >= LATE_TROUBLE {
             stat.value = 7.0;
         }
+        if stat.name == c::RECORDS_REJECTED.name && tick >= LATE_TROUBLE {
+            stat.value = 13.0;
+        }
         // The replica of the server there falls behind.
         if stat.name == c::REPLICA_LAG_SECONDS.name && tick >= TROUBLE {
             stat.value = 25.0;

@@ -142,6 +142,21 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
             let (source, name) = (String::from("query"), metric.name.to_owned());
             batch.self_stats.push(SelfStat { time, source, name, value, ..SelfStat::default() });
         }
+        // Each daemon counts from its start what it rejects.
+        for (source, metric, label) in [
+            ("mpi", &c::RECORDS_REJECTED, "time_past"),
+            ("mpi", &c::MESSAGES_REJECTED, "malformed"),
+            ("collector", &c::SENDER_RECORDS_REJECTED, "quota"),
+            ("collector", &c::ENTRIES_REJECTED, "sender"),
+            ("collector", &c::CONNECTIONS_REJECTED, "handshake_failed"),
+            ("query", &c::REQUESTS_REJECTED, "token"),
+            ("discovery", &c::DISCOVERIES_REJECTED, "truncated"),
+            ("mad", &c::REPLIES_REJECTED, "contradiction"),
+            ("export", &c::EXPORT_SAMPLES_REJECTED, "remote_write"),
+        ] {
+            let (source, label, name) = (source.to_owned(), label.to_owned(), metric.name.to_owned());
+            batch.self_stats.push(SelfStat { time, source, label, name, value: 0.0 });
+        }
     }
     batch
 }
