@@ -19,7 +19,7 @@ const RANKS: &str = "
 const FACTS: &str = "
     SELECT f.fact, left(to_jsonb(c) ->> f.fact, 256), min(k.name), count(*)
     FROM internal.run_visible j CROSS JOIN unnest(j.contested_facts) f (fact)
-    JOIN internal.run_claim c ON c.job_id = j.id AND NOT c.is_excluded
+    JOIN internal.run_claim c ON c.job_id = j.id AND NOT c.is_excluded AND c.has_ranks
     JOIN internal.node_key k ON k.id = c.node_id
     WHERE j.id = $1 AND to_jsonb(c) ->> f.fact IS NOT NULL
     GROUP BY 1, 2 ORDER BY 1, 4 DESC, 2 LIMIT $2";

@@ -207,7 +207,9 @@ const RANKS: &str = "
                count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end
         FROM internal.job_rank WHERE job_id = j.id) r ON true
     LEFT JOIN LATERAL (
-        SELECT max(reported_at) AS reported, CASE WHEN count(*) = 1 THEN min(node_id) END AS only_node_id
+        SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported,
+               CASE WHEN count(*) FILTER (WHERE has_ranks) = 1 THEN min(node_id) FILTER (WHERE has_ranks)
+                    WHEN count(*) = 1 THEN min(node_id) END AS only_node_id
         FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
     LEFT JOIN LATERAL (
         SELECT count(DISTINCT rank) AS ranks FROM internal.rank_claim WHERE job_id = j.id AND contest = 'contested') c ON true";

@@ -2044,6 +2044,8 @@ CREATE TABLE internal.run_claim (
     reported_at timestamptz NOT NULL DEFAULT now(),
     -- The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.
     is_excluded boolean NOT NULL DEFAULT false,
+    -- The node reports ranks of it. What others say of a run does not count beside what these say.
+    has_ranks boolean NOT NULL DEFAULT false,
     -- From when on the job waits for its next verdict in the turn of this node; NULL after the last one.
     judge_after timestamptz DEFAULT now(),
     -- Whether the job had a verdict already; jobs that had none come first in the turn.
@@ -2248,7 +2250,7 @@ UNION ALL
 -- A rank beyond the world that another node reports.
 SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, d.node_id, CASE WHEN d.is_excluded THEN 'overruled' END
 FROM internal.rank_claim a
-JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.world_size <= a.rank AND d.reported_at >= a.start_time
+JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.has_ranks AND d.world_size <= a.rank AND d.reported_at >= a.start_time
     AND d.first_seen <= coalesce(a.end_time, now());
 COMMENT ON VIEW internal.rank_contests IS
     'Claims of ranks that another node''s claim is against: the same rank at the same time, or a rank that its world does not have.';
@@ -3712,7 +3714,8 @@ BEGIN ATOMIC
     SELECT j.id FROM internal.run_visible j
     WHERE coalesce(j.start_time, j.first_seen) <= at
       AND (j.end_time > at OR j.end_time IS NULL AND internal.job_state(NULL, 0, 0,
-          coalesce((SELECT max(n.reported_at) FROM internal.run_claim n WHERE n.job_id = j.id), j.first_seen), at) = 'running');
+          coalesce((SELECT coalesce(max(n.reported_at) FILTER (WHERE n.has_ranks), max(n.reported_at))
+                   FROM internal.run_claim n WHERE n.job_id = j.id AND NOT n.is_excluded), j.first_seen), at) = 'running');
 END;
 COMMENT ON FUNCTION public.jobs_running IS
     'Ids of the jobs that ran at a time. For now() these are the jobs whose state is running (job_state).';
@@ -3736,7 +3739,9 @@ LEFT JOIN LATERAL (
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
     FROM internal.job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
-LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM internal.run_claim WHERE job_id = j.id) n ON true;
+LEFT JOIN LATERAL (
+    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true;
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 

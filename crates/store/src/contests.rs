@@ -42,7 +42,7 @@ WITH reported AS (
     SELECT * FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
 ), worlds AS MATERIALIZED (
     SELECT c.job_id, min(c.world_size) AS size FROM internal.run_claim c
-    WHERE c.job_id IN (SELECT job_id FROM reported) AND NOT c.is_excluded GROUP BY c.job_id
+    WHERE c.job_id IN (SELECT job_id FROM reported) AND c.has_ranks AND NOT c.is_excluded GROUP BY c.job_id
 ), suspects AS MATERIALIZED (
     SELECT s.* FROM reported s LEFT JOIN worlds w USING (job_id)
     WHERE s.rank >= w.size

@@ -68,6 +68,7 @@ CREATE TABLE internal.run_claim (
     last_seen timestamptz NOT NULL,
     reported_at timestamptz NOT NULL DEFAULT now(),
     is_excluded boolean NOT NULL DEFAULT false,
+    has_ranks boolean NOT NULL DEFAULT false,
     judge_after timestamptz DEFAULT now(),
     was_judged boolean NOT NULL DEFAULT false,
     PRIMARY KEY (job_id, node_id),
@@ -81,6 +82,7 @@ COMMENT ON TABLE internal.run_claim IS
 COMMENT ON COLUMN internal.run_claim.last_seen IS 'When ranks were last known to run there, by the node''s clock.';
 COMMENT ON COLUMN internal.run_claim.reported_at IS 'When that was stored, by the database''s clock.';
 COMMENT ON COLUMN internal.run_claim.is_excluded IS 'The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.';
+COMMENT ON COLUMN internal.run_claim.has_ranks IS 'The node reports ranks of it. What others say of a run does not count beside what these say.';
 COMMENT ON COLUMN internal.run_claim.judge_after IS 'From when on the job waits for its next verdict in the turn of this node; NULL after the last one.';
 COMMENT ON COLUMN internal.run_claim.was_judged IS 'Whether the job had a verdict already; jobs that had none come first in the turn.';
 

@@ -17,6 +17,8 @@ LEFT JOIN LATERAL (
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
     FROM internal.job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
-LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM internal.run_claim WHERE job_id = j.id) n ON true;
+LEFT JOIN LATERAL (
+    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true;
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';

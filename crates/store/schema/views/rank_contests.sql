@@ -12,7 +12,7 @@ UNION ALL
 -- A rank beyond the world that another node reports.
 SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, d.node_id, CASE WHEN d.is_excluded THEN 'overruled' END
 FROM internal.rank_claim a
-JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.world_size <= a.rank AND d.reported_at >= a.start_time
+JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.has_ranks AND d.world_size <= a.rank AND d.reported_at >= a.start_time
     AND d.first_seen <= coalesce(a.end_time, now());
 COMMENT ON VIEW internal.rank_contests IS
     'Claims of ranks that another node''s claim is against: the same rank at the same time, or a rank that its world does not have.';

@@ -74,10 +74,15 @@ impl Jobs {
         let claims = Value::Array(self.nodes.values().cloned().collect());
         let changed =
             transaction.query(CHANGED_RUNS, &[&claims]).await.map_err(failed("inventory: claims of jobs"))?;
-        let changed: Vec<i64> = changed.iter().map(|row| row.get(0)).collect();
+        let mut changed: BTreeSet<i64> = changed.iter().map(|row| row.get(0)).collect();
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
-        transaction.execute(SETTLE_FACTS, &[&changed]).await.map_err(failed("inventory: facts of jobs"))?;
         execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks.clone()).await?;
+        let ranks = Value::Array(self.ranks.values().cloned().collect());
+        let begun =
+            transaction.query(NOTE_RANKS, &[&ranks]).await.map_err(failed("inventory: nodes with ranks"))?;
+        changed.extend(begun.iter().map(|row| row.get::<_, i64>(0)));
+        let changed: Vec<i64> = changed.into_iter().collect();
+        transaction.execute(SETTLE_FACTS, &[&changed]).await.map_err(failed("inventory: facts of jobs"))?;
         execute(transaction, "contested ranks", CONTEST_RANKS, self.ranks).await?;
         execute(transaction, "ranks that report again", REOPEN_RANKS, self.nodes.clone()).await?;
         execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
@@ -220,7 +225,15 @@ WHERE n.job_id IS NULL OR n.uid <> s.uid OR s.start_time < n.start_time OR s.wor
    OR nullif(s.queue, '') IS DISTINCT FROM n.queue OR nullif(s.array_id, '') IS DISTINCT FROM n.array_id
    OR nullif(s.evidence, '') IS DISTINCT FROM n.evidence";
 
-/// What is shown of runs ($1): that on which all nodes agree whose claims count. It began with its first node.
+/// Nodes that report their first rank ($1) of a run.
+const NOTE_RANKS: &str = "
+UPDATE internal.run_claim n SET has_ranks = true
+FROM (SELECT DISTINCT job_id, node_id FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint)) s
+WHERE n.job_id = s.job_id AND n.node_id = s.node_id AND NOT n.has_ranks
+RETURNING n.job_id";
+
+/// What is shown of runs ($1): that on which all nodes agree whose claims count, those without a rank of it only where no node has one.
+/// It began with its first node.
 pub(crate) const SETTLE_FACTS: &str = "
 UPDATE internal.run j SET (scheduler, native_id, step, uid, user_name, command, start_time, world_size, name, account, queue, array_id,
     evidence, contested_facts) = (coalesce(n.scheduler, j.scheduler), coalesce(n.native_id, j.native_id),
@@ -242,6 +255,7 @@ FROM (
             CASE WHEN min(account) < max(account) THEN 'account' END, CASE WHEN min(queue) < max(queue) THEN 'queue' END,
             CASE WHEN min(array_id) < max(array_id) THEN 'array_id' END], NULL), '{}') AS contested
     FROM unnest($1::bigint[]) i(id) LEFT JOIN internal.run_claim c ON c.job_id = i.id AND NOT c.is_excluded
+        AND (c.has_ranks OR NOT EXISTS (SELECT FROM internal.run_claim o WHERE o.job_id = i.id AND o.has_ranks))
     WHERE EXISTS (SELECT FROM internal.run_claim e WHERE e.job_id = i.id)
     GROUP BY i.id
 ) n

@@ -243,6 +243,10 @@ async fn attack_32_facts_about_which_nodes_disagree_are_nobodys() {
     let shown =
         "SELECT coalesce(command, '-') || ' ' || coalesce(contested_facts::text, '-') FROM internal.run";
     assert_eq!(bench.texts(shown).await, ["./of-slurm:11@1000 -"]);
+    // Who runs none of its ranks says nothing of it.
+    let forged = Job { command: "FORGED".into(), ..bench.job(key, 9) };
+    bench.send(Batch { jobs: vec![forged], ..of("evil") }).await;
+    assert_eq!(bench.texts(shown).await, ["./of-slurm:11@1000 -"]);
     let forged = Job { command: "FORGED".into(), start: bench.now - 3000 * SECOND, ..bench.job(key, 9) };
     let beyond = bench.rank(key, 8, 9);
     let row = bench.row(key, 8, 888_888);
