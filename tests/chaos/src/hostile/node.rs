@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             counted = Some(Instant::now());
             let Counts { batches, records, stored, refused, ended, .. } = counts;
             let line = format!(
-                "sent {batches} batches of {records} records: {stored} acknowledged, {refused} refused, {ended} sessions ended or failed\n"
+                "sent {batches} batches of {records} records: {stored} acknowledgements, {refused} refused, {ended} sessions ended or failed\n"
             );
             out.write_all(line.as_bytes())?;
         }
