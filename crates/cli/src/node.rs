@@ -59,7 +59,7 @@ enum Action {
     },
     /// List the certificates that sent records and those that are barred
     List {
-        /// Only what is barred
+        /// List only what is barred
         #[arg(long)]
         barred: bool,
         /// Print one JSON document
@@ -72,10 +72,10 @@ enum Action {
 #[derive(clap::Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 struct Subject {
-    /// A DNS name of the certificate: the node, or the crawler
+    /// Choose certificates by a DNS name: the node, or the crawler
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Serial number of one certificate, in hexadecimal
+    /// Choose one certificate by its serial number, in hexadecimal
     #[arg(long, value_name = "N")]
     serial: Option<String>,
 }

@@ -215,7 +215,7 @@ const RANKS: &str = "
         SELECT count(DISTINCT rank) AS ranks FROM internal.rank_claim WHERE job_id = j.id AND contest = 'contested') c ON true";
 
 const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
-    c.ranks, (SELECT name FROM internal.node_key WHERE id = n.only_node_id),
+    c.ranks, (SELECT name FROM internal.node_key WHERE id = n.only_node_id AND coalesce(r.nodes, 0) <= 1),
     internal.job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
     (SELECT v.kind FROM internal.job_judgement d JOIN internal.job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
      WHERE d.job_id = j.id ORDER BY v.place LIMIT 1)";

@@ -1899,7 +1899,7 @@ CREATE TABLE internal.rank_claim (
     -- NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where
     -- sysfs does not say.
     hca_numa_nodes integer[],
-    -- NULL: it counts. contested: another node says that it runs this rank at that time, and nothing tells which
+    -- NULL: it counts. contested: another node says that it runs this rank at that time, and it is not known which
     -- one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims,
     -- is against it. barred: the node is (node_bar).
     contest text,

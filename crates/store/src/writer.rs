@@ -12,6 +12,7 @@
 
 mod cell_keys;
 mod claims;
+mod contested_ranks;
 mod details;
 mod devices;
 mod entry;
@@ -60,6 +61,7 @@ use claims::Claims;
 use details::Details;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome};
 use hypertable_chunks::{Chunks, LateAdmission};
+pub use job_limits::NodeLimits;
 pub(crate) use jobs::{SETTLE_FACTS, SETTLE_JOBS};
 use keys::Keys;
 use ledger::{Ledger, Place};
@@ -87,26 +89,6 @@ const RACE_RETRIES: usize = 3;
 
 /// Size of one message of a COPY.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
-
-/// How much of its own a node may report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeLimits {
-    /// Jobs that run at a time.
-    pub jobs_max: u32,
-    /// Jobs that it begins to report in an hour, half of them of one user.
-    pub jobs_per_hour: u32,
-    /// GPUs, partitions of them left out.
-    pub gpus_max: u32,
-    /// Ports of adapters.
-    pub ports_max: u32,
-}
-
-impl Default for NodeLimits {
-    /// No node has as many: 4,096 connected ranks are an agent's limit, and a job a second of each of 10 users is 36,000 an hour.
-    fn default() -> Self {
-        Self { jobs_max: 4096, jobs_per_hour: 50_000, gpus_max: 64, ports_max: 64 }
-    }
-}
 
 /// Writes batches through one connection, opened when needed and opened again after it was lost.
 pub struct Writer {

@@ -119,7 +119,8 @@ fn a_second_type_is_found_whatever_it_is_called() {
 const PROGRAMS: [&str; 7] = ["agent", "cli", "client", "daemon", "demo", "detail", "fabric"];
 
 /// What the help of a subcommand or an option begins with.
-const VERBS: [&str; 48] = [
+const VERBS: [&str; 50] = [
+    "Accept",
     "Assume",
     "Begin",
     "Check",
@@ -148,6 +149,7 @@ const VERBS: [&str; 48] = [
     "Pass",
     "Predict",
     "Print",
+    "Refuse",
     "Put",
     "Query",
     "Read",

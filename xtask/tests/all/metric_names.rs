@@ -18,8 +18,8 @@ const PLACES: [(&str, bool); 8] = [
     ("deploy/config", false),
 ];
 
-/// Labels that scrapes and rules add.
-const ADDED: [&str; 6] = ["instance", "job", "exported_job", "node", "uplink", "direction"];
+/// Labels that scrapes and rules add, and the sender that the collector adds to what it rejects.
+const ADDED: [&str; 7] = ["instance", "job", "exported_job", "node", "uplink", "direction", "sender"];
 
 /// Labels by name: of the catalogue, and of the series that are listed in its document only.
 fn known() -> BTreeMap<String, BTreeSet<String>> {

@@ -21,8 +21,8 @@ use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::reading::{Coverage, PortReading};
 use throughline_infiniband::records::{self, SOURCE};
 use throughline_sample::catalogue::{
-    CLEARED_COUNTERS, FAILED_READS, LARGEST_GAP_SECONDS, LAST_ROUND_SECONDS, OVERRUNS, RECORDS,
-    SKIPPED_READS, SOURCE_UP, STATE_FAILURES, UNANSWERED_PORTS, UNCHANGED_READINGS, UNSUPPORTED_COUNTERS,
+    CLEARED_COUNTERS, DEFERRED_READS, FAILED_READS, LARGEST_GAP_SECONDS, LAST_ROUND_SECONDS, OVERRUNS,
+    RECORDS, SOURCE_UP, STATE_FAILURES, UNANSWERED_PORTS, UNCHANGED_READINGS, UNSUPPORTED_COUNTERS,
 };
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -277,7 +277,7 @@ impl Sweeps {
         metrics.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
         metrics.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
         let skipped = coverage.reasons.get(UNANSWERED).copied().unwrap_or(0);
-        metrics.add(SOURCE, &SKIPPED_READS, skipped as u64);
+        metrics.add(SOURCE, &DEFERRED_READS, skipped as u64);
         metrics.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial - skipped) as u64);
         metrics.set(SOURCE, &LAST_ROUND_SECONDS, coverage.elapsed.as_secs_f64());
         tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");

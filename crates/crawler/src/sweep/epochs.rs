@@ -3,7 +3,7 @@
 //! that can't be read, or is damaged, is no failure: counting begins anew, with epochs of its own.
 
 use super::Sweeper;
-use super::planned::History;
+use super::target::History;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use throughline_infiniband::mad::Counters;

@@ -3,7 +3,7 @@
 
 use super::silence::{Silence, TargetKey, UNANSWERED_READINGS_MAX};
 use super::sweeper::{NodeClassifier, Sweeper};
-use super::target::{OptionalAttributes, PlannedPort, Target};
+use super::target::{History, OptionalAttributes, PlannedPort, Target};
 use crate::engine::{Engine, NodeId, Route};
 use std::collections::{BTreeMap, HashMap};
 use throughline_infiniband::link::rate_bytes_per_second;
@@ -15,9 +15,6 @@ use throughline_sample::Guid;
 /// Ports retained beyond those of the present topology: as many as LIDs there can be. A port that is gone may
 /// come back with its counters.
 const FORMER_PORTS_MAX: usize = 1 << 16;
-
-/// A port's memory over sweeps: what it last said and since when it counts.
-pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
 
 impl Sweeper {
     /// Plans the sweep of all linked ports of a topology whose nodes have LIDs; nodes of the engine are

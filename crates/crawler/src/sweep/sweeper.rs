@@ -2,9 +2,8 @@
 //! once it is planned.
 
 use super::ClockPoint;
-use super::planned::History;
 use super::silence::{RETRIES_MAX, SilenceChanges};
-use super::target::Target;
+use super::target::{History, Target};
 use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -3,9 +3,10 @@
 use super::silence::Silence;
 use crate::engine::NodeId;
 use crate::events::NamedEnd;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use throughline_infiniband::mad::{ClassPortInfo, NodeKind, PortCounterSet, SamplesControl};
+use throughline_infiniband::mad::{ClassPortInfo, Counters, NodeKind, PortCounterSet, SamplesControl};
 use throughline_infiniband::topology::NodeIndex;
 use throughline_sample::Guid;
 
@@ -13,6 +14,9 @@ use throughline_sample::Guid;
 /// while a crawler runs, and a lost reply looks like a missing attribute. Asking each sweep would cost a
 /// time-out each.
 const RETRY_OPTIONAL: Duration = Duration::from_secs(3600);
+
+/// A port's memory over sweeps: what it last said and since when it counts.
+pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
 
 /// What a LID answers for: a switch's port 0 for all its ports, an adapter's port for itself.
 pub(super) struct Target {

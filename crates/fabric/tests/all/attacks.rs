@@ -128,7 +128,7 @@ fn attack_26_ports_that_nobody_answers_for_cost_neither_memory_nor_rows() {
     });
     // Each end of each cable between real nodes, and the end of the cable to the liar.
     let honest = 2 * (SMALL.hosts + SMALL.leafs * SMALL.uplinks) + 1;
-    let skipped = "throughline_skipped_reads_total{source=\"mad\"}";
+    let skipped = "throughline_deferred_reads_total{source=\"mad\"}";
     let before = metric(&daemon.metrics(), skipped);
     let rounds = || {
         let newest = double.newest(20);

@@ -1,4 +1,4 @@
-//! Contested claims, beside the rest of upkeep: every few seconds it is looked for what tells which node runs a rank.
+//! Contested claims, beside the rest of upkeep: every few seconds it is settled which node runs a rank, where that is known.
 
 use std::time::Duration;
 

@@ -73,7 +73,7 @@ metrics! { ALL, SelfStats:
     945 REDIRECTIONS "redirections" Counter Count Wraps(63), "Agents that redirected this part's requests.", "counted by the daemon";
     935 SILENT_NODES "silent_nodes" Gauge Count Wraps(63), "Nodes that did not answer this part's last request and are only probed.", "counted by the daemon";
     1226 UNANSWERED_PORTS "unanswered_ports" Gauge Count Wraps(63), "Ports of nodes that never answered a request for counters: they are requested at growing intervals, of up to five minutes.", "counted by the daemon";
-    1227 SKIPPED_READS "skipped_reads" Counter Count Wraps(63), "Ports that a sweep left out because their node never answered a request for counters.", "counted by the daemon";
+    1227 DEFERRED_READS "deferred_reads" Counter Count Wraps(63), "Ports that a sweep left for a later one because their node never answered a request for counters.", "counted by the daemon";
     951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Linked nodes of the fabric that do not answer, and nodes that can only be reached through them.", "counted by the daemon";
     943 UNSUPPORTED_COUNTERS "unsupported_counters" Counter Count Wraps(63), "Optional sets of counters that a node turned out not to have.", "counted by the daemon";
     944 CLEARED_COUNTERS "cleared_counters" Counter Count Wraps(63), "Times that somebody cleared a port's counters or its device was reset.", "counted by the daemon";

@@ -116,7 +116,7 @@ COMMENT ON TABLE internal.rank_claim IS
     'What each node says of the ranks that it runs. The view job_rank has those that count.';
 COMMENT ON COLUMN internal.rank_claim.node_id IS 'The node that reports it.';
 COMMENT ON COLUMN internal.rank_claim.contest IS
-    'NULL: it counts. contested: another node says that it runs this rank at that time, and nothing tells which one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims, is against it. barred: the node is (node_bar).';
+    'NULL: it counts. contested: another node says that it runs this rank at that time, and it is not known which one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims, is against it. barred: the node is (node_bar).';
 COMMENT ON COLUMN internal.rank_claim.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
 COMMENT ON COLUMN internal.rank_claim.ending IS
     'clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.';

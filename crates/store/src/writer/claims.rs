@@ -403,7 +403,7 @@ fn ranks(batch: &Batch) -> impl Iterator<Item = (&str, u32)> {
     all.chain(batch.job_ranks.iter().map(|r| (&r.job_key, r.rank))).map(|(key, rank)| (key.as_str(), rank))
 }
 
-/// Jobs of which a batch has a record of the whole node.
+/// Jobs that a batch has records of the whole node about.
 fn jobs_of_node(batch: &Batch) -> impl Iterator<Item = &str> {
     let all = batch.jobs.iter().map(|job| &job.key);
     let all = all.chain(batch.mpi_node_cells.iter().map(|cells| &cells.job_key));

@@ -7,7 +7,27 @@ use std::time::{Duration, Instant};
 use throughline_sample::row_rules::MINUTELY;
 use tokio_postgres::Client;
 
-use super::{NodeLimits, WriteError, failed};
+use super::{WriteError, failed};
+
+/// How much of its own a node may report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// Jobs that run at a time.
+    pub jobs_max: u32,
+    /// Jobs that it begins to report in an hour, half of them of one user.
+    pub jobs_per_hour: u32,
+    /// GPUs, partitions of them left out.
+    pub gpus_max: u32,
+    /// Ports of adapters.
+    pub ports_max: u32,
+}
+
+impl Default for NodeLimits {
+    /// No node has as many: 4,096 connected ranks are an agent's limit, and a job a second of each of 10 users is 36,000 an hour.
+    fn default() -> Self {
+        Self { jobs_max: 4096, jobs_per_hour: 50_000, gpus_max: 64, ports_max: 64 }
+    }
+}
 
 /// In which jobs that a node begins to report are counted.
 const HOUR: Duration = Duration::from_secs(3600);

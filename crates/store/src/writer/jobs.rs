@@ -10,11 +10,11 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 use tokio_postgres::Transaction;
 
+use super::contested_ranks::CONTEST_RANKS;
 use super::keys::{Keys, small};
 use super::record_times::optional_time;
 use super::versioned::execute;
 use super::{WriteError, failed};
-use crate::contests::CONTEST_RANKS;
 
 /// The jobs and ranks of some batches, the newest record of each.
 #[derive(Default)]
@@ -213,7 +213,7 @@ FROM (
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";
 
-/// Runs of which a node ($1) says something new: what is shown of them is then settled anew.
+/// Runs that a node ($1) says something new about: what is shown of them is then settled anew.
 const CHANGED_RUNS: &str = "
 SELECT DISTINCT s.job_id
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, uid bigint, user_name text, command text, start_time timestamptz,

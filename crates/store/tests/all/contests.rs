@@ -171,7 +171,7 @@ async fn attack_32_a_job_that_was_claimed_beforehand_is_shown_as_both_report_it(
     for (key, calls) in [("slurm:7777@1000", 80), ("slurm:7778@1000", 60), ("slurm:7779@1000", 40)] {
         assert_eq!(bench.calls(key).await, calls, "{key}");
     }
-    // From then on its claims contest nothing, whoever speaks first.
+    // From then on its claims contest nothing, in either order.
     bench.report("n1", "slurm:7780@1000", &[0], 777_777, &[]).await;
     bench.report("n5", "slurm:7780@1000", &[0], 50, &[]).await;
     bench.report("n5", "slurm:7781@1000", &[0], 51, &[]).await;

@@ -1,4 +1,4 @@
-//! Records of a hostile node: at random, about jobs, ranks and devices of others, some of which nobody may report.
+//! Records of a hostile node: at random, about jobs, ranks and devices of others, and such as nobody may report.
 
 use fastrand::Rng;
 use throughline_sample::wire::*;

@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         } else if random.bool() && rank.say_goodbye() {
             ranks += 1;
         } else {
-            // Its connection ends without MPI_Finalize: a crash, of which detail is requested.
+            // Its connection ends without MPI_Finalize: a crash, and detail of it is requested.
             crashed += 1;
         }
         if counted.is_none_or(|at| at.elapsed() > COUNTS_INTERVAL) {
