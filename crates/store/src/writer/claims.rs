@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::devices::Devices;
 use super::job_limits::JobLimits;
-use super::keys::{Keys, small};
+use super::keys::{DeviceFilter, Keys, small};
 use super::{Content, Entry, NodeLimits, RecordRejection, WriteError, failed};
 
 /// Claims in memory; at the limit the cache is emptied and fills again from the database.
@@ -206,14 +206,6 @@ impl Claims {
         Ok(())
     }
 
-    pub fn has_gpu(&self, uuid: &str, node: i64) -> bool {
-        self.devices.has_gpu(uuid, node)
-    }
-
-    pub fn has_port(&self, device: &str, port: u32, node: i64) -> bool {
-        self.devices.has_port(device, port, node)
-    }
-
     fn is_member(&self, job: i64, node: i64) -> bool {
         self.pending.members.contains(&(job, node)) || self.members.contains(&(job, node))
     }
@@ -337,6 +329,16 @@ impl Claims {
             less.take_out(&verdicts);
         }
         less.copy.map(|copy| (*copy, less.rejected))
+    }
+}
+
+impl DeviceFilter for Claims {
+    fn admits_gpu(&self, entry: &Entry, batch: &Batch, uuid: &str, node: i64) -> bool {
+        !is_judged(entry, batch) || self.devices.has_gpu(uuid, node)
+    }
+
+    fn admits_port(&self, entry: &Entry, batch: &Batch, device: &str, port: u32, node: i64) -> bool {
+        !is_judged(entry, batch) || self.devices.has_port(device, port, node)
     }
 }
 

@@ -11,7 +11,6 @@ use tokio_postgres::Client;
 
 use super::Entry;
 use super::cell_keys::{CellKeys, CellName};
-use super::claims::{Claims, is_judged};
 use super::key_sql::{KeySql, position_and_id};
 use super::{WriteError, failed};
 use crate::fabrics::fabric_of_prefix;
@@ -26,6 +25,12 @@ type IbPort = (u64, u64, u32);
 type HostPort = (String, String, u32);
 /// A GPU as a node reports it: node, UUID.
 type Gpu = (String, String);
+
+/// Which devices a node may name (its number last): a key exists only for what it may report.
+pub(super) trait DeviceFilter {
+    fn admits_gpu(&self, entry: &Entry, batch: &Batch, uuid: &str, node: i64) -> bool;
+    fn admits_port(&self, entry: &Entry, batch: &Batch, device: &str, port: u32, node: i64) -> bool;
+}
 
 /// The cache of one connection's database.
 #[derive(Default)]
@@ -111,22 +116,23 @@ impl Keys {
         self.find_jobs(client, jobs).await
     }
 
-    /// Makes every other key of the batches known; of a node's devices those that it `claims`.
+    /// Makes every other key of the batches known; of a node's devices those that it may name.
     pub async fn resolve<'a>(
         &mut self,
         client: &Client,
         entries: impl Iterator<Item = (&'a Entry, &'a Batch)>,
-        claims: &Claims,
+        devices: &impl DeviceFilter,
     ) -> Result<(), WriteError> {
         self.cells.expire();
         let mut missing = MissingKeys::default();
         for (entry, batch) in entries {
-            let node = is_judged(entry, batch).then(|| self.node(&batch.node).ok()).flatten();
             self.note_missing(batch, &mut missing);
-            if let Some(node) = node {
-                missing.gpus.retain(|(of, uuid)| *of != batch.node || claims.has_gpu(uuid, node));
+            if let Ok(node) = self.node(&batch.node) {
+                missing
+                    .gpus
+                    .retain(|(of, uuid)| *of != batch.node || devices.admits_gpu(entry, batch, uuid, node));
                 missing.host_ports.retain(|(of, device, port), _| {
-                    *of != batch.node || claims.has_port(device, *port, node)
+                    *of != batch.node || devices.admits_port(entry, batch, device, *port, node)
                 });
             }
         }
