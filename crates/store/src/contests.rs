@@ -32,8 +32,8 @@ const PREVAILS: f64 = 0.5;
 /// Jobs that are looked at in one round.
 const JOBS_MAX: i64 = 500;
 
-/// New contests of one round that become events; all are in the tables.
-const EVENTS_MAX: i64 = 100;
+/// Contests of an hour that become events; all are in the tables.
+const EVENTS_MAX: i64 = 1000;
 
 /// Jobs with claims of nodes that were barred or let in again since they were looked at last.
 const TOUCHED: &str = "
@@ -60,10 +60,10 @@ UPDATE internal.run_claim c SET is_excluded = internal.is_barred(k.name, c.first
 FROM internal.node_key k WHERE k.id = c.node_id AND c.job_id = ANY($1)
   AND c.is_excluded IS DISTINCT FROM internal.is_barred(k.name, c.first_seen)";
 
-/// Jobs with claims that are contested.
+/// Jobs behind one ($1) with claims that are contested.
 const OPEN: &str = "
 SELECT DISTINCT job_id FROM internal.rank_claim
-WHERE contest = 'contested' AND coalesce(end_time, now()) > now() - INTERVAL '1 day' ORDER BY job_id LIMIT $1";
+WHERE contest = 'contested' AND job_id > $1 AND coalesce(end_time, now()) > now() - INTERVAL '1 day' ORDER BY job_id LIMIT $2";
 
 /// Who claims ranks of these jobs, whether he reports them still, and which.
 const CLAIMS: &str = "
@@ -114,7 +114,8 @@ SELECT now(), 'server', 'upkeep', 'job.contested', 'warning',
 FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key k ON k.id = r.node_id
 WHERE r.job_id = ANY($1) AND r.contest = 'contested'
   AND NOT EXISTS (SELECT FROM internal.events e WHERE e.kind = 'job.contested' AND e.job_key = j.key AND e.time > now() - INTERVAL '1 hour')
-GROUP BY j.key ORDER BY j.key LIMIT $2";
+GROUP BY j.key ORDER BY j.key
+LIMIT greatest(0, $2 - (SELECT count(*) FROM internal.events WHERE kind = 'job.contested' AND time > now() - INTERVAL '1 hour'))";
 
 /// What a round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,17 +145,21 @@ struct ContestedJob {
     pairs: BTreeSet<(i64, i64)>,
 }
 
-/// Looks for signs of the true one of contested claims, and lets those count that are not contested any more.
+/// Looks for signs of the true one of contested claims, and lets those count that are not contested any more. Looks at some jobs,
+/// those behind `after`, and leaves there the last of them, or 0 where none is left: a flood that can't be settled holds up no others.
 ///
 /// # Errors
 /// The database's.
-pub async fn settle_contests(client: &mut Client) -> Result<ContestsSettled, Error> {
+pub async fn settle_contests(client: &mut Client, after: &mut i64) -> Result<ContestsSettled, Error> {
     let what = "settling which node runs a rank";
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     let touched = transaction.query(TOUCHED, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
     let touched: Vec<i64> = touched.iter().map(|row| row.get(0)).collect();
-    let open = transaction.query(OPEN, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let ids: BTreeSet<i64> = open.iter().map(|row| row.get(0)).chain(touched.iter().copied()).collect();
+    let open = transaction.query(OPEN, &[after, &JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let open: Vec<i64> = open.iter().map(|row| row.get(0)).collect();
+    let is_full = i64::try_from(open.len()).is_ok_and(|jobs| jobs == JOBS_MAX);
+    *after = open.last().copied().filter(|_| is_full).unwrap_or(0);
+    let ids: BTreeSet<i64> = open.into_iter().chain(touched.iter().copied()).collect();
     let ids: Vec<i64> = ids.into_iter().collect();
     if ids.is_empty() {
         return Ok(ContestsSettled::default());

@@ -36,9 +36,10 @@ pub(super) async fn run(database: &Database, metrics: &SelfMetrics) {
 /// Rounds on one connection, until one fails.
 async fn rounds(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> Result<(), Error> {
     let mut client = database.connect().await?;
+    let mut after = 0;
     loop {
         let started = Instant::now();
-        let round = tokio::time::timeout(ROUND_LIMIT, settle_contests(&mut client)).await;
+        let round = tokio::time::timeout(ROUND_LIMIT, settle_contests(&mut client, &mut after)).await;
         let settled: ContestsSettled =
             round.map_err(|_| Error::late("settling contested claims", ROUND_LIMIT.as_secs()))??;
         if settled.overruled > 0 || settled.released > 0 {
@@ -52,6 +53,9 @@ async fn rounds(database: &Database, metrics: &SelfMetrics, is_failing: &mut boo
         metrics.set(SOURCE, &LAST_ROUND_SECONDS, started.elapsed().as_secs_f64());
         metrics.set(SOURCE, &SOURCE_UP, 1.0);
         *is_failing = false;
-        tokio::time::sleep(INTERVAL).await;
+        // Many that can't be settled hold up no others.
+        if after == 0 {
+            tokio::time::sleep(INTERVAL).await;
+        }
     }
 }

@@ -124,7 +124,11 @@ impl Bench {
 
     async fn settle(&self) {
         let mut client = self.database.connect().await.unwrap();
-        settle_contests(&mut client).await.unwrap();
+        let mut after = 0;
+        settle_contests(&mut client, &mut after).await.unwrap();
+        while after != 0 {
+            settle_contests(&mut client, &mut after).await.unwrap();
+        }
     }
 
     async fn calls(&self, key: &str) -> i64 {
@@ -233,6 +237,25 @@ async fn attack_32_one_three_and_ten_certificates_that_contest_everything() {
         }
         assert_eq!(bench.rejected, BTreeMap::new());
     }
+}
+
+#[tokio::test]
+async fn attack_32_contests_that_nothing_settles_hold_up_no_others() {
+    let mut bench = Bench::new().await;
+    bench.world = 1;
+    for evil in ["evil0", "evil1"] {
+        let keys: Vec<String> = (0..600).map(|number| format!("slurm:{number}@1000")).collect();
+        let jobs = keys.iter().map(|key| bench.job(key, 1)).collect();
+        let job_ranks = keys.iter().map(|key| bench.rank(key, 0, 1)).collect();
+        bench.send(Batch { jobs, job_ranks, ..of(evil) }).await;
+    }
+    bench.world = 8;
+    let key = "slurm:1000@1000";
+    bench.report("evil0", key, &[0, 1, 2, 3, 4, 5, 6, 7], 777_777, &[]).await;
+    bench.exchange("n1", "n2", key, 10).await;
+    assert_eq!(bench.calls(key).await, 0);
+    bench.settle().await;
+    assert_eq!(bench.calls(key).await, 80);
 }
 
 #[tokio::test]
