@@ -102,7 +102,7 @@ UPDATE internal.rank_claim r SET contest = NULL
 WHERE r.job_id = ANY($1) AND r.contest = 'contested' AND NOT EXISTS (
     SELECT FROM internal.rank_contests c
     WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id AND c.start_time = r.start_time
-      AND coalesce(c.other_contest, 'contested') = 'contested')";
+      AND coalesce(c.other_contest, 'contested') = 'contested' OFFSET 0)";
 
 /// One event an hour for a job.
 const EVENTS: &str = "

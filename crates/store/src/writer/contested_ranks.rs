@@ -1,21 +1,32 @@
 //! Ranks that two nodes say they run: both claims are marked when the second one is written, and count in nothing until `contests` has
 //! settled which one is true.
 
-/// Marks claims of ranks ($1) that others' claims are against. A node whose claims were overruled within the hour does not make those of
-/// others contested any more.
-pub(super) const CONTEST_RANKS: &str = "
-WITH reported AS (
+use serde_json::Value;
+use tokio_postgres::Transaction;
+
+use super::{WriteError, failed};
+
+/// Of ranks that were reported ($1) those that another node may be against: one of the same number, or a smaller world. Mostly none.
+const SUSPECT_RANKS: &str = "
+WITH reported AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
 ), worlds AS MATERIALIZED (
     SELECT c.job_id, min(c.world_size) AS size FROM internal.run_claim c
     WHERE c.job_id IN (SELECT job_id FROM reported) AND c.has_ranks AND NOT c.is_excluded GROUP BY c.job_id
-), suspects AS MATERIALIZED (
-    SELECT s.* FROM reported s LEFT JOIN worlds w USING (job_id)
-    WHERE s.rank >= w.size
-       OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank = s.rank AND o.node_id <> s.node_id)
-), pairs AS (
+)
+SELECT jsonb_agg(to_jsonb(s)) FROM reported s LEFT JOIN worlds w USING (job_id)
+WHERE s.rank >= w.size
+   OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank = s.rank AND o.node_id <> s.node_id)";
+
+/// Marks claims of ranks ($1) that others' claims are against. A node whose claims were overruled within the hour does not make those of
+/// others contested any more. OFFSET keeps the planner from making the view of all claims first.
+const CONTEST_RANKS: &str = "
+WITH pairs AS (
     SELECT c.job_id, c.rank, c.node_id, c.start_time, c.other_node_id
-    FROM suspects s JOIN internal.rank_contests c USING (job_id, rank, node_id, start_time)
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+    CROSS JOIN LATERAL (
+        SELECT * FROM internal.rank_contests c
+        WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time OFFSET 0) c
     WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
 ), losers AS (
     SELECT DISTINCT x.node_id FROM internal.rank_claim x
@@ -35,3 +46,22 @@ UPDATE internal.rank_claim r SET contest = m.contest
 FROM (SELECT job_id, rank, node_id, start_time, max(contest) AS contest FROM marks GROUP BY 1, 2, 3, 4) m
 WHERE r.job_id = m.job_id AND r.rank = m.rank AND r.node_id = m.node_id AND r.start_time = m.start_time
   AND r.contest IS DISTINCT FROM m.contest";
+
+/// Marks the claims of these ranks (rows of `rank_claim`) that others' claims are against. Planning takes longer than all else of it, so
+/// that it is looked first whether there are any.
+pub(super) async fn mark(
+    transaction: &Transaction<'_>,
+    ranks: impl Iterator<Item = &Value>,
+) -> Result<(), WriteError> {
+    let ranks: Vec<Value> = ranks.cloned().collect();
+    if ranks.is_empty() {
+        return Ok(());
+    }
+    let what = "inventory: contested ranks";
+    let suspects =
+        transaction.query_one(SUSPECT_RANKS, &[&Value::Array(ranks)]).await.map_err(failed(what))?;
+    if let Some(suspects) = suspects.get::<_, Option<Value>>(0) {
+        transaction.execute(CONTEST_RANKS, &[&suspects]).await.map_err(failed(what))?;
+    }
+    Ok(())
+}

@@ -10,7 +10,7 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 use tokio_postgres::Transaction;
 
-use super::contested_ranks::CONTEST_RANKS;
+use super::contested_ranks;
 use super::keys::{Keys, small};
 use super::record_times::optional_time;
 use super::versioned::execute;
@@ -71,24 +71,35 @@ impl Jobs {
             (id, row)
         };
         execute(transaction, "jobs", UPDATE_JOBS, self.jobs.into_iter().map(row).collect()).await?;
-        let claims = Value::Array(self.nodes.values().cloned().collect());
-        let changed =
-            transaction.query(CHANGED_RUNS, &[&claims]).await.map_err(failed("inventory: claims of jobs"))?;
-        let mut changed: BTreeSet<i64> = changed.iter().map(|row| row.get(0)).collect();
+        let mut changed = touched_by(transaction, CHANGED_RUNS, self.nodes.values()).await?;
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
         execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks.clone()).await?;
-        let ranks = Value::Array(self.ranks.values().cloned().collect());
-        let begun =
-            transaction.query(NOTE_RANKS, &[&ranks]).await.map_err(failed("inventory: nodes with ranks"))?;
-        changed.extend(begun.iter().map(|row| row.get::<_, i64>(0)));
-        let changed: Vec<i64> = changed.into_iter().collect();
-        transaction.execute(SETTLE_FACTS, &[&changed]).await.map_err(failed("inventory: facts of jobs"))?;
-        execute(transaction, "contested ranks", CONTEST_RANKS, self.ranks).await?;
+        changed.append(&mut touched_by(transaction, NOTE_RANKS, self.ranks.values()).await?);
+        if !changed.is_empty() {
+            let changed: Vec<i64> = changed.into_iter().collect();
+            let settled = transaction.execute(SETTLE_FACTS, &[&changed]).await;
+            settled.map_err(failed("inventory: facts of jobs"))?;
+        }
+        contested_ranks::mark(transaction, self.ranks.values()).await?;
         execute(transaction, "ranks that report again", REOPEN_RANKS, self.nodes.clone()).await?;
         execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
         transaction.execute(SETTLE_JOBS, &[&touched]).await.map_err(failed("inventory: ends of jobs"))?;
         Ok(())
     }
+}
+
+/// The jobs that a statement over these rows answers with.
+async fn touched_by(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    rows: impl Iterator<Item = &Value>,
+) -> Result<BTreeSet<i64>, WriteError> {
+    let rows: Vec<Value> = rows.cloned().collect();
+    if rows.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let found = transaction.query(sql, &[&Value::Array(rows)]).await;
+    Ok(found.map_err(failed("inventory: claims of jobs"))?.iter().map(|row| row.get(0)).collect())
 }
 
 fn job_row(id: i64, job: &Job) -> Value {
