@@ -12,7 +12,7 @@ use super::{WriteError, failed};
 /// How much of its own a node may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {
-    /// Jobs that run at a time.
+    /// Jobs that run at a time, half of them of one user.
     pub jobs_max: u32,
     /// Jobs that it begins to report in an hour, half of them of one user.
     pub jobs_per_hour: u32,
@@ -62,12 +62,18 @@ impl JobLimits {
         let nodes: Vec<i64> =
             begun.keys().map(|(node, _)| *node).collect::<HashSet<_>>().into_iter().collect();
         // An agent reports each job that runs there once a minute.
-        let query = "SELECT w.node_id, count(c.job_id) FROM unnest($1::bigint[]) w(node_id) \
-                     LEFT JOIN internal.run_claim c ON c.node_id = w.node_id AND c.end_time IS NULL \
-                         AND c.reported_at > now() - make_interval(secs => $2) GROUP BY 1";
+        let query = "SELECT c.node_id, coalesce(c.uid, -1), count(*) FROM internal.run_claim c \
+                     WHERE c.node_id = ANY($1) AND c.end_time IS NULL AND c.reported_at > now() - make_interval(secs => $2) \
+                     GROUP BY 1, 2";
         let rows = client.query(query, &[&nodes, &MINUTELY.largest_gap_seconds]).await;
         let rows = rows.map_err(failed("counting the jobs of nodes"))?;
-        let mut running: HashMap<i64, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let mut running: HashMap<i64, i64> = HashMap::new();
+        let mut running_of_user: HashMap<(i64, i64), i64> = HashMap::new();
+        for row in &rows {
+            let (node, uid, jobs): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            *running.entry(node).or_default() += jobs;
+            running_of_user.insert((node, uid), jobs);
+        }
         if self.hours.len() > NODES_MAX {
             self.hours.clear();
         }
@@ -82,14 +88,18 @@ impl JobLimits {
             });
             let of_user = hour.jobs_of_user.entry(*uid).or_default();
             let running = running.entry(*node).or_default();
-            // One user leaves half of a node's hour to the others.
-            if *running >= i64::from(limits.jobs_max)
+            let running_of_user = running_of_user.entry((*node, i64::from(*uid))).or_default();
+            let jobs_max = i64::from(limits.jobs_max);
+            // One user leaves half of each to the others.
+            let is_beyond = *running >= jobs_max
+                || *running_of_user >= jobs_max / 2
                 || hour.jobs >= limits.jobs_per_hour
-                || *of_user >= limits.jobs_per_hour / 2
-            {
+                || *of_user >= limits.jobs_per_hour / 2;
+            if is_beyond {
                 beyond.insert((*node, *key));
                 continue;
             }
+            *running_of_user += 1;
             *running += 1;
             *of_user += 1;
             hour.jobs += 1;
