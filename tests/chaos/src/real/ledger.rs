@@ -51,7 +51,7 @@ pub fn compare(site: &mut Site) -> anyhow::Result<()> {
     );
     ensure!(number(&backwards)? == 0, "sums of a rank go backwards");
     let ranks = format!(
-        "SELECT count(*) FROM internal.job_rank r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key n ON n.id = r.node_id
+        "SELECT count(*) FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key n ON n.id = r.node_id
          WHERE {}",
         is_own("r.rank")
     );
