@@ -210,7 +210,8 @@ UPDATE internal.rank_claim r SET end_time = greatest(r.start_time, s.seen), endi
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
-/// A job runs while one of its ranks ($1 jobs) does, wherever. Where no claim of a rank counts, contested ones decide.
+/// A job runs while one of its ranks ($1 jobs) does, wherever. Where no claim of a rank counts, it has ended as soon as one of its nodes
+/// says so of all that it claims: a node that makes up ranks must not keep it running. Once it is settled who runs it, that decides.
 pub(crate) const SETTLE_JOBS: &str = "
 UPDATE internal.run j SET end_time = n.end_time
 FROM (
@@ -218,8 +219,9 @@ FROM (
         WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
         WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id)
             THEN (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id)
-        WHEN EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest = 'contested' AND r.end_time IS NULL) THEN NULL
-        ELSE (SELECT max(r.end_time) FROM internal.rank_claim r WHERE r.job_id = i.id) END AS end_time
+        ELSE (SELECT max(n.end_time) FROM (
+            SELECT max(r.end_time) AS end_time FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest <> 'barred'
+            GROUP BY r.node_id HAVING bool_and(r.end_time IS NOT NULL)) n) END AS end_time
     FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id)
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";

@@ -387,6 +387,22 @@ async fn attack_32_a_node_that_is_barred_claims_nothing_also_in_the_past() {
 }
 
 #[tokio::test]
+async fn attack_32_a_claim_that_never_ends_keeps_no_job_running() {
+    let mut bench = Bench::new().await;
+    let key = "slurm:15@1000";
+    bench.report("n1", key, &[0], 5, &[]).await;
+    bench.report("evil", key, &[0], 777_777, &[]).await;
+    let end = bench.now - SECOND;
+    let rank = JobRank { end, ending: "clean".into(), ..bench.rank(key, 0, 8) };
+    let job = Job { end, ..bench.job(key, 8) };
+    bench.send(Batch { jobs: vec![job], job_ranks: vec![rank], ..of("n1") }).await;
+    let ended = "SELECT (end_time IS NOT NULL)::text FROM internal.run";
+    assert_eq!(bench.texts(ended).await, ["true"]);
+    bench.settle().await;
+    assert_eq!((bench.texts(ended).await, bench.calls(key).await), (vec!["true".to_owned()], 0));
+}
+
+#[tokio::test]
 async fn a_rank_that_moves_to_another_node_is_no_contest() {
     let mut bench = Bench::new().await;
     let key = "slurm:12@1000";
