@@ -53,16 +53,16 @@ pub async fn give_back_free_memory() {
 
 /// Free bytes of all arenas, whether the kernel has them back or not; 0 with another allocator than glibc's.
 fn free_bytes() -> u64 {
-    // SAFETY: it takes nothing and gives numbers. They are of 32 bits: beyond 4 GiB they begin anew, which costs a look.
     #[cfg(target_env = "gnu")]
+    // SAFETY: it takes nothing and gives numbers. They are of 32 bits: beyond 4 GiB they begin anew, which costs a look.
     return u64::from(unsafe { libc::mallinfo() }.fordblks.cast_unsigned());
     #[cfg(not(target_env = "gnu"))]
     0
 }
 
 fn trim() {
-    // SAFETY: it takes a number, and touches free memory only, under the allocator's own locks.
     #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number, and touches free memory only, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }

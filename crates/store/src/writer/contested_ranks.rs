@@ -6,27 +6,32 @@ use tokio_postgres::Transaction;
 
 use super::{WriteError, failed};
 
-/// Of ranks that were reported ($1) those that another node may be against: one of the same number, or a smaller world. Mostly none.
+/// Of ranks that were reported ($1) those that another node may be against: one of the same number, or one beyond the other's world. Mostly none.
 const SUSPECT_RANKS: &str = "
 WITH reported AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+    SELECT * FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz, world_size integer)
 ), worlds AS MATERIALIZED (
     SELECT c.job_id, min(c.world_size) AS size FROM internal.run_claim c
     WHERE c.job_id IN (SELECT job_id FROM reported) AND c.has_ranks AND NOT c.is_excluded GROUP BY c.job_id
 )
 SELECT jsonb_agg(to_jsonb(s)) FROM reported s LEFT JOIN worlds w USING (job_id)
 WHERE s.rank >= w.size
-   OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank = s.rank AND o.node_id <> s.node_id)";
+   OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank = s.rank AND o.node_id <> s.node_id)
+   OR EXISTS (SELECT FROM internal.rank_claim o WHERE o.job_id = s.job_id AND o.rank >= s.world_size AND o.node_id <> s.node_id)";
 
 /// Marks claims of ranks ($1) that others' claims are against. A node whose claims were overruled within the hour does not make those of
 /// others contested any more. OFFSET keeps the planner from making the view of all claims first.
 const CONTEST_RANKS: &str = "
 WITH pairs AS (
     SELECT c.job_id, c.rank, c.node_id, c.start_time, c.other_node_id
-    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz, world_size integer)
     CROSS JOIN LATERAL (
         SELECT * FROM internal.rank_contests c
-        WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time OFFSET 0) c
+        WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time
+        UNION ALL
+        -- Claims of others that the world of this one does not have, in either order.
+        SELECT * FROM internal.rank_contests c WHERE c.job_id = s.job_id AND c.rank >= s.world_size AND c.other_node_id = s.node_id
+        OFFSET 0) c
     WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
 ), losers AS (
     SELECT DISTINCT x.node_id FROM internal.rank_claim x

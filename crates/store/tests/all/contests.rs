@@ -278,6 +278,16 @@ async fn attack_32_facts_about_which_nodes_disagree_are_nobodys() {
         .await;
     assert_eq!(bench.texts(shown).await, ["- {command,world_size}"]);
     assert_eq!(bench.calls(key).await, 8, "a rank that its world does not have is in no total");
+    // Also where it was claimed before.
+    let early = "slurm:16@1000";
+    let (rank, row) = (bench.rank(early, 5, 8), bench.row(early, 5, 888_888));
+    let job = bench.job(early, 8);
+    bench
+        .send(Batch { jobs: vec![job], job_ranks: vec![rank], mpi_rank_rows: vec![row], ..of("evil") })
+        .await;
+    bench.world = 1;
+    bench.report("n4", early, &[0], 4, &[]).await;
+    assert_eq!(bench.calls(early).await, 4);
     // Another user's job by the same name is none.
     let other = Job { uid: 0, ..bench.job(key, 8) };
     bench.send(Batch { jobs: vec![other], ..of("n3") }).await;
