@@ -96,12 +96,12 @@ UPDATE internal.run_claim r SET is_excluded = true
 FROM unnest($1::bigint[], $2::bigint[]) w(job_id, node_id)
 WHERE r.job_id = w.job_id AND r.node_id = w.node_id AND NOT r.is_excluded";
 
-/// Claims of these jobs that nothing is against any more.
+/// Claims of these jobs that nothing is against any more, nor against an earlier or later claim of the node to the rank.
 const RELEASE: &str = "
 UPDATE internal.rank_claim r SET contest = NULL
 WHERE r.job_id = ANY($1) AND r.contest = 'contested' AND NOT EXISTS (
     SELECT FROM internal.rank_contests c
-    WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id AND c.start_time = r.start_time
+    WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id
       AND coalesce(c.other_contest, 'contested') = 'contested' OFFSET 0)";
 
 /// One event an hour for a job.

@@ -46,11 +46,17 @@ WITH pairs AS (
     SELECT j.job_id, j.rank, j.other_node_id, r.start_time, CASE WHEN j.wins THEN 'overruled' ELSE 'contested' END
     FROM judged j JOIN internal.rank_claim r ON r.job_id = j.job_id AND r.rank = j.rank AND r.node_id = j.other_node_id
     WHERE NOT j.loses AND coalesce(r.contest, 'contested') = 'contested'
+    UNION ALL
+    -- A rank that its node begins again while its claim to it is contested.
+    SELECT s.job_id, s.rank, s.node_id, s.start_time, r.contest
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
+    JOIN internal.rank_claim r USING (job_id, rank, node_id)
+    WHERE r.start_time <> s.start_time AND r.contest IN ('contested', 'overruled')
 )
 UPDATE internal.rank_claim r SET contest = m.contest
 FROM (SELECT job_id, rank, node_id, start_time, max(contest) AS contest FROM marks GROUP BY 1, 2, 3, 4) m
 WHERE r.job_id = m.job_id AND r.rank = m.rank AND r.node_id = m.node_id AND r.start_time = m.start_time
-  AND r.contest IS DISTINCT FROM m.contest";
+  AND r.contest IS DISTINCT FROM m.contest AND r.contest IS DISTINCT FROM 'barred'";
 
 /// Marks the claims of these ranks (rows of `rank_claim`) that others' claims are against. Planning takes longer than all else of it, so
 /// that it is looked first whether there are any.

@@ -210,19 +210,25 @@ UPDATE internal.rank_claim r SET end_time = greatest(r.start_time, s.seen), endi
 FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, seen timestamptz, ended boolean)
 WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
 
-/// A job runs while one of its ranks ($1 jobs) does, wherever. Where no claim of a rank counts, it has ended as soon as one of its nodes
-/// says so of all that it claims: a node that makes up ranks must not keep it running. Once it is settled who runs it, that decides.
+/// A job runs while one of its ranks ($1 jobs) does, wherever. Where ranks are contested, the nodes without a contest decide; where all
+/// nodes have one, it has ended as soon as one of them says so of all that it claims: a node that makes up ranks must not keep it
+/// running. Once it is settled who runs them, that decides.
 pub(crate) const SETTLE_JOBS: &str = "
 UPDATE internal.run j SET end_time = n.end_time
 FROM (
     SELECT i.id, CASE
-        WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
-        WHEN EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id)
-            THEN (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id)
-        ELSE (SELECT max(n.end_time) FROM (
-            SELECT max(r.end_time) AS end_time FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest <> 'barred'
-            GROUP BY r.node_id HAVING bool_and(r.end_time IS NOT NULL)) n) END AS end_time
-    FROM unnest($1::bigint[]) AS i(id) WHERE EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id)
+        WHEN NOT x.is_contested AND EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
+        WHEN NOT x.is_contested THEN (SELECT max(r.end_time) FROM internal.job_rank r WHERE r.job_id = i.id)
+        ELSE (SELECT CASE WHEN bool_or(c.is_undisputed) THEN CASE WHEN bool_and(c.has_ended) FILTER (WHERE c.is_undisputed)
+                                   THEN max(c.end_time) FILTER (WHERE c.is_undisputed) END
+                          ELSE max(c.end_time) FILTER (WHERE c.has_ended) END
+              FROM (SELECT bool_and(r.contest IS NULL) AS is_undisputed, bool_and(r.end_time IS NOT NULL) AS has_ended,
+                           max(r.end_time) AS end_time
+                    FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest IS DISTINCT FROM 'barred' GROUP BY r.node_id) c)
+        END AS end_time
+    FROM unnest($1::bigint[]) AS i(id)
+    CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id AND r.contest IS NOT NULL)) x (is_contested)
+    WHERE EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = i.id)
 ) n
 WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";
 

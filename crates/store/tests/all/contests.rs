@@ -410,6 +410,16 @@ async fn attack_32_a_claim_that_never_ends_keeps_no_job_running() {
     assert_eq!(bench.texts(ended).await, ["true"]);
     bench.settle().await;
     assert_eq!((bench.texts(ended).await, bench.calls(key).await), (vec!["true".to_owned()], 0));
+    // Nor one that begins after the end, as if the rank had moved, of a node that contests the job.
+    let again = JobRank { start: end + SECOND / 2, ..bench.rank(key, 0, 8) };
+    bench.send(Batch { job_ranks: vec![again], ..of("evil") }).await;
+    bench.settle().await;
+    assert_eq!(bench.texts(ended).await, ["true"]);
+    assert_eq!(
+        bench.texts("SELECT count(*)::text FROM internal.job_rank").await,
+        ["0"],
+        "it is contested as well"
+    );
 }
 
 #[tokio::test]
