@@ -33,6 +33,7 @@ mod error;
 mod expiry;
 mod export;
 mod fabrics;
+mod lazy_connection;
 mod link_shares;
 mod migrate;
 mod node_bars;

@@ -9,9 +9,13 @@ use tokio_postgres::{Client, GenericClient, Row};
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::lazy_connection::LazyConnection;
 
 /// Time for one statement.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// What a server does with the list, for errors.
+const WHAT: &str = "reading the list of barred nodes";
 
 /// Certificates that were not seen for so long are forgotten, unless they are barred.
 const CERTIFICATE_RETENTION: Duration = Duration::from_secs(400 * 86_400);
@@ -181,15 +185,14 @@ fn bar(row: &Row, first: usize) -> Option<NodeBar> {
 /// The list as a server reads it again and again, through one connection.
 #[derive(Debug)]
 pub struct NodeBars {
-    database: Database,
-    client: Option<Client>,
+    connection: LazyConnection,
 }
 
 impl NodeBars {
     /// Connects with the first call.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self { database, client: None }
+        Self { connection: LazyConnection::new(database) }
     }
 
     /// All that is barred now.
@@ -199,7 +202,7 @@ impl NodeBars {
     pub async fn barred(&mut self) -> Result<Vec<NodeBar>, Error> {
         const SQL: &str =
             "SELECT node, serial, since, barred_by, reason FROM internal.node_bar WHERE until IS NULL";
-        let rows = self.with(async |client| client.query(SQL, &[]).await).await?;
+        let rows = self.connection.with(WHAT, LIMIT, async |client| client.query(SQL, &[]).await).await?;
         Ok(rows.iter().filter_map(|row| bar(row, 0)).collect())
     }
 
@@ -218,25 +221,10 @@ impl NodeBars {
         let (nodes, serials): (Vec<&str>, Vec<&str>) =
             seen.iter().map(|(node, serial)| (node.as_str(), serial.as_str())).unzip();
         let retention = CERTIFICATE_RETENTION.as_secs_f64();
-        self.with(async |client| client.execute(SQL, &[&nodes, &serials, &retention]).await).await.map(drop)
-    }
-
-    async fn with<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, Error> {
-        let what = "reading the list of barred nodes";
-        let all = async {
-            let client = match self.client.take() {
-                Some(client) if !client.is_closed() => client,
-                _ => self.database.connect().await?,
-            };
-            let done = work(&client).await.map_err(Error::sql(what))?;
-            self.client = Some(client);
-            Ok(done)
-        };
-        let answer = tokio::time::timeout(LIMIT, all).await;
-        answer.unwrap_or_else(|_| Err(Error::late(what, LIMIT.as_secs())))
+        self.connection
+            .with(WHAT, LIMIT, async |client| client.execute(SQL, &[&nodes, &serials, &retention]).await)
+            .await
+            .map(drop)
     }
 }
 

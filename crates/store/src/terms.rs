@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::database::Database;
 use crate::error::Error;
 use crate::fabrics::fabric_of_prefix;
+use crate::lazy_connection::LazyConnection;
 
 /// How long a term lasts that a crawler got by writing, until its next batch.
 pub(crate) const LEASE_BY_WRITING: Duration = Duration::from_secs(30);
@@ -51,15 +52,14 @@ pub struct TermGrant {
 
 /// Requests terms from the database, through one connection.
 pub struct TermClient {
-    database: Database,
-    client: Option<Client>,
+    connection: LazyConnection,
 }
 
 impl TermClient {
     /// Connects with the first request.
     #[must_use]
     pub fn new(database: Database) -> TermClient {
-        TermClient { database, client: None }
+        TermClient { connection: LazyConnection::new(database) }
     }
 
     /// Grants, extends, refuses or releases.
@@ -67,17 +67,8 @@ impl TermClient {
     /// # Errors
     /// The database is away, or refuses.
     pub async fn ask(&mut self, request: &TermRequest) -> Result<TermGrant, Error> {
-        let work = async {
-            let mut client = match self.client.take() {
-                Some(client) if !client.is_closed() => client,
-                _ => self.database.connect().await?,
-            };
-            let grant = ask(&mut client, request).await.map_err(Error::sql("asking for a crawler's term"))?;
-            self.client = Some(client);
-            Ok(grant)
-        };
-        let answer = tokio::time::timeout(ASK_LIMIT, work).await;
-        answer.unwrap_or_else(|_| Err(Error::late("asking for a crawler's term", ASK_LIMIT.as_secs())))
+        let what = "asking for a crawler's term";
+        self.connection.with(what, ASK_LIMIT, async |client| ask(client, request).await).await
     }
 }
 

@@ -4,13 +4,17 @@
 use std::time::{Duration, SystemTime};
 
 use throughline_sample::Guid;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::lazy_connection::LazyConnection;
 
 /// Time for one statement.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// What is done, for errors.
+const WHAT: &str = "reading requests for detail";
 
 /// Open requests that are read at once: the quota of nodes is far below.
 const ORDERS_MAX: i64 = 100_000;
@@ -55,15 +59,14 @@ pub struct DetailOrder {
 
 /// The requests, through one connection.
 pub struct DetailQueue {
-    database: Database,
-    client: Option<Client>,
+    connection: LazyConnection,
 }
 
 impl DetailQueue {
     /// Connects with the first call.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self { database, client: None }
+        Self { connection: LazyConnection::new(database) }
     }
 
     /// All requests that are open.
@@ -82,7 +85,8 @@ impl DetailQueue {
                 WHERE q.id = ANY(r.ib_port_ids)
             ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";
-        let rows = self.with(async |client| client.query(SQL, &[&ORDERS_MAX]).await).await?;
+        let rows =
+            self.connection.with(WHAT, LIMIT, async |client| client.query(SQL, &[&ORDERS_MAX]).await).await?;
         Ok(rows.iter().filter_map(order).collect())
     }
 
@@ -96,7 +100,10 @@ impl DetailQueue {
             FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
         let (ids, nodes): (Vec<i64>, Vec<i64>) = sent.iter().copied().unzip();
-        self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
+        self.connection
+            .with(WHAT, LIMIT, async |client| client.execute(SQL, &[&ids, &nodes]).await)
+            .await
+            .map(drop)
     }
 
     /// Notes that agents or crawlers do not understand requests.
@@ -111,7 +118,10 @@ impl DetailQueue {
             FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
         let (ids, nodes): (Vec<i64>, Vec<i64>) = refused.iter().copied().unzip();
-        self.with(async |client| client.execute(SQL, &[&ids, &nodes]).await).await.map(drop)
+        self.connection
+            .with(WHAT, LIMIT, async |client| client.execute(SQL, &[&ids, &nodes]).await)
+            .await
+            .map(drop)
     }
 
     /// Ends requests that have expired.
@@ -130,25 +140,7 @@ impl DetailQueue {
                               ELSE 'the agent did not answer in time' END
             FROM internal.detail_request r
             WHERE r.id = n.request_id AND n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at <= now() - interval '5 s'";
-        self.with(async |client| client.execute(SQL, &[]).await).await
-    }
-
-    async fn with<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, Error> {
-        let what = "reading requests for detail";
-        let all = async {
-            let client = match self.client.take() {
-                Some(client) if !client.is_closed() => client,
-                _ => self.database.connect().await?,
-            };
-            let done = work(&client).await.map_err(Error::sql(what))?;
-            self.client = Some(client);
-            Ok(done)
-        };
-        let answer = tokio::time::timeout(LIMIT, all).await;
-        answer.unwrap_or_else(|_| Err(Error::late(what, LIMIT.as_secs())))
+        self.connection.with(WHAT, LIMIT, async |client| client.execute(SQL, &[]).await).await
     }
 }
 
