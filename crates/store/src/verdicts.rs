@@ -65,17 +65,28 @@ pub struct Judgement {
     pub wants_detail: bool,
 }
 
-/// A job that runs is judged once a minute, all at one time, so that one that holds another up is known together with it.
+/// The first time at which job `j` has run for long enough ($min seconds) by a node that reported it only after its last judgement `d`:
+/// what was said of it until then is perhaps what another claimed. NULL where there is no such node.
+fn first_of_new_node(min: &str) -> String {
+    format!(
+        "(SELECT min(o.first_seen) + make_interval(secs => {min}) FROM internal.run_claim o
+          WHERE o.job_id = j.id AND NOT o.is_excluded AND o.first_seen + make_interval(secs => {min}) > d.judged_at)"
+    )
+}
+
+/// A job that runs is judged once a minute, all at one time, so that one that holds another up is known together with it; and once when
+/// another node has reported it for long enough.
 fn to_judge() -> String {
     format!(
         "SELECT t.job_id, j.end_time IS NOT NULL, t.node_id, t.uid, t.place,
              CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
-                      AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()))
+                      AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()) OR coalesce({new_node} <= now(), false))
                   ELSE j.end_time BETWEEN now() - make_interval(secs => $2) AND now() - make_interval(secs => $3)
                       AND d.is_final IS NOT TRUE END
          FROM ({}) t JOIN internal.run j ON j.id = t.job_id LEFT JOIN internal.job_judgement d ON d.job_id = t.job_id
          ORDER BY t.place, t.due, t.job_id",
-        QUEUE.select()
+        QUEUE.select(),
+        new_node = first_of_new_node("$4"),
     )
 }
 
@@ -102,21 +113,26 @@ pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<JobsInTurns, E
 }
 
 /// When each row of these jobs waits next. A row that a writer changes at this moment keeps its time, and is looked at once more.
-const END_TURNS: &str = "
-    WITH next AS (
-        SELECT c.job_id, c.node_id, d.job_id IS NOT NULL AS was_judged,
-            CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $6)
-                 WHEN j.end_time IS NULL THEN greatest(coalesce(j.start_time, j.first_seen) + make_interval(secs => $5),
-                     date_trunc('minute', d.judged_at) + interval '1 minute')
-                 WHEN d.is_final OR j.end_time < now() - make_interval(secs => $3) THEN NULL
-                 ELSE j.end_time + make_interval(secs => $4) END AS judge_after
-        FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
-        WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])
-        FOR NO KEY UPDATE OF c SKIP LOCKED
+fn ending_turns() -> String {
+    format!(
+        "WITH next AS (
+            SELECT c.job_id, c.node_id, d.job_id IS NOT NULL AS was_judged,
+                CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $6)
+                     WHEN j.end_time IS NULL THEN coalesce({new_node}, greatest(
+                         coalesce(j.start_time, j.first_seen) + make_interval(secs => $5),
+                         date_trunc('minute', d.judged_at) + interval '1 minute'))
+                     WHEN d.is_final OR j.end_time < now() - make_interval(secs => $3) THEN NULL
+                     ELSE j.end_time + make_interval(secs => $4) END AS judge_after
+            FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
+            WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])
+            FOR NO KEY UPDATE OF c SKIP LOCKED
+        )
+        UPDATE internal.run_claim c SET judge_after = next.judge_after, was_judged = next.was_judged
+        FROM next WHERE c.job_id = next.job_id AND c.node_id = next.node_id
+            AND ROW(c.judge_after, c.was_judged) IS DISTINCT FROM ROW(next.judge_after, next.was_judged)",
+        new_node = first_of_new_node("$5"),
     )
-    UPDATE internal.run_claim c SET judge_after = next.judge_after, was_judged = next.was_judged
-    FROM next WHERE c.job_id = next.job_id AND c.node_id = next.node_id
-        AND ROW(c.judge_after, c.was_judged) IS DISTINCT FROM ROW(next.judge_after, next.was_judged)";
+}
 
 /// The turns of jobs are over: each waits for its next time. Those in `failed` wait for a while, though they are due.
 ///
@@ -127,7 +143,8 @@ pub async fn end_turns(client: &Client, jobs: &[i64], failed: &[i64]) -> Result<
         return Ok(());
     }
     let (oldest, settled, again) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64(), AGAIN.as_secs_f64());
-    let ended = client.execute(END_TURNS, &[&jobs, &failed, &oldest, &settled, &SECONDS_MIN, &again]).await;
+    let ended =
+        client.execute(&ending_turns(), &[&jobs, &failed, &oldest, &settled, &SECONDS_MIN, &again]).await;
     ended.map(drop).map_err(Error::sql("noting when jobs are judged next"))
 }
 

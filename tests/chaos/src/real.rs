@@ -1,6 +1,7 @@
 //! The run: a site of real processes, faults for as long as was requested, healing, and the comparison.
 
 mod faults;
+mod hostile;
 mod ledger;
 mod part;
 mod probes;

@@ -33,13 +33,20 @@ impl Site {
                 FROM generate_series(1, $1::bigint) RETURNING id
             ), claim AS (
                 INSERT INTO internal.run_claim (job_id, node_id, uid, first_seen, last_seen)
-                SELECT id, node, $2, now(), now() FROM job, unnest($3::bigint[]) node RETURNING job_id
+                SELECT id, node, $2, now() - make_interval(secs => $4::integer), now() FROM job, unnest($3::bigint[]) node RETURNING job_id
             ), rank AS (
                 INSERT INTO internal.job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
                 SELECT id, 0, ($3::bigint[])[1], 'n', 1, 1, '', now(), now(), 'lost' FROM job RETURNING job_id
             )
             SELECT min(id) FROM job";
         self.client.query_one(sql, &[&count, &owner, &nodes, &began, &ended]).await.unwrap().get(0)
+    }
+
+    /// Another node reports a job since so many seconds.
+    async fn join(&self, job: i64, node: i64, seconds: i32) {
+        let sql = "INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen)
+                   VALUES ($1, $2, now() - make_interval(secs => $3::integer), now())";
+        self.client.execute(sql, &[&job, &node, &seconds]).await.unwrap();
     }
 
     async fn round(&self, limit: i64) -> JobsInTurns {
@@ -162,6 +169,30 @@ async fn of_one_owner_jobs_without_a_verdict_come_first_and_neither_starve_the_o
     site.jobs(10, VICTIM, &[1], 120, Some(60)).await;
     let order: Vec<bool> = site.round(9).await.jobs.iter().map(|job| job.id < running + 10).collect();
     assert_eq!(order, [false, false, true, false, false, true, false, false, true]);
+}
+
+/// Somebody else may have claimed its name before: it need not wait for the next minute.
+#[tokio::test]
+async fn a_job_is_judged_again_once_another_node_has_reported_it_for_a_while() {
+    let mut site = Site::new().await;
+    let job = site.jobs(1, VICTIM, &[1], 120, None).await;
+    let claimed = site.round(10).await.jobs;
+    site.judge(&claimed).await;
+    site.join(job, 2, 1).await;
+    let early = "SELECT count(*) FROM internal.run_claim
+                 WHERE node_id = 2 AND judge_after BETWEEN now() + interval '1 s' AND now() + interval '4 s'";
+    assert_eq!((site.round(10).await, site.number(early).await), (JobsInTurns::default(), 1));
+    site.client
+        .batch_execute(
+            "UPDATE internal.run_claim SET judge_after = judge_after - interval '4 s', first_seen = first_seen - interval '4 s'
+             WHERE node_id = 2; UPDATE internal.job_judgement SET judged_at = judged_at - interval '1 s'",
+        )
+        .await
+        .unwrap();
+    let joined = site.round(10).await.jobs;
+    assert_eq!(numbers(&joined), [job]);
+    site.judge(&joined).await;
+    assert_eq!(site.round(10).await, JobsInTurns::default(), "once");
 }
 
 #[tokio::test]

@@ -3,24 +3,24 @@
 use super::Options;
 use super::faults::Undo;
 use super::part::Part;
-use super::probes;
 use super::proxy::{Proxy, Upstream};
 use crate::certificates::{Authority, files, toml};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+use throughline_daemon::stop_signal;
 use throughline_delivery::TlsFiles;
 use throughline_store::{Database, PrivateCluster, testing};
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
-const AGENTS: usize = 2;
+pub const AGENTS: usize = 2;
 pub const RANKS_OF_AGENT: usize = 2;
 const WRITERS: usize = 2;
 const CRAWLERS: usize = 2;
@@ -32,8 +32,6 @@ const SPOOL_BYTES: u64 = 16 << 20;
 pub const JOB: u32 = 7700;
 /// The name in the certificate of `serve`.
 const SERVER: &str = "localhost";
-/// The first user who is hostile: nobody has this number.
-const HOSTILE_USER: u32 = 65_001;
 /// Attempts to start `serve`: after a crash of it and its database the first ones may be too early.
 const SERVE_STARTS_MAX: usize = 30;
 
@@ -68,12 +66,14 @@ pub struct Site {
     /// Those with a right to send who misuse it.
     pub hostile: Vec<Part>,
     /// Their ways to the collector.
-    hostile_ways: Vec<Proxy>,
+    pub hostile_ways: Vec<Proxy>,
     pub busy: BTreeSet<String>,
     pub undo: Vec<(Instant, Undo)>,
+    /// A stop signal to the run itself: what it has started must not stay.
+    stop: CancellationToken,
     watched: Instant,
     pub logs: PathBuf,
-    certificates: PathBuf,
+    pub certificates: PathBuf,
 }
 
 impl Site {
@@ -108,6 +108,10 @@ impl Site {
             hostile_ways: Vec::new(),
             busy: BTreeSet::new(),
             undo: Vec::new(),
+            stop: {
+                let _entered = runtime.enter();
+                stop_signal()?
+            },
             watched: Instant::now(),
             path,
             logs,
@@ -160,50 +164,6 @@ impl Site {
 
     fn certificate(&self, name: &str) -> TlsFiles {
         files(&self.certificates, name)
-    }
-
-    /// A node that is no agent, and sends past the faults of the network.
-    fn start_hostile_node(&mut self, index: usize, authority: &Authority) -> anyhow::Result<()> {
-        let mut part = Part::new(&format!("hostile-node-{index}"), "", &self.logs);
-        authority.sign(&part.name)?;
-        let proxy = self.runtime.block_on(Proxy::start(self.upstream.clone()))?;
-        let victims = self.agents.iter().chain(&self.writers).map(|sender| sender.part.name.clone());
-        let victims: Vec<String> = victims.collect();
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("hostile-node").args(["--node", &part.name, "--victims", &victims.join(",")]);
-        command.arg("--certificates").arg(&self.certificates).args(["--collector", &proxy.url()]);
-        command.args(["--jobs", &jobs_of_others(), "--seed", &index.to_string()]);
-        part.spawn(command)?;
-        self.hostile.push(part);
-        self.hostile_ways.push(proxy);
-        Ok(())
-    }
-
-    fn start_hostile_user(&mut self, index: usize) -> anyhow::Result<()> {
-        let mut part = Part::new(&format!("hostile-user-{index}"), "", &self.logs);
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("hostile-user").arg("--socket").arg(self.socket_of_agent(index % AGENTS));
-        command.args(["--jobs", &jobs_of_others(), "--seed", &index.to_string()]);
-        if nix::unistd::geteuid().is_root() {
-            let user = HOSTILE_USER + u32::try_from(index)?;
-            command.uid(user).gid(user);
-        }
-        part.spawn(command)?;
-        self.hostile.push(part);
-        Ok(())
-    }
-
-    /// Ends the hostile ones, and prints what they did.
-    pub fn finish_hostile(&mut self) -> anyhow::Result<()> {
-        for part in &mut self.hostile {
-            println!(
-                "{}: {}",
-                part.name,
-                part.find_last("sent ").unwrap_or_else(|| "nothing was taken".into())
-            );
-            part.finish()?;
-        }
-        Ok(())
     }
 
     pub fn start_serve(&mut self) -> anyhow::Result<()> {
@@ -325,6 +285,7 @@ impl Site {
 
     /// Starts again what ended by itself where it may, fails where it must not; reads counters now and then.
     pub fn watch(&mut self) -> anyhow::Result<()> {
+        ensure!(!self.stop.is_cancelled(), "stopped by a signal");
         if let Some(status) = self.serve.has_ended() {
             println!("         serve ended by itself with {status}: it is started again");
             self.serve_ended += 1;
@@ -490,10 +451,4 @@ fn get(address: &str) -> Option<String> {
     let mut page = String::new();
     stream.read_to_string(&mut page).ok()?;
     Some(page)
-}
-
-/// Numbers of all jobs that are not hostile.
-fn jobs_of_others() -> String {
-    let jobs = std::iter::repeat_n(JOB, 20).chain(probes::FIRST_JOB..probes::FIRST_JOB + 40);
-    jobs.map(|job| job.to_string()).collect::<Vec<_>>().join(",")
 }
