@@ -14,7 +14,10 @@
 //! Otherwise the contest stays, and is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::Error;
@@ -31,6 +34,15 @@ const PREVAILS: f64 = 0.5;
 
 /// Jobs that are looked at in one round.
 const JOBS_MAX: i64 = 500;
+
+/// Longest time for a statement about them: writers wait for locks that it holds.
+const STATEMENT_MAX: Duration = Duration::from_secs(2);
+
+/// A job that takes longer is tried again after this time.
+const ASIDE: Duration = Duration::from_secs(60);
+
+/// A contest counts as a sign in those about other jobs until so long after its end.
+const PAIR_COUNTS: Duration = Duration::from_secs(3600);
 
 /// Contests of an hour that become events; all are in the tables.
 const EVENTS_MAX: i64 = 1000;
@@ -72,11 +84,10 @@ SELECT r.job_id, r.node_id, array_agg(DISTINCT r.rank),
 FROM internal.rank_claim r LEFT JOIN internal.run_claim c USING (job_id, node_id)
 WHERE r.job_id = ANY($1) AND r.node_id IS NOT NULL AND coalesce(r.contest, 'contested') = 'contested' GROUP BY 1, 2";
 
-/// Pairs of nodes in contests of the last hour, with their job; of these jobs ($1) all that are open.
+/// Pairs of nodes in contests about these jobs, and when such a contest was last.
 const PAIRS: &str = "
-SELECT DISTINCT job_id, node_id, other_node_id FROM internal.rank_contests
-WHERE contest IS NOT NULL AND contest <> 'barred' AND coalesce(other_contest, '') <> 'barred'
-  AND (coalesce(end_time, now()) > now() - INTERVAL '1 hour' OR job_id = ANY($1))";
+SELECT job_id, node_id, other_node_id, extract(epoch FROM now() - max(coalesce(end_time, now())))::float8 FROM internal.rank_contests
+WHERE job_id = ANY($1) AND contest IS NOT NULL AND contest <> 'barred' AND coalesce(other_contest, '') <> 'barred' GROUP BY 1, 2, 3";
 
 /// What nodes say that their ranks have sent to each rank. Sums are cumulative, so the newest of the last hour are enough.
 const SENT: &str = "
@@ -96,13 +107,16 @@ UPDATE internal.run_claim r SET is_excluded = true
 FROM unnest($1::bigint[], $2::bigint[]) w(job_id, node_id)
 WHERE r.job_id = w.job_id AND r.node_id = w.node_id AND NOT r.is_excluded";
 
-/// Claims of these jobs that nothing is against any more, nor against an earlier or later claim of the node to the rank.
+/// Claims of these jobs that nothing is against any more, nor against an earlier or later claim of the node to the rank. What is against
+/// any is found once: a node may have begun a rank a thousand times.
 const RELEASE: &str = "
+WITH against AS MATERIALIZED (
+    SELECT DISTINCT c.job_id, c.rank, c.node_id FROM internal.rank_contests c
+    WHERE c.job_id = ANY($1) AND c.contest = 'contested' AND coalesce(c.other_contest, 'contested') = 'contested'
+)
 UPDATE internal.rank_claim r SET contest = NULL
 WHERE r.job_id = ANY($1) AND r.contest = 'contested' AND NOT EXISTS (
-    SELECT FROM internal.rank_contests c
-    WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id
-      AND coalesce(c.other_contest, 'contested') = 'contested' OFFSET 0)";
+    SELECT FROM against c WHERE c.job_id = r.job_id AND c.rank = r.rank AND c.node_id = r.node_id)";
 
 /// One event an hour for a job.
 const EVENTS: &str = "
@@ -128,6 +142,14 @@ pub struct ContestsSettled {
     pub released: u64,
 }
 
+impl std::ops::AddAssign for ContestsSettled {
+    fn add_assign(&mut self, other: Self) {
+        self.jobs += other.jobs;
+        self.overruled += other.overruled;
+        self.released += other.released;
+    }
+}
+
 /// A node's claims in a job.
 #[derive(Debug, Default)]
 struct NodeClaim {
@@ -145,36 +167,90 @@ struct ContestedJob {
     pairs: BTreeSet<(i64, i64)>,
 }
 
+/// Where rounds of [`settle_contests`] are.
+#[derive(Debug, Default)]
+pub struct ContestRounds {
+    /// The last job that was looked at, 0 where none is left.
+    after: i64,
+    /// Jobs with more claims than can be compared, and when that was found out.
+    aside: BTreeMap<i64, Instant>,
+    /// Pairs of nodes in contests about any job, the smaller number first, and until when these count as signs in others.
+    pairs: BTreeMap<(i64, i64), Instant>,
+}
+
+impl ContestRounds {
+    /// Whether there are jobs that were not looked at yet.
+    pub fn has_more(&self) -> bool {
+        self.after != 0
+    }
+}
+
 /// Looks for signs of the true one of contested claims, and lets those count that are not contested any more. Looks at some jobs,
-/// those behind `after`, and leaves there the last of them, or 0 where none is left: a flood that can't be settled holds up no others.
+/// those behind the last ones: a flood that can't be settled holds up no others. Writers of these jobs wait meanwhile; a job that takes
+/// longer than [`STATEMENT_MAX`] stays as it is, and is tried again a minute later.
 ///
 /// # Errors
 /// The database's.
-pub async fn settle_contests(client: &mut Client, after: &mut i64) -> Result<ContestsSettled, Error> {
+pub async fn settle_contests(
+    client: &mut Client,
+    rounds: &mut ContestRounds,
+) -> Result<ContestsSettled, Error> {
     let what = "settling which node runs a rank";
-    let transaction = client.transaction().await.map_err(Error::sql(what))?;
-    let touched = transaction.query(TOUCHED, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
-    let touched: Vec<i64> = touched.iter().map(|row| row.get(0)).collect();
-    let open = transaction.query(OPEN, &[after, &JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let touched = client.query(TOUCHED, &[&JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let touched: BTreeSet<i64> = touched.iter().map(|row| row.get(0)).collect();
+    let open = client.query(OPEN, &[&rounds.after, &JOBS_MAX]).await.map_err(Error::sql(what))?;
     let open: Vec<i64> = open.iter().map(|row| row.get(0)).collect();
     let is_full = i64::try_from(open.len()).is_ok_and(|jobs| jobs == JOBS_MAX);
-    *after = open.last().copied().filter(|_| is_full).unwrap_or(0);
+    rounds.after = open.last().copied().filter(|_| is_full).unwrap_or(0);
+    rounds.aside.retain(|_, since| since.elapsed() < ASIDE);
+    rounds.pairs.retain(|_, until| *until > Instant::now());
     let ids: BTreeSet<i64> = open.into_iter().chain(touched.iter().copied()).collect();
-    let ids: Vec<i64> = ids.into_iter().collect();
-    if ids.is_empty() {
-        return Ok(ContestsSettled::default());
+    let mut left = vec![ids.into_iter().filter(|id| !rounds.aside.contains_key(id)).collect::<Vec<_>>()];
+    let mut settled = ContestsSettled::default();
+    while let Some(ids) = left.pop() {
+        if ids.is_empty() {
+            continue;
+        }
+        let again: Vec<i64> = ids.iter().copied().filter(|id| touched.contains(id)).collect();
+        match settle(client, &ids, &again, &mut rounds.pairs).await {
+            Ok(part) => settled += part,
+            Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => match ids.as_slice() {
+                [id] => {
+                    tracing::warn!(
+                        job = id,
+                        "a job has more contested claims than can be compared: they stay contested"
+                    );
+                    rounds.aside.insert(*id, Instant::now());
+                }
+                _ => left.extend(ids.chunks(ids.len().div_ceil(2)).map(<[i64]>::to_vec)),
+            },
+            Err(error) => return Err(Error::from_postgres(what, &error)),
+        }
     }
+    Ok(settled)
+}
+
+/// Settles these jobs, `again` among them from the beginning, in one transaction.
+async fn settle(
+    client: &mut Client,
+    ids: &[i64],
+    again: &[i64],
+    site: &mut BTreeMap<(i64, i64), Instant>,
+) -> Result<ContestsSettled, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
     // In the writer's order of locks: jobs before ranks.
     transaction
         .execute("SELECT FROM internal.run WHERE id = ANY($1) ORDER BY id FOR UPDATE", &[&ids])
-        .await
-        .map_err(Error::sql(what))?;
-    if !touched.is_empty() {
-        transaction.execute(REOPEN, &[&touched]).await.map_err(Error::sql(what))?;
-        transaction.execute(REOPEN_RUNS, &[&touched]).await.map_err(Error::sql(what))?;
+        .await?;
+    let limit = format!("SET LOCAL statement_timeout = {}", STATEMENT_MAX.as_millis());
+    transaction.batch_execute(&limit).await?;
+    if !again.is_empty() {
+        transaction.execute(REOPEN, &[&again]).await?;
+        transaction.execute(REOPEN_RUNS, &[&again]).await?;
     }
-    transaction.execute(EVENTS, &[&ids, &EVENTS_MAX]).await.map_err(Error::sql(what))?;
-    let (jobs, site) = read(&transaction, &ids).await.map_err(Error::sql(what))?;
+    transaction.execute(EVENTS, &[&ids, &EVENTS_MAX]).await?;
+    let jobs = read(&transaction, ids, site).await?;
+    let site: BTreeSet<(i64, i64)> = site.keys().copied().collect();
     let (mut overruled_jobs, mut overruled_nodes) = (Vec::new(), Vec::new());
     for (id, job) in &jobs {
         for node in job.overruled(&site) {
@@ -183,20 +259,21 @@ pub async fn settle_contests(client: &mut Client, after: &mut i64) -> Result<Con
         }
     }
     let losers: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&overruled_jobs, &overruled_nodes];
-    transaction.execute(OVERRULE, &losers).await.map_err(Error::sql(what))?;
-    transaction.execute(EXCLUDE, &losers).await.map_err(Error::sql(what))?;
-    let released = transaction.execute(RELEASE, &[&ids]).await.map_err(Error::sql(what))?;
-    transaction.execute(SETTLE_FACTS, &[&ids]).await.map_err(Error::sql(what))?;
-    transaction.execute(SETTLE_JOBS, &[&ids]).await.map_err(Error::sql(what))?;
-    transaction.commit().await.map_err(Error::sql(what))?;
+    transaction.execute(OVERRULE, &losers).await?;
+    transaction.execute(EXCLUDE, &losers).await?;
+    let released = transaction.execute(RELEASE, &[&ids]).await?;
+    transaction.execute(SETTLE_FACTS, &[&ids]).await?;
+    transaction.execute(SETTLE_JOBS, &[&ids]).await?;
+    transaction.commit().await?;
     Ok(ContestsSettled { jobs: ids.len() as u64, overruled: overruled_jobs.len() as u64, released })
 }
 
-/// These jobs, and the pairs of nodes in contests anywhere.
+/// These jobs; adds their pairs of nodes in contests to those of the `site`.
 async fn read(
     transaction: &Transaction<'_>,
     ids: &[i64],
-) -> Result<(BTreeMap<i64, ContestedJob>, BTreeSet<(i64, i64)>), tokio_postgres::Error> {
+    site: &mut BTreeMap<(i64, i64), Instant>,
+) -> Result<BTreeMap<i64, ContestedJob>, tokio_postgres::Error> {
     let mut jobs: BTreeMap<i64, ContestedJob> = ids.iter().map(|id| (*id, ContestedJob::default())).collect();
     for row in transaction.query(CLAIMS, &[&ids]).await? {
         let Some(job) = jobs.get_mut(&row.get(0)) else { continue };
@@ -204,11 +281,14 @@ async fn read(
         job.claims
             .insert(row.get(1), NodeClaim { ranks: ranks.into_iter().collect(), is_silent: row.get(3) });
     }
-    let mut site = BTreeSet::new();
     for row in transaction.query(PAIRS, &[&ids]).await? {
         let (one, other): (i64, i64) = (row.get(1), row.get(2));
         let pair = (one.min(other), one.max(other));
-        site.insert(pair);
+        let ago = Duration::try_from_secs_f64(row.get(3)).unwrap_or_default();
+        if let Some(left) = PAIR_COUNTS.checked_sub(ago) {
+            let until = site.entry(pair).or_insert_with(Instant::now);
+            *until = (*until).max(Instant::now() + left);
+        }
         if let Some(job) = jobs.get_mut(&row.get(0)) {
             job.pairs.insert(pair);
         }
@@ -218,7 +298,7 @@ async fn read(
             job.sent.insert((row.get(1), row.get(2)), row.get(3));
         }
     }
-    Ok((jobs, site))
+    Ok(jobs)
 }
 
 impl ContestedJob {

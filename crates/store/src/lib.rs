@@ -63,7 +63,7 @@ pub use cluster::{
     ClusterOptions, ClusterStart, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark,
     review_settings,
 };
-pub use contests::{ContestsSettled, settle_contests};
+pub use contests::{ContestRounds, ContestsSettled, settle_contests};
 pub use database::{Database, DiskSpace, QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,

@@ -13,6 +13,8 @@ use throughline_mpit_bridge::frame::{MAGIC, VERSION};
 const ALLREDUCE: u16 = 17;
 /// Size class of up to 8192 bytes.
 const SIZE_CLASS: u16 = 14;
+/// Kind of traffic: messages that the library reported.
+const WIRE: u16 = 2;
 /// Bytes of each call.
 pub const CALL_BYTES: u64 = 8192;
 /// How long a rank tries to say its last sums: agents are back long before.
@@ -74,6 +76,17 @@ fn sums(sequence: u32, calls: u64) -> Vec<u8> {
     frame(3, sequence, &body)
 }
 
+/// Messages that it sent to all others so far: as many bytes to each as they send to it.
+fn traffic(sequence: u32, calls: u64, own: u32, size: u32) -> Vec<u8> {
+    let mut body = now(ClockId::CLOCK_MONOTONIC).to_le_bytes().to_vec();
+    for peer in (0..size).filter(|peer| *peer != own) {
+        body.extend(peer.to_le_bytes());
+        body.extend([ALLREDUCE.to_le_bytes(), WIRE.to_le_bytes()].concat());
+        body.extend([calls * CALL_BYTES, calls].map(u64::to_le_bytes).concat());
+    }
+    frame(10, sequence, &body)
+}
+
 /// What a rank sends over its connection, which is made anew when it breaks.
 pub struct Connection {
     socket: PathBuf,
@@ -127,6 +140,12 @@ impl Connection {
         self.send(&push)
     }
 
+    /// Pushes its messages with others so far; whether they were taken.
+    pub fn push_traffic(&mut self, calls: u64) -> bool {
+        let push = traffic(self.sequence + 1, calls, self.rank, self.size);
+        self.send(&push)
+    }
+
     /// Says that the program ended well; whether that was taken.
     pub fn say_goodbye(&mut self) -> bool {
         let goodbye = frame(7, self.sequence + 1, &fields(&[(32, &1_u32.to_le_bytes())]));
@@ -150,11 +169,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         if rank.push(calls) {
             out.write_all(format!("pushed {calls}\n").as_bytes())?;
         }
+        rank.push_traffic(calls);
     }
     calls += 1;
     let end = Instant::now() + GOODBYE_PATIENCE;
     while Instant::now() < end {
-        if rank.push(calls) && rank.say_goodbye() {
+        if rank.push(calls) && rank.push_traffic(calls) && rank.say_goodbye() {
             writeln!(out, "total {calls}")?;
             return Ok(());
         }

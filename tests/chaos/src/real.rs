@@ -1,5 +1,6 @@
 //! The run: a site of real processes, faults for as long as was requested, healing, and the comparison.
 
+mod contested;
 mod faults;
 mod hostile;
 mod ledger;
@@ -56,7 +57,9 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let named = std::env::var("THROUGHLINE_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = options.seed.or(named).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let command = format!("cargo run -p throughline-chaos -- --minutes {} --seed {seed}", options.minutes);
+    let Options { minutes, rate, .. } = options;
+    let command =
+        format!("cargo run -p throughline-chaos -- --minutes {minutes} --rate {rate} --seed {seed}");
     println!("seed {seed}; again with: {command}");
     let result = run_seed(options, seed);
     match &result {
@@ -85,7 +88,7 @@ fn run_seed(options: &Options, seed: u64) -> anyhow::Result<()> {
     let result = calm(&mut site, &mut probes)
         .and_then(|()| settle(&mut site))
         .and_then(|()| ledger::compare(&mut site));
-    let result = result.and_then(|()| probes.check());
+    let result = result.and_then(|()| probes.check(options.hostile_nodes));
     if options.retain || result.is_err() {
         site.retain();
     }

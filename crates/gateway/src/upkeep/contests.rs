@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{COMMIT_FAILURES, LAST_ROUND_SECONDS, SOURCE_UP};
-use throughline_store::{ContestsSettled, Database, Error, settle_contests};
+use throughline_store::{ContestRounds, ContestsSettled, Database, Error, settle_contests};
 use tokio::time::Instant;
 
 /// The part of the process in metrics.
@@ -36,10 +36,10 @@ pub(super) async fn run(database: &Database, metrics: &SelfMetrics) {
 /// Rounds on one connection, until one fails.
 async fn rounds(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> Result<(), Error> {
     let mut client = database.connect().await?;
-    let mut after = 0;
+    let mut known = ContestRounds::default();
     loop {
         let started = Instant::now();
-        let round = tokio::time::timeout(ROUND_LIMIT, settle_contests(&mut client, &mut after)).await;
+        let round = tokio::time::timeout(ROUND_LIMIT, settle_contests(&mut client, &mut known)).await;
         let settled: ContestsSettled =
             round.map_err(|_| Error::late("settling contested claims", ROUND_LIMIT.as_secs()))??;
         if settled.overruled > 0 || settled.released > 0 {
@@ -54,7 +54,7 @@ async fn rounds(database: &Database, metrics: &SelfMetrics, is_failing: &mut boo
         metrics.set(SOURCE, &SOURCE_UP, 1.0);
         *is_failing = false;
         // Many that can't be settled hold up no others.
-        if after == 0 {
+        if !known.has_more() {
             tokio::time::sleep(INTERVAL).await;
         }
     }

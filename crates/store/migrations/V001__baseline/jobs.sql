@@ -76,6 +76,7 @@ CREATE TABLE internal.run_claim (
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
 CREATE INDEX run_claim_unended ON internal.run_claim (node_id) WHERE (end_time IS NULL);
+CREATE INDEX run_claim_world ON internal.run_claim (job_id, world_size) WHERE (has_ranks);
 CREATE INDEX run_claim_turn ON internal.run_claim (node_id, coalesce(uid, -1), was_judged, judge_after, job_id) WHERE (judge_after IS NOT NULL);
 COMMENT ON TABLE internal.run_claim IS
     'What each node said of a run last: agents do once a minute while ranks of it run there. Columns as in run; NULL where the node says nothing.';
@@ -103,7 +104,7 @@ CREATE TABLE internal.rank_claim (
     numa_nodes integer[],
     hca_numa_nodes integer[],
     contest text,
-    UNIQUE NULLS NOT DISTINCT (job_id, rank, start_time, node_id),
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     CHECK (contest IN ('contested', 'overruled', 'barred'))

@@ -40,18 +40,23 @@ WITH pairs AS (
 ), judged AS (
     SELECT p.*, n.node_id IS NOT NULL AND o.node_id IS NULL AS loses, n.node_id IS NULL AND o.node_id IS NOT NULL AS wins
     FROM pairs p LEFT JOIN losers n ON n.node_id = p.node_id LEFT JOIN losers o ON o.node_id = p.other_node_id
+), others AS (
+    SELECT DISTINCT job_id, rank, other_node_id, wins FROM judged WHERE NOT loses
+), known AS (
+    -- Of ranks that their node begins again while its claim to them is contested.
+    SELECT r.job_id, r.rank, r.node_id, max(r.contest) AS contest
+    FROM (SELECT DISTINCT job_id, rank, node_id FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint)) s
+    JOIN internal.rank_claim r USING (job_id, rank, node_id)
+    WHERE r.contest IN ('contested', 'overruled') GROUP BY 1, 2, 3
 ), marks AS (
     SELECT job_id, rank, node_id, start_time, CASE WHEN loses THEN 'overruled' ELSE 'contested' END AS contest FROM judged WHERE NOT wins
     UNION ALL
     SELECT j.job_id, j.rank, j.other_node_id, r.start_time, CASE WHEN j.wins THEN 'overruled' ELSE 'contested' END
-    FROM judged j JOIN internal.rank_claim r ON r.job_id = j.job_id AND r.rank = j.rank AND r.node_id = j.other_node_id
-    WHERE NOT j.loses AND coalesce(r.contest, 'contested') = 'contested'
+    FROM others j JOIN internal.rank_claim r ON r.job_id = j.job_id AND r.rank = j.rank AND r.node_id = j.other_node_id
+    WHERE coalesce(r.contest, 'contested') = 'contested'
     UNION ALL
-    -- A rank that its node begins again while its claim to it is contested.
-    SELECT s.job_id, s.rank, s.node_id, s.start_time, r.contest
-    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz)
-    JOIN internal.rank_claim r USING (job_id, rank, node_id)
-    WHERE r.start_time <> s.start_time AND r.contest IN ('contested', 'overruled')
+    SELECT k.job_id, k.rank, k.node_id, s.start_time, k.contest
+    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz) JOIN known k USING (job_id, rank, node_id)
 )
 UPDATE internal.rank_claim r SET contest = m.contest
 FROM (SELECT job_id, rank, node_id, start_time, max(contest) AS contest FROM marks GROUP BY 1, 2, 3, 4) m

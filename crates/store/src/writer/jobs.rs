@@ -167,8 +167,8 @@ SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, en
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
     gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
-ORDER BY job_id, rank, start_time, node_id
-ON CONFLICT (job_id, rank, start_time, node_id) DO UPDATE SET host = excluded.host,
+ORDER BY job_id, rank, node_id, start_time
+ON CONFLICT (job_id, rank, node_id, start_time) DO UPDATE SET host = excluded.host,
     pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
     end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
     gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::admission::Rejection;
 use throughline_sample::wire::*;
 use throughline_store::{
-    BarSubject, Database, Entry, NodeLimits, Sender, Writer, bar_node, settle_contests, testing, unbar_node,
+    BarSubject, ContestRounds, Database, Entry, NodeLimits, Sender, Writer, bar_node, settle_contests,
+    testing, unbar_node,
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -124,10 +125,10 @@ impl Bench {
 
     async fn settle(&self) {
         let mut client = self.database.connect().await.unwrap();
-        let mut after = 0;
-        settle_contests(&mut client, &mut after).await.unwrap();
-        while after != 0 {
-            settle_contests(&mut client, &mut after).await.unwrap();
+        let mut rounds = ContestRounds::default();
+        settle_contests(&mut client, &mut rounds).await.unwrap();
+        while rounds.has_more() {
+            settle_contests(&mut client, &mut rounds).await.unwrap();
         }
     }
 
@@ -256,6 +257,33 @@ async fn attack_32_contests_that_nothing_settles_hold_up_no_others() {
     assert_eq!(bench.calls(key).await, 0);
     bench.settle().await;
     assert_eq!(bench.calls(key).await, 80);
+}
+
+/// Compared with each other, these would be millions of pairs in a statement that writers wait for.
+#[tokio::test]
+async fn attack_32_a_rank_that_two_nodes_begin_thousands_of_times_holds_up_no_others() {
+    let mut bench = Bench::new().await;
+    let own = "slurm:900@1000";
+    bench.world = 4;
+    for evil in ["evil0", "evil1"] {
+        for rank in 0..4 {
+            let life = |number: i64| JobRank {
+                start: bench.now - number * SECOND / 1000,
+                ..bench.rank(own, rank, 4)
+            };
+            let job_ranks = (1..=4000).map(life).collect();
+            bench.send(Batch { jobs: vec![bench.job(own, 4)], job_ranks, ..of(evil) }).await;
+        }
+    }
+    bench.world = 8;
+    let key = "slurm:1000@1000";
+    bench.report("evil0", key, &[0, 1, 2, 3, 4, 5, 6, 7], 777_777, &[]).await;
+    bench.exchange("n1", "n2", key, 10).await;
+    bench.settle().await;
+    assert_eq!(bench.calls(key).await, 80);
+    let counted = "SELECT count(*) FROM internal.job_rank WHERE job_id = (SELECT id FROM internal.run WHERE key = 'slurm:900@1000')";
+    let counted: i64 = bench.client.query_one(counted, &[]).await.unwrap().get(0);
+    assert_eq!(counted, 0, "of the other job none counts");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Short jobs of a user who does nothing wrong, one after the other: when each has its first verdict, and its report.
 
+use super::contested::{self, CONTESTED_MAX, Contested, RankName};
 use super::part::Part;
 use super::site::Site;
 use anyhow::ensure;
@@ -46,6 +47,7 @@ pub struct Probes {
     disturbed: Option<Instant>,
     looked: Option<Instant>,
     client: Option<Client>,
+    contested: Contested,
 }
 
 impl Probes {
@@ -113,9 +115,10 @@ impl Probes {
             self.looked = Some(Instant::now());
             let client = self.client.take();
             let look = async { tokio::time::timeout(LOOK_PATIENCE, look(client, site.database())).await };
-            if let Ok(Some((client, judged))) = site.runtime.block_on(look) {
+            if let Ok(Some((client, judged, contested))) = site.runtime.block_on(look) {
                 self.client = Some(client);
                 self.take_note(&judged);
+                self.contested.note(&contested);
             }
         }
     }
@@ -139,8 +142,28 @@ impl Probes {
         self.all.iter().any(|probe| probe.has_report.is_none())
     }
 
-    /// Fails where a verdict or report was late; prints what was measured.
-    pub fn check(&self) -> anyhow::Result<()> {
+    /// Fails where a rank was contested for too long by one hostile node; prints what was measured.
+    fn check_contests(&self, hostile_nodes: usize) -> anyhow::Result<()> {
+        let calm = |(name, begun, end)| (self.calm_between(begun, end), name);
+        let mut times: Vec<(Duration, &RankName)> = self.contested.all().map(calm).collect();
+        times.sort_unstable();
+        let Some((longest, (job, rank))) = times.last() else { return Ok(()) };
+        println!(
+            "{} times a rank of others was contested: median {:.1} s, at most {:.1} s without faults (rank {rank} of {job})",
+            times.len(),
+            times[times.len() / 2].0.as_secs_f64(),
+            longest.as_secs_f64(),
+        );
+        ensure!(
+            hostile_nodes > 1 || *longest <= CONTESTED_MAX,
+            "rank {rank} of {job}: contested for {longest:?} without faults"
+        );
+        Ok(())
+    }
+
+    /// Fails where a verdict or report was late, or a rank contested for long; prints what was measured.
+    pub fn check(&self, hostile_nodes: usize) -> anyhow::Result<()> {
+        self.check_contests(hostile_nodes)?;
         let now = Instant::now();
         let (mut verdicts, mut reports) = (Vec::new(), Vec::new());
         for probe in &self.all {
@@ -188,8 +211,8 @@ struct Judged {
     at: Instant,
 }
 
-/// Jobs of this kind that were judged; nothing where the database is away.
-async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec<Judged>)> {
+/// Jobs of this kind that were judged, and ranks that are contested; nothing where the database is away.
+async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec<Judged>, Vec<RankName>)> {
     let client = match client {
         Some(client) if !client.is_closed() => client,
         _ => database.connect().await.ok()?,
@@ -202,5 +225,6 @@ async fn look(client: Option<Client>, database: Database) -> Option<(Client, Vec
         let age = Duration::from_secs_f64(row.get::<_, f64>(2).max(0.0));
         Some(Judged { key: row.get(0), is_final: row.get(1), at: now.checked_sub(age)? })
     });
-    Some((client, judged.collect()))
+    let (judged, contested) = (judged.collect(), contested::look(&client).await?);
+    Some((client, judged, contested))
 }
