@@ -128,8 +128,7 @@ fn job(scheduler: Scheduler, id: &str, step: Option<&str>) -> Option<ScheduledJo
 /// v1 `/slurm[_NODE]/uid_U/job_J/step_S/task_T`, v2 `/system.slice/[NODE_]slurmstepd.scope/job_J/step_S/user/task_T`, since 26.05
 /// with the run's SLUID for `job_J`. Steps with names are none of a run's own.
 fn slurm(parts: &[&str]) -> Option<ScheduledJob> {
-    let root =
-        parts.iter().position(|part| part.starts_with("slurm") || part.ends_with(SLURM_SCOPE))?;
+    let root = parts.iter().position(|part| part.starts_with("slurm") || part.ends_with(SLURM_SCOPE))?;
     let below = &parts[root + 1..];
     let is_run = parts[root].ends_with(SLURM_SCOPE) && below.first().is_some_and(|part| is_sluid(part));
     let number = || below.iter().position(|part| is_number(part.strip_prefix("job_")));

@@ -156,10 +156,7 @@ mod tests {
         assert_eq!(key, "slurm:demo:123.0@1000");
         assert_eq!(JobKeyParts::read(&key), parts("slurm", Some("demo"), "123.0", 1000));
         let key = scheduled("slurm", None, "123", "", 7);
-        assert_eq!(
-            (key.as_str(), JobKeyParts::read(&key)),
-            ("slurm:123@7", parts("slurm", None, "123", 7))
-        );
+        assert_eq!((key.as_str(), JobKeyParts::read(&key)), ("slurm:123@7", parts("slurm", None, "123", 7)));
         // Its server is in the id.
         let key = scheduled("pbs", Some("demo"), "12[3].server", "", 7);
         assert_eq!(JobKeyParts::read(&key), parts("pbs", None, "12[3].server", 7));
@@ -170,7 +167,9 @@ mod tests {
         );
         assert!(has_id("slurm:demo:123.0@7", "123") && has_id("lsf:9[3]@7", "9[3]"));
         assert!(!has_id("slurm:demo:s1N9M8EM2AVH00.0@7", "1") && !has_id("slurm:123@7", "12"));
-        for bad in ["", "slurm", "slurm:1", "1@7", "slurm:1@", "slurm:1@x", "slurm:1@-1", "slurm:1@99999999999"] {
+        for bad in
+            ["", "slurm", "slurm:1", "1@7", "slurm:1@", "slurm:1@x", "slurm:1@-1", "slurm:1@99999999999"]
+        {
             assert_eq!(JobKeyParts::read(bad), None, "{bad}");
         }
         assert_eq!((owner("slurm:1@7"), owner("slurm:1@4294967296"), owner("7")), (Some(7), None, None));

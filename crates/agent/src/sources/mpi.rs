@@ -72,7 +72,8 @@ fn kernel(roots: Roots, conf: Vec<PathBuf>) -> Kernel {
         }
         let Some(claim) = claim else {
             let scheduler = scheduler.name().to_owned();
-            let job = ScheduledJob { scheduler, id, step: known.step, components: 1, ..ScheduledJob::default() };
+            let job =
+                ScheduledJob { scheduler, id, step: known.step, components: 1, ..ScheduledJob::default() };
             return Verdict::In(job);
         };
         let agrees = match Scheduler::from_name(&claim.scheduler) {

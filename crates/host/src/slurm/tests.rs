@@ -108,7 +108,9 @@ fn nothing_of_the_users_names_a_run() {
     assert_eq!(number(0, "slurmstepd: [40.0]", &own).as_deref(), Some("40"));
     assert_eq!(number(2001, "slurmstepd: [41.0]", &own), None, "not root's");
     assert_eq!(number(0, "slurmstepd: [41.0]", &format!("{group}/user/task_0")), None, "among the tasks");
-    for title in ["bash", "slurmstepd", "slurmstepd: [x.0]", "slurmstepd: [.0]", "evil: [41.0]", "slurmstepd: [+1.0]"] {
+    for title in
+        ["bash", "slurmstepd", "slurmstepd: [x.0]", "slurmstepd: [.0]", "evil: [41.0]", "slurmstepd: [+1.0]"]
+    {
         assert_eq!(number(0, title, &own), None, "{title}");
     }
     // A process id that was given to a process of another run.
@@ -177,7 +179,11 @@ fn the_cluster_is_named_by_root() {
     };
     let named = |text: &str| cluster_of_node([put("slurm.conf", text).as_path()]);
     assert_eq!(named("# a\nClusterName=demo\n").as_deref(), Some("demo"));
-    assert_eq!(named("SlurmctldHost=ctl CLUSTERNAME=Demo # x\n").as_deref(), Some("demo"), "in small letters");
+    assert_eq!(
+        named("SlurmctldHost=ctl CLUSTERNAME=Demo # x\n").as_deref(),
+        Some("demo"),
+        "in small letters"
+    );
     assert_eq!(named("ClusterName = \"a-b_1\"\r\n").as_deref(), Some("a-b_1"));
     assert_eq!(named("#ClusterName=demo\nSlurmctldHost=ctl\n"), None);
     assert_eq!(named("ClusterName=a:b\n"), None);

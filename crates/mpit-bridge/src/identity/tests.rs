@@ -73,7 +73,10 @@ fn a_run_without_a_number() {
     };
     let kernel = Kernel::new(move |_, _| Verdict::In(job.clone()));
     let found = identify(&hello(&[("SLURM_JOB_ID", "7")], None), &process(), "n1", &kernel).unwrap();
-    assert_eq!((found.job_key, found.native_id, found.evidence), (format!("slurm:{RUN}@1000"), String::new(), "cgroup"));
+    assert_eq!(
+        (found.job_key, found.native_id, found.evidence),
+        (format!("slurm:{RUN}@1000"), String::new(), "cgroup")
+    );
 }
 
 #[test]

@@ -38,7 +38,8 @@ fn an_array_task_of_slurm() {
 fn recorded_variables_of_three_releases() {
     let claims = |release: &str| -> Vec<ScheduledJob> {
         let parts = release.split("== ").skip(1).map(|part| {
-            let variables = part.lines().filter(|line| !line.starts_with("0::")).filter_map(|line| line.split_once('='));
+            let variables =
+                part.lines().filter(|line| !line.starts_with("0::")).filter_map(|line| line.split_once('='));
             claimed(4, &variables.collect::<Vec<_>>()).unwrap().job
         });
         parts.collect()

@@ -324,7 +324,8 @@ async fn keys_are_read_alike_in_sql_and_in_rust() {
     ];
     let add = "INSERT INTO internal.run (key) SELECT unnest($1::text[])";
     bench.client.execute(add, &[&keys.as_slice()]).await.unwrap();
-    let rows = bench.client.query("SELECT key, cluster, key_job, key_uid FROM internal.run", &[]).await.unwrap();
+    let rows =
+        bench.client.query("SELECT key, cluster, key_job, key_uid FROM internal.run", &[]).await.unwrap();
     assert_eq!(rows.len(), keys.len());
     for row in rows {
         let (key, read): (&str, [Option<&str>; 3]) = (row.get(0), [row.get(1), row.get(2), row.get(3)]);

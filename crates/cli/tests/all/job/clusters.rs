@@ -97,7 +97,8 @@ async fn jobs_of_two_clusters_with_one_number_stay_two() {
     let of_agent = alpha.variables("n1", &first);
     let stack = Stack::start_with(&of_agent).await;
     let mut environment = stack.environment.clone();
-    environment.extend(beta.variables("n2", &second).into_iter().map(|(name, value)| (name.to_owned(), value)));
+    environment
+        .extend(beta.variables("n2", &second).into_iter().map(|(name, value)| (name.to_owned(), value)));
     let (_agent, _) = Daemon::start(&mut agent("run", &environment), ["agent"]);
 
     let numbered = "/system.slice/slurmstepd.scope/job_123/step_0/user/task_0";
@@ -141,7 +142,10 @@ async fn jobs_of_two_clusters_with_one_number_stay_two() {
     let all = said("123");
     assert!(all.contains("123 fits 3 jobs") && keys.iter().all(|key| all.contains(key.as_str())), "{all}");
     let of_beta = said("beta:123");
-    assert!(of_beta.contains("fits 2 jobs") && !of_beta.contains(&keys[0]) && of_beta.contains("(job 123, "), "{of_beta}");
+    assert!(
+        of_beta.contains("fits 2 jobs") && !of_beta.contains(&keys[0]) && of_beta.contains("(job 123, "),
+        "{of_beta}"
+    );
     for (name, key) in [("alpha:123", &keys[0]), ("slurm:alpha:123.0", &keys[0]), (REQUEUED, &keys[2])] {
         assert_eq!(stack.json(&["show", name, "--json"])["job"]["job"]["job_key"], **key, "{name}");
     }

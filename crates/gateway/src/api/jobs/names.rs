@@ -72,7 +72,8 @@ fn about(job: &Candidate) -> String {
     let number = job.native_id.as_deref().filter(|id| !has_id(&job.key, id));
     let number = number.map_or_else(String::new, |id| format!("job {}, ", plain(id, TEXT_CHARACTERS)));
     let began = job.began.and_then(|began| began.checked_mul(1_000_000)).map(to_rfc3339);
-    let began = began.map_or_else(String::new, |began| format!(", since {}Z", plain(&began, SECOND_CHARACTERS)));
+    let began =
+        began.map_or_else(String::new, |began| format!(", since {}Z", plain(&began, SECOND_CHARACTERS)));
     format!(
         "{} ({number}user {}, by its {}, on {}{began})",
         plain(&job.key, KEY_CHARACTERS),
