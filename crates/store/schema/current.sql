@@ -1975,8 +1975,8 @@ CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) W
 -- known.
 CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the same on
-    -- every node of the job.
+    -- The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the
+    -- same on every node of the job.
     key text NOT NULL,
     scheduler text,
     -- The scheduler's own id. A requeued job of Slurm has the same one in each of its runs.
@@ -2003,11 +2003,11 @@ CREATE TABLE internal.run (
     -- Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.
     contested_facts text[],
     -- The Slurm cluster in its key, NULL where it is not known and with other schedulers.
-    cluster text GENERATED ALWAYS AS (SUBSTRING(key FROM '^slurm:([^:]*):.*@[0-9]{1,10}$'::text)) STORED,
+    cluster text GENERATED ALWAYS AS ("substring"(key, '^slurm:([^:]*):.*@[0-9]{1,10}$'::text)) STORED,
     -- The id and step in its key; since Slurm 26.05 the SLUID of the run, and native_id has the number.
-    key_job text GENERATED ALWAYS AS (SUBSTRING(key FROM '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$'::text)) STORED,
+    key_job text GENERATED ALWAYS AS ("substring"(key, '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$'::text)) STORED,
     -- The user in its key, by the kernel's word.
-    key_uid text GENERATED ALWAYS AS (SUBSTRING(key FROM ':.*@([0-9]{1,10})$'::text)) STORED,
+    key_uid text GENERATED ALWAYS AS ("substring"(key, ':.*@([0-9]{1,10})$'::text)) STORED,
     PRIMARY KEY (id),
     UNIQUE (key)
 );
