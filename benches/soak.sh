@@ -24,6 +24,9 @@ benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
 echo "== MPI: the generated program on 1 to 8 ranks, with and without threads, in C and Fortran"
 cargo test --quiet -p throughline-mpit-bridge --test all -- --ignored --exact mpi::generated::all_shapes --nocapture
 
+echo "== MPI: 1,000 launches by one port are 1,000 jobs"
+cargo test --quiet -p throughline-mpit-bridge --test all -- --ignored --exact mpi::launches::a_thousand_launches_are_a_thousand_jobs --nocapture
+
 echo "== MPI: counting and faults on every library that is here or can be had"
 benches/mpi-matrix.sh
 

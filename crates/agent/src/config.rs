@@ -14,6 +14,7 @@ use throughline_daemon::{Failure, Seconds, paths};
 use throughline_delivery::{Endpoint, SpoolSection, TlsFiles};
 use throughline_detail::RecorderSection;
 use throughline_gpu::Vendor;
+use throughline_host::slurm::CONF_PLACES;
 use throughline_sample::Guid;
 
 /// Port of the agent's HTTP side.
@@ -292,6 +293,9 @@ pub struct Mpi {
     pub trace_records_of_job: u64,
     /// Most readings of GPU links and host ports a second because jobs begin or end; 0 makes none.
     pub edge_samples_per_second: u32,
+    /// Slurm's configuration, which names the node's cluster; where packages and slurmd have it when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm_conf: Option<PathBuf>,
     /// Of users and jobs.
     pub quota: Quota,
 }
@@ -328,12 +332,22 @@ impl Default for Mpi {
             trace_records_per_second: 50_000,
             trace_records_of_job: 20_000_000,
             edge_samples_per_second: 4,
+            slurm_conf: None,
             quota: Quota::default(),
         }
     }
 }
 
 impl Mpi {
+    /// Files that may name the node's Slurm cluster, the first that does counts.
+    #[must_use]
+    pub fn slurm_conf_places(&self) -> Vec<PathBuf> {
+        match &self.slurm_conf {
+            Some(file) => vec![file.clone()],
+            None => CONF_PLACES.iter().map(PathBuf::from).collect(),
+        }
+    }
+
     /// At which intervals rows are made of what ranks report.
     #[must_use]
     pub fn intervals(&self) -> Intervals {

@@ -20,10 +20,13 @@ pub struct JobName {
 /// A job in a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// `scheduler:id[.step]@uid`, or `local:…`.
+    /// `scheduler:[cluster:]id[.step]@uid`, or `local:…`.
     pub job_key: String,
     /// slurm, pbs, lsf, flux or local.
     pub scheduler: Option<String>,
+    /// The Slurm cluster, where it is known: another one numbers its jobs alike.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// The scheduler's own id.
     pub native_id: Option<String>,
     /// The step in it.
@@ -457,7 +460,7 @@ pub struct JobRates {
 /// What a running job does with MPI now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRate {
-    /// `scheduler:id[.step]@uid`, or `local:…`.
+    /// `scheduler:[cluster:]id[.step]@uid`, or `local:…`.
     pub job_key: String,
     /// Its name, as the scheduler has it.
     pub name: Option<String>,

@@ -19,8 +19,8 @@ Examples:
   throughline job trace last -o t.json    all of it on one time axis, for Perfetto
   throughline job export last -o t.csv    what its ranks did, for pandas
 
-A JOB is named by its key (slurm:4711.0), by its scheduler's own id (4711), by the unique beginning
-of either, by `last` for the newest job or `last-1` for the one before.
+A JOB is named by its key (slurm:demo:4711.0), by its scheduler's own id (4711, or demo:4711 of one
+cluster), by the unique beginning of either, by `last` for the newest job or `last-1` for the one before.
 
 Exit status: 0 done, 64 wrong usage, 69 no server or nothing of what is
 needed there, 77 no permission, 1 no such job or any

@@ -4,6 +4,11 @@
 //! for; below `user@UID.service` that user can too, so there nothing is believed of that user's own processes.
 //! Each rule names the scheduler whose layout it is; the layouts are facts of those programs.
 
+use throughline_sample::job_key::{is_sluid, is_step_number};
+
+/// The group of all jobs of a slurmd under version 2, behind the node's name where a host has several.
+const SLURM_SCOPE: &str = "slurmstepd.scope";
+
 /// What a path says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
@@ -20,9 +25,9 @@ pub struct Placement {
 pub struct ScheduledJob {
     /// Which scheduler.
     pub scheduler: Scheduler,
-    /// The scheduler's own job id.
+    /// The scheduler's own job id; of Slurm since 26.05 the SLUID of the run.
     pub id: String,
-    /// The step within the job, where the scheduler has steps.
+    /// The step within the job, where the scheduler counts steps.
     pub step: Option<String>,
 }
 
@@ -98,7 +103,7 @@ fn delegated_to(path: &str, uid: u32) -> bool {
 }
 
 /// The job that one path names, of any scheduler.
-pub(crate) fn of_path(path: &str) -> Placement {
+fn of_path(path: &str) -> Placement {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let scheduled = slurm(&parts).or_else(|| pbs(&parts)).or_else(|| lsf(&parts)).or_else(|| flux(&parts));
     Placement {
@@ -120,14 +125,27 @@ fn job(scheduler: Scheduler, id: &str, step: Option<&str>) -> Option<ScheduledJo
     good(id).then(|| ScheduledJob { scheduler, id: id.to_owned(), step })
 }
 
-/// v1 `/slurm[_NODE]/uid_U/job_J/step_S/task_T`, v2 `/system.slice/[NODE_]slurmstepd.scope/job_J/step_S/user/task_T`.
+/// v1 `/slurm[_NODE]/uid_U/job_J/step_S/task_T`, v2 `/system.slice/[NODE_]slurmstepd.scope/job_J/step_S/user/task_T`, since 26.05
+/// with the run's SLUID for `job_J`. Steps with names are none of a run's own.
 fn slurm(parts: &[&str]) -> Option<ScheduledJob> {
-    let root =
-        parts.iter().position(|part| part.starts_with("slurm") || part.ends_with("slurmstepd.scope"))?;
+    let root = parts.iter().position(|part| part.starts_with("slurm") || part.ends_with(SLURM_SCOPE))?;
     let below = &parts[root + 1..];
-    let at = below.iter().position(|part| is_number(part.strip_prefix("job_")))?;
+    let is_run = parts[root].ends_with(SLURM_SCOPE) && below.first().is_some_and(|part| is_sluid(part));
+    let number = || below.iter().position(|part| is_number(part.strip_prefix("job_")));
+    let at = if is_run { 0 } else { number()? };
     let step = below.get(at + 1).and_then(|part| part.strip_prefix("step_"));
-    job(Scheduler::Slurm, below[at].strip_prefix("job_")?, step)
+    let id = below[at].strip_prefix("job_").unwrap_or(below[at]);
+    job(Scheduler::Slurm, id, step.filter(|step| is_step_number(step)))
+}
+
+/// The group of the run with that SLUID in a path, as a path below the root; `None` where the path is of another one, or leads out
+/// of the control group namespace.
+pub(crate) fn group_of_run<'a>(path: &'a str, sluid: &str) -> Option<&'a str> {
+    let path = path.strip_prefix('/')?;
+    let is_outside = path.split('/').any(|part| part == "..");
+    let (scope, _) = path.split_once(&format!("{SLURM_SCOPE}/{sluid}/"))?;
+    let end = scope.len() + SLURM_SCOPE.len() + 1 + sluid.len();
+    path.get(..end).filter(|_| !is_outside)
 }
 
 /// PBS: `/pbs_jobs.service/jobid/J.SERVER` (also under the older `pbspro.service`), and as slices of systemd

@@ -4,16 +4,14 @@
 //! a rank claims against it. Nothing here believes the process's own environment or arguments.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use throughline_sample::job_key::is_sluid;
 
 use crate::cgroup;
 pub use crate::cgroup::Scheduler;
 use crate::process::{self, ProcessError, parse_boot_seconds};
-
-/// Most processes listed of one group, so that a fork bomb costs no memory here.
-const MAX_PROCESSES: usize = 65_536;
-/// Deepest nesting of groups looked at below a job's own.
-const MAX_DEPTH: usize = 8;
+use crate::slurm;
 
 /// Where the kernel's file systems are mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +43,10 @@ pub struct JobIdentity {
     pub session_start_time: Option<i64>,
     /// The scheduler that put it there; `None` where none did.
     pub scheduler: Option<Scheduler>,
-    /// The scheduler's job id.
+    /// The scheduler's job id; `None` also where Slurm's SLUID is known and its number can't be read.
     pub job_id: Option<String>,
+    /// Slurm's SLUID, which names one run of the job, since 26.05.
+    pub sluid: Option<String>,
     /// The scheduler's step.
     pub step: Option<String>,
     /// The innermost container.
@@ -62,11 +62,14 @@ impl JobIdentity {
     /// can be shorter than the truth (PBS: without the server's name; an empty step), but never another job.
     #[must_use]
     pub fn agrees_with(&self, scheduler: Scheduler, job_id: &str, step: Option<&str>) -> ClaimAgreement {
-        let (Some(known), Some(id)) = (self.scheduler, &self.job_id) else { return ClaimAgreement::NotKnown };
+        let Some(known) = self.scheduler else { return ClaimAgreement::NotKnown };
         // A node of a cluster can itself be a pod: that says nothing about the job on it.
         if known == Scheduler::Kubernetes && scheduler != Scheduler::Kubernetes {
             return ClaimAgreement::NotKnown;
         }
+        let Some(id) = &self.job_id else {
+            return if known == scheduler { ClaimAgreement::NotKnown } else { ClaimAgreement::Contradicts };
+        };
         let same_id =
             id == job_id || (known == Scheduler::Pbs && id.split('.').next() == job_id.split('.').next());
         let same_step = match (&self.step, step) {
@@ -102,9 +105,13 @@ pub fn identify(roots: &Roots, pid: u32) -> Result<JobIdentity, ProcessError> {
     let boot = fs::read_to_string(roots.proc.join("stat")).ok().and_then(|stat| parse_boot_seconds(&stat));
     let time = |ticks: u64| ticks_to_utc(boot?, ticks);
     let leader = process::start_ticks(&roots.proc, process.session).unwrap_or(process.start_ticks);
-    let (scheduler, job_id, step) = match placement.job {
-        Some(job) => (Some(job.scheduler), Some(job.id), job.step),
-        None => (None, None, None),
+    let (scheduler, job_id, sluid, step) = match placement.job {
+        Some(job) if job.scheduler == Scheduler::Slurm && is_sluid(&job.id) => {
+            let number = slurm::number_of_run(roots, &process.cgroup, &job.id);
+            (Some(job.scheduler), number.map(|number| number.to_string()), Some(job.id), job.step)
+        }
+        Some(job) => (Some(job.scheduler), Some(job.id), None, job.step),
+        None => (None, None, None, None),
     };
     Ok(JobIdentity {
         pid,
@@ -114,61 +121,12 @@ pub fn identify(roots: &Roots, pid: u32) -> Result<JobIdentity, ProcessError> {
         session_start_time: time(leader),
         scheduler,
         job_id,
+        sluid,
         step,
         container: placement.container,
         login_session: placement.login_session,
         command: process.name,
     })
-}
-
-/// All processes in the control groups of a process's job, its own included; empty where they can't be listed.
-///
-/// `cgroup_file` is the text of `/proc/PID/cgroup`. The job's group is the part of the path to the component
-/// that names the job; on a host with several hierarchies each is looked at.
-#[must_use]
-pub fn processes_of_job(roots: &Roots, cgroup_file: &str) -> Vec<u32> {
-    let mut pids = Vec::new();
-    for line in cgroup_file.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        let Some(job) = job_group(path) else { continue };
-        // v2 has no controllers in the line and lies in the root itself, or under `unified` beside v1.
-        let hierarchy = if controllers.is_empty() { "" } else { controllers };
-        for base in [roots.cgroup.join(hierarchy), roots.cgroup.join("unified")] {
-            collect(&base.join(job), 0, &mut pids);
-        }
-    }
-    pids.sort_unstable();
-    pids.dedup();
-    pids
-}
-
-/// The shortest beginning of a path that names a job, without the leading slash.
-fn job_group(path: &str) -> Option<&str> {
-    let path = path.strip_prefix('/')?;
-    // A path with `..` comes from outside this control group namespace: it can't be followed.
-    if path.split('/').any(|part| part == "..") {
-        return None;
-    }
-    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-    ends.map(|end| &path[..end]).find(|part| cgroup::of_path(part).job.is_some())
-}
-
-fn collect(group: &Path, depth: usize, pids: &mut Vec<u32>) {
-    let Ok(text) = fs::read_to_string(group.join("cgroup.procs")) else { return };
-    let space = MAX_PROCESSES.saturating_sub(pids.len());
-    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).take(space));
-    if depth >= MAX_DEPTH || space == 0 {
-        return;
-    }
-    let Ok(entries) = fs::read_dir(group) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            collect(&entry.path(), depth + 1, pids);
-        }
-    }
 }
 
 /// Clock ticks after boot as UTC nanoseconds. `btime` has whole seconds only, so this is exact to one second.

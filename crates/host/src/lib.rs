@@ -12,6 +12,7 @@ pub mod pcie;
 pub mod process;
 pub mod qp;
 pub mod rate;
+pub mod slurm;
 pub mod sysfs;
 
 mod source;

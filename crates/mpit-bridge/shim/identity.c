@@ -6,18 +6,22 @@
 #define _GNU_SOURCE
 #include "identity.h"
 
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "frame.h"
+#include "launch.h"
+#include "processes.h"
+#include "world.h"
 
 /* Variables that schedulers and launchers set. The agent makes the job key from them. */
 static const char *const variables[] = {
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-    "SLURM_HET_SIZE", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_NAME", "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_SLUID", "SLURM_CLUSTER_NAME", "SLURM_HET_SIZE", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
+    "SLURM_JOB_NAME", "SLURM_JOB_ACCOUNT",
     "SLURM_JOB_PARTITION",
     "PBS_JOBID", "PBS_JOBNAME", "PBS_ACCOUNT", "PBS_QUEUE",
     "LSB_JOBID", "LSB_JOBINDEX", "LSB_JOBNAME", "LSB_PROJECT_NAME", "LSB_QUEUE",
@@ -29,36 +33,13 @@ static const char *const grid_engine_variables[] = {
     "SGE_TASK_ID", "SGE_ACCOUNT", "JOB_ID", "JOB_NAME", "QUEUE",
 };
 
-/* Open MPI 4: mpirun's own address and a random number of the job. PRRTE (Open MPI 5): its address is in the
+/* Open MPI 4: mpirun's own address and a random number of the job. PRRTE (Open MPI 5): its host and process are in the
  * namespace's name (prterun-HOST-PID@N). Hydra of newer MPICH sets PMI_ID only, so its process is examined. */
 static const char *const launcher_variables[] = {
     "PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_precondition_transports",
 };
 
 enum { ANCESTORS = 8, TEXT_LIMIT = 1024 };
-
-static ssize_t read_file(const char *path, char *to, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    size_t got = 0;
-    while (got < size - 1) {
-        ssize_t n = read(fd, to + got, size - 1 - got);
-        if (n <= 0) break;
-        got += (size_t)n;
-    }
-    close(fd);
-    to[got] = '\0';
-    return (ssize_t)got;
-}
-
-static pid_t parent_of(pid_t pid) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (read_file(path, text, sizeof text) <= 0) return 0;
-    const char *after = strrchr(text, ')'); /* the command may itself hold spaces and parentheses */
-    int parent = 0;
-    return after && sscanf(after + 1, " %*c %d", &parent) == 1 ? parent : 0;
-}
 
 /* Value of an option in a command line of /proc: words end in NUL. */
 static const char *option(const char *line, size_t length, const char *name) {
@@ -70,36 +51,68 @@ static const char *option(const char *line, size_t length, const char *name) {
     return NULL;
 }
 
+/* Whether all ranks of the world are on this node, by the launcher's word. Only then do they all know the same processes of it. */
+static int is_one_node(const char *variable) {
+    const char *ranks = getenv(variable);
+    return ranks && tl_world_size > 0 && atoi(ranks) == tl_world_size;
+}
+
+/* Ports and process ids are given again: the start of the launcher's process makes the name that of one launch. */
+static void put_start(char *text, size_t size, const char *start) {
+    size_t used = strlen(text);
+    if (used < size) snprintf(text + used, size - used, " at %s", start);
+}
+
 /* Hydra starts a proxy on each node, each started with the address where mpiexec listens: that address and the process group
- * name the job. A wrapper script may stand between, so a few ancestors are examined. */
+ * name the job. A wrapper script may stand between, so a few ancestors are examined. On one node the start of the proxy is added;
+ * on several, whose proxies start one after the other, that of mpiexec, where it could pass it on (launch.c). */
 static int hydra_launcher(char *text, size_t size) {
     static char line[16384];
+    char start[TL_START_LIMIT];
     pid_t pid = getppid();
-    for (int i = 0; i < ANCESTORS && pid > 1; i++, pid = parent_of(pid)) {
+    for (int i = 0; i < ANCESTORS && pid > 1; i++, pid = tl_process_parent(pid)) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-        ssize_t length = read_file(path, line, sizeof line);
+        ssize_t length = tl_read_file(path, line, sizeof line);
         if (length <= 0) continue;
         const char *port = option(line, (size_t)length, "--control-port");
         if (!port) continue;
-        const char *group = option(line, (size_t)length, "--pgid");
+        const char *group = option(line, (size_t)length, "--pgid"), *launch = getenv(TL_LAUNCH_VARIABLE);
         /* MPICH 5 has one proxy for spawned processes, too; those of two spawns it does not distinguish. */
         snprintf(text, size, "hydra %s %s%s", port, group ? group : "0", getenv("PMI_SPAWNED") ? " spawned" : "");
+        if (is_one_node("MPI_LOCALNRANKS") && tl_process_start(pid, start)) put_start(text, size, start);
+        else if (launch && *launch) put_start(text, size, launch);
         return 1;
     }
     return 0;
 }
 
-static void launcher(char *text, size_t size) {
-    text[0] = '\0';
+/* PRRTE's namespace has the process id of prterun or prte. On one node it is an ancestor of all ranks. */
+static void prrte_start(char *text, size_t size) {
+    char start[TL_START_LIMIT];
+    const char *namespace = getenv("PMIX_NAMESPACE"), *at = namespace ? strrchr(namespace, '@') : NULL;
+    if (!at || !is_one_node("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+    const char *digits = at;
+    while (digits > namespace && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+    pid_t named = atoi(digits), pid = getppid();
+    for (int i = 0; i < ANCESTORS && pid > 1 && pid != named; i++) pid = tl_process_parent(pid);
+    if (pid > 1 && pid == named && tl_process_start(pid, start)) put_start(text, size, start);
+}
+
+static char launcher[TEXT_LIMIT];
+static pthread_once_t launcher_once = PTHREAD_ONCE_INIT;
+
+/* Once: when this process ends, its launcher may have ended before it. */
+static void learn_launcher(void) {
     size_t used = 0;
     for (size_t i = 0; i < sizeof launcher_variables / sizeof *launcher_variables; i++) {
         const char *value = getenv(launcher_variables[i]);
-        if (!value || used >= size) continue;
-        int wrote = snprintf(text + used, size - used, "%s%s", used ? " " : "pmix ", value);
+        if (!value || used >= sizeof launcher) continue;
+        int wrote = snprintf(launcher + used, sizeof launcher - used, "%s%s", used ? " " : "pmix ", value);
         if (wrote > 0) used += (size_t)wrote;
     }
-    if (used == 0) hydra_launcher(text, size);
+    if (used == 0) hydra_launcher(launcher, sizeof launcher);
+    else prrte_start(launcher, sizeof launcher);
 }
 
 int tl_identity_job(char *text, size_t size) {
@@ -107,8 +120,8 @@ int tl_identity_job(char *text, size_t size) {
         "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_CLUSTER_NAME", "PBS_JOBID",
         "LSB_JOBID", "LSB_JOBINDEX", "FLUX_JOB_ID", "PMI_JOBID",
     };
-    launcher(text, size);
-    size_t used = strlen(text);
+    pthread_once(&launcher_once, learn_launcher);
+    size_t used = (size_t)snprintf(text, size, "%s", launcher);
     for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
         const char *value = getenv(common[i]);
         int wrote = value && used < size ? snprintf(text + used, size - used, " %s=%s", common[i], value) : 0;
@@ -137,6 +150,6 @@ void tl_identity_put(struct tl_frame *frame) {
     put_variables(frame, variables, sizeof variables / sizeof *variables);
     if (getenv("SGE_TASK_ID"))
         put_variables(frame, grid_engine_variables, sizeof grid_engine_variables / sizeof *grid_engine_variables);
-    launcher(text, sizeof text);
-    if (text[0]) tl_field_text(frame, TL_HELLO_LAUNCHER, text);
+    pthread_once(&launcher_once, learn_launcher);
+    if (launcher[0]) tl_field_text(frame, TL_HELLO_LAUNCHER, launcher);
 }

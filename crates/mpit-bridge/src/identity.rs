@@ -1,23 +1,24 @@
 //! Which job a rank belongs to.
 //!
-//! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which identifies
+//! The key is the same on every node of the job: scheduler, cluster, job id and step; else the launcher, which identifies
 //! all its ranks the same about itself; else the one process. What a rank claims is held against what the
 //! kernel reports, and each key ends in the user that the kernel reports: whatever a rank claims, its rows are never
-//! another user's.
+//! another user's. How a key is written: `throughline_sample::job_key`.
 
 use crate::hello::Hello;
 use crate::kernel::{Kernel, ScheduledJob, Verdict};
 use crate::process::Process;
 use crate::schedulers::{About, Claim, claim};
+use throughline_sample::job_key;
 
 /// The job of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// `slurm:123.0@1000`, `pbs:12.host@1000`, `local:…@1000`: the same on each node of the job.
+    /// `slurm:demo:123.0@1000`, `pbs:12.host@1000`, `local:…@1000`: the same on each node of the job.
     pub job_key: String,
     /// slurm, pbs, lsf, flux, sge, or local.
     pub scheduler: String,
-    /// The scheduler's own id, empty without one.
+    /// The scheduler's own id, empty without one and where only its SLUID is known.
     pub native_id: String,
     /// The step in the job, empty without one.
     pub step: String,
@@ -52,28 +53,32 @@ pub(crate) fn identify(
         Verdict::Confirms => (claimed, "cgroup"),
         Verdict::Unknown => (claimed, "environment"),
     };
-    let Some(ScheduledJob { scheduler, id, step, .. }) = job else { return Ok(local(hello, process, node)) };
+    let Some(job) = job else { return Ok(local(hello, process, node)) };
+    // What root has set on the node counts before what the rank's variables say; others have their server in the id.
+    let is_slurm = job.scheduler == "slurm";
+    let cluster = is_slurm.then(|| kernel.cluster().or_else(|| job.cluster.clone())).flatten();
+    let run = job.run().to_owned();
+    let ScheduledJob { scheduler, id, step, .. } = job;
     // One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
     // are distinguished by their launcher, as on remote nodes they also carry the number of the launcher's own step.
     let launcher =
         hello.own_launcher().map(|launcher| format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff));
     let step = launcher.or(step).unwrap_or_default();
-    let dot = if step.is_empty() { "" } else { "." };
-    let job_key = format!("{scheduler}:{id}{dot}{step}@{}", process.uid);
+    let job_key = job_key::scheduled(&scheduler, cluster.as_deref(), &run, &step, process.uid);
     Ok(Identity { job_key, scheduler, native_id: id, step, about, evidence })
 }
 
 /// A job that no scheduler vouches for.
 pub(crate) fn local(hello: &Hello, process: &Process, node: &str) -> Identity {
-    let uid = process.uid;
-    let (job_key, evidence) = match &hello.launcher {
-        Some(launcher) => (format!("local:{:016x}@{uid}", hash(launcher.as_bytes())), "launcher"),
+    let (name, evidence) = match &hello.launcher {
+        Some(launcher) => (format!("{:016x}", hash(launcher.as_bytes())), "launcher"),
         None => {
             let ticks =
                 process.start_ticks.map_or_else(|| format!("e{}", hello.epoch), |ticks| ticks.to_string());
-            (format!("local:{node}:{}:{ticks}@{uid}", process.pid), "process")
+            (format!("{node}:{}:{ticks}", process.pid), "process")
         }
     };
+    let job_key = job_key::local(&name, process.uid);
     Identity { job_key, scheduler: "local".into(), evidence, ..Identity::default() }
 }
 

@@ -1,11 +1,12 @@
 //! What a rank's variables say about its job. A claim only: the user who starts a program sets its variables.
 //!
-//! Facts of each scheduler stand beside its rule; those of Slurm were observed on a running one (22.05), the others are
-//! documented by their makers.
+//! Facts of each scheduler stand beside its rule; those of Slurm were observed on running ones (22.05, 25.11, 26.05), the others
+//! are documented by their makers.
 
 use crate::hello::Hello;
 use crate::kernel::ScheduledJob;
 use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
+use throughline_sample::job_key::{cluster_name, is_sluid, is_step_number};
 
 /// Longest scheduler id: PBS ids carry a host name.
 const ID_CHARACTERS: usize = 128;
@@ -39,7 +40,8 @@ pub(crate) fn claim(hello: &Hello) -> Option<Claim> {
 
 fn job(scheduler: &str, id: String, step: Option<String>) -> Option<ScheduledJob> {
     let step = step.filter(|step| is_id(step));
-    let job = ScheduledJob { scheduler: scheduler.to_owned(), id, step, components: 1 };
+    let job =
+        ScheduledJob { scheduler: scheduler.to_owned(), id, step, components: 1, ..ScheduledJob::default() };
     is_id(&job.id).then_some(job)
 }
 
@@ -48,9 +50,13 @@ fn job(scheduler: &str, id: String, step: Option<String>) -> Option<ScheduledJob
 ///
 /// `srun` may start processes that each are a world of their own (MPICH under `--mpi=pmix`, any MPI under
 /// `--mpi=none`): each is a job, distinguished by the number of its task.
+///
+/// The batch script (since 26.05 it has a variable, too) and the shell of `salloc` are parts of the job that have names and no
+/// numbers: no steps of their own. Each component of a heterogeneous job has a SLUID of its own, which its ranks do not share.
 fn slurm(hello: &Hello) -> Option<Claim> {
     let id = hello.variable(&["SLURM_JOB_ID", "SLURM_JOBID"]).filter(|id| is_number(id))?;
-    let mut step = hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]).map(str::to_owned);
+    let step = hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]);
+    let mut step = step.filter(|step| is_step_number(step)).map(str::to_owned);
     let tasks: u32 =
         hello.variable(&["SLURM_STEP_NUM_TASKS"]).and_then(|tasks| tasks.parse().ok()).unwrap_or(1);
     if let (Some(step), Some(task)) = (&mut step, hello.variable(&["SLURM_PROCID"]))
@@ -67,8 +73,13 @@ fn slurm(hello: &Hello) -> Option<Claim> {
         array_id: array.map(|(array, task)| format!("{array}_{task}")).unwrap_or_default(),
         ..about(hello, "SLURM_JOB_NAME", "SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION")
     };
-    let job = job("slurm", id.to_owned(), step)?;
-    Some(Claim { job: ScheduledJob { components: components.clamp(1, COMPONENTS_MAX), ..job }, about })
+    let job = ScheduledJob {
+        components: components.clamp(1, COMPONENTS_MAX),
+        sluid: hello.variable(&["SLURM_JOB_SLUID"]).filter(|sluid| is_sluid(sluid)).map(str::to_owned),
+        cluster: hello.variable(&["SLURM_CLUSTER_NAME"]).and_then(cluster_name),
+        ..job("slurm", id.to_owned(), step)?
+    };
+    Some(Claim { job, about })
 }
 
 /// PBS Professional, OpenPBS and Torque: `12.server`, in an array `12[3].server` or `12-3.server`.

@@ -1,6 +1,11 @@
 //! Which job a name means that a person typed, and which it might have meant.
 
+use crate::time::milliseconds;
+use std::collections::HashMap;
+use std::time::SystemTime;
+use throughline_sample::job_key::TypedJobName;
 use throughline_store::Error;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 /// Newest jobs among which the nearest names are looked for.
@@ -45,6 +50,12 @@ pub struct Candidate {
     pub evidence: Option<String>,
     /// A host of it.
     pub host: Option<String>,
+    /// Its Slurm cluster.
+    cluster: Option<String>,
+    /// The scheduler's own id.
+    pub native_id: Option<String>,
+    /// When it began, milliseconds since 1970.
+    pub began: Option<i64>,
     /// 0 for the whole key, 1 for a whole id, 2 for the beginning of either.
     distance: i32,
     /// Whether no rank of it was ever reported: its key is all that there is.
@@ -55,22 +66,24 @@ pub struct Candidate {
     is_own: bool,
 }
 
-/// What a name could mean, the nearest first, then those with ranks, those that the kernel supports, the user's own, the newest. `rest` is the key
-/// without its scheduler. A key ends with the user's number as the kernel reports it, which nobody types. `strength` is 0
-/// where the job's control group names the id, 2 where only variables of the environment do, which anybody can set to any
-/// job's, or where nothing is said.
+/// What a name could mean, the nearest first, then those with ranks, those that the kernel supports, the user's own, the newest. `$1` is
+/// what was typed; `$4` to `$7` are its scheduler, cluster, user and id: a person types as much of a key as is needed, and the number of a
+/// job whose key has a SLUID. `strength` is 0 where the job's control group names the id, 2 where only variables of the environment do,
+/// which anybody can set to any job's, or where nothing is said.
 const CANDIDATES: &str = "
-    SELECT id, key, coalesce(left(user_name, 64), substring(key FROM '@([0-9]+)$')) AS user_name, evidence,
+    SELECT id, key, coalesce(left(user_name, 64), key_uid) AS user_name, evidence, cluster, native_id, began,
            NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id) AS is_empty,
            (SELECT left(min(host), 64) FROM internal.job_rank r WHERE r.job_id = j.id) AS host,
-           substring(key FROM '@([0-9]+)$') = $2 AS is_own,
+           key_uid = $2 AS is_own,
            CASE WHEN evidence = 'cgroup' THEN 0 WHEN evidence <> 'environment' THEN 1 ELSE 2 END AS strength,
-           CASE WHEN key = $1 THEN 0
-                WHEN native_id = $1 OR split_part(key, '@', 1) = $1 OR split_part(rest, '@', 1) = $1 THEN 1
-                ELSE 2 END AS distance
-    FROM (SELECT id, key, native_id, user_name, evidence, coalesce(start_time, first_seen) AS began,
-                 substr(key, strpos(key, ':') + 1) AS rest FROM internal.run_visible) j
-    WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
+           CASE WHEN key = $1 THEN 0 WHEN is_of_parts AND $7 IN (native_id, native_step, key_job) THEN 1 ELSE 2 END AS distance
+    FROM (SELECT id, key, native_id, concat_ws('.', native_id, nullif(step, '')) AS native_step, user_name, evidence, cluster, key_job, key_uid,
+                 coalesce(start_time, first_seen) AS began, substr(key, strpos(key, ':') + 1) AS rest,
+                 ($4::text IS NULL OR starts_with(key, $4 || ':')) AND ($5::text IS NULL OR cluster = $5)
+                     AND ($6::text IS NULL OR key_uid = $6) AS is_of_parts
+          FROM internal.run_visible) j
+    WHERE key = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
+       OR is_of_parts AND (native_id = $7 OR starts_with(key_job, $7) OR native_step = $7)
     ORDER BY distance, is_empty, strength, is_own DESC NULLS LAST, began DESC, id DESC LIMIT $3";
 
 const NEWEST: &str =
@@ -80,10 +93,10 @@ const NEWEST: &str =
 /// shows that the id is another user's.
 const LAST: &str = "
     SELECT key FROM internal.run_visible j
-    WHERE ($2::text IS NULL OR substring(key FROM '@([0-9]+)$') = $2)
+    WHERE ($2::text IS NULL OR key_uid = $2)
       AND NOT (evidence IS NOT DISTINCT FROM 'environment' AND EXISTS (
           SELECT FROM internal.run_visible k WHERE k.native_id = j.native_id AND k.scheduler IS NOT DISTINCT FROM j.scheduler
-              AND k.evidence = 'cgroup' AND split_part(k.key, '@', 2) <> split_part(j.key, '@', 2)))
+              AND k.cluster IS NOT DISTINCT FROM j.cluster AND k.evidence = 'cgroup' AND k.key_uid <> j.key_uid))
     ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 1 OFFSET $1";
 
 fn candidate(row: &Row) -> Candidate {
@@ -92,6 +105,9 @@ fn candidate(row: &Row) -> Candidate {
         user: row.get("user_name"),
         evidence: row.get("evidence"),
         host: row.get("host"),
+        cluster: row.get("cluster"),
+        native_id: row.get("native_id"),
+        began: row.get::<_, Option<SystemTime>>("began").map(milliseconds),
         distance: row.get("distance"),
         is_empty: row.get("is_empty"),
         strength: row.get("strength"),
@@ -115,7 +131,11 @@ pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<N
             None => NameResolution::NotAsMany,
         });
     }
-    let rows = client.query(CANDIDATES, &[&name, &user, &CANDIDATES_MAX]).await.map_err(failed())?;
+    let typed = TypedJobName::read(name);
+    let typed_uid = typed.uid.map(|uid| uid.to_string());
+    let parameters: [&(dyn ToSql + Sync); 7] =
+        [&name, &user, &CANDIDATES_MAX, &typed.scheduler, &typed.cluster, &typed_uid, &typed.job];
+    let rows = client.query(CANDIDATES, &parameters).await.map_err(failed())?;
     let mut fitting = likely(rows.iter().map(candidate).collect());
     match fitting.len() {
         0 => {
@@ -129,7 +149,8 @@ pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<N
 }
 
 /// The nearest, and of several of one name those with ranks, of these those that the kernel supports, and of these the querying
-/// user's own. That a key begins with the name is no reason to prefer one.
+/// user's own. That a key begins with the name is no reason to prefer one. Two clusters number their jobs alike: what the kernel
+/// supports in one is no reason against a job of the other.
 fn likely(candidates: Vec<Candidate>) -> Vec<Candidate> {
     let Some(nearest) = candidates.first().map(|candidate| candidate.distance) else { return candidates };
     let mut fitting: Vec<Candidate> =
@@ -137,8 +158,12 @@ fn likely(candidates: Vec<Candidate>) -> Vec<Candidate> {
     if nearest < 2 {
         let has_ranks = fitting.iter().any(|candidate| !candidate.is_empty);
         fitting.retain(|candidate| candidate.is_empty != has_ranks);
-        let strongest = fitting.iter().map(|candidate| candidate.strength).min();
-        fitting.retain(|candidate| Some(candidate.strength) == strongest);
+        let mut strongest: HashMap<Option<String>, i32> = HashMap::new();
+        for candidate in &fitting {
+            let known = strongest.entry(candidate.cluster.clone()).or_insert(candidate.strength);
+            *known = candidate.strength.min(*known);
+        }
+        fitting.retain(|candidate| strongest.get(&candidate.cluster) == Some(&candidate.strength));
         if fitting.iter().any(|candidate| candidate.is_own) {
             fitting.retain(|candidate| candidate.is_own);
         }
@@ -312,6 +337,51 @@ mod tests {
         }
         let own = meaning(&client, "900", Some(1000)).await.unwrap();
         assert_eq!(own, NameResolution::Job("slurm:900.0@1000".into()));
+    }
+
+    /// Two clusters that number their jobs alike, and a job of Slurm 26.05 that was requeued.
+    #[tokio::test]
+    async fn jobs_of_two_clusters_are_found_by_number() {
+        let database = throughline_store::testing::database().await;
+        let writer = database.connect().await.unwrap();
+        let jobs = "INSERT INTO internal.run (key, scheduler, native_id, step, evidence, start_time) VALUES \
+                    ('slurm:alpha:123.0@1000', 'slurm', '123', '0', 'cgroup', '2026-11-20 10:00Z'), \
+                    ('slurm:beta:123.0@1000', 'slurm', '123', '0', 'environment', '2026-11-20 11:00Z'), \
+                    ('slurm:beta:123.0@1001', 'slurm', '123', '0', 'environment', '2026-11-20 12:00Z'), \
+                    ('slurm:alpha:124.0@1001', 'slurm', '124', '0', 'environment', '2026-11-20 12:00Z'), \
+                    ('slurm:beta:124.0@1002', 'slurm', '124', '0', 'cgroup', '2026-11-20 12:00Z'), \
+                    ('slurm:beta:s1N9M8EM2AVH00.0@1000', 'slurm', '46', '0', 'cgroup', '2026-11-20 07:00Z'), \
+                    ('slurm:beta:s1N9M8EM2KPW00.0@1000', 'slurm', '46', '0', 'cgroup', '2026-11-20 08:00Z')";
+        writer.execute(jobs, &[]).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        let found = async |name: &str, user| match meaning(&client, name, user).await.unwrap() {
+            NameResolution::Job(key) => vec![key],
+            NameResolution::Several(jobs) => jobs.into_iter().map(|job| job.key).collect(),
+            other => panic!("{name}: {other:?}"),
+        };
+        let [alpha, beta] = ["slurm:alpha:123.0@1000", "slurm:beta:123.0@1000"];
+        for (name, user, keys) in [
+            // What the kernel supports in one cluster is no reason against the other's.
+            ("123", Some(1000), vec![alpha, beta]),
+            ("123", None, vec![alpha, "slurm:beta:123.0@1001", beta]),
+            ("slurm:123.0", Some(1000), vec![alpha, beta]),
+            ("alpha:123", None, vec![alpha]),
+            ("slurm:alpha:123.0", None, vec![alpha]),
+            ("beta:123.0", Some(1000), vec![beta]),
+            ("beta:123@1001", Some(1000), vec!["slurm:beta:123.0@1001"]),
+            ("slurm:beta:123.0@1000", None, vec![beta]),
+            // Two runs of one number; each is named by its SLUID.
+            ("46", None, vec!["slurm:beta:s1N9M8EM2KPW00.0@1000", "slurm:beta:s1N9M8EM2AVH00.0@1000"]),
+            ("beta:46.0", None, vec!["slurm:beta:s1N9M8EM2KPW00.0@1000", "slurm:beta:s1N9M8EM2AVH00.0@1000"]),
+            ("s1N9M8EM2AVH00", None, vec!["slurm:beta:s1N9M8EM2AVH00.0@1000"]),
+            ("s1N9M8EM2A", None, vec!["slurm:beta:s1N9M8EM2AVH00.0@1000"]),
+        ] {
+            assert_eq!(found(name, user).await, keys, "{name} {user:?}");
+        }
+        // Another user's job of this number is in another cluster: it is no reason to pass this one over.
+        assert_eq!(found("last", Some(1001)).await.len(), 1);
+        let last = meaning(&client, "last-1", Some(1001)).await.unwrap();
+        assert!(matches!(last, NameResolution::Job(_)), "{last:?}");
     }
 
     #[test]

@@ -14,10 +14,12 @@ use tokio_postgres::{Client, Row};
 pub struct Job {
     /// Its number in the tables.
     pub id: i64,
-    /// `scheduler:id[.step]@uid`, or `local:…`.
+    /// `scheduler:[cluster:]id[.step]@uid`, or `local:…`.
     pub key: String,
     /// slurm, pbs, lsf, flux or local.
     pub scheduler: Option<String>,
+    /// The Slurm cluster.
+    pub cluster: Option<String>,
     /// The scheduler's own id.
     pub native_id: Option<String>,
     /// The step in it.
@@ -73,6 +75,7 @@ impl Job {
         throughline_api::jobs::Job {
             job_key: self.key,
             scheduler: self.scheduler,
+            cluster: self.cluster,
             native_id: self.native_id,
             step: self.step,
             user: self.user,
@@ -197,7 +200,7 @@ pub struct JobQuery<'a> {
 const COLUMNS: &str =
     "j.id, j.key, j.scheduler, j.native_id, j.step, left(j.user_name, 64), left(j.name, 256), left(j.account, 256),
     left(j.queue, 256), left(j.command, 2048),
-    j.start_time, j.end_time, j.first_seen, j.world_size, coalesce(j.contested_facts, '{}')";
+    j.start_time, j.end_time, j.first_seen, j.world_size, coalesce(j.contested_facts, '{}'), j.cluster";
 
 /// What the ranks of job `j` report, and its nodes.
 const RANKS: &str = "
@@ -238,16 +241,17 @@ fn job(row: &Row) -> Job {
         first_seen: time(12).unwrap_or_default(),
         world_size: row.get(13),
         contested_facts: row.get(14),
-        ranks: row.get(15),
-        nodes: row.get(16),
-        ranks_running: row.get(17),
-        ranks_lost: row.get(18),
-        ranks_silent: row.get(19),
-        reported: time(20),
-        ranks_contested: row.get(21),
-        only_node: row.get(22),
-        state: row.get::<_, &str>(23).parse().unwrap_or_default(),
-        verdict: row.get(24),
+        cluster: row.get(15),
+        ranks: row.get(16),
+        nodes: row.get(17),
+        ranks_running: row.get(18),
+        ranks_lost: row.get(19),
+        ranks_silent: row.get(20),
+        reported: time(21),
+        ranks_contested: row.get(22),
+        only_node: row.get(23),
+        state: row.get::<_, &str>(24).parse().unwrap_or_default(),
+        verdict: row.get(25),
     }
 }
 
@@ -294,7 +298,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&query.text, &query.user, &behind_value, &behind_id, &query.limit, &query.scheduler];
     let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a page of jobs"))?;
-    Ok(rows.iter().map(|row| (job(row), row.get(25))).collect())
+    Ok(rows.iter().map(|row| (job(row), row.get(26))).collect())
 }
 
 /// Jobs that run, the newest first, then those that ended, the last first.

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod catalogue;
 mod ident;
+pub mod job_key;
 mod kinds;
 mod rate;
 pub mod rounds;

@@ -1975,10 +1975,11 @@ CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) W
 -- known.
 CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on
-    -- every node of the job.
+    -- The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the
+    -- same on every node of the job.
     key text NOT NULL,
     scheduler text,
+    -- The scheduler's own id. A requeued job of Slurm has the same one in each of its runs.
     native_id text,
     step text,
     uid bigint,
@@ -2001,6 +2002,12 @@ CREATE TABLE internal.run (
     evidence text,
     -- Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.
     contested_facts text[],
+    -- The Slurm cluster in its key, NULL where it is not known and with other schedulers.
+    cluster text GENERATED ALWAYS AS ("substring"(key, '^slurm:([^:]*):.*@[0-9]{1,10}$'::text)) STORED,
+    -- The id and step in its key; since Slurm 26.05 the SLUID of the run, and native_id has the number.
+    key_job text GENERATED ALWAYS AS ("substring"(key, '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$'::text)) STORED,
+    -- The user in its key, by the kernel's word.
+    key_uid text GENERATED ALWAYS AS ("substring"(key, ':.*@([0-9]{1,10})$'::text)) STORED,
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -2144,7 +2151,7 @@ CREATE TABLE internal.thinned_chunk (
 
 CREATE OR REPLACE VIEW internal.run_visible AS
 SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
-       array_id, evidence, contested_facts
+       array_id, evidence, contested_facts, cluster, key_job, key_uid
 FROM internal.run;
 COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
@@ -3740,7 +3747,8 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
        internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
-                 coalesce(n.reported_at, j.first_seen), now()) AS state
+                 coalesce(n.reported_at, j.first_seen), now()) AS state,
+       j.cluster
 FROM internal.run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,

@@ -23,6 +23,7 @@ fn the_example_shows_every_key_with_its_default() {
     };
     expected.mpi.socket = Some("/run/throughline/mpi.sock".into());
     expected.mpi.pvars = Some(Vec::new());
+    expected.mpi.slurm_conf = Some("/etc/slurm/slurm.conf".into());
     expected.control.socket = Some("/run/throughline/agent.sock".into());
     expected.control.socket_mode = SocketMode::new("0600").ok();
     expected.cupti.leases = Some("/run/throughline/gpu-leases".into());

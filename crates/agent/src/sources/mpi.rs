@@ -1,16 +1,17 @@
 //! MPI ranks: starts the receiver of crate `mpit-bridge` and translates its status.
 
 use super::{Health, Source, Start, Status};
-use crate::config::{Mpi, Trace};
+use crate::config::{Config as AgentConfig, Mpi, Trace};
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, Labels, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
-use throughline_host::identity::{ClaimAgreement, Roots, identify};
+use throughline_host::identity::{ClaimAgreement, JobIdentity, Roots, identify};
+use throughline_host::slurm::cluster_of_node;
 use throughline_mpit_bridge::{
     BindError, Config, Kernel, Limits, Places, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits,
     Tracing, Verdict, Welcome,
@@ -37,7 +38,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         limits: limits(settings),
         proc: start.config.proc.root.clone(),
         sys: start.config.sysfs.root.clone(),
-        kernel: kernel(Roots { proc: start.config.proc.root.clone(), ..Roots::default() }),
+        kernel: kernel(roots(start.config), settings.slurm_conf_places()),
         subuid: "/etc/subuid".into(),
         state: start.places.rank_state.clone(),
         boot_id: boot_id(),
@@ -49,12 +50,19 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
 }
 
-/// What control groups say about a rank's job. Steps are not compared: Slurm writes some of them in words in one
-/// place and as numbers in the other.
-fn kernel(roots: Roots) -> Kernel {
-    Kernel::new(move |pid, claim| {
+/// Control groups lie in sysfs.
+fn roots(config: &AgentConfig) -> Roots {
+    Roots { proc: config.proc.root.clone(), cgroup: config.sysfs.root.join("fs/cgroup") }
+}
+
+/// What control groups say about a rank's job, and slurm.conf about the node's cluster.
+fn kernel(roots: Roots, conf: Vec<PathBuf>) -> Kernel {
+    let of_rank = move |pid, claim: Option<&ScheduledJob>| {
         // A process that is gone, or in another PID namespace, is unknown here.
         let Ok(known) = identify(&roots, pid) else { return Verdict::Unknown };
+        if known.scheduler == Some(Scheduler::Slurm) {
+            return in_slurm(known, claim);
+        }
         let Some((scheduler, id)) = known.scheduler.zip(known.job_id.clone()) else {
             return Verdict::Unknown;
         };
@@ -64,11 +72,11 @@ fn kernel(roots: Roots) -> Kernel {
         }
         let Some(claim) = claim else {
             let scheduler = scheduler.name().to_owned();
-            return Verdict::In(ScheduledJob { scheduler, id, step: known.step, components: 1 });
+            let job =
+                ScheduledJob { scheduler, id, step: known.step, components: 1, ..ScheduledJob::default() };
+            return Verdict::In(job);
         };
         let agrees = match Scheduler::from_name(&claim.scheduler) {
-            // A heterogeneous job is one, and each component's control group has a number of its own.
-            Some(Scheduler::Slurm) if scheduler == Scheduler::Slurm => claim.has_component(&id),
             // An element of an array may be named by the array alone.
             Some(Scheduler::Lsf) if scheduler == Scheduler::Lsf => number(&id) == number(&claim.id),
             // A nested instance numbers its jobs anew, and no control group is made for them.
@@ -79,6 +87,41 @@ fn kernel(roots: Roots) -> Kernel {
             None => return Verdict::Unknown,
         };
         if agrees { Verdict::Confirms } else { Verdict::Contradicts }
+    };
+    Kernel::new(of_rank).with_cluster(move || cluster_of_node(conf.iter().map(PathBuf::as_path)))
+}
+
+/// A process that Slurm has put into a job. The number that its variables claim is not taken: where the control group has a SLUID
+/// and no slurmstepd can be read, the run is known and its number is not.
+fn in_slurm(known: JobIdentity, claim: Option<&ScheduledJob>) -> Verdict {
+    match claim.map(|claim| Scheduler::from_name(&claim.scheduler)) {
+        None | Some(Some(Scheduler::Slurm)) => {}
+        Some(Some(_)) => return Verdict::Contradicts,
+        Some(None) => return Verdict::Unknown,
+    }
+    // A heterogeneous job is one, and each component's control group has a number and a SLUID of its own.
+    let same_number = claim.zip(known.job_id.as_ref()).map(|(claim, id)| claim.has_component(id));
+    let claimed_sluid = claim.and_then(|claim| claim.sluid.as_ref());
+    let same_run = claimed_sluid.zip(known.sluid.as_ref()).map(|(claimed, known)| claimed == known);
+    if same_number == Some(false) || same_run == Some(false) {
+        return Verdict::Contradicts;
+    }
+    if claim.is_some_and(|claim| claim.components > 1) {
+        return if same_number == Some(true) { Verdict::Confirms } else { Verdict::Unknown };
+    }
+    // Worlds of one process in a step are distinguished by their tasks, which the control group has in versions of its own.
+    let claimed_step = claim.and_then(|claim| claim.step.clone());
+    let step = match known.step {
+        Some(step) => claimed_step.filter(|claimed| claimed.split('.').next() == Some(&step)).or(Some(step)),
+        None => claimed_step,
+    };
+    Verdict::In(ScheduledJob {
+        scheduler: Scheduler::Slurm.name().to_owned(),
+        id: known.job_id.unwrap_or_default(),
+        sluid: known.sluid,
+        cluster: claim.and_then(|claim| claim.cluster.clone()),
+        step,
+        components: 1,
     })
 }
 
@@ -245,106 +288,4 @@ fn counts(status: &ReceiverStatus) -> Vec<(Labels, &'static Metric, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::values::VariableName;
-
-    #[test]
-    fn control_groups_are_held_against_claims() {
-        let folder = tempfile::tempdir().unwrap();
-        let put = |pid: u32, cgroup: &str| {
-            let process = folder.path().join(pid.to_string());
-            std::fs::create_dir(&process).unwrap();
-            let stat = format!("{pid} (rank) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0\n");
-            for (file, text) in
-                [("stat", stat.as_str()), ("status", "Uid:\t1\t1\t1\t1\n"), ("cgroup", cgroup)]
-            {
-                std::fs::write(process.join(file), text).unwrap();
-            }
-        };
-        put(7, "0::/system.slice/slurmstepd.scope/job_5/step_interactive/user/task_0\n");
-        put(8, "0::/user.slice/user-1.slice/session-2.scope\n");
-        let kernel = kernel(Roots { proc: folder.path().to_owned(), ..Roots::default() });
-        let claim = |scheduler: &str, id: &str| ScheduledJob {
-            scheduler: scheduler.into(),
-            id: id.into(),
-            step: Some("4294967290".into()),
-            components: 1,
-        };
-        assert_eq!(kernel.query(7, Some(&claim("slurm", "5"))), Verdict::Confirms);
-        assert_eq!(kernel.query(7, Some(&claim("slurm", "6"))), Verdict::Contradicts);
-        assert_eq!(kernel.query(7, Some(&claim("pbs", "5"))), Verdict::Contradicts);
-        // The second component of a heterogeneous job that began with job 4.
-        let component = ScheduledJob { components: 2, ..claim("slurm", "4") };
-        assert_eq!(kernel.query(7, Some(&component)), Verdict::Confirms);
-        assert!(
-            matches!(kernel.query(7, None), Verdict::In(job) if job.scheduler == "slurm" && job.id == "5")
-        );
-        for pid in [8, 9] {
-            assert_eq!(kernel.query(pid, Some(&claim("slurm", "6"))), Verdict::Unknown);
-            assert_eq!(kernel.query(pid, None), Verdict::Unknown);
-        }
-        put(10, "0::/lsf/cluster/job.77.4242.1790000000\n");
-        assert_eq!(kernel.query(10, Some(&claim("lsf", "77[3]"))), Verdict::Confirms);
-        assert_eq!(kernel.query(10, Some(&claim("lsf", "78"))), Verdict::Contradicts);
-        put(11, "0::/system.slice/imp-shell-0-\u{192}2oLkTLb.service\n");
-        assert_eq!(kernel.query(11, Some(&claim("flux", "f2oLkTLb"))), Verdict::Confirms);
-        assert_eq!(kernel.query(11, Some(&claim("flux", "f3"))), Verdict::Unknown, "of a nested instance");
-        assert_eq!(kernel.query(11, Some(&claim("sge", "5"))), Verdict::Unknown);
-    }
-
-    #[test]
-    fn shims_receive_what_is_configured() {
-        let mut settings = Mpi::default();
-        assert_eq!(welcome(&settings).variables, None);
-        assert_eq!(
-            (welcome(&settings).bin_milliseconds, welcome(&settings).push_milliseconds),
-            (Some(100), Some(1000))
-        );
-        settings.pvars = VariableName::new("a").ok().map(|name| vec![name]);
-        settings.connections_max = 1;
-        assert_eq!(welcome(&settings).variables, Some(vec!["a".to_owned()]));
-        settings.quota.accept_future_seconds = Duration::from_secs(7).into();
-        let limits = limits(&settings);
-        assert_eq!((limits.connections, limits.window.future), (1, Duration::from_secs(7)));
-    }
-
-    #[test]
-    fn programs_being_loaded_find_out_whether_the_wire_matrix_is_wanted() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("mpi.sock");
-        let mark = folder.path().join("mpi.sock.wire");
-        mark_wire(&socket, true);
-        assert!(mark.exists());
-        mark_wire(&socket, false);
-        mark_wire(&socket, false);
-        assert!(!mark.exists());
-        assert_eq!(welcome(&Mpi { wire: true, ..Mpi::default() }).wire, Some(true));
-        assert_eq!(welcome(&Mpi::default()).wire, None);
-    }
-
-    #[test]
-    fn a_new_run_folder_lets_ranks_in_and_a_sites_own_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().join("run");
-        make_run_dir(&run).unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&run), 0o755);
-        std::fs::set_permissions(&run, Permissions::from_mode(0o750)).unwrap();
-        make_run_dir(&run).unwrap();
-        assert_eq!(mode(&run), 0o750);
-    }
-
-    #[test]
-    fn errors_of_the_socket_have_their_status() {
-        let in_use = failure(BindError::InUse("/x/mpi.sock".into()));
-        assert_eq!(in_use.status, ExitStatus::Unavailable);
-        assert!(in_use.to_string().contains("/x/mpi.sock") && in_use.to_string().contains("mpi.socket"));
-        let denied = BindError::System {
-            path: "/x".into(),
-            action: "bind",
-            source: std::io::ErrorKind::PermissionDenied.into(),
-        };
-        assert_eq!(failure(denied).status, ExitStatus::Permission);
-    }
-}
+mod tests;

@@ -351,6 +351,7 @@ fn without_a_server_it_says_how_to_start_one() {
     }
 }
 
+mod clusters;
 mod detail;
 mod export;
 mod trace;

@@ -11,6 +11,7 @@ use throughline_api::JobState;
 use throughline_api::jobs::{Job, Jobs};
 use throughline_daemon::Failure;
 use throughline_daemon::arguments::time;
+use throughline_sample::job_key::has_id;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -196,8 +197,11 @@ fn narrow(jobs: &[Job], width: usize) -> String {
     text
 }
 
+/// The key; where it has a SLUID, the number that people know is before it.
 fn key(job: &Job) -> String {
-    middle_cut(&clean(&job.job_key, 200), KEY_COLUMNS)
+    let number = job.native_id.as_deref().filter(|id| !has_id(&job.job_key, id));
+    let key = number.map_or_else(|| job.job_key.clone(), |number| format!("{number} {}", job.job_key));
+    middle_cut(&clean(&key, 200), KEY_COLUMNS)
 }
 
 fn user(job: &Job) -> String {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { byName, counted, duration, jobName, mark, matches, percent, rate, short, used } from './text.ts'
+import { byName, counted, duration, jobName, mark, matches, numberedKey, percent, rate, short, used } from './text.ts'
 
 it('numbers have three digits and a prefix', () => {
   expect(short(0)).toBe('0')
@@ -35,4 +35,9 @@ it('a job has the name of its scheduler, else that of its program', () => {
   expect(jobName(job)).toBe('weather')
   expect(jobName({ ...job, name: null })).toBe('wrf.exe')
   expect(jobName({ ...job, name: null, command: null })).toBe('slurm:7.0@1000')
+})
+it('a key with a SLUID has the number of the job before it', () => {
+  expect(numberedKey({ job_key: 'slurm:demo:7.0@1000', native_id: '7' })).toBe('slurm:demo:7.0@1000')
+  expect(numberedKey({ job_key: 'slurm:demo:s1N9M8EM2AVH00.0@1000', native_id: '1' })).toBe('1 slurm:demo:s1N9M8EM2AVH00.0@1000')
+  expect(numberedKey({ job_key: 'local:0f@1000', native_id: null })).toBe('local:0f@1000')
 })

@@ -42,6 +42,12 @@ export function jobName(job: { job_key: string; name: string | null; command?: s
   return job.name ?? (program === undefined || program === '' ? job.job_key : program)
 }
 
+/** The key of a job; where it has a SLUID, the number that people know is before it. */
+export function numberedKey(job: { job_key: string; native_id: string | null }): string {
+  const { job_key: key, native_id: number } = job
+  return number === null || key.includes(`:${number}.`) || key.includes(`:${number}@`) ? key : `${number} ${key}`
+}
+
 /** Seconds as the two largest units: 2 h 5 min. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return '–'

@@ -22,10 +22,15 @@ fn slurm_of_both_versions() {
     let first = "9:devices:/\n8:memory:/slurm/uid_1000/job_4711/step_3/task_0\n4:cpuset:/slurm/uid_1000/job_4711/step_3\n";
     assert_eq!(named(first), is("slurm", "4711", Some("3")));
     let second = "0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0";
-    assert_eq!(named(second), is("slurm", "4711", Some("batch")));
+    assert_eq!(named(second), is("slurm", "4711", None), "a batch script is no step of its own");
     let several = "0::/system.slice/n17_slurmstepd.scope/job_99/step_0/user/task_12";
     assert_eq!(named(several), is("slurm", "99", Some("0")));
     assert_eq!(named("1:cpuset:/slurm_n17/uid_0/job_5"), is("slurm", "5", None));
+    let run = "0::/system.slice/n17_slurmstepd.scope/s1N9M8EK7JCC00/step_0/user/task_special";
+    assert_eq!(named(run), is("slurm", "s1N9M8EK7JCC00", Some("0")));
+    // Version 1 keeps numbers in each release, and what is below a run's own group is no run.
+    assert_eq!(named("4:cpuset:/slurm/s1N9M8EK7JCC00/step_0"), None);
+    assert_eq!(named("0::/system.slice/slurmstepd.scope/x/s1N9M8EK7JCC00/step_0"), None);
 }
 
 #[test]

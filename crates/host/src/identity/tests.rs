@@ -82,24 +82,6 @@ fn a_claim_is_held_against_the_kernel() {
 }
 
 #[test]
-fn the_processes_of_a_job_are_found_in_all_its_steps_and_nowhere_else() {
-    let kernel = Kernel::new();
-    let job = "cgroup/system.slice/slurmstepd.scope/job_4711";
-    kernel.write("cgroup/system.slice/slurmstepd.scope/cgroup.procs", "1\n");
-    kernel.write(&format!("{job}/cgroup.procs"), "");
-    kernel.write(&format!("{job}/step_3/cgroup.procs"), "");
-    kernel.write(&format!("{job}/step_3/user/cgroup.procs"), "");
-    kernel.write(&format!("{job}/step_3/user/task_0/cgroup.procs"), "50\n51\n");
-    kernel.write(&format!("{job}/step_batch/cgroup.procs"), "49\n");
-    kernel.write("cgroup/system.slice/slurmstepd.scope/job_4712/cgroup.procs", "60\n");
-    assert_eq!(processes_of_job(&kernel.roots(), IN_SLURM), [49, 50, 51]);
-    kernel.write("cgroup/cpuset/torque/9.head/cgroup.procs", "70\n");
-    assert_eq!(processes_of_job(&kernel.roots(), "3:cpuset:/torque/9.head\n"), [70]);
-    assert!(processes_of_job(&kernel.roots(), "0::/../slurm/uid_0/job_5").is_empty());
-    assert!(processes_of_job(&kernel.roots(), "0::/user.slice").is_empty());
-}
-
-#[test]
 fn this_process_is_known_from_the_real_kernel() {
     let pid = std::process::id();
     let identity = identify(&Roots::default(), pid).unwrap();

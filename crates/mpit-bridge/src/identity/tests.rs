@@ -36,6 +36,49 @@ fn schedulers_come_first() {
     );
 }
 
+const RUN: &str = "s1N9M8EM2AVH00";
+
+#[test]
+fn a_key_has_the_cluster_and_the_run() {
+    let job = [("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0"), ("SLURM_CLUSTER_NAME", "Demo")];
+    assert_eq!(key(&job, None), "slurm:demo:123.0@1000");
+    // What root has set on the node is believed before what a rank says.
+    let named = |name: Option<&'static str>| Kernel::default().with_cluster(move || name.map(str::to_owned));
+    let found = |kernel: &Kernel, variables: &[(&str, &str)]| {
+        identify(&hello(variables, None), &process(), "n1", kernel).unwrap()
+    };
+    assert_eq!(found(&named(Some("other")), &job).job_key, "slurm:other:123.0@1000");
+    assert_eq!(found(&named(None), &job).job_key, "slurm:demo:123.0@1000");
+    assert_eq!(found(&named(Some("other")), &[("PBS_JOBID", "12.server")]).job_key, "pbs:12.server@1000");
+    assert_eq!(found(&named(Some("other")), &[]).scheduler, "local");
+    // Since 26.05 a requeued job is another run of the same number.
+    let run = [job.as_slice(), &[("SLURM_JOB_SLUID", RUN)]].concat();
+    let identity = found(&named(None), &run);
+    assert_eq!(identity.job_key, format!("slurm:demo:{RUN}.0@1000"));
+    assert_eq!((identity.native_id.as_str(), identity.step.as_str()), ("123", "0"));
+    // Components of a heterogeneous job have SLUIDs of their own, and their ranks are one world.
+    let component = |sluid| [job.as_slice(), &[("SLURM_HET_SIZE", "2"), ("SLURM_JOB_SLUID", sluid)]].concat();
+    assert_eq!(found(&named(None), &component(RUN)).job_key, "slurm:demo:123.0@1000");
+    assert_eq!(found(&named(None), &component("s1N9M8EM2KPW00")).job_key, "slurm:demo:123.0@1000");
+}
+
+/// The kernel knows the run, and nobody that is believed the number.
+#[test]
+fn a_run_without_a_number() {
+    let job = ScheduledJob {
+        scheduler: "slurm".into(),
+        sluid: Some(RUN.into()),
+        components: 1,
+        ..ScheduledJob::default()
+    };
+    let kernel = Kernel::new(move |_, _| Verdict::In(job.clone()));
+    let found = identify(&hello(&[("SLURM_JOB_ID", "7")], None), &process(), "n1", &kernel).unwrap();
+    assert_eq!(
+        (found.job_key, found.native_id, found.evidence),
+        (format!("slurm:{RUN}@1000"), String::new(), "cgroup")
+    );
+}
+
 #[test]
 fn programs_of_one_allocation_are_distinguished_by_their_launcher() {
     let batch = [("SLURM_JOB_ID", "123")];
@@ -59,6 +102,7 @@ fn launchers_name_jobs_without_a_scheduler() {
     );
     assert_eq!(elsewhere.unwrap().job_key, one, "the same on another node");
     assert_ne!(key(&[], Some("hydra node1:4001 0")), one);
+    assert_ne!(key(&[], Some("hydra node1:4000 0 at 1-2-3:99")), one, "the port of an earlier launch");
     let other_user = Process { uid: 1001, ..process() };
     assert_ne!(
         identify(&hello(&[], Some("hydra node1:4000 0")), &other_user, "n1", &Kernel::default())
@@ -89,6 +133,7 @@ fn the_kernel_is_believed_before_the_claim() {
             id: "5".into(),
             step: Some("0".into()),
             components: 1,
+            ..ScheduledJob::default()
         }),
     });
     let found = |variables: &[(&str, &str)]| {
@@ -114,6 +159,8 @@ fn no_claim_leads_into_another_users_job() {
         (vec![("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], None),
         (vec![("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0@1000")], None),
         (vec![("PBS_JOBID", "12.server@1000")], None),
+        (vec![("SLURM_JOB_ID", "123"), ("SLURM_CLUSTER_NAME", "demo@1000")], None),
+        (vec![("SLURM_JOB_ID", "123"), ("SLURM_JOB_SLUID", RUN)], None),
         (vec![("SLURM_JOB_ID", "123")], launcher),
         (vec![], launcher),
         (vec![], None),

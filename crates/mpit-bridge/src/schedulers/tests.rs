@@ -33,6 +33,44 @@ fn an_array_task_of_slurm() {
     assert_eq!([name, account, queue, array_id], ["name1", "acct1", "debug", "5_7"]);
 }
 
+/// Variables as three releases set them, in a batch script, a step and the shell of `salloc`.
+#[test]
+fn recorded_variables_of_three_releases() {
+    let claims = |release: &str| -> Vec<ScheduledJob> {
+        let parts = release.split("== ").skip(1).map(|part| {
+            let variables =
+                part.lines().filter(|line| !line.starts_with("0::")).filter_map(|line| line.split_once('='));
+            claimed(4, &variables.collect::<Vec<_>>()).unwrap().job
+        });
+        parts.collect()
+    };
+    let expected = |id: &str, sluid: Option<&str>, step: Option<&str>| ScheduledJob {
+        scheduler: "slurm".into(),
+        id: id.into(),
+        sluid: sluid.map(str::to_owned),
+        cluster: Some("demo".into()),
+        step: step.map(str::to_owned),
+        components: 1,
+    };
+    let of = |array: &str, array_run, interactive: &str, interactive_run| {
+        let array = |step| expected(array, array_run, step);
+        [array(None), array(Some("0")), expected(interactive, interactive_run, None)]
+    };
+    assert_eq!(claims(include_str!("../../../host/tests/slurm/22.05.txt")), of("57", None, "60", None));
+    assert_eq!(claims(include_str!("../../../host/tests/slurm/25.11.txt")), of("56", None, "57", None));
+    let runs = of("40", Some("s1N9M8EM2AVH00"), "41", Some("s1N9M8EM2KPW00"));
+    assert_eq!(claims(include_str!("../../../host/tests/slurm/26.05.txt")), runs);
+}
+
+#[test]
+fn clusters_and_runs_of_another_form_are_none() {
+    let job = |name: &str, value: &str| claimed(4, &[("SLURM_JOB_ID", "5"), (name, value)]).unwrap().job;
+    assert_eq!(job("SLURM_CLUSTER_NAME", "Demo").cluster.as_deref(), Some("demo"));
+    assert_eq!(job("SLURM_CLUSTER_NAME", "a:b@7").cluster, None);
+    assert_eq!(job("SLURM_JOB_SLUID", "s1N9M8EM2AVH0").sluid, None);
+    assert_eq!(job("SLURM_JOB_SLUID", "7@1000").sluid, None);
+}
+
 /// `srun --mpi=pmix -n2` of an MPICH program: two worlds of one rank each, both rank 0.
 #[test]
 fn worlds_of_one_process_in_one_step_are_distinguished() {

@@ -10,6 +10,7 @@ mod faults;
 mod generated;
 mod golden;
 mod jumps;
+mod launches;
 mod open_calls;
 mod program_state;
 mod regions;

@@ -18,6 +18,10 @@ CREATE TABLE internal.run (
     array_id text,
     evidence text,
     contested_facts text[],
+    -- Parts of the key, for SQL; its form is throughline_sample::job_key's, and a test compares both.
+    cluster text GENERATED ALWAYS AS (substring(key FROM '^slurm:([^:]*):.*@[0-9]{1,10}$')) STORED,
+    key_job text GENERATED ALWAYS AS (substring(key FROM '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$')) STORED,
+    key_uid text GENERATED ALWAYS AS (substring(key FROM ':.*@([0-9]{1,10})$')) STORED,
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -26,7 +30,12 @@ CREATE INDEX run_unended ON internal.run (id) WHERE (end_time IS NULL);
 COMMENT ON TABLE internal.run IS
     'Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is known.';
 COMMENT ON COLUMN internal.run.key IS
-    'The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
+    'The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.';
+COMMENT ON COLUMN internal.run.native_id IS
+    'The scheduler''s own id. A requeued job of Slurm has the same one in each of its runs.';
+COMMENT ON COLUMN internal.run.cluster IS 'The Slurm cluster in its key, NULL where it is not known and with other schedulers.';
+COMMENT ON COLUMN internal.run.key_job IS 'The id and step in its key; since Slurm 26.05 the SLUID of the run, and native_id has the number.';
+COMMENT ON COLUMN internal.run.key_uid IS 'The user in its key, by the kernel''s word.';
 COMMENT ON COLUMN internal.run.end_time IS 'When the last of its ranks ended; NULL while one runs, wherever.';
 COMMENT ON COLUMN internal.run.account IS 'Account or project, as the scheduler''s variables name it.';
 COMMENT ON COLUMN internal.run.queue IS 'Partition of Slurm, queue of others.';

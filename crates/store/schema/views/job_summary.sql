@@ -8,7 +8,8 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
        internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
-                 coalesce(n.reported_at, j.first_seen), now()) AS state
+                 coalesce(n.reported_at, j.first_seen), now()) AS state,
+       j.cluster
 FROM internal.run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,

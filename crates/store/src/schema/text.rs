@@ -19,7 +19,8 @@ const COLUMNS: &str = "
 SELECT a.attname::text,
        replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz') || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
            || CASE WHEN a.attidentity = 'a' THEN ' GENERATED ALWAYS AS IDENTITY' ELSE '' END
-           || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), ''),
+           || coalesce(CASE a.attgenerated WHEN 's' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED'
+                       ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END, ''),
        col_description(a.attrelid, a.attnum)
 FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use throughline_sample::admission::Rejection;
+use throughline_sample::job_key;
 use throughline_sample::wire::*;
 use tokio_postgres::Client;
 
@@ -216,7 +217,7 @@ impl Claims {
 
     /// A node reports a job: another user's than its key says is none.
     fn claim_job(&mut self, job: &Job, node: i64, keys: &Keys) -> Result<(), Rejection> {
-        if owner_in(&job.key).is_some_and(|uid| uid != job.uid) {
+        if job_key::owner(&job.key).is_some_and(|uid| uid != job.uid) {
             return Err(Rejection::Job);
         }
         if self.pending.beyond_limits.contains(&(node, job.key.clone())) {
@@ -411,9 +412,4 @@ fn jobs_of_node(batch: &Batch) -> impl Iterator<Item = &str> {
     let all = all.chain(batch.mpi_node_cells.iter().map(|cells| &cells.job_key));
     let all = all.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
     all.chain(batch.mpi_sampled_calls.iter().map(|calls| &calls.job_key)).map(String::as_str)
-}
-
-/// The user in a job's key (`slurm:123@1000`).
-fn owner_in(key: &str) -> Option<u32> {
-    key.rsplit_once('@')?.1.parse().ok()
 }

@@ -2,6 +2,7 @@
 
 use crate::batches::{PREFIX, SECOND, START, batch_of_everything, entry};
 use std::time::Duration;
+use throughline_sample::job_key::JobKeyParts;
 use throughline_sample::wire::*;
 use throughline_store::{Database, OrphanedJobs, Writer, close_orphaned_jobs, testing};
 use tokio_postgres::Client;
@@ -301,4 +302,36 @@ async fn a_run_has_several_names_and_what_each_node_says_of_it() {
         ["n1 - 4 1000", "n2 ./solve 8 1000"],
         "neither displaces the other"
     );
+}
+
+/// The parts of keys: generated columns of SQL, and `throughline_sample::job_key`.
+#[tokio::test]
+async fn keys_are_read_alike_in_sql_and_in_rust() {
+    let bench = Bench::new().await;
+    let keys = [
+        "slurm:demo:123.0@1000",
+        "slurm:123.0.7@1000",
+        "slurm:a-b_1.x:s1N9M8EM2AVH00.m0012abcd@0",
+        "pbs:12[3].server@7",
+        "flux:f2oLkTLb-f3@4294967295",
+        "local:n1:42:99@1000",
+        "local:00ffee0011223344@1000",
+        // No keys.
+        "slurm:1",
+        "slurm:1@x",
+        "anything",
+        "1@7",
+    ];
+    let add = "INSERT INTO internal.run (key) SELECT unnest($1::text[])";
+    bench.client.execute(add, &[&keys.as_slice()]).await.unwrap();
+    let rows =
+        bench.client.query("SELECT key, cluster, key_job, key_uid FROM internal.run", &[]).await.unwrap();
+    assert_eq!(rows.len(), keys.len());
+    for row in rows {
+        let (key, read): (&str, [Option<&str>; 3]) = (row.get(0), [row.get(1), row.get(2), row.get(3)]);
+        let parts = JobKeyParts::read(key);
+        let uid = parts.map(|parts| parts.uid.to_string());
+        let expected = [parts.and_then(|parts| parts.cluster), parts.map(|parts| parts.job), uid.as_deref()];
+        assert_eq!(read, expected, "{key}");
+    }
 }

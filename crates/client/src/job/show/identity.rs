@@ -47,9 +47,10 @@ pub fn text(job: &Job, identity: &Identity, width: usize) -> String {
     }
     let mut facts = vec![format!("user {}", job.user.as_deref().unwrap_or("unknown"))];
     if let (Some(scheduler), Some(native)) = (&job.scheduler, &job.native_id) {
+        let cluster = job.cluster.as_ref().map_or_else(String::new, |cluster| format!(" of {cluster}"));
         facts.push(match job.step.as_deref().filter(|step| !step.is_empty()) {
-            Some(step) => format!("{scheduler} job {native}, step {step}"),
-            None => format!("{scheduler} job {native}"),
+            Some(step) => format!("{scheduler} job {native}{cluster}, step {step}"),
+            None => format!("{scheduler} job {native}{cluster}"),
         });
     }
     let ranks = match job.world_size {

@@ -9,12 +9,16 @@ use std::sync::Arc;
 use throughline_api::jobs::JobName;
 use throughline_query::job_names::{self, Candidate, NameResolution};
 use throughline_sample::admission::is_deceptive;
+use throughline_sample::job_key::has_id;
+use throughline_sample::to_rfc3339;
 
 /// Most candidates in a message.
 const CANDIDATES_MAX: usize = 5;
 /// Longest key and longest other text in a message, characters.
 const KEY_CHARACTERS: usize = 120;
 const TEXT_CHARACTERS: usize = 40;
+/// A time to the second, as RFC 3339 begins.
+const SECOND_CHARACTERS: usize = 19;
 
 /// `GET /job-names/{name}`.
 pub async fn name(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
@@ -62,11 +66,16 @@ fn error(meaning: &NameResolution, name: &str, user: Option<u32>) -> ApiError {
     }
 }
 
-/// A candidate with what distinguishes it from others.
+/// A candidate with what distinguishes it from others. The key has its cluster, and where it has a SLUID no number.
 fn about(job: &Candidate) -> String {
     let or = |text: &Option<String>, absent: &str| plain(text.as_deref().unwrap_or(absent), TEXT_CHARACTERS);
+    let number = job.native_id.as_deref().filter(|id| !has_id(&job.key, id));
+    let number = number.map_or_else(String::new, |id| format!("job {}, ", plain(id, TEXT_CHARACTERS)));
+    let began = job.began.and_then(|began| began.checked_mul(1_000_000)).map(to_rfc3339);
+    let began =
+        began.map_or_else(String::new, |began| format!(", since {}Z", plain(&began, SECOND_CHARACTERS)));
     format!(
-        "{} (user {}, by its {}, on {})",
+        "{} ({number}user {}, by its {}, on {}{began})",
         plain(&job.key, KEY_CHARACTERS),
         or(&job.user, "unknown"),
         or(&job.evidence, "own word"),

@@ -85,7 +85,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     <>
       <div class="toolbar">
         <h1>
-          {jobName(job)} <small>job {job.native_id ?? job.job_key}</small>
+          {jobName(job)} <small>job {job.native_id ?? job.job_key}{job.cluster === null ? '' : ` of ${job.cluster}`}</small>
         </h1>
         <State state={job.state} />
         <span class="spring" />

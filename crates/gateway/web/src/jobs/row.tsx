@@ -4,7 +4,7 @@ import { Component, createRef } from 'preact'
 import type { Job } from '../api/client.ts'
 import { verdictName } from '../job/verdicts.tsx'
 import { State } from '../shell/state.tsx'
-import { bytes, duration, jobName, moment, percent } from '../text.ts'
+import { bytes, duration, jobName, moment, numberedKey, percent } from '../text.ts'
 import { fabricPath, jobPath } from '../url.ts'
 
 /** How far outside the window a row counts as near: one turn of the wheel. */
@@ -50,7 +50,7 @@ export class JobRow extends Component<Props> {
     return (
       <tr ref={this.row}>
         <th scope="row">
-          <a href={jobPath(job.job_key)}>{job.job_key}</a>
+          <a href={jobPath(job.job_key)}>{numberedKey(job)}</a>
         </th>
         <td class="cut" title={[job.name, job.command].filter((text) => text !== null).join(': ')}>
           {jobName(job)} {job.name !== null && job.command !== null && <span class="dim">{job.command.split('/').pop()}</span>}
