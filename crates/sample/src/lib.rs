@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod catalogue;
+mod fabric;
 mod ident;
 mod kinds;
 mod rate;
@@ -13,6 +14,7 @@ pub mod throttle;
 mod time;
 mod values;
 
+pub use fabric::{CommonGuids, FABRIC_NAME_BYTES_MAX, FINGERPRINT_GUIDS_MAX, fabric_name_fault};
 pub use ident::{Guid, InvalidGuid};
 pub use kinds::RecordTimes;
 pub use rate::{increase, rate};

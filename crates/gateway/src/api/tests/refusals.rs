@@ -8,7 +8,7 @@ async fn wrong_addresses_parameters_and_things_that_are_not_there() {
     let router = api_on(super::seed::fabric().await);
     for (path, said) in [
         ("/nothing", "404 not_found: nothing at /nothing; /api/v1/openapi.yaml lists"),
-        ("/fabric/0x1/topology", "404 not_found: no subnet 0x1; there are 0xfe80000000000000"),
+        ("/fabric/0x1/topology", "404 not_found: no fabric 0x1; there are 0xfe80000000000000"),
         ("/fabric/%ff/topology", "400 bad_parameter"),
         (
             "/fabric/0xfe80000000000000/topology?at=noon",
