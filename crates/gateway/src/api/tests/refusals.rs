@@ -63,8 +63,9 @@ async fn a_database_that_is_away_busy_or_slow() {
 async fn the_connections_only_read() {
     let api = Api::new(testing::database().await, Limits::default());
     let write = api.query(async |client| {
-        let done =
-            client.execute("INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1')", &[]).await;
+        let done = client
+            .execute("INSERT INTO internal.fabric (name, guids) VALUES ('0x1', ARRAY['0x1'])", &[])
+            .await;
         assert_eq!(done.unwrap_err().code().unwrap().code(), "25006");
         Ok(())
     });

@@ -97,14 +97,14 @@ async fn a_multicast_group_ends_with_its_members_or_with_itself() {
             "ff12:401b:ffff::2 - - 0 180",
         ]
     );
-    // A reading without any group ends all; another subnet's are not touched.
+    // A reading without any group ends all; another fabric's are not touched.
     let other = Batch {
         fabric: throughline_store::testing::fabric(PREFIX + 1),
         ..groups(200, &[(1, None)], Some(1))
     };
     bench.send(other).await;
     bench.send(groups(240, &[], Some(0))).await;
-    let left = "SELECT s.prefix FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
+    let left = "SELECT s.name FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
     assert_eq!(bench.texts(left).await, [Guid(PREFIX + 1).to_string()]);
     // Members that are counted and not listed: too many to be recorded.
     let mut many = groups(300, &[(3, Some(&[]))], Some(1));
