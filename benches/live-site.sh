@@ -7,7 +7,7 @@
 # 21 hosts a leaf, 18 spines; nodes are numbered hosts, leaves, spines. Links are pairs of (node, port).
 leaves=$(((hosts + 20) / 21))
 $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
 INSERT INTO internal.ib_node_key (fabric_id, guid)
 SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $hosts + $leaves + 18) g;
 INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
@@ -50,7 +50,7 @@ SELECT t.now, k.id, to_timestamp(0), 'mad', ((extract(epoch FROM t.now) - 1.7e9)
     ((extract(epoch FROM t.now) - 1.7e9) * 1e9)::bigint, 1, 1, (extract(epoch FROM t.now) * 1e3)::bigint, 8, 25000000000, 0, 0
 FROM internal.ib_port_key k, (SELECT clock_timestamp() AS now) t ON CONFLICT DO NOTHING;
 INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
-SELECT clock_timestamp(), '0xfe80000000000000', 'mad', count(*), count(*), 0, 0.2 FROM internal.ib_port_key;
+SELECT clock_timestamp(), (SELECT 'fabric:' || id FROM internal.fabric), 'mad', count(*), count(*), 0, 0.2 FROM internal.ib_port_key;
 $(cat crates/store/src/testing/packed_cells.sql)
 INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source) VALUES ('allreduce', 8, '', '', '')
 ON CONFLICT DO NOTHING;

@@ -16,7 +16,7 @@ throughline=${THROUGHLINE:-target/release/throughline}
 begin=$(($(date +%s) / 60 * 60 - 240 - minutes * 60))
 echo "seeding $minutes minutes of $ports ports, read each $interval s"
 $psql -q -v ON_ERROR_STOP=1 <<SQL
-INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
 INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
 INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key ORDER BY id;
 SELECT setseed(0.3) \g /dev/null

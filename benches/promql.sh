@@ -34,7 +34,7 @@ echo "seeding $series series of an hour at 5 s"
 # On a whole hour, two hours ago: where Prometheus keeps blocks and no head.
 end=$(($(date +%s) / 3600 * 3600 - 7200)) begin=$(($(date +%s) / 3600 * 3600 - 10800))
 $psql -q -v ON_ERROR_STOP=1 <<EOF
-INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
 INSERT INTO internal.ib_node_key (fabric_id, guid)
 SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $series) g;
 INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)

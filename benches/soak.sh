@@ -21,6 +21,10 @@ cargo run --quiet -p throughline-chaos -- --minutes "${THROUGHLINE_CHAOS_MINUTES
 echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
 benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
 
+echo "== fabrics: two with equal prefixes, crawlers and managers killed at random, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
+benches/two-fabrics.sh --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
+benches/two-fabrics.sh --minutes "${THROUGHLINE_SOAK_MINUTES:-10}" --same-name
+
 echo "== MPI: the generated program on 1 to 8 ranks, with and without threads, in C and Fortran"
 cargo test --quiet -p throughline-mpit-bridge --test all -- --ignored --exact mpi::generated::all_shapes --nocapture
 

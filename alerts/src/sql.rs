@@ -193,7 +193,9 @@ fn named(about: About) -> &'static str {
         About::Nvlink => NVLINK_NAMES,
         About::Gpu => GPU_NAMES,
         About::FabricNode => FABRIC_NODE_NAMES,
-        About::Daemon => "SELECT f.instance AS place, f.instance, f.source, f.value FROM found f",
+        About::Daemon => {
+            "SELECT f.instance AS place, internal.instance_name(f.instance) AS instance, f.source, f.value FROM found f"
+        }
         About::Site => "SELECT f.value FROM found f",
     }
 }
@@ -210,7 +212,7 @@ fn jobs(about: About) -> Option<&'static str> {
 }
 
 // Names are those that nodes have now, or had last: a node may be gone.
-const PORT_NAMES: &str = "SELECT f.port_id AS place, f.port_id, r.id AS remote_port_id, s.prefix AS instance, k.ib_node_id, nk.guid,
+const PORT_NAMES: &str = "SELECT f.port_id AS place, f.port_id, r.id AS remote_port_id, s.name AS instance, k.ib_node_id, nk.guid,
        k.port::text AS port, k.port AS number, coalesce(n.description, nk.guid) AS node,
        coalesce(rnk.guid, '') AS uplink_guid, coalesce(rn.description, rnk.guid, 'an unknown end') AS uplink,
        coalesce(r.port::text, '?') AS uplink_port, n.type = 'switch' AND rn.type = 'switch' AS is_trunk, f.value
@@ -279,7 +281,7 @@ FROM named n
 JOIN internal.node_key m ON m.name = n.instance
 JOIN internal.job_rank r ON r.node_id = m.id AND r.end_time IS NULL AND (r.gpu_uuids IS NULL OR n.gpu = ANY (r.gpu_uuids))";
 
-const FABRIC_NODE_NAMES: &str = "SELECT nk.guid AS place, s.prefix AS instance, nk.guid, coalesce(n.description, nk.guid) AS node,
+const FABRIC_NODE_NAMES: &str = "SELECT nk.guid AS place, s.name AS instance, nk.guid, coalesce(n.description, nk.guid) AS node,
        coalesce(u.description, 'an unknown end') AS uplink, coalesce(u.port, '?') AS uplink_port, f.value
 FROM found f
 JOIN internal.ib_node_key nk ON nk.id = f.ib_node_id
@@ -311,8 +313,8 @@ const JOB_PORTS: &str =
 FROM internal.job_rank r
 JOIN internal.host_port_key h ON h.node_id = r.node_id
     AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
-JOIN internal.ib_node_key g ON g.guid = h.guid
-JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+CROSS JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port) w
+JOIN internal.ib_port_key p ON p.id = w.port_id
 LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_to IS NULL
 LEFT JOIN internal.ib_port_key e ON e.id = b.remote_port_id
 WHERE r.end_time IS NULL";

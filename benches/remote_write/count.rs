@@ -64,7 +64,7 @@ fn families() -> Vec<Family> {
     let of_port = |metric: &Metric, is_switch: bool, name: String| {
         let (kind, guid) = if is_switch { ("=", "k.guid") } else { ("<>", "p.port_guid") };
         let sql = format!(
-            "SELECT {guid}, s.prefix, q.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM internal.ib_port_counters c
+            "SELECT {guid}, s.name, q.port, floor(extract(epoch FROM c.time) * 1000)::bigint, c.{} FROM internal.ib_port_counters c
              JOIN internal.ib_port_key q ON q.id = c.port_id JOIN internal.ib_node_key k ON k.id = q.ib_node_id JOIN internal.fabric s ON s.id = k.fabric_id
              JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL AND n.type {kind} 'switch'
              JOIN internal.ib_port p ON p.port_id = q.id AND p.valid_to IS NULL WHERE c.{0} IS NOT NULL",

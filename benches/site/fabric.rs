@@ -3,10 +3,12 @@
 use super::cluster::Cluster;
 use super::node::{adapter_guid, round};
 use crate::load::{Load, PORT_METRICS, mix, record};
-use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo, IbPortSample, IbTopologyMark};
+use throughline_sample::wire::{
+    Batch, FabricFingerprint, IbNodeInfo, IbPortInfo, IbPortSample, IbTopologyMark,
+};
 
-/// Its subnet.
-pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
+/// What it is called.
+const NAME: &str = "site";
 const RATE: u64 = 25_000_000_000;
 
 /// Hosts of a leaf, and spines.
@@ -62,6 +64,12 @@ impl Fabric {
         Self { ports, begin }
     }
 
+    /// By what its crawler knows it: its switches.
+    fn fingerprint(&self) -> Option<FabricFingerprint> {
+        let switches = self.ports.iter().map(|port| port.node).filter(|guid| guid >> 32 == 0x0002_c903);
+        Some(FabricFingerprint { name: NAME.to_owned(), ..FabricFingerprint::of_guids(switches, []) })
+    }
+
     /// All nodes and cables.
     pub fn inventory(&self) -> Vec<Batch> {
         let mut nodes = Vec::new();
@@ -105,9 +113,10 @@ impl Fabric {
             nodes: u32::try_from(nodes.len()).unwrap_or(0),
             links: u32::try_from(self.ports.len() / 2).unwrap_or(0),
         };
+        let fabric = self.fingerprint();
         let mut batches: Vec<Batch> = nodes
             .chunks(500)
-            .map(|nodes| Batch { subnet_prefix: PREFIX, ib_nodes: nodes.to_vec(), ..Batch::default() })
+            .map(|nodes| Batch { fabric: fabric.clone(), ib_nodes: nodes.to_vec(), ..Batch::default() })
             .collect();
         if let Some(last) = batches.last_mut() {
             last.ib_topology_marks.push(mark);
@@ -134,9 +143,10 @@ impl Fabric {
         };
         let samples: Vec<IbPortSample> = self.ports.iter_mut().map(sample).collect();
         let all = samples.len();
+        let fabric = self.fingerprint();
         let mut batches: Vec<Batch> = samples
             .chunks(BATCH_PORTS)
-            .map(|samples| Batch { subnet_prefix: PREFIX, ib_ports: samples.to_vec(), ..Batch::default() })
+            .map(|samples| Batch { fabric: fabric.clone(), ib_ports: samples.to_vec(), ..Batch::default() })
             .collect();
         if let Some(last) = batches.last_mut() {
             last.coverage.push(round("mad", time, all));

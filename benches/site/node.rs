@@ -144,6 +144,7 @@ impl Node {
                 port: 1,
                 values: record(&HOST_PORT_METRICS, &load.port_values()),
                 node_guid: adapter_guid(self.number, number),
+                port_guid: adapter_guid(self.number, number) + 1,
                 source: "sysfs".into(),
             });
         }

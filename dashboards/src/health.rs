@@ -128,7 +128,7 @@ const SOURCES: &str = "WITH up AS (
   WHERE $__timeFilter(time) AND name = 'source_up'
   ORDER BY source, instance, time DESC
 ), covered AS (
-  SELECT DISTINCT ON (source, instance) source, instance, expected, read, failed, elapsed_seconds, reasons
+  SELECT DISTINCT ON (source, instance) source, internal.instance_name(instance) AS instance, expected, read, failed, elapsed_seconds, reasons
   FROM internal.coverage
   WHERE $__timeFilter(time)
   ORDER BY source, instance, time DESC
@@ -296,7 +296,7 @@ fn crawler(dashboard: Dashboard) -> Dashboard {
     let panel = |id, title: &str, description: &str, sql: &str, unit| {
         Panel::series(id, title, description, (12, 8)).over_time(sql).unit(unit).link(link::to_alerts())
     };
-    let terms = "SELECT s.prefix AS \"Subnet\", t.name AS \"Crawler\", t.began_at AS \"Since\", t.ended_at AS \"Until\",
+    let terms = "SELECT s.name AS \"Fabric\", t.name AS \"Crawler\", t.began_at AS \"Since\", t.ended_at AS \"Until\",
        t.covered_to AS \"Newest reading\"
 FROM internal.crawler_term t
 JOIN internal.fabric s ON s.id = t.fabric_id
@@ -325,7 +325,7 @@ LIMIT 50";
             Panel::table(
                 33,
                 "Which crawler sweeps",
-                "Crawlers that had a subnet in the time range, newest first; at most one has it at any time.",
+                "Crawlers that had a fabric in the time range, newest first; at most one has it at any time.",
                 (24, 5),
             )
             .rows(terms)

@@ -315,7 +315,8 @@ FROM internal.host_port_key h
 JOIN internal.node_key k ON k.id = h.node_id
 LEFT JOIN rates r ON r.host_port_id = h.id
 LEFT JOIN risen e ON e.host_port_id = h.id
-LEFT JOIN public.ib_port_named n ON n.guid = h.guid AND n.port = h.port
+LEFT JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port) f ON true
+LEFT JOIN public.ib_port_named n ON n.port_id = f.port_id
 WHERE k.name = ${{node:sqlstring}}
 ORDER BY 1",
         mean("transmit_bytes_per_second"),

@@ -56,7 +56,8 @@ fn adapters() -> String {
   FROM internal.host_port_key h
   JOIN internal.node_key n ON n.id = h.node_id
   LEFT JOIN adapter_rates r ON r.host_port_id = h.id
-  LEFT JOIN public.ib_port_named p ON p.guid = h.guid AND p.port = h.port
+  LEFT JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port) f ON true
+  LEFT JOIN public.ib_port_named p ON p.port_id = f.port_id
   WHERE n.name = ${{node:sqlstring}}
 )",
         mean("transmit_utilisation"),

@@ -179,7 +179,7 @@ LIMIT 300"
 pub fn event_table(condition: &str) -> String {
     format!(
         "SELECT e.time AS \"Time\", e.severity AS \"Severity\", e.kind AS \"Kind\", e.text AS \"What\",
-       e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Reported by\", e.ib_guid AS \"GUID\",
+       e.before AS \"Before\", e.after AS \"After\", internal.instance_name(e.instance) AS \"Reported by\", e.ib_guid AS \"GUID\",
        e.ib_port::text AS \"Port\", e.job_key AS \"Job\", {}
 FROM internal.events e
 LEFT JOIN internal.run_visible j ON j.key = e.job_key

@@ -204,6 +204,7 @@ impl Bench {
         let site =
             Site::start(build, &self.options.clock, &self.options.postgres, first - BEFORE_NANOSECONDS)?;
         let schema = Schema::of(&build.checkout)?;
+        let knows_fabrics = schema.knows_fabrics();
         let mut sender = Sender::connect(&schema, &site.collect).await?;
         let mut moments = BTreeMap::new();
         let mut batches = 0;
@@ -215,6 +216,9 @@ impl Bench {
                 if !is_old {
                     line["batch"] = self.lists.renames.json("wire", line["batch"].take());
                     self.lists.renames.self_stats(&mut line["batch"]);
+                }
+                if knows_fabrics {
+                    renames::fabric(&mut line["batch"]);
                 }
                 sender.send(&line).await?;
                 batches += 1;

@@ -29,6 +29,16 @@ pub fn lines(folder: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
 }
 
+/// Gives a crawler's batch that names its fabric by the subnet prefix a switch of that number, and the fabric the same name.
+pub fn fabric(batch: &mut Value) {
+    let Some(prefix) = batch.as_object_mut().and_then(|batch| batch.remove("subnet_prefix")) else { return };
+    let Some(number) = prefix.as_str().and_then(|text| text.parse::<u64>().ok()) else { return };
+    let name = format!("{number:#018x}");
+    batch["fabric"] = serde_json::json!({
+        "switch_guids": [&prefix], "lowest_guid": &prefix, "subnet_prefix": &prefix, "name": name,
+    });
+}
+
 impl Renames {
     /// Reads the map.
     ///

@@ -89,6 +89,11 @@ impl Schema {
         Ok(Self { put: method(true)?, lease: method(false)?, batch })
     }
 
+    /// Whether batches of crawlers say which fabric they see, and not only its subnet prefix.
+    pub fn knows_fabrics(&self) -> bool {
+        self.batch.get_field_by_name("fabric").is_some()
+    }
+
     /// A batch as JSON, with the names of its fields as in the schema.
     ///
     /// # Errors

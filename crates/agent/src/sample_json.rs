@@ -70,6 +70,7 @@ fn host_port(sample: &wire::HostPortSample) -> Value {
         "device": sample.device,
         "port": sample.port,
         "node_guid": Guid(sample.node_guid),
+        "port_guid": (sample.port_guid != 0).then_some(Guid(sample.port_guid)),
         "time": to_rfc3339(sample.time),
     });
     with_values(fields, sample.values.as_ref())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// `GET /fabric/{subnet}/links/{link}/shares`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkShares {
-    /// Prefix of the subnet.
+    /// Name of the fabric.
     pub subnet: String,
     /// GUID.PORT of end a.
     pub link: String,
@@ -140,7 +140,7 @@ pub struct JobLinkShares {
 /// One direction of a link on which a job has a share, over the windows in which it has one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobLink {
-    /// Prefix of the subnet.
+    /// Name of the fabric.
     pub subnet: String,
     /// How that routes at the end of the range, as in [`LinkShares::routing`].
     pub routing: Option<String>,
@@ -177,7 +177,7 @@ pub struct JobLink {
 /// `GET /link-names/{name}`: the link that a name means which a person typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkName {
-    /// Prefix of its subnet.
+    /// Name of its fabric.
     pub subnet: String,
     /// GUID.PORT of the end that was named, or of the first of two.
     pub link: String,

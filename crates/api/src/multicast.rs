@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// `GET /fabric/{subnet}/groups`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MulticastGroups {
-    /// Prefix of the subnet.
+    /// Name of the fabric.
     pub subnet: String,
     /// Version of the topology.
     pub topology: String,
@@ -60,7 +60,7 @@ pub struct KnownGroup {
 /// `GET /fabric/{subnet}/groups/{mlid}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MulticastTree {
-    /// Prefix of the subnet.
+    /// Name of the fabric.
     pub subnet: String,
     /// Version of the topology that places refer to.
     pub topology: String,
@@ -174,14 +174,14 @@ pub struct SwitchLoss {
     pub loss: Option<MulticastLoss>,
 }
 
-/// The prefix of every subnet, as `GET /subnets` has them.
+/// The name of every fabric, as `GET /subnets` has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubnetNames {
     /// By prefix.
     pub subnets: Vec<SubnetName>,
 }
 
-/// A subnet's prefix.
+/// A fabric's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubnetName {
     /// `0x` and 16 digits.

@@ -7,6 +7,7 @@
 mod dashboards;
 mod db;
 mod demo;
+mod fabric;
 mod job;
 mod node;
 mod serve;
@@ -71,6 +72,8 @@ enum Command {
     Db(OnSite<db::Arguments>),
     /// Refuse nodes and certificates that were stolen, and list those that send records
     Node(OnSite<node::Arguments>),
+    /// List the fabrics that crawlers see, and give one another name
+    Fabric(OnSite<fabric::Arguments>),
     /// Print the effective configuration of `serve`
     CheckConfig(OnSite<serve::CheckArguments>),
     /// Show each source with the age of its newest row, and each job with its top operations
@@ -120,6 +123,7 @@ async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
         Command::Serve(OnSite { arguments, site }) => serve::run(arguments, &site).await,
         Command::Db(OnSite { arguments, site }) => db::run(arguments, &site).await,
         Command::Node(OnSite { arguments, site }) => node::run(arguments, &site).await,
+        Command::Fabric(OnSite { arguments, site }) => fabric::run(arguments, &site).await,
         Command::CheckConfig(OnSite { arguments, site }) => serve::check_config(arguments, &site).await,
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),

@@ -24,7 +24,7 @@ Examples:
   throughline link n07                          of a host with one cable
   throughline link 0x0002c90300000001/7         by GUID and port
   throughline link leaf1[5] --last 1h
-  throughline link leaf1[5] --subnet 0xfe80000000000001   where several subnets have such a name
+  throughline link leaf1[5] --fabric storage   where several fabrics have such a name
   throughline link leaf1[5] --to 2026-11-20T08:00:00Z --last 1m
   throughline link leaf1[5] --json | jq '.ab.contributors[0]'
   throughline link leaf1[5] --fetch --last 2m --wait     fetch each reading of both its ports
@@ -40,7 +40,7 @@ by the least certain part:
   unreported    found in the counters alone: nobody reported it
   ..., bound    some of it may have taken other links (adaptive routing, several LIDs or ports of a
                 host): believe AT LEAST and AT MOST, the share is one possibility
-`routing` is how the subnet's switches choose links, by their own word: static (by their tables alone),
+`routing` is how the fabric's switches choose links, by their own word: static (by their tables alone),
 adaptive (any of them by load), or not reported (shares then follow the tables).
 A contributor below 1 % is in `others`. `rest` is what was counted and belongs to nobody known.
 
@@ -71,9 +71,9 @@ pub struct Arguments {
     /// Show the last so much before it: 30s, 10m, 2h, 1d
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub last: jiff::SignedDuration,
-    /// Show links of this subnet only, by its prefix [default: all]
+    /// Show links of this fabric only, by its name [default: all]
     #[arg(long, value_name = "PREFIX")]
-    pub subnet: Option<String>,
+    pub fabric: Option<String>,
     /// Fetch the full resolution of its ports from the crawler into the database, in place of showing it
     #[arg(long)]
     pub fetch: bool,
@@ -134,7 +134,7 @@ fn find(server: &Server, arguments: &Arguments) -> Result<LinkName, Failure> {
     let at = arguments.to.map(|at| at.as_millisecond().to_string());
     let at = at.iter().map(|at| ("at", at.as_str()));
     let query: Vec<(&str, &str)> =
-        at.chain(arguments.subnet.iter().map(|subnet| ("subnet", subnet.as_str()))).collect();
+        at.chain(arguments.fabric.iter().map(|fabric| ("subnet", fabric.as_str()))).collect();
     server.get(&["link-names", &name], &query).map_err(|error| match error {
         Error::Api { error, .. } if NO_LINK.contains(&error.code.as_str()) => {
             Failure::new(ExitStatus::Failed, error.text())
@@ -158,7 +158,7 @@ fn text(shares: &LinkShares, width: usize) -> String {
     text.push_str(&(clean(&shares.name, width) + "\n"));
     let routing = shares.routing.as_deref().unwrap_or(NOT_REPORTED);
     for line in [
-        format!("subnet {}, routing {routing}", shares.subnet),
+        format!("fabric {}, routing {routing}", shares.subnet),
         format!("{} to {}, windows of 10 s", time(shares.from_ms), time(shares.to_ms)),
     ] {
         text.push_str(&(clean(&line, width) + "\n"));

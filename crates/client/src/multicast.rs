@@ -1,4 +1,4 @@
-//! `throughline multicast`: multicast groups of all subnets; members, tree and loss of one.
+//! `throughline multicast`: multicast groups of all fabrics; members, tree and loss of one.
 
 mod groups;
 mod tree;
@@ -16,10 +16,10 @@ use throughline_daemon::{ExitStatus, Failure};
 /// Shown below the options.
 const HELP: &str = "\
 Examples:
-  throughline multicast                         groups of all subnets, with what is wrong first
+  throughline multicast                         groups of all fabrics, with what is wrong first
   throughline multicast 0xc000                  one: members, tree, packets, loss
   throughline multicast 'IPoIB broadcast'       the same by its name, or by part of it or of its GID
-  throughline multicast --subnet 0xfe80000000000000
+  throughline multicast --fabric compute
   throughline multicast 0xc000 --json | jq '.members'
 
 FOR is what the group's GID is known to be for. MEMBERS is by the subnet administrator's word, REACHED the ports that
@@ -43,10 +43,10 @@ pub struct Arguments {
     /// Choose the group: its LID (0xc000), or part of its name or GID [default: a list of all]
     #[arg(value_name = "GROUP")]
     pub group: Option<String>,
-    /// Show this subnet only, by its prefix [default: all]
+    /// Show this fabric only, by its name [default: all]
     #[arg(long, value_name = "PREFIX")]
-    pub subnet: Option<String>,
-    /// Print the answers of the API, one per line for each subnet
+    pub fabric: Option<String>,
+    /// Print the answers of the API, one per line for each fabric
     #[arg(long)]
     pub json: bool,
 }
@@ -57,7 +57,7 @@ pub struct Arguments {
 /// No such group (1); otherwise see [`Error`].
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let server = arguments.connection.server()?;
-    let all = read(&server, arguments.subnet.as_deref()).map_err(Failure::from)?;
+    let all = read(&server, arguments.fabric.as_deref()).map_err(Failure::from)?;
     let text = match &arguments.group {
         None if arguments.json => return printed(&all),
         None => {

@@ -46,7 +46,7 @@ impl Committer for Writer {
     }
 }
 
-/// Decides which of several crawlers of a subnet sweeps.
+/// Decides which of several crawlers of a fabric sweeps.
 #[tonic::async_trait]
 pub trait Leaser: Send + Sync + 'static {
     /// Grants, extends, refuses or releases.

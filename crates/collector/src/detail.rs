@@ -101,7 +101,7 @@ struct Route {
 pub(crate) struct Routes(Arc<Mutex<HashMap<u64, Route>>>);
 
 impl Routes {
-    /// A stream delivers for a node or a subnet, which its certificate allows.
+    /// A stream delivers for a node or as a crawler, which its certificate allows.
     pub fn enter(&self, stream: u64, place: DetailPlace, acks: &Acks, takes_detail: Option<bool>) {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = routes.entry(stream).or_insert_with(|| Route {
@@ -224,6 +224,7 @@ async fn send(routes: &Routes, orders: &mut impl DetailOrders, expires: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
 
     fn node(name: &str) -> DetailPlace {
         DetailPlace::Node(name.to_owned())
@@ -271,11 +272,12 @@ mod tests {
         routes.enter(3, node("n1"), &acks, Some(true));
         routes.send(&[sent]);
         assert!(answers.try_recv().is_ok());
-        // Ports go to the crawler of their subnet.
-        let (crawler, mut of_crawler) = (DetailPlace::Crawler(7), acks_of_crawler.1);
+        // Ports go to the crawler of their fabric.
+        let (crawler, mut of_crawler) = (DetailPlace::Crawler(Uuid::from_u128(7)), acks_of_crawler.1);
         routes.enter(4, crawler.clone(), &acks_of_crawler.0, Some(true));
         let ports = vec![(9, 1), (10, 2)];
-        let (of_link, elsewhere) = (order(8, 0, crawler), order(9, 0, DetailPlace::Crawler(8)));
+        let (of_link, elsewhere) =
+            (order(8, 0, crawler), order(9, 0, DetailPlace::Crawler(Uuid::from_u128(8))));
         let of_link = DetailOrder { job_key: None, ports, ..of_link };
         assert_eq!(routes.send(&[of_link, elsewhere]), (vec![(8, 0)], Vec::new()));
         let request = of_crawler.try_recv().unwrap().unwrap().detail.unwrap();

@@ -1,13 +1,12 @@
 //! Who sends: the names in a sender's certificate, and what they allow it to say.
 //!
 //! With TLS a batch's node must be a name of the certificate that its stream came with, and only named crawlers
-//! may report for a subnet: a compute node can't make up rows of another one, nor of the fabric. Without TLS
+//! may report for a fabric: a compute node can't make up rows of another one, nor of the fabric. Without TLS
 //! everybody is on this machine, and believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use throughline_sample::Guid;
 use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 use throughline_sample::wire::Batch;
 use throughline_store::serial_number;
@@ -16,15 +15,15 @@ use tonic::transport::CertificateDer;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Names in the certificates of fabric crawlers, and the subnets of each; none means any subnet.
+/// Names in the certificates of fabric crawlers, and the fabrics of each by name; none means any fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Crawlers(BTreeMap<String, BTreeSet<u64>>);
+pub struct Crawlers(BTreeMap<String, BTreeSet<String>>);
 
 impl Crawlers {
-    /// A crawler and its subnets' prefixes.
+    /// A crawler and the names of its fabrics.
     #[must_use]
-    pub fn with(mut self, name: String, subnets: impl IntoIterator<Item = u64>) -> Self {
-        self.0.entry(name).or_default().extend(subnets);
+    pub fn with(mut self, name: String, fabrics: impl IntoIterator<Item = String>) -> Self {
+        self.0.entry(name).or_default().extend(fabrics);
         self
     }
 }
@@ -47,8 +46,8 @@ pub(crate) enum Identity {
     Certified {
         /// DNS names of the certificate. Its common name is none of them (RFC 9525, 2 and 6.3).
         names: Vec<String>,
-        /// The one that is a crawler's, and its subnets; none means any.
-        crawler: Option<(String, BTreeSet<u64>)>,
+        /// The one that is a crawler's, and its fabrics; none means any.
+        crawler: Option<(String, BTreeSet<String>)>,
         /// Its serial number, as in `node_bar`.
         serial: String,
     },
@@ -78,7 +77,7 @@ impl Identity {
     /// Whether it may send this batch.
     pub fn may_send(&self, batch: &Batch) -> Result<(), Status> {
         match self {
-            _ if batch.node.is_empty() => self.may_crawl(batch.subnet_prefix),
+            _ if batch.node.is_empty() => self.may_crawl().map(drop),
             Identity::Certified { names, .. } if !names.contains(&batch.node) => {
                 Err(Status::permission_denied(format!(
                     "a batch of node '{}' came with the certificate of {}: set [node] name in agent.toml to a name of the \
@@ -91,22 +90,16 @@ impl Identity {
         }
     }
 
-    /// Whether it may report for a subnet.
-    pub fn may_crawl(&self, prefix: u64) -> Result<(), Status> {
+    /// The names of the fabrics that it may report for, none for any; which one it sees the store finds out. An error for a
+    /// sender that is no crawler.
+    pub fn may_crawl(&self) -> Result<Vec<String>, Status> {
         match self {
             Identity::Certified { names, crawler: None, .. } => Err(Status::permission_denied(format!(
                 "{} is not among collect.crawlers of the server's configuration",
                 names.join(", ")
             ))),
-            Identity::Certified { crawler: Some((name, subnets)), .. }
-                if !subnets.is_empty() && !subnets.contains(&prefix) =>
-            {
-                Err(Status::permission_denied(format!(
-                    "{name} is not a crawler of subnet {} by collect.crawlers of the server's configuration",
-                    Guid(prefix)
-                )))
-            }
-            _ => Ok(()),
+            Identity::Certified { crawler: Some((_, fabrics)), .. } => Ok(fabrics.iter().cloned().collect()),
+            Identity::Local { .. } => Ok(Vec::new()),
         }
     }
 

@@ -10,8 +10,10 @@ use throughline_daemon::{SelfMetrics, TokenFile};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{DETAIL_KEY, LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
+use throughline_sample::Message;
 use throughline_sample::catalogue::{CONNECTED_SENDERS, ENTRIES_REJECTED};
-use throughline_store::TermRequest;
+use throughline_sample::wire::FabricFingerprint;
+use throughline_store::{TermGrant, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -125,6 +127,17 @@ impl Service {
         Ok((identity, place))
     }
 
+    /// Counts a crawler that may not sweep the fabric that it sees.
+    fn note_grant(&self, identity: &Identity, grant: &TermGrant) {
+        if grant.refused.is_empty() {
+            return;
+        }
+        self.metrics.add((SOURCE, LEASE), &ENTRIES_REJECTED, 1);
+        if self.logged.is_due(&identity.name()) {
+            tracing::warn!(reason = grant.refused, "a crawler's request was refused");
+        }
+    }
+
     /// What has to hold on of a stream whose sender was admitted by its token.
     fn token_proof<T>(&self, request: &Request<T>) -> Option<TokenProof> {
         let peer = request.extensions().get::<Peer>()?;
@@ -200,15 +213,20 @@ impl Collect for Service {
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
         let (identity, _place) = self.identity(&request)?;
-        let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
-        let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
+        let allowed = identity.may_crawl();
+        let allowed = allowed.and_then(|fabrics| term_request(request.into_inner(), fabrics));
+        let request = allowed.inspect_err(|status| {
             self.metrics.add((SOURCE, LEASE), &ENTRIES_REJECTED, 1);
             if self.logged.is_due(&identity.name()) {
                 tracing::warn!(%status, "a crawler's request was refused");
             }
         })?;
         match self.leaser.ask(&request).await {
-            Ok(grant) => Ok(Response::new(LeaseResponse { granted: grant.granted, holder: grant.holder })),
+            Ok(grant) => {
+                self.note_grant(&identity, &grant);
+                let TermGrant { granted, holder, fabric, undecided, refused } = grant;
+                Ok(Response::new(LeaseResponse { granted, holder, fabric, undecided, refused }))
+            }
             Err(error) => Err(Status::unavailable(error.to_string())),
         }
     }
@@ -217,7 +235,7 @@ impl Collect for Service {
 /// Longest name of a crawler's host that is kept: host names have at most 253 bytes (RFC 1123).
 const NAME_BYTES_MAX: usize = 253;
 
-fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
+fn term_request(request: LeaseRequest, allowed: Vec<String>) -> Result<TermRequest, Status> {
     let crawler = Uuid::from_slice(&request.crawler).map_err(|_| {
         Status::invalid_argument(format!("crawler has {} bytes, not 16", request.crawler.len()))
     })?;
@@ -226,9 +244,14 @@ fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
             "name is not a text of at most {NAME_BYTES_MAX} bytes"
         )));
     }
+    let fabric = FabricFingerprint::decode(request.fabric);
+    let fabric =
+        fabric.map_err(|error| Status::invalid_argument(format!("fabric can't be decoded: {error}")))?;
     let lease = Duration::from_millis(request.lease_milliseconds.into());
     Ok(TermRequest {
-        subnet_prefix: request.subnet_prefix,
+        fabric,
+        allowed,
+        accept: request.accept,
         crawler,
         name: request.name,
         since: request.since,

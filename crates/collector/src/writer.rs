@@ -33,8 +33,10 @@ use crate::rejected_senders::RejectedSenders;
 use crate::{CommitError, Committer, SOURCE};
 
 /// Reasons in metrics: entries that can't be decoded or stored and are set aside, and those of a crawler while another one had
-/// the lease of its subnet.
+/// the lease of its fabric.
 const QUARANTINED: &str = "quarantined";
+/// And of a crawler, as it isn't clear which fabric it sees, or that one is not its own.
+const FABRIC: &str = "fabric";
 const FENCED: &str = "fenced";
 
 /// How long the first entry of a transaction waits for others. A transaction costs a sync of a few
@@ -65,6 +67,7 @@ pub(crate) async fn run<C: Committer>(
         metrics.add(SOURCE, metric, 0);
     }
     metrics.add((SOURCE, QUARANTINED), &ENTRIES_REJECTED, 0);
+    metrics.add((SOURCE, FABRIC), &ENTRIES_REJECTED, 0);
     metrics.add((SOURCE, FENCED), &ENTRIES_DISCARDED, 0);
     for reason in Rejection::ALL {
         metrics.add((SOURCE, reason.reason()), &RECORDS_REJECTED, 0);
@@ -271,6 +274,12 @@ impl<C: Committer> Writer<C> {
             let (entry, sender) = (&entries[first + place], &senders[first + place]);
             sender.refuse(entry.spool_id, entry.sequence, Status::permission_denied(OF_ANOTHER));
         }
+        for (place, reason) in &done.held_back {
+            stored[first + place] = false;
+            let (entry, sender) = (&entries[first + place], &senders[first + place]);
+            self.metrics.add((SOURCE, FABRIC), &ENTRIES_REJECTED, 1);
+            sender.refuse(entry.spool_id, entry.sequence, Status::failed_precondition(reason));
+        }
         for place in &done.deferred {
             stored[first + place] = false;
             senders[first + place].end(Status::resource_exhausted(TOO_MANY_CHUNKS));
@@ -285,7 +294,7 @@ impl<C: Committer> Writer<C> {
         if done.fenced > 0 {
             tracing::info!(
                 entries = done.fenced,
-                "left out what a crawler read while another one had the term of its subnet"
+                "left out what a crawler read while another one had the term of its fabric"
             );
         }
         self.backoff.reset();

@@ -11,6 +11,7 @@ mod exposition;
 mod group_reading;
 mod health;
 mod heavy_sweep;
+mod identity;
 mod leader;
 mod local_port;
 mod manager;
@@ -69,11 +70,11 @@ pub use recording::FOLDER as RECORDER_FOLDER;
 /// Folder of the batches that the collector refuses, in the state folder.
 pub const REFUSED_FOLDER: &str = "fabric-refused";
 
-/// Runs the daemon until SIGTERM or SIGINT.
+/// Runs the daemon until SIGTERM or SIGINT. With `accept` it is decided at once which fabric is seen where that isn't clear.
 ///
 /// # Errors
 /// What keeps it from starting, each with its exit status; afterwards nothing does.
-pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub fn run(config: &Config, state_dir: Option<&Path>, accept: bool) -> anyhow::Result<ExitCode> {
     let explicit = state_dir.or(config.state_dir.as_deref());
     let state_dir = paths::state_dir(explicit)?;
     let (delivery, run_dir) = (&config.delivery, paths::run_dir(&state_dir, explicit.is_some()));
@@ -86,10 +87,10 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(async {
         let stop = stop_signal().context("signal handlers")?;
-        let built = CrawlerResources::new(config, &state_dir, &transports.port).await?;
+        let built = CrawlerResources::new(config, &state_dir, &local.port_guid.to_string()).await?;
         let shared = built.shared.clone();
         let threads = Threads::spawn(config, &state_dir, names, transports, &shared)?;
-        let tasks = Tasks::spawn(config, sink, threads, built, &stop);
+        let tasks = Tasks::spawn(config, (sink, accept), threads, built, &stop);
         tracing::info!(
             device = local.device,
             port = local.port,
@@ -149,10 +150,10 @@ struct CrawlerResources {
 }
 
 impl CrawlerResources {
-    async fn new(config: &Config, state_dir: &Path, port: &FabricPort) -> anyhow::Result<CrawlerResources> {
+    async fn new(config: &Config, state_dir: &Path, port_guid: &str) -> anyhow::Result<CrawlerResources> {
         paths::create_dir(state_dir)?;
-        let subnet_prefix = port.local().subnet_prefix;
-        let owner = format!("fabric {subnet_prefix:#018x}");
+        // A copied disk image comes up with another port.
+        let owner = format!("fabric port {port_guid}");
         let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
         let ring = state_dir.join(recording::FOLDER);
         let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
@@ -160,8 +161,8 @@ impl CrawlerResources {
         let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
         let (commits, rounds) = mpsc::channel(self_metrics::ROUNDS_WATCHED);
         let publisher = Publisher {
+            sender: Sender::new(*spool.id().as_bytes()),
             spool,
-            sender: Sender::new(subnet_prefix),
             metrics: SelfMetrics::default(),
             clock: Arc::new(Clock::new()),
             rounds: commits,
@@ -251,7 +252,7 @@ struct Tasks {
 impl Tasks {
     fn spawn(
         config: &Config,
-        sink: GrpcSink,
+        (sink, accept): (GrpcSink, bool),
         threads: Threads,
         built: CrawlerResources,
         stop: &CancellationToken,
@@ -272,7 +273,7 @@ impl Tasks {
             details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
         let outbox = Outbox::start(publisher.spool.clone(), quarantine, sink.clone().with_detail(requests));
         let delivered = CancellationToken::new();
-        let standby = Standby::new(config, sink, shared.clone());
+        let standby = Standby::new(config, sink, shared.clone(), accept);
         let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };
         let interval = config.sweep.interval_seconds.duration();
         let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);

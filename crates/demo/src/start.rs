@@ -278,7 +278,7 @@ fn start_crawler(
     write(
         &config,
         &format!(
-            "[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
+            "[fabric]\nname = \"demo\"\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
              [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {WAIT_TICK_BYTES}\n\
              assumed_bytes_per_second = {LINK_BYTES_PER_SECOND}\n"
         ),

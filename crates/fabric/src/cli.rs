@@ -197,7 +197,7 @@ enum Command {
     Save(save::Options),
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
-    Run(DaemonOptions),
+    Run(RunOptions),
     /// List batches that the collector rejected, and why; they are sent again once that is corrected
     #[command(after_help = help::REJECTED_BATCHES)]
     RejectedBatches {
@@ -212,6 +212,16 @@ enum Command {
     Recorder(recorder::Options),
     /// Check the daemon's configuration and print what holds, with all defaults
     CheckConfig(DaemonOptions),
+}
+
+/// Options of `run`.
+#[derive(Args)]
+struct RunOptions {
+    #[command(flatten)]
+    daemon: DaemonOptions,
+    /// Record at once where it isn't clear which fabric is seen, without a minute of agreement
+    #[arg(long)]
+    accept: bool,
 }
 
 /// Options of the daemon.
@@ -266,7 +276,8 @@ impl Cli {
             Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
                 throughline_daemon::bound_allocator();
-                throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
+                let config = options.daemon.load(&self.options)?;
+                throughline_crawler::run::run(&config, options.daemon.state_dir.as_deref(), options.accept)
             }
             Command::RejectedBatches { json, daemon } => {
                 let config = daemon.load(&self.options)?;

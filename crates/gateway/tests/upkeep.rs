@@ -30,7 +30,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let old = "INSERT INTO internal.events (time, instance, source, kind, severity, text) \
                VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
     client.batch_execute(old).await.unwrap();
-    let readings = "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1'); INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2'); \
+    let readings = "INSERT INTO internal.fabric (name, guids) VALUES ('0x1', ARRAY['0x1']); INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2'); \
                     INSERT INTO internal.ib_port_key (ib_node_id, port) VALUES (1, 1); \
                     INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
                     SELECT now() - n * interval '10 s', 1, 'epoch', 'mad', 9000 - n * 100 FROM generate_series(1, 60) n";

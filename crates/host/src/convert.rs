@@ -130,6 +130,7 @@ impl Converter {
             values: Some(values),
             node_guid: adapter.node_guid.map_or(0, |guid| guid.0),
             source: SOURCE.to_owned(),
+            port_guid: port.guid.map_or(0, |guid| guid.0),
         });
         read
     }
@@ -221,7 +222,8 @@ mod tests {
 
     fn tree(instance: u64, texts: &[(&'static Metric, &str)]) -> Tree {
         let metrics = texts.iter().map(|(metric, text)| (*metric, Ok((*text).to_owned()))).collect();
-        let port = Port { port: 1, link_layer: Ok("InfiniBand".into()), lid: Ok("0x5".into()), metrics };
+        let (link_layer, lid) = (Ok("InfiniBand".into()), Ok("0x5".into()));
+        let port = Port { port: 1, link_layer, lid, guid: Some(Guid(0x506b_4b03_005c_2741)), metrics };
         let adapter = Adapter {
             device: "mlx5_0".into(),
             instance,
@@ -308,6 +310,7 @@ mod tests {
         assert_eq!(converted.batch.host_ports.len(), 1);
         let sample = &converted.batch.host_ports[0];
         assert_eq!((sample.node_guid, sample.source.as_str()), (0x506b_4b03_005c_2740, "sysfs"));
+        assert_eq!(sample.port_guid, 0x506b_4b03_005c_2741);
         let values = sample.values.as_ref().unwrap();
         assert_eq!(values.get(&PORT_DATA_TRANSMITTED_BYTES), Some(20));
         assert_eq!(values.get(&HOST_LINK_DOWNED), None);

@@ -51,6 +51,8 @@ pub struct Port {
     pub link_layer: Text,
     /// `0x…`.
     pub lid: Text,
+    /// GUID of the port: the end of its first GID. `None` where it can't be read, and on Ethernet.
+    pub guid: Option<Guid>,
     /// Each metric of the catalogue's table of host ports, with its file's text.
     pub metrics: Vec<(&'static Metric, Text)>,
 }
@@ -109,12 +111,23 @@ fn read_ports(adapter: &Path) -> (Vec<Port>, u64) {
 fn read_port(adapter: &Path, port: u32) -> Port {
     let folder = adapter.join("ports").join(port.to_string());
     let metrics = Table::HostPortCounters.metrics().iter();
+    let link_layer = text(&folder.join("link_layer"));
+    let is_fabric = link_layer.as_deref() == Ok("InfiniBand");
+    let gid = text(&folder.join("gids/0")).ok().filter(|_| is_fabric);
     Port {
         port,
-        link_layer: text(&folder.join("link_layer")),
+        link_layer,
         lid: text(&folder.join("lid")),
+        guid: gid.as_deref().and_then(guid_of_gid),
         metrics: metrics.map(|metric| (*metric, metric_text(&folder, metric))).collect(),
     }
+}
+
+/// The port's GUID of a GID as sysfs has it: eight groups, the first four the subnet prefix (IBTA volume 1, 4.1.1).
+fn guid_of_gid(gid: &str) -> Option<Guid> {
+    let groups: Vec<&str> = gid.split(':').collect();
+    let guid: Guid = groups.get(4..8)?.join(":").parse().ok()?;
+    Some(guid).filter(|guid| groups.len() == 8 && guid.0 != 0)
 }
 
 /// A metric's text. The speed of a PCIe link is one with its width: `16.0 GT/s PCIe x16`.
@@ -171,6 +184,23 @@ mod tests {
             let (file, factor) = file_and_factor(metric);
             assert!(!file.contains(' ') && [1, 4].contains(&factor), "{}: {}", metric.name, metric.origin);
         }
+    }
+
+    #[test]
+    fn a_port_has_a_guid_of_its_own_on_a_fabric_only() {
+        let root = tempfile::tempdir().unwrap();
+        let port = root.path().join("class/infiniband/mlx5_0/ports/1");
+        fs::create_dir_all(port.join("gids")).unwrap();
+        let guid = |layer: &str, gid: &str| {
+            fs::write(port.join("link_layer"), layer).unwrap();
+            fs::write(port.join("gids/0"), gid).unwrap();
+            read(root.path()).unwrap().adapters[0].ports[0].guid
+        };
+        let gid = "fe80:0000:0000:0000:506b:4b03:005c:2741";
+        assert_eq!(guid("InfiniBand\n", gid), Some(Guid(0x506b_4b03_005c_2741)));
+        assert_eq!(guid("Ethernet\n", gid), None);
+        assert_eq!(guid("InfiniBand\n", "0000:0000:0000:0000:0000:0000:0000:0000"), None);
+        assert_eq!(guid("InfiniBand\n", "nonsense"), None);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Readings and topologies as records of the wire schema. Pure conversion: no clock, no spool.
 
+mod fingerprint;
 mod groups;
 mod inventory;
 
+pub use fingerprint::{fingerprint, is_same_fabric};
 pub use groups::{GROUP_MEMBERS_MAX, GROUPS_MAX, GroupRecords, MEMBERS_MAX, multicast_groups};
 pub use inventory::{changed_nodes, inventory, multicast, read_snapshot, snapshot, topology};
 

@@ -12,7 +12,7 @@ const WINDOW_MS: i64 = 120_000;
 /// A source that writes a row for each reading reports its interval as the time in which a thing has at least one; of a crawler that
 /// leaves rows out, and of others, it is the usual distance of rounds.
 const INTERVALS: &str = "
-    SELECT instance, source, seconds FROM (
+    SELECT internal.instance_name(instance), source, seconds FROM (
         SELECT c.instance, c.source, coalesce(
             (SELECT max(r.heartbeat_seconds) FROM internal.row_rules r
              WHERE r.instance = c.instance AND r.source = c.source AND r.source <> 'mad'
@@ -20,15 +20,15 @@ const INTERVALS: &str = "
             percentile_cont(0.5) WITHIN GROUP (ORDER BY c.seconds) FILTER (WHERE c.seconds > 0))::float8 AS seconds
         FROM (SELECT instance, source,
                      extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
-              FROM internal.coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY($1)) c
+              FROM internal.coverage_rounds(FROM_TIME, TO_TIME) WHERE instance = ANY(INSTANCES)) c
         GROUP BY c.instance, c.source) i
-    WHERE seconds IS NOT NULL ORDER BY instance, source";
+    WHERE seconds IS NOT NULL ORDER BY 1, 2";
 
 const ERRORS: &str = "
     SELECT instance, max(value) FROM public.self_stats
-    WHERE name = $2 AND source = 'clock' AND instance = ANY($1) AND time > FROM_TIME AND time <= TO_TIME GROUP BY instance";
+    WHERE name = $2 AND source = 'clock' AND instance_key = ANY(INSTANCES) AND time > FROM_TIME AND time <= TO_TIME GROUP BY instance";
 
-/// Clocks of instances (hosts, subnets of crawlers), in their order, as of the end of a range in milliseconds.
+/// Clocks of instances (hosts, fabrics of crawlers), in their order, as of the end of a range in milliseconds.
 ///
 /// # Errors
 /// The database's.
@@ -41,7 +41,11 @@ pub async fn clocks(
     let what = "reading how well clocks are aligned";
     // A short range holds no two rounds.
     let from = from.max(to - WINDOW_MS).min(to - WINDOW_MS / 2);
-    let sql = |text: &str| text.replace("FROM_TIME", &moment(from)).replace("TO_TIME", &moment(to));
+    let known = "ARRAY(SELECT unnest(internal.instances_named(n)) FROM unnest($1::text[]) n)";
+    let sql = |text: &str| {
+        let text = text.replace("FROM_TIME", &moment(from)).replace("TO_TIME", &moment(to));
+        text.replace("INSTANCES", known)
+    };
     let intervals = client.query(&sql(INTERVALS), &[&instances]).await.map_err(Error::sql(what))?;
     let errors = client.query(&sql(ERRORS), &[&instances, &CLOCK_ERROR_SECONDS.name]).await;
     let errors = errors.map_err(Error::sql(what))?;

@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Row};
 pub struct Event {
     /// Microseconds since 1970.
     pub time: i64,
-    /// A host, or the subnet of a crawler.
+    /// A host, or the fabric of a crawler.
     pub instance: String,
     /// The part of the daemon.
     pub source: String,
@@ -55,7 +55,7 @@ pub struct EventFilter<'a> {
     pub port: Option<i32>,
     /// Of this job.
     pub job: Option<&'a str>,
-    /// Reported by this host or the crawler of this subnet.
+    /// Reported by this host or the crawlers of this fabric.
     pub instance: Option<&'a str>,
     /// Only what is not later, microseconds, and of that time not the first so many.
     pub behind: Option<(i64, i64)>,
@@ -71,12 +71,12 @@ pub async fn events(client: &Client, which: &EventFilter<'_>) -> Result<Vec<Even
     let (newest, skipped) = which.behind.unwrap_or((i64::MAX, 0));
     let newest = newest.min(which.to.saturating_mul(1000));
     let sql = format!(
-        "SELECT time, instance, source, kind, severity, text, ib_guid, ib_port, gpu_uuid, job_key, remote_ib_guid,
+        "SELECT time, internal.instance_name(instance), source, kind, severity, text, ib_guid, ib_port, gpu_uuid, job_key, remote_ib_guid,
                 remote_ib_port, before, after
          FROM internal.events
          WHERE time > {from} AND time <= TIMESTAMPTZ 'epoch' + INTERVAL '{newest} microseconds'
            AND ($1::text IS NULL OR starts_with(kind, $1)) AND ($4::text IS NULL OR job_key = $4)
-           AND ($5::text IS NULL OR instance = $5)
+           AND ($5::text IS NULL OR instance = ANY (internal.instances_named($5)))
            AND ($2::text IS NULL OR ib_guid = $2 AND ($3::integer IS NULL OR ib_port = $3)
                 OR remote_ib_guid = $2 AND ($3::integer IS NULL OR remote_ib_port = $3))
          ORDER BY time DESC, instance, kind, text, ib_guid, ib_port LIMIT $6 OFFSET $7",
@@ -114,7 +114,7 @@ fn event(row: &Row) -> Event {
 pub struct Source {
     /// mad, sysfs, nvml …
     pub source: String,
-    /// A host, or the subnet of a crawler.
+    /// A host, or the fabric of a crawler.
     pub instance: String,
     /// End of the last round within a day, milliseconds.
     pub newest: Option<i64>,
@@ -142,11 +142,11 @@ const SOURCES: &str = "
             WHERE (c.source, c.instance) > (p.source, p.instance) AND c.time > now() - INTERVAL '1 day'
             ORDER BY c.source, c.instance LIMIT 1) n
     ), reported (source, instance, value) AS (
-        SELECT DISTINCT ON (source, instance) source, instance, value FROM public.self_stats
+        SELECT DISTINCT ON (source, instance_key) source, instance_key, value FROM public.self_stats
         WHERE name = 'source_up' AND time > now() - internal.default_gap()
-        ORDER BY source, instance, time DESC
+        ORDER BY source, instance_key, time DESC
     )
-    SELECT a.source, a.instance, c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
+    SELECT a.source, internal.instance_name(a.instance), c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
            c.failed, coalesce(g.largest_gap_seconds, d.largest_gap_seconds)
     FROM (SELECT * FROM rounds UNION SELECT source, instance FROM reported) a
     LEFT JOIN LATERAL (
@@ -156,7 +156,7 @@ const SOURCES: &str = "
     LEFT JOIN reported u ON u.source = a.source AND u.instance = a.instance
     LEFT JOIN internal.row_rules g ON g.source = a.source AND g.instance = a.instance AND g.valid_to IS NULL
     CROSS JOIN internal.row_rules_default() d
-    ORDER BY a.source, a.instance";
+    ORDER BY 1, 2";
 
 /// All sources that reported anything within a day.
 ///

@@ -7,13 +7,17 @@ use throughline_store::Error;
 use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
-/// A subnet.
+/// A fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     /// Its number in the tables.
     pub id: i64,
-    /// `0x` and 16 digits.
-    pub prefix: String,
+    /// Its name.
+    pub name: String,
+    /// Its subnet prefix now: `0x` and 16 digits.
+    pub prefix: Option<String>,
+    /// GUID of the port of its master subnet manager now.
+    pub subnet_manager: Option<String>,
 }
 
 /// What a subnet has now.
@@ -87,22 +91,29 @@ pub struct Link {
     pub state: String,
 }
 
-/// All subnets, by prefix.
+/// All fabrics, by name.
 ///
 /// # Errors
 /// The database's.
 pub async fn subnets(client: &Client) -> Result<Vec<Subnet>, Error> {
-    let rows = client.query("SELECT id, prefix FROM internal.fabric ORDER BY prefix", &[]).await;
-    let rows = rows.map_err(Error::sql("reading the subnets"))?;
-    Ok(rows.iter().map(|row| Subnet { id: row.get(0), prefix: row.get(1) }).collect())
+    let query = "SELECT f.id, f.name, a.prefix, a.subnet_manager FROM internal.fabric f
+                 LEFT JOIN internal.fabric_attribute a ON a.fabric_id = f.id AND a.valid_to IS NULL ORDER BY f.name";
+    let rows = client.query(query, &[]).await.map_err(Error::sql("reading the fabrics"))?;
+    let subnet = |row: &Row| Subnet {
+        id: row.get(0),
+        name: row.get(1),
+        prefix: row.get(2),
+        subnet_manager: row.get(3),
+    };
+    Ok(rows.iter().map(subnet).collect())
 }
 
 const COUNT: &str = "
     SELECT count(*) FILTER (WHERE n.type = 'switch'), count(*) FILTER (WHERE n.type = 'ca'),
            (SELECT count(*) FROM internal.ib_link l JOIN internal.ib_port_key p ON p.id = l.port_a_id
             JOIN internal.ib_node_key a ON a.id = p.ib_node_id WHERE a.fabric_id = $1 AND l.valid_to IS NULL),
-           (SELECT max(c.time) FROM internal.coverage c JOIN internal.fabric s ON s.prefix = c.instance
-            WHERE s.id = $1 AND c.source = 'mad' AND c.time > now() - INTERVAL '1 day')
+           (SELECT max(c.time) FROM internal.coverage c
+            WHERE c.instance = 'fabric:' || $1::bigint AND c.source = 'mad' AND c.time > now() - INTERVAL '1 day')
     FROM internal.ib_node_key k JOIN internal.ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
     WHERE k.fabric_id = $1";
 
@@ -198,7 +209,7 @@ pub fn routing<'a>(switches: impl IntoIterator<Item = Option<&'a str>>) -> Optio
     all.filter(|all| *all).map(|_| "static")
 }
 
-/// The same of all subnets at a time, by prefix.
+/// The same of all fabrics at a time, by name.
 ///
 /// # Errors
 /// The database's.
@@ -207,8 +218,8 @@ pub async fn routings(
     at: QueryTime,
 ) -> Result<HashMap<String, Option<&'static str>>, Error> {
     let sql = format!(
-        "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM internal.ib_node n JOIN internal.ib_node_key k ON k.id = n.ib_node_id
-         JOIN internal.fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
+        "SELECT s.name, array_agg(DISTINCT n.routing) FROM internal.ib_node n JOIN internal.ib_node_key k ON k.id = n.ib_node_id
+         JOIN internal.fabric s ON s.id = k.fabric_id WHERE n.type = 'switch' AND {} GROUP BY s.name",
         at.valid("n")
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading how subnets route"))?;

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Row};
 pub async fn ports(client: &Client, name: &str, at: QueryTime) -> Result<Vec<Port>, Error> {
     let sql = format!(
         "SELECT p.port_id, coalesce(nullif(btrim(substr(n.description, length($1) + 1)), ''), k.guid), q.port, k.guid, p.state,
-                p.rate_bytes_per_second, s.prefix, coalesce(nullif(r.description, ''), rk.guid), rk.guid
+                p.rate_bytes_per_second, s.name, coalesce(nullif(r.description, ''), rk.guid), rk.guid
          FROM internal.ib_node n
          JOIN internal.ib_node_key k ON k.id = n.ib_node_id
          JOIN internal.fabric s ON s.id = k.fabric_id
@@ -27,7 +27,7 @@ pub async fn ports(client: &Client, name: &str, at: QueryTime) -> Result<Vec<Por
          LEFT JOIN internal.ib_node_key rk ON rk.id = o.ib_node_id
          LEFT JOIN internal.ib_node r ON r.ib_node_id = rk.id AND {remote}
          WHERE n.type = 'ca' AND {node} AND (split_part(n.description, ' ', 1) = $1 OR n.description = '' AND k.guid = $1)
-         ORDER BY s.prefix, k.guid, q.port",
+         ORDER BY s.name, k.guid, q.port",
         port = at.valid("p"),
         remote = at.valid("r"),
         node = at.valid("n"),

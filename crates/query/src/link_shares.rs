@@ -421,7 +421,7 @@ pub async fn places(client: &Client, ports: &[i64]) -> Result<HashMap<i64, PortP
             SELECT g.guid, min(h.name) AS name FROM internal.node h CROSS JOIN unnest(h.hca_guids) g (guid)
             WHERE h.valid_to IS NULL GROUP BY g.guid
         )
-        SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid), h.name, p.port, b.remote_port_id
+        SELECT p.id, u.name, k.guid, coalesce(nullif(n.description, ''), k.guid), h.name, p.port, b.remote_port_id
         FROM internal.ib_port_key p
         JOIN internal.ib_node_key k ON k.id = p.ib_node_id
         JOIN internal.fabric u ON u.id = k.fabric_id

@@ -326,22 +326,23 @@ pub enum Ranks {
 /// # Errors
 /// The database's.
 pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Error> {
-    let which = match ranks {
-        Ranks::Of(id) => format!("r.job_id = {id}"),
-        Ranks::Running => "r.end_time IS NULL".to_owned(),
+    let of_rank = "coalesce(r.end_time, 'infinity')".to_owned();
+    let (which, time) = match ranks {
+        Ranks::Of(id) => (format!("r.job_id = {id}"), of_rank),
+        Ranks::Running => ("r.end_time IS NULL".to_owned(), of_rank),
         Ranks::RunningAt(time) => {
             let at = moment(time);
-            format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})")
+            (format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})"), at)
         }
     };
     let sql = format!(
-        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports FROM internal.job_rank r WHERE {which})
+        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports, r.end_time FROM internal.job_rank r WHERE {which})
          SELECT DISTINCT r.job_id, p.id
          FROM places r
          JOIN internal.host_port_key h ON h.node_id = r.node_id
              AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
-         JOIN internal.ib_node_key g ON g.guid = h.guid
-         JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+         CROSS JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port, {time}) f
+         JOIN internal.ib_port_key p ON p.id = f.port_id
          UNION
          SELECT r.job_id, p.id
          FROM places r

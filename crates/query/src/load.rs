@@ -162,9 +162,10 @@ impl Reading {
 ///
 /// # Errors
 /// The database's.
-pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> Result<Option<Round>, Error> {
+pub async fn round(client: &Client, fabric: i64, at: i64, is_latest: bool) -> Result<Option<Round>, Error> {
     let ahead = if is_latest { CLOCK_AHEAD_MS } else { 0 };
-    let rules = rules_of_sender(client, ("mad", prefix), (at, at)).await?;
+    let instance = format!("fabric:{fabric}");
+    let rules = rules_of_sender(client, ("mad", &instance), (at, at)).await?;
     // One row of an old time stands for rounds of some minutes.
     let sql = format!(
         "SELECT time, elapsed_seconds, expected, read, failed FROM internal.coverage_rounds({}, {})
@@ -172,7 +173,7 @@ pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> R
         moment(at - look_back_ms(&rules)),
         moment(at + ahead),
     );
-    let row = client.query_opt(&sql, &[&prefix]).await.map_err(Error::sql("reading a crawler's rounds"))?;
+    let row = client.query_opt(&sql, &[&instance]).await.map_err(Error::sql("reading a crawler's rounds"))?;
     Ok(row.map(|row| Round {
         time: milliseconds(row.get(0)),
         elapsed_seconds: row.get(1),

@@ -224,18 +224,19 @@ pub async fn gpu_links(client: &Client, gpus: &[i64], at: QueryTime) -> Result<V
 pub async fn ports(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Port>, Error> {
     let sql = format!(
         "SELECT DISTINCT ON (h.node_id, h.device, h.port)
-                h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.prefix,
+                h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.name,
                 coalesce(nullif(r.description, ''), rk.guid), rk.guid
          FROM internal.host_port_key h
-         LEFT JOIN internal.ib_node_key k ON k.guid = h.guid
-         LEFT JOIN internal.ib_port_key q ON q.ib_node_id = k.id AND q.port = h.port
-         LEFT JOIN internal.ib_port p ON p.port_id = q.id AND {port}
+         LEFT JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port, {time}) f ON true
+         LEFT JOIN internal.ib_port p ON p.port_id = f.port_id AND {port}
+         LEFT JOIN internal.ib_node_key k ON k.id = p.ib_node_id
          LEFT JOIN internal.fabric s ON s.id = k.fabric_id AND p.port_id IS NOT NULL
          LEFT JOIN internal.ib_port_key o ON o.id = p.remote_port_id
          LEFT JOIN internal.ib_node_key rk ON rk.id = o.ib_node_id
          LEFT JOIN internal.ib_node r ON r.ib_node_id = rk.id AND {remote}
          WHERE h.node_id = ANY($1)
          ORDER BY h.node_id, h.device, h.port, p.port_id IS NULL",
+        time = at.moment(),
         port = at.valid("p"),
         remote = at.valid("r"),
     );

@@ -42,7 +42,7 @@ async fn unusual_senders(
 ) -> Result<HashMap<String, i64>, Error> {
     let (from, to) = range(time);
     let sql = format!(
-        "SELECT instance, largest_gap_seconds FROM internal.row_rules_of_senders('{kind}', {from}, {to})
+        "SELECT internal.instance_name(instance), largest_gap_seconds FROM internal.row_rules_of_senders('{kind}', {from}, {to})
          WHERE largest_gap_seconds <> {}",
         DEFAULT.largest_gap_seconds
     );

@@ -29,7 +29,7 @@ const SEARCH: &str = "
     of_port AS (SELECT DISTINCT p.ib_node_id AS id FROM typed t JOIN internal.ib_port p ON p.port_guid = t.word
                 WHERE p.valid_to IS NULL AND t.word ~ '^0x[0-9a-f]{16}$'),
     found AS (
-        SELECT n.type AS kind, coalesce(nullif(n.description, ''), k.guid) AS name, s.prefix AS subnet, k.guid, n.lid,
+        SELECT n.type AS kind, coalesce(nullif(n.description, ''), k.guid) AS name, s.name AS subnet, k.guid, n.lid,
                (SELECT h.name FROM internal.node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1) AS host,
                NULL::text AS job_key,
                CASE WHEN n.lid = a.lid OR k.guid = a.word OR o.id IS NOT NULL OR lower(n.description) = a.word THEN 0

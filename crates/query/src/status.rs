@@ -24,7 +24,7 @@ use tokio_postgres::{Client, Row};
 const SOURCES: &str = "
     SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
     FROM (
-        SELECT 'mad' AS source, s.prefix AS origin, c.rows, c.newest
+        SELECT 'mad' AS source, s.name AS origin, c.rows, c.newest
         FROM internal.ib_port_key k
         JOIN internal.ib_node_key n ON n.id = k.ib_node_id
         JOIN internal.fabric s ON s.id = n.fabric_id
@@ -75,13 +75,14 @@ const SOURCES: &str = "
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.
         SELECT s.source, o.origin, 0, c.newest
-        FROM (SELECT name AS origin FROM internal.node_key UNION SELECT prefix FROM internal.fabric) o
+        FROM (SELECT name AS origin, name AS instance FROM internal.node_key
+              UNION ALL SELECT name, 'fabric:' || id FROM internal.fabric) o
         CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
         LEFT JOIN LATERAL (
             SELECT time AS newest FROM internal.coverage
-            WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
+            WHERE source = s.source AND instance = o.instance AND time > now() - INTERVAL '1 day'
             ORDER BY time DESC LIMIT 1) c ON true
-        LEFT JOIN LATERAL internal.self_stat_newest('source_up', s.source, o.origin, now() - INTERVAL '1 day') f ON true
+        LEFT JOIN LATERAL internal.self_stat_newest('source_up', s.source, o.instance, now() - INTERVAL '1 day') f ON true
         WHERE c.newest IS NOT NULL OR f.time IS NOT NULL
     ) all_rows
     GROUP BY source, origin";
@@ -96,8 +97,9 @@ const SELF_METRICS: &str = "
 /// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
 /// few, and each is one step down the index.
 const DELIVERY: &str = "
-    SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
-    FROM (SELECT name AS instance FROM internal.node_key UNION SELECT prefix FROM internal.fabric) o
+    SELECT o.name AS instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
+    FROM (SELECT name, name AS instance FROM internal.node_key
+          UNION ALL SELECT name, 'fabric:' || id FROM internal.fabric) o
     CROSS JOIN unnest($1::text[], $2::text[], $3::text[]) m (source, name, label)
     CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day', of_label => m.label) s";
 
@@ -105,12 +107,11 @@ const DELIVERY: &str = "
 const DISCARDED: [&str; 4] = ["memory_full", "disk_full", "damaged", "size"];
 
 /// The rules that senders reported last.
-const RULES: &str =
-    "SELECT instance, source, largest_gap_seconds FROM internal.row_rules WHERE valid_to IS NULL";
+const RULES: &str = "SELECT internal.instance_name(instance), source, largest_gap_seconds FROM internal.row_rules WHERE valid_to IS NULL";
 
 /// Why sources do not deliver, as each one reported last; daemons repeat it each hour.
 const REASONS: &str = "
-    SELECT * FROM (
+    SELECT internal.instance_name(instance) AS instance, source, kind, text FROM (
         SELECT DISTINCT ON (instance, source) instance, source, kind, text FROM internal.events
         WHERE kind IN ('source.down', 'source.absent', 'source.up') AND time > now() - INTERVAL '2 hours'
         ORDER BY instance, source, time DESC) last

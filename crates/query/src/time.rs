@@ -17,6 +17,14 @@ pub enum QueryTime {
 }
 
 impl QueryTime {
+    /// The time as SQL, later than all others where it is the present.
+    pub(crate) fn moment(self) -> String {
+        match self {
+            QueryTime::Latest => "'infinity'::timestamptz".to_owned(),
+            QueryTime::Time(time) => moment(time),
+        }
+    }
+
     /// SQL that holds for the rows of `alias` that were valid then.
     pub(crate) fn valid(self, alias: &str) -> String {
         match self {

@@ -169,6 +169,7 @@ impl Node {
             port: 1,
             values: values(counter),
             node_guid: 0x1234_5678,
+            port_guid: 0,
             source: "sysfs".into(),
         });
         let host_ports = ports.collect();

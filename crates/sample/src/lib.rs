@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod catalogue;
+mod fabric;
 mod ident;
 pub mod job_key;
 mod kinds;
@@ -14,6 +15,7 @@ pub mod throttle;
 mod time;
 mod values;
 
+pub use fabric::{CommonGuids, FABRIC_NAME_BYTES_MAX, FINGERPRINT_GUIDS_MAX, fabric_name_fault};
 pub use ident::{Guid, InvalidGuid};
 pub use kinds::RecordTimes;
 pub use rate::{increase, rate};

@@ -38,6 +38,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
             links::topology(world, &name, &mut words, now)?;
         }
         "trap" => subnet::trap(world, &mut words)?,
+        "prefix" => world.fabric.prefix = words.number("the prefix")?,
         "sm-key" => world.sm_key = words.number("the key")?,
         "lid" | "forward" | "manager" | "sweep" | "group" => subnet::subnet(world, &name, &mut words, now)?,
         other => return Err(format!("there is no command `{other}`; `help` lists them")),

@@ -1,4 +1,4 @@
-//! Terms of the crawlers of a subnet: who writes, who stands by, and since when.
+//! Terms of the crawlers of a fabric: who writes, who stands by, and since when.
 //!
 //! A term is granted to the crawler that requests one while there is none, or while the present one has expired. What
 //! another crawler read within a term is never stored, whatever the two believe: a crawler that was cut off and
@@ -6,29 +6,33 @@
 
 use std::time::Duration;
 
-use throughline_sample::Guid;
+use throughline_sample::wire::FabricFingerprint;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::Error;
-use crate::fabrics::fabric_of_prefix;
+use crate::fabrics::{FabricAnswer, Sighting, observe, resolve};
 use crate::lazy_connection::LazyConnection;
 
 /// How long a term lasts that a crawler got by writing, until its next batch.
 pub(crate) const LEASE_BY_WRITING: Duration = Duration::from_secs(30);
-/// Ended terms retained of a subnet: one that changes hands each lease of 10 s fills them in three hours.
+/// Ended terms retained of a fabric: one that changes hands each lease of 10 s fills them in three hours.
 const TERMS_KEPT: i64 = 1000;
 /// Records this far apart belong to one stretch of a crawler that has no term.
 const STRETCH_MICROSECONDS: i64 = 120_000_000;
 /// Time for one request.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
-/// A crawler's request for the term of its subnet.
+/// A crawler's request for the term of the fabric that it sees.
 #[derive(Clone, Debug)]
 pub struct TermRequest {
-    /// The subnet.
-    pub subnet_prefix: u64,
+    /// What it sees.
+    pub fabric: FabricFingerprint,
+    /// Names of the fabrics that its certificate may report for; none means any.
+    pub allowed: Vec<String>,
+    /// Whether it is to be decided which fabric that is, even where it isn't clear.
+    pub accept: bool,
     /// The crawler: the identity of its spool.
     pub crawler: Uuid,
     /// Its host, for people.
@@ -41,13 +45,19 @@ pub struct TermRequest {
     pub release: bool,
 }
 
-/// Who has the term.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who has the term, and of which fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TermGrant {
     /// Whether it is the requesting crawler.
     pub granted: bool,
     /// Name of the one that has it.
     pub holder: String,
+    /// Name of the fabric that the crawler sees; empty where that is not clear, or not allowed.
+    pub fabric: String,
+    /// Why it is not clear which fabric that is; empty where it is.
+    pub undecided: String,
+    /// Why its configuration or certificate forbids that fabric; empty where neither does.
+    pub refused: String,
 }
 
 /// Requests terms from the database, through one connection.
@@ -72,7 +82,7 @@ impl TermClient {
     }
 }
 
-/// The present term of a subnet.
+/// The present term of a fabric.
 struct CurrentTerm {
     id: i64,
     crawler: Uuid,
@@ -89,46 +99,61 @@ fn microseconds(column: &str) -> String {
 
 async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
-    let prefix = Guid(request.subnet_prefix).to_string();
-    let subnet = fabric_of_prefix(&transaction, &prefix).await?;
-    let present = lock(&transaction, subnet).await?;
+    let sighting =
+        Sighting { fingerprint: &request.fabric, allowed: &request.allowed, accept: request.accept };
+    let (fabric_id, fabric) = match resolve(&transaction, sighting).await? {
+        FabricAnswer::Known { id, name } => (id, name),
+        // The event that says so is to be there.
+        FabricAnswer::Undecided(undecided) => {
+            transaction.commit().await?;
+            return Ok(TermGrant { undecided, ..TermGrant::default() });
+        }
+        FabricAnswer::Refused(refused) => return Ok(TermGrant { refused, ..TermGrant::default() }),
+    };
+    let present = lock(&transaction, fabric_id).await?;
+    let (mut granted, mut holder) = (false, String::new());
     let lease = request.lease.as_secs_f64();
-    let grant = match present {
+    match present {
         Some(present) if present.crawler == request.crawler => {
             // One that gives its term back holds it until another one requests it, for what is still in its spool.
             let lease = if request.release { 0.0 } else { lease };
             let extend = "UPDATE internal.crawler_term SET expires_at = now() + $2 * interval '1 second', name = $3 \
                           WHERE id = $1";
             transaction.execute(extend, &[&present.id, &lease, &request.name]).await?;
-            TermGrant { granted: !request.release, holder: request.name.clone() }
+            (granted, holder) = (!request.release, request.name.clone());
         }
         Some(present) if !present.is_expired || request.release => {
-            TermGrant { granted: false, holder: present.name }
+            holder = present.name;
         }
-        None if request.release => TermGrant { granted: false, holder: String::new() },
+        None if request.release => {}
         _ => {
             let term = NewTerm { crawler: request.crawler, name: &request.name, lease: request.lease };
-            begin(&transaction, subnet, term, request.since / 1000).await?;
-            TermGrant { granted: true, holder: request.name.clone() }
+            begin(&transaction, fabric_id, term, request.since / 1000).await?;
+            (granted, holder) = (true, request.name.clone());
         }
-    };
+    }
+    if granted {
+        observe(&transaction, fabric_id, &request.fabric).await?;
+    }
     transaction.commit().await?;
-    Ok(grant)
+    Ok(TermGrant { granted, holder, fabric, ..TermGrant::default() })
 }
 
-/// Locks the subnet's terms against writers and other requests; the present term.
+/// Locks the fabric's terms against writers and other requests; the present term.
 async fn lock(
     transaction: &Transaction<'_>,
-    subnet: i64,
+    fabric_id: i64,
 ) -> Result<Option<CurrentTerm>, tokio_postgres::Error> {
-    // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
-    transaction.execute("SELECT 1 FROM internal.fabric WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
+    // Weaker than FOR UPDATE: rows that only refer to the fabric can still be made.
+    transaction
+        .execute("SELECT 1 FROM internal.fabric WHERE id = $1 FOR NO KEY UPDATE", &[&fabric_id])
+        .await?;
     let query = format!(
         "SELECT id, crawler, name, expires_at <= clock_timestamp(), {} FROM internal.crawler_term \
          WHERE fabric_id = $1 AND ended_at IS NULL",
         microseconds("began_at")
     );
-    let row = transaction.query_opt(&query, &[&subnet]).await?;
+    let row = transaction.query_opt(&query, &[&fabric_id]).await?;
     Ok(row.map(|row| CurrentTerm {
         id: row.get(0),
         crawler: row.get(1),
@@ -148,23 +173,25 @@ struct NewTerm<'a> {
 /// Ends the present term, if any, and begins another: not before the last record of the one before.
 async fn begin(
     transaction: &Transaction<'_>,
-    subnet: i64,
+    fabric_id: i64,
     term: NewTerm<'_>,
     since_microseconds: i64,
 ) -> Result<(), tokio_postgres::Error> {
     let end = "UPDATE internal.crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
                'epoch'::timestamptz + $2::bigint * interval '1 microsecond') \
                WHERE fabric_id = $1 AND ended_at IS NULL";
-    transaction.execute(end, &[&subnet, &since_microseconds]).await?;
+    transaction.execute(end, &[&fabric_id, &since_microseconds]).await?;
     let insert = "WITH start AS (SELECT greatest('epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
                     (SELECT max(ended_at) FROM internal.crawler_term WHERE fabric_id = $1)) AS at) \
                   INSERT INTO internal.crawler_term (fabric_id, crawler, name, began_at, covered_to, expires_at) \
                   SELECT $1, $2, $4, at, at, now() + $5 * interval '1 second' FROM start";
     let lease = term.lease.as_secs_f64();
-    transaction.execute(insert, &[&subnet, &term.crawler, &since_microseconds, &term.name, &lease]).await?;
+    transaction
+        .execute(insert, &[&fabric_id, &term.crawler, &since_microseconds, &term.name, &lease])
+        .await?;
     let bound = "DELETE FROM internal.crawler_term WHERE id IN (SELECT id FROM internal.crawler_term \
                  WHERE fabric_id = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC OFFSET $2)";
-    transaction.execute(bound, &[&subnet, &TERMS_KEPT]).await?;
+    transaction.execute(bound, &[&fabric_id, &TERMS_KEPT]).await?;
     Ok(())
 }
 
@@ -182,7 +209,7 @@ pub(crate) struct WriteInterval {
 /// another one has it.
 pub(crate) async fn claim(
     client: &mut Client,
-    subnet: i64,
+    fabric_id: i64,
     stretch: WriteInterval,
 ) -> Result<(), tokio_postgres::Error> {
     // covered_to is bounded by our clock: a crawler's clock that is far ahead must not lock others out.
@@ -197,22 +224,22 @@ pub(crate) async fn claim(
     // A granted lease is extended by its holder's requests alone: this one is short.
     let lease = LEASE_BY_READING.as_secs_f64();
     let extended =
-        client.execute(extend, &[&subnet, &crawler, &oldest, &newest, &is_reading, &lease]).await?;
+        client.execute(extend, &[&fabric_id, &crawler, &oldest, &newest, &is_reading, &lease]).await?;
     if extended > 0 {
         return Ok(());
     }
     let transaction = client.transaction().await?;
-    match lock(&transaction, subnet).await? {
+    match lock(&transaction, fabric_id).await? {
         Some(present) if present.crawler == crawler && present.began <= oldest => {}
         Some(present) if present.crawler != crawler && present.is_expired && newest >= present.began => {
             let term = NewTerm { crawler, name: "", lease: LEASE_BY_WRITING };
-            begin(&transaction, subnet, term, oldest).await?;
+            begin(&transaction, fabric_id, term, oldest).await?;
         }
         None => {
             let term = NewTerm { crawler, name: "", lease: LEASE_BY_WRITING };
-            begin(&transaction, subnet, term, oldest).await?;
+            begin(&transaction, fabric_id, term, oldest).await?;
         }
-        Some(_) => note_past(&transaction, subnet, stretch).await?,
+        Some(_) => note_past(&transaction, fabric_id, stretch).await?,
     }
     transaction.commit().await
 }
@@ -224,7 +251,7 @@ const LEASE_BY_READING: Duration = Duration::from_secs(5);
 /// one.
 async fn note_past(
     transaction: &Transaction<'_>,
-    subnet: i64,
+    fabric_id: i64,
     stretch: WriteInterval,
 ) -> Result<(), tokio_postgres::Error> {
     let WriteInterval { crawler, oldest, newest, .. } = stretch;
@@ -234,7 +261,7 @@ async fn note_past(
         microseconds("began_at"),
         microseconds("ended_at")
     );
-    if transaction.query_opt(&overlapped, &[&subnet, &oldest, &newest]).await?.is_some() {
+    if transaction.query_opt(&overlapped, &[&fabric_id, &oldest, &newest]).await?.is_some() {
         return Ok(());
     }
     // The stretch goes on if it is the newest one before, and not too far away.
@@ -245,22 +272,22 @@ async fn note_past(
                    'epoch'::timestamptz + ($4::bigint - $5::bigint) * interval '1 microsecond'";
     let end = newest + 1;
     let gone_on =
-        transaction.execute(go_on, &[&subnet, &crawler, &end, &oldest, &STRETCH_MICROSECONDS]).await?;
+        transaction.execute(go_on, &[&fabric_id, &crawler, &end, &oldest, &STRETCH_MICROSECONDS]).await?;
     if gone_on == 0 {
         let insert = "INSERT INTO internal.crawler_term (fabric_id, crawler, began_at, ended_at, covered_to, expires_at) \
                       SELECT $1, $2, b.at, e.at, e.at, now() \
                       FROM (SELECT 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' AS at) b, \
                            (SELECT 'epoch'::timestamptz + $4::bigint * interval '1 microsecond' AS at) e";
-        transaction.execute(insert, &[&subnet, &crawler, &oldest, &end]).await?;
+        transaction.execute(insert, &[&fabric_id, &crawler, &oldest, &end]).await?;
     }
     Ok(())
 }
 
-/// Terms of some subnets, as a transaction that writes sees them; they can't change before it ends.
+/// Terms of some fabrics, as a transaction that writes sees them; they can't change before it ends.
 pub(crate) struct Fence(Vec<FencedTerm>);
 
 struct FencedTerm {
-    subnet: i64,
+    fabric_id: i64,
     crawler: Uuid,
     began: i64,
     ended: Option<i64>,
@@ -270,14 +297,14 @@ impl Fence {
     /// Reads the terms that touch records from `oldest` on, and holds off servers that want to begin another.
     pub async fn read(
         transaction: &Transaction<'_>,
-        subnets: &[i64],
+        fabrics: &[i64],
         oldest: i64,
     ) -> Result<Fence, tokio_postgres::Error> {
-        if subnets.is_empty() {
+        if fabrics.is_empty() {
             return Ok(Fence(Vec::new()));
         }
         transaction
-            .execute("SELECT 1 FROM internal.fabric WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
+            .execute("SELECT 1 FROM internal.fabric WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&fabrics])
             .await?;
         let query = format!(
             "SELECT fabric_id, crawler, {}, {} FROM internal.crawler_term WHERE fabric_id = ANY($1) AND (ended_at IS NULL \
@@ -285,9 +312,9 @@ impl Fence {
             microseconds("began_at"),
             microseconds("ended_at")
         );
-        let rows = transaction.query(&query, &[&subnets, &oldest]).await?;
+        let rows = transaction.query(&query, &[&fabrics, &oldest]).await?;
         let term = |row: &tokio_postgres::Row| FencedTerm {
-            subnet: row.get(0),
+            fabric_id: row.get(0),
             crawler: row.get(1),
             began: row.get(2),
             ended: row.get(3),
@@ -296,9 +323,9 @@ impl Fence {
     }
 
     /// Whether another crawler has a term that holds this moment (UTC microseconds).
-    pub fn forbids(&self, subnet: i64, crawler: Uuid, moment: i64) -> bool {
+    pub fn forbids(&self, fabric_id: i64, crawler: Uuid, moment: i64) -> bool {
         self.0.iter().any(|term| {
-            term.subnet == subnet
+            term.fabric_id == fabric_id
                 && term.crawler != crawler
                 && term.began <= moment
                 && term.ended.is_none_or(|ended| moment < ended)

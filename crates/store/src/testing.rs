@@ -20,6 +20,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throughline_prefix::Set;
+use throughline_sample::Guid;
+use throughline_sample::wire::FabricFingerprint;
 use tokio::sync::OnceCell;
 use tokio_postgres::Client;
 
@@ -46,6 +48,12 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 pub async fn database() -> Database {
     let cluster = CLUSTER.get_or_init(start).await;
     create(cluster, TEMPLATE).await
+}
+
+/// What a crawler reports that sees a fabric of one switch: its GUID is the number, which is the fabric's name as well.
+pub fn fabric(number: u64) -> Option<FabricFingerprint> {
+    let name = Guid(number).to_string();
+    Some(FabricFingerprint { name, subnet_prefix: number, ..FabricFingerprint::of_guids([number], []) })
 }
 
 /// A fresh database without our schema, for tests of migrations.

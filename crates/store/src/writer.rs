@@ -16,6 +16,7 @@ mod contested_ranks;
 mod details;
 mod devices;
 mod entry;
+mod fabric_keys;
 mod fence;
 mod hypertable_chunks;
 mod inventory;
@@ -61,6 +62,7 @@ use claims::Claims;
 use details::Details;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome};
 use hypertable_chunks::{Chunks, LateAdmission};
+pub(crate) use inventory::END_PARTS_OF_NODES;
 pub use job_limits::NodeLimits;
 pub(crate) use jobs::{SETTLE_FACTS, SETTLE_JOBS};
 use keys::Keys;
@@ -389,6 +391,10 @@ impl Session {
                 }
                 Place::New => {}
             }
+            if let Some(reason) = batch_of(entry).and_then(|batch| keys.denial(entry, batch)) {
+                work.outcome.held_back.push((first + at, reason));
+                continue;
+            }
             match &entry.content {
                 Content::Batch(batch) if fence.leaves_out(entry.spool_id, batch, keys) => {
                     work.outcome.fenced += 1;
@@ -435,9 +441,9 @@ impl Session {
         // What was requested is there for a while beside what is stored of the same time: nothing is made of it.
         let written: Vec<&Batch> =
             work.written.iter().map(Cow::as_ref).filter(|batch| batch.detail.is_none()).collect();
-        let new_rules = row_rules.changed(&written);
+        let new_rules = row_rules.changed(&written, keys);
         new_rules.write(&transaction).await?;
-        let new_series = stat_series.changed(&written);
+        let new_series = stat_series.changed(&written, keys);
         new_series.write(&transaction).await?;
         // 6.
         late_arrivals::note(&transaction, &written, keys, row_rules).await?;
@@ -457,6 +463,7 @@ impl Session {
     async fn resolve_keys(&mut self, entries: &[&Entry]) -> Result<(), WriteError> {
         let batches = || entries.iter().filter_map(|entry| Some((*entry, batch_of(entry)?)));
         self.keys.resolve_names(&self.client, batches().map(|(_, batch)| batch)).await?;
+        self.keys.resolve_fabrics(&mut self.client, entries).await?;
         self.keys.add_jobs(&self.client, self.jobs_of_tools(entries)).await?;
         self.claims.load(&self.client, entries, &mut self.keys).await?;
         self.keys.resolve(&self.client, batches(), &self.claims).await

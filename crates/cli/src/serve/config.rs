@@ -130,14 +130,14 @@ pub struct CollectConfig {
     pub ports_per_node_max: u32,
 }
 
-/// `collect.crawlers`: names, or names with the prefixes of their subnets.
+/// `collect.crawlers`: names, or names with those of their fabrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CrawlersConfig {
-    /// Crawlers of any subnet.
+    /// Crawlers of any fabric.
     Any(BTreeSet<String>),
-    /// Crawlers of these subnets.
-    Subnets(BTreeMap<String, Vec<Guid>>),
+    /// Crawlers of these fabrics.
+    Fabrics(BTreeMap<String, Vec<String>>),
 }
 
 impl CrawlersConfig {
@@ -145,9 +145,9 @@ impl CrawlersConfig {
         let none = Crawlers::default();
         match self {
             CrawlersConfig::Any(names) => names.iter().fold(none, |all, name| all.with(name.clone(), [])),
-            CrawlersConfig::Subnets(names) => names.iter().fold(none, |all, (name, prefixes)| {
-                all.with(name.clone(), prefixes.iter().map(|prefix| prefix.0))
-            }),
+            CrawlersConfig::Fabrics(names) => names
+                .iter()
+                .fold(none, |all, (name, fabrics)| all.with(name.clone(), fabrics.iter().cloned())),
         }
     }
 }

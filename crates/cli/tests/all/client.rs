@@ -28,7 +28,7 @@ const SEED: &str = "
         SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM internal.run j CROSS JOIN internal.node_key k;
     INSERT INTO internal.mpi_rank_peers (time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages)
         SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', true, '{1}', '{4096}', '{2}' FROM internal.run j;
-    INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+    INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
     INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
     INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
         SELECT id, guid, 'switch', CASE id WHEN 1 THEN 'leaf1' ELSE 'spine1' END, id, 1, 1, guid, 1, now() - interval '1 day'

@@ -43,7 +43,7 @@ pub fn fabric(generation: i64) -> Batch {
         members: members.unwrap_or_default().to_vec(),
     };
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_multicast_tables: (0..LEAVES).map(leaf).chain([spine(0)]).map(table).collect(),
         ib_multicast_groups: vec![
             group(0xC000, 0xFFFF_FFFF, "IPoIB broadcast", Some(&members)),

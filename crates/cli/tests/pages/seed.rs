@@ -112,7 +112,12 @@ fn discovery(generation: i64) -> Batch {
     let ib_nodes: Vec<IbNodeInfo> = switches.chain(spines).chain(hosts).collect();
     let (nodes, links) = (u32::try_from(ib_nodes.len()).unwrap(), u32::try_from(cables().len()).unwrap());
     let mark = IbTopologyMark { generation, time: generation, nodes, links };
-    Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes,
+        ib_topology_marks: vec![mark],
+        ..Batch::default()
+    }
 }
 
 fn gpu(index: u32) -> GpuInfo {
@@ -454,7 +459,7 @@ impl Site {
             .collect();
         let ports = ib_ports.len() as u64;
         Batch {
-            subnet_prefix: PREFIX,
+            fabric: throughline_store::testing::fabric(PREFIX),
             ib_ports,
             coverage: vec![round("mad", time, ports)],
             ..Batch::default()
@@ -490,6 +495,7 @@ impl Site {
             device: "mlx5_0".into(),
             port: 1,
             node_guid: host(i),
+            port_guid: 0,
             source: "sysfs".into(),
             values: values(&[
                 (&PORT_DATA_TRANSMITTED_BYTES, seconds * 9_000_000_000),

@@ -20,7 +20,7 @@ pub fn text(all: &[MulticastGroups], trees: &[MulticastTree], width: usize) -> S
     for line in verdict(all, trees) {
         text.push_str(&(folded(&line, width).join("\n").trim_start().to_owned() + "\n"));
     }
-    let subnets = count(all.len() as u64, "subnet");
+    let subnets = count(all.len() as u64, "fabric");
     let seconds = all.iter().map(|one| one.window_seconds).fold(0.0, f64::max);
     let head = format!(
         "{} in {subnets}; packets in the last {seconds:.0} s or more; loss is known of {} of them",
@@ -90,7 +90,7 @@ fn table(all: &[MulticastGroups], trees: &[MulticastTree]) -> Table {
     let is_several = all.len() > 1;
     let mut headings = vec!["GROUP", "FOR", "<MEMBERS", "<REACHED", "<LINKS", "<PACKETS", "<LOST"];
     if is_several {
-        headings.insert(0, "SUBNET");
+        headings.insert(0, "FABRIC");
     }
     let mut rows: Vec<(&str, &MulticastLid)> =
         all.iter().flat_map(|one| one.groups.iter().map(|group| (one.subnet.as_str(), group))).collect();

@@ -66,14 +66,14 @@ fn the_first_line_says_what_is_lost_and_where() {
     assert!(
         text.starts_with(
             "PACKETS ARE LOST leaf1[9] → spine1[1]: at least 7 of 1,000 multicast packets in 60 s; it carries 0xc000 (IPoIB \
-             broadcast).\n2 multicast LIDs in 1 subnet"
+             broadcast).\n2 multicast LIDs in 1 fabric"
         ),
         "{text}"
     );
     let rows: Vec<&str> = text.lines().skip(4).collect();
     assert!(rows[0].contains("mDNS") && rows[0].contains("≤ 2,500/s") && rows[0].ends_with('-'), "{text}");
     assert!(rows[1].contains("0xc000") && rows[1].ends_with("≥ 7"), "{text}");
-    assert!(!text.contains("SUBNET"));
+    assert!(!text.contains("FABRIC"));
     let fine = groups::text(&all, &[tree(0)], 200);
     assert!(fine.starts_with("Nothing is wrong: no multicast packet is missing"), "{fine}");
     let mut unread = tree(0);
@@ -94,12 +94,12 @@ fn the_first_line_says_what_is_lost_and_where() {
 }
 
 #[test]
-fn several_subnets_are_marked_and_a_name_finds_the_group_of_each() {
+fn several_fabrics_are_marked_and_a_name_finds_the_group_of_each() {
     let all = [
         subnet("a", vec![lid(0xc000, "IPoIB broadcast", 1.0), lid(0xc001, "mDNS", 1.0)]),
         subnet("b", vec![lid(0xc000, "IPoIB broadcast", 1.0)]),
     ];
-    assert!(groups::text(&all, &[], 200).contains("SUBNET"));
+    assert!(groups::text(&all, &[], 200).contains("FABRIC"));
     assert_eq!(matching(&all, "ipoib broad").unwrap().len(), 2);
     assert_eq!(matching(&all, "0xC001").unwrap()[0].0, "a");
     assert!(matching(&all, "0xc009").unwrap_err().to_string().contains("no multicast group 0xc009"));

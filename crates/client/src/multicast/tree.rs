@@ -13,7 +13,7 @@ pub fn text(tree: &MulticastTree, width: usize) -> String {
     for line in verdict(tree) {
         text.push_str(&(folded(&line, width).join("\n").trim_start().to_owned() + "\n"));
     }
-    let head = format!("Multicast LID {:#x}: {}, subnet {}", tree.mlid, purpose(&tree.known), tree.subnet);
+    let head = format!("Multicast LID {:#x}: {}, fabric {}", tree.mlid, purpose(&tree.known), tree.subnet);
     text.push_str(&(clean(&head, width) + "\n"));
     let mut section = |title: String, table: Table| {
         text.push_str(&format!("\n{title}\n"));

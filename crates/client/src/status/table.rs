@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 const COLUMNS: usize = 100;
 /// Widest name of a source: the longest that there is.
 const SOURCE_COLUMNS: usize = 14;
-/// Widest name of an origin: a subnet prefix, or a node name of usual length.
+/// Widest name of an origin: a fabric's name, or a node name of usual length.
 const ORIGIN_COLUMNS: usize = 28;
 /// Most lines of one source; more origins are summed up in one line, the oldest stay visible.
 const ORIGINS_MAX: usize = 24;
@@ -38,7 +38,7 @@ pub fn text(status: &Status, server: &str) -> String {
     if status.sources.is_empty() && status.jobs.is_empty() && status.rejected.is_empty() {
         text.push_str(
             "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
-             `throughline-fabric run`\nonce a subnet, MPI programs under `throughline-exec`; or see everything \
+             `throughline-fabric run`\nonce a fabric, MPI programs under `throughline-exec`; or see everything \
              at once: `throughline demo`.\n",
         );
         return text;

@@ -12,6 +12,7 @@ use throughline_delivery::wire::{PutRequest, PutResponse};
 use throughline_sample::Message;
 use throughline_sample::admission::{Rejection, is_deceptive};
 use throughline_sample::catalogue::ENTRIES_REJECTED;
+use throughline_sample::wire::Batch;
 use throughline_store::{Content, DetailPlace, Entry, Sender as From};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -161,7 +162,7 @@ impl Stream {
         if let Content::Batch(batch) = &entry.content {
             self.note_node(watched, &batch.node)?;
             let place = match batch.node.as_str() {
-                "" => DetailPlace::Crawler(batch.subnet_prefix),
+                "" => DetailPlace::Crawler(crawler_of(batch, spool_id)),
                 node => DetailPlace::Node(node.to_owned()),
             };
             self.routes.enter(self.number, place, &self.acks, self.takes_detail);
@@ -263,7 +264,7 @@ impl Stream {
     /// The entry without what its sender may not report. An error is about the batch as a whole.
     fn judged(&self, mut entry: Entry) -> Result<Entry, EntryRejection> {
         if let Content::Batch(batch) = &entry.content
-            && (batch.node.len() > NAME_BYTES_MAX || batch.node.chars().any(is_deceptive))
+            && is_no_host_name(&batch.node)
         {
             // No configuration makes it one: as bytes that are no batch.
             let mut bytes = batch.encode_to_vec();
@@ -283,6 +284,12 @@ impl Stream {
                 let rejection = if batch.node.is_empty() { Rejection::Fabric } else { Rejection::Node };
                 self.identity.may_send(batch).map_err(|status| EntryRejection { status, rejection })?;
                 entry.sender.owners = self.identity.owners(Some(batch));
+                if batch.node.is_empty() {
+                    entry.sender.fabrics = self.identity.may_crawl().unwrap_or_default().into();
+                } else {
+                    // Agents name none.
+                    batch.fabric = None;
+                }
                 let verdict = judge(batch, self.accept, Clock::new().now());
                 entry.sender.rejected = verdict.rejected;
                 entry.sender.rejected.extend(self.share.as_ref().and_then(|share| share.thin(batch)));
@@ -296,6 +303,17 @@ impl Stream {
 
 /// Bytes of an entry that is too large which go to the quarantine.
 const TOO_LARGE_BYTES: usize = 64 << 10;
+
+/// Whether a node can't be called so: what is stored of fabrics begins with `fabric:`.
+fn is_no_host_name(node: &str) -> bool {
+    node.len() > NAME_BYTES_MAX || node.chars().any(is_deceptive) || node.starts_with("fabric:")
+}
+
+/// The crawler that sent a batch; entries that were refused once come from another spool than its own.
+fn crawler_of(batch: &Batch, spool_id: Uuid) -> Uuid {
+    let named = batch.fabric.as_ref().and_then(|fabric| Uuid::from_slice(&fabric.crawler).ok());
+    named.unwrap_or(spool_id)
+}
 
 /// Spool id and sequence.
 fn identify(message: &PutRequest) -> Result<(Uuid, u64), Status> {

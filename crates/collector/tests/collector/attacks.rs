@@ -192,7 +192,7 @@ fn ib_node(guid: u64, generation: i64) -> IbNodeInfo {
 fn sweep(time: i64, guid: u64) -> Batch {
     let sample = IbPortSample { time, node_guid: guid, port: 1, source: "mad".into(), ..Default::default() };
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_nodes: vec![ib_node(guid, time)],
         ib_ports: vec![sample],
         ..Batch::default()
@@ -218,12 +218,12 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     };
     site.batch("n2", &victim).await.unwrap();
     let before = of_others(&site).await;
-    // In another's name, in no name, as a crawler, as a crawler of another subnet.
+    // In another's name, in no name, as a crawler, as a crawler of another fabric.
     for (certificate, batch) in [
         ("evil", Batch { node: "n2".into(), ..victim.clone() }),
         ("evil", sweep(t, 0x50)),
         ("n2", sweep(t, 0x50)),
-        ("fab1", Batch { subnet_prefix: PREFIX + 1, ..sweep(t, 0x50) }),
+        ("fab1", Batch { fabric: throughline_store::testing::fabric(PREFIX + 1), ..sweep(t, 0x50) }),
     ] {
         let refused = site.batch(certificate, &batch).await.unwrap_err();
         assert!(
@@ -240,7 +240,7 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     };
     let forged = Batch {
         node: "evil".into(),
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         nodes: vec![
             NodeInfo { name: "evil".into(), hca_guids: vec![0x10], ..NodeInfo::default() },
             NodeInfo { name: "n2".into(), ..NodeInfo::default() },
@@ -371,7 +371,11 @@ async fn attack_08_a_spool_belongs_to_who_used_it_first() {
     let refused = site.put("evil", &[entry("evil", 1 << 62)]).await.unwrap_err();
     assert!(refused.contains("belongs to another sender"), "{refused}");
     // A crawler neither, and bytes that are no batch go to the quarantine without moving the spool.
-    let crawled = Batch { subnet_prefix: PREFIX, events: vec![event(now(), "x")], ..Batch::default() };
+    let crawled = Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        events: vec![event(now(), "x")],
+        ..Batch::default()
+    };
     site.put("fab1", &[(spool, 1 << 61, crawled.encode_to_vec())]).await.unwrap_err();
     site.put("evil", &[(spool, 1 << 62, vec![0xff; 9])]).await.unwrap();
     for sequence in 3..=20 {

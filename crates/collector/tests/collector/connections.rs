@@ -27,7 +27,7 @@ struct Memory(Arc<Mutex<HashMap<Uuid, usize>>>);
 #[tonic::async_trait]
 impl Leaser for Memory {
     async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError> {
-        Ok(TermGrant { granted: true, holder: request.name.clone() })
+        Ok(TermGrant { granted: true, holder: request.name.clone(), ..TermGrant::default() })
     }
 }
 

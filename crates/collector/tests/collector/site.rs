@@ -93,7 +93,8 @@ impl Site {
         let client = database.connect().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
-        let crawlers = Crawlers::default().with("fab1".into(), [PREFIX]);
+        let crawlers =
+            Crawlers::default().with("fab1".into(), [throughline_sample::Guid(PREFIX).to_string()]);
         let access = Access { tls: Some(authority.files("localhost")), crawlers, ..access };
         let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
         let terms = Arc::new(Mutex::new(TermClient::new(database.clone())));

@@ -51,7 +51,7 @@ impl Leaser for Memory {
         }
         let mut content = self.content.lock().unwrap();
         let (holder, name) = content.term.get_or_insert((request.crawler, request.name.clone())).clone();
-        Ok(TermGrant { granted: holder == request.crawler, holder: name })
+        Ok(TermGrant { granted: holder == request.crawler, holder: name, ..TermGrant::default() })
     }
 }
 

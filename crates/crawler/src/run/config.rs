@@ -36,6 +36,8 @@ pub struct Config {
     /// State folder; see `paths::state_dir`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<PathBuf>,
+    /// Which fabric it is.
+    pub fabric: Fabric,
     /// The local port.
     pub device: Device,
     /// How MADs are sent.
@@ -46,7 +48,7 @@ pub struct Config {
     pub events: Events,
     /// Readings of counters.
     pub sweep: Sweep,
-    /// Which of several crawlers of the subnet sweeps.
+    /// Which of several crawlers of the fabric sweeps.
     pub standby: Standby,
     /// `/metrics`.
     pub http: Http,
@@ -56,6 +58,38 @@ pub struct Config {
     pub spool: SpoolSection,
     /// What stays here of sweeps.
     pub recorder: RecorderSection,
+}
+
+/// `[fabric]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fabric {
+    /// What the fabric is called when it is first seen; by its lowest switch GUID when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<FabricName>,
+    /// How long sweeps have to agree where it isn't clear which fabric they see.
+    pub agreement_seconds: Seconds,
+}
+
+impl Default for Fabric {
+    fn default() -> Self {
+        Fabric { name: None, agreement_seconds: Seconds::from_millis(60_000) }
+    }
+}
+
+/// A text that can be the name of a fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct FabricName(pub String);
+
+impl<'de> Deserialize<'de> for FabricName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FabricName, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match throughline_sample::fabric_name_fault(&name) {
+            Some(fault) => Err(de::Error::custom(fault)),
+            None => Ok(FabricName(name)),
+        }
+    }
 }
 
 /// `[device]`
@@ -244,7 +278,7 @@ impl Events {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Standby {
-    /// How long the crawler that sweeps may be silent before another one of its subnet takes over.
+    /// How long the crawler that sweeps may be silent before another one of its fabric takes over.
     pub lease_seconds: LeaseSeconds,
 }
 
@@ -416,6 +450,7 @@ mod tests {
             .filter(|line| {
                 let of_machine = [
                     "state_dir",
+                    "name =",
                     "ca =",
                     "m_key_file",
                     "sm_key_file",
@@ -443,6 +478,7 @@ mod tests {
             ("[mad]\nwindow = 129\n", ["line 2", "1 to 128"]),
             ("[sweep]\n\ninterval_seconds = 0\n", ["line 3", "out of range"]),
             ("[standby]\nlease_seconds = 1\n", ["line 2", "2 to 600"]),
+            ("[fabric]\nname = 'a b'\n", ["line 2", "letters"]),
             ("[delivery]\ncollector = 'http://far:1'\n", ["line 2", "far"]),
         ] {
             let error = read(text).unwrap_err();

@@ -8,6 +8,8 @@
 
 use super::config::Config;
 use super::group_reading::GroupsRequest;
+use super::identity::PublishDecision;
+use super::leader::Role;
 use super::publish::{Publication, TopologyChange};
 use super::sa_thread::SaThread;
 use super::shared::SharedState;
@@ -31,6 +33,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_infiniband::mad::LFT_BLOCK_LIDS;
 use throughline_infiniband::names::NameFile;
+use throughline_infiniband::records;
 use throughline_infiniband::topology::{NodeIndex, Topology};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{
@@ -42,6 +45,8 @@ use throughline_sample::catalogue::{
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 /// Shortest time from one light walk to the next, whatever is requested and however often.
 const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
+/// Longest time from one walk to the next while it isn't clear which fabric is seen: several within the time of agreement.
+const WAITING_INTERVAL: Duration = Duration::from_secs(10);
 /// SMPs that light walks send in a second on average, at most, and again as many for tables after a change. VL15
 /// has hardly any buffers: a large subnet is looked at less often instead. It is less than half of what one
 /// `ibnetdiscover` sends while it runs.
@@ -135,13 +140,10 @@ impl DiscoveryThread {
         let mut engine = Engine::new(transport, settings);
         let mut wanted = DiscoveryRequest::default();
         loop {
-            if self.parts.shared.leader.is_standby() {
-                // What the active crawler reports meanwhile is not reported again.
+            if self.parts.shared.leader.is_passive() {
+                // What the active crawler reports meanwhile is not reported again. Walks go on: they show which fabric it is.
                 self.publication.discard();
                 self.last_whole = None;
-            }
-            if !self.parts.shared.leader.wait(&self.parts.stop) {
-                return Some(engine);
             }
             self.parts.shared.heavy_sweep.wait(&self.parts.shared.publisher.metrics, &self.parts.stop);
             engine.follow(self.parts.shared.heavy_sweep.hint.clone());
@@ -151,6 +153,7 @@ impl DiscoveryThread {
                 Err(EngineError::Stopped) => return Some(engine),
                 Err(EngineError::Transport(error)) => {
                     tracing::warn!(%error, "discovery broke off");
+                    self.parts.shared.publisher.sender.identity.lose();
                     let Parts { config, port, shared, stop, .. } = &self.parts;
                     let broken = (engine, &error);
                     match shared.device.reopen(
@@ -188,6 +191,11 @@ impl DiscoveryThread {
     fn pause(&self) -> Duration {
         let discovery = &self.parts.config.discovery;
         let whole = discovery.interval_seconds.duration();
+        match self.parts.shared.leader.role() {
+            Role::Standby => return whole,
+            Role::Waiting => return whole.min(WAITING_INTERVAL),
+            Role::Unknown | Role::Active => {}
+        }
         if self.publication.topology().is_none() {
             return whole.min(SHORTEST_GAP);
         }
@@ -216,6 +224,7 @@ impl DiscoveryThread {
         let interval = self.parts.config.discovery.interval_seconds.duration();
         let least = if self.wants_whole { interval.min(SHORTEST_GAP) } else { interval };
         let known = self.publication.topology();
+        let is_passive = self.parts.shared.leader.is_passive();
         let is_whole = known.is_none() || self.last_whole.is_none_or(|last| last.elapsed() >= least);
         let mut nodes = wanted.nodes;
         nodes.append(&mut self.doubted);
@@ -223,7 +232,7 @@ impl DiscoveryThread {
         let how = WalkOptions {
             known: known.as_deref(),
             whole: is_whole,
-            tables: is_whole || self.table_looks > 0 && Instant::now() >= self.tables_after,
+            tables: !is_passive && (is_whole || self.table_looks > 0 && Instant::now() >= self.tables_after),
             nodes: &nodes,
             lids: &wanted.lids,
             turn: self.turn,
@@ -257,7 +266,9 @@ impl DiscoveryThread {
             self.tables_after = start + time_for(tables_cost);
         }
         let tables = how.tables;
-        self.take(found, began, is_whole, tables, known.as_deref());
+        if !self.take(found, began, is_whole, tables, known.as_deref()) {
+            return Ok(());
+        }
         // What the walk found is published: the rest may take its time.
         self.read_routing(engine, is_whole)?;
         if is_whole { self.read_multicast(engine, began) } else { Ok(()) }
@@ -315,7 +326,7 @@ impl DiscoveryThread {
         }
     }
 
-    /// Publishes what was found, if it can be believed.
+    /// Publishes what was found, if it can be believed and this crawler is the one of its fabric. Whether it did.
     fn take(
         &mut self,
         mut found: Discovery,
@@ -323,7 +334,7 @@ impl DiscoveryThread {
         is_whole: bool,
         tables: bool,
         known: Option<&Topology>,
-    ) {
+    ) -> bool {
         let shared = self.parts.shared.clone();
         if found.topology.nodes.is_empty() {
             shared.publisher.metrics.set(DISCOVERY, &SOURCE_UP, 0.0);
@@ -331,17 +342,22 @@ impl DiscoveryThread {
             if !std::mem::replace(&mut self.is_from_sa, true) {
                 tracing::warn!("the local node does not answer subnet management requests; trying on");
             }
-            return;
+            shared.publisher.sender.identity.lose();
+            return false;
         }
         self.is_from_sa = false;
         shared.device.works(&shared, DISCOVERY);
         if self.report_cut_off(&found) {
-            return;
+            shared.publisher.sender.identity.lose();
+            return false;
         }
         if !self.trust.accepts(&shared, &found, known) {
-            return;
+            return false;
         }
         found.topology = self.publication.believable(found.topology);
+        if !self.is_ours(&found.topology) {
+            return false;
+        }
         found.topology.assumed_bytes_per_second = self.parts.config.sweep.assumed_speed();
         self.name(&mut found.topology);
         let is_new = |guid: &Guid| {
@@ -363,6 +379,29 @@ impl DiscoveryThread {
             (_, true) => self.table_looks.saturating_sub(1),
             (_, false) => self.table_looks,
         };
+        true
+    }
+
+    /// Whether the topology is to be published: the collector says which fabric it is, and whether this crawler sweeps it.
+    fn is_ours(&mut self, topology: &Topology) -> bool {
+        let shared = &self.parts.shared;
+        let was_passive = shared.leader.is_passive();
+        let identity = &shared.publisher.sender.identity;
+        let Some(mut fingerprint) = records::fingerprint(topology) else {
+            identity.lose();
+            return false;
+        };
+        fingerprint.name = self.parts.config.fabric.name.clone().map_or_else(String::new, |name| name.0);
+        match identity.decide(fingerprint, &shared.leader, &self.parts.stop) {
+            PublishDecision::Hold => return false,
+            PublishDecision::Publish => {}
+            PublishDecision::PublishAnew => self.publication.discard(),
+        }
+        if was_passive {
+            // It begins with a whole walk that reads tables, too.
+            shared.want_discovery(&Trigger::Request);
+        }
+        !was_passive
     }
 
     /// Reports when the local port lost its link and when it has it again. Whether it has none.

@@ -70,7 +70,7 @@ impl GroupReading {
         let records = reported.as_ref().map_or(0, |groups| groups.members.len());
         self.after = Instant::now() + pause(records, queries);
         match reported {
-            Ok(groups) => publish(&groups, found.topology.subnet_prefix, request.began, shared, count),
+            Ok(groups) => publish(&groups, request.began, shared, count),
             Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "multicast groups are not read");
@@ -107,14 +107,8 @@ fn pause(records: usize, queries: u64) -> Duration {
     Duration::from_secs_f64((records as f64 / RECORDS_PER_SECOND).max(queries as f64 / QUERIES_PER_SECOND))
 }
 
-fn publish(
-    groups: &Groups,
-    prefix: u64,
-    began: i64,
-    shared: &SharedState,
-    count: impl Fn(&'static str, usize),
-) {
-    let made = records::multicast_groups(groups, prefix, began);
+fn publish(groups: &Groups, began: i64, shared: &SharedState, count: impl Fn(&'static str, usize)) {
+    let made = records::multicast_groups(groups, began);
     if !groups.is_trusted {
         count("members_not_reported", made.groups);
     }

@@ -1,8 +1,9 @@
 //! What the crawler's `/healthz` reports: device, discovery, sweeps, spool, recorder and delivery.
 //!
 //! A crawler that reads nothing, or whose readings get nowhere, is failing, however well it answers. One that stands by
-//! for another one of its subnet is not.
+//! for another one of the fabric that it sees is not.
 
+use super::leader::Role;
 use super::shared::SharedState;
 use super::thread_names::DISCOVERY;
 use std::sync::atomic::Ordering::Relaxed;
@@ -91,17 +92,30 @@ impl CrawlerHealth {
     }
 
     fn device(&self) -> Vec<Condition> {
-        if self.shared.leader.is_standby() {
-            return vec![Condition::notice("standing by for another crawler of this subnet")];
-        }
         let device = &self.shared.device;
         let mut conditions = Vec::new();
+        let identity = &self.shared.publisher.sender.identity;
+        let role = self.shared.leader.role();
+        match role {
+            // Only while its own walks see that fabric.
+            Role::Standby if !device.is_lost() => {
+                let name = identity.name();
+                conditions
+                    .push(Condition::notice(format!("standing by for another crawler of the fabric {name}")));
+            }
+            Role::Waiting => {
+                conditions.push(Condition::failing(format!("fabric: {}", identity.waiting_for())));
+            }
+            _ => {}
+        }
         if device.is_lost() {
             conditions.push(Condition::failing(
                 "device: it does not work any more and is opened again until it does; see the adapter, its driver and the simulator",
             ));
         }
-        for (name, interval) in self.parts {
+        // Only an active one sweeps.
+        let parts = self.parts.iter().filter(|(name, _)| *name != SOURCE || !self.shared.leader.is_passive());
+        for (name, interval) in parts {
             let idle = device.idle(name).unwrap_or_else(|| self.began.elapsed());
             if idle > interval.saturating_mul(INTERVALS).saturating_add(PATIENCE) {
                 conditions.push(Condition::failing(format!(

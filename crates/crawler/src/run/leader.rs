@@ -1,11 +1,7 @@
 //! Whether this crawler leads, for its threads.
 
-use crate::stop::Stop;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Longest wait between two checks of a stop request.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// What this crawler does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +13,8 @@ pub enum Role {
     Active,
     /// Another one sweeps.
     Standby,
+    /// No fabric is seen, or it isn't clear or not allowed which one: nothing is recorded.
+    Waiting,
 }
 
 #[derive(Default)]
@@ -30,7 +28,6 @@ struct State {
 #[derive(Default)]
 pub struct LeaderState {
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 impl LeaderState {
@@ -39,26 +36,14 @@ impl LeaderState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until this crawler is to sweep; false when the process stops.
-    pub fn wait(&self, stop: &Stop) -> bool {
-        let mut state = self.lock();
-        while !stop.is_set() {
-            if state.role == Role::Active {
-                return true;
-            }
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        false
+    /// What this crawler does.
+    pub fn role(&self) -> Role {
+        self.lock().role
     }
 
-    /// Whether another one sweeps: nothing is to be recorded then.
-    pub fn is_standby(&self) -> bool {
-        self.lock().role == Role::Standby
-    }
-
-    /// Whether no role was taken yet.
-    pub fn is_undecided(&self) -> bool {
-        self.lock().role == Role::Unknown
+    /// Whether nothing is to be recorded: another one sweeps, or it isn't clear of which fabric that would be.
+    pub fn is_passive(&self) -> bool {
+        matches!(self.role(), Role::Standby | Role::Waiting)
     }
 
     /// A sweep came to its end.
@@ -79,7 +64,6 @@ impl LeaderState {
         if before != role {
             state.progress = Some(Instant::now());
         }
-        self.changed.notify_all();
         before
     }
 }

@@ -70,7 +70,7 @@ impl Publication {
         }
         if self.believed.is_none() {
             let before = Some(&self.cache).filter(|_| self.is_first).and_then(TopologyCache::load);
-            let before = before.filter(|before| before.subnet_prefix == topology.subnet_prefix);
+            let before = before.filter(|before| records::is_same_fabric(before, &topology));
             self.believed = before.map(|before| guids(&before));
         }
         let local = topology.local.map(|end| topology.nodes[end.node].guid);
@@ -108,7 +108,8 @@ impl Publication {
         }
         let events = self.events(&topology, published);
         let signature = topology.signature();
-        self.shared.set_found(SignedTopology { topology: topology.clone(), signature });
+        let fabric = self.shared.publisher.sender.identity.current();
+        self.shared.set_found(SignedTopology { topology: topology.clone(), signature, fabric });
         let records = self.append(&topology, began, is_whole, difference.as_ref());
         self.shared.publisher.emit(&events);
         let metrics = &self.shared.publisher.metrics;
@@ -178,8 +179,8 @@ impl Publication {
         let Some(before) = Some(&self.cache).filter(|_| self.is_first).and_then(TopologyCache::load) else {
             return Vec::new();
         };
-        if before.subnet_prefix != topology.subnet_prefix {
-            tracing::info!("the last topology is that of another subnet; beginning anew");
+        if !records::is_same_fabric(&before, topology) {
+            tracing::info!("the last topology is that of another fabric; beginning anew");
             return Vec::new();
         }
         let mut events = watch.compare(&before, topology, now);

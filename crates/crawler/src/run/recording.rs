@@ -34,7 +34,7 @@ impl ReadingRecorder {
     }
 }
 
-/// The crawler of this subnet.
+/// The crawler of this fabric.
 pub struct Crawler(pub Arc<SharedState>);
 
 impl Origin for Crawler {
@@ -48,7 +48,7 @@ impl Origin for Crawler {
 
     /// One that stands by leaves it to the one that sweeps.
     fn may_answer(&self) -> bool {
-        !self.0.leader.is_standby()
+        !self.0.leader.is_passive()
     }
 
     /// Two ports are a few records in a block.

@@ -29,6 +29,8 @@ use throughline_sample::catalogue::{
 
 /// Between two checks of the local port: some small files.
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two checks for requests while another crawler sweeps.
+const PASSIVE_PAUSE: Duration = Duration::from_millis(200);
 /// Between two checks of the manager: one MAD.
 const MANAGER_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while it does not answer.
@@ -148,11 +150,21 @@ impl Watching {
     ) -> Option<Client> {
         let mut client = transport.map(|transport| self.client(transport));
         while !self.stop.is_set() {
-            if self.shared.leader.is_standby() {
+            if self.shared.leader.is_passive() {
                 // The active one queries, and reports; a manager should not have to answer both.
                 self.manager = Manager::default();
                 (self.is_subscribed, self.subscribe_due) = (false, Instant::now());
-                self.stop.sleep(PORT_INTERVAL);
+                // Which fabric the port is in may change all the same.
+                self.look_at_port();
+                if let Ok(SaRequest::Discovery { tables, answer }) = requests.try_recv() {
+                    let found = match &mut client {
+                        Some(client) => self.discover(client, tables),
+                        None => Err(SaError::NoManager),
+                    };
+                    // Who queried may be gone.
+                    let _ = answer.try_send(found);
+                }
+                self.stop.sleep(PASSIVE_PAUSE);
                 continue;
             }
             let result = match &mut client {
@@ -195,8 +207,7 @@ impl Watching {
     fn round(&mut self, client: &mut Client, requests: &Receiver<SaRequest>) -> Result<(), SaError> {
         match requests.try_recv() {
             Ok(SaRequest::Discovery { tables, answer }) => {
-                let limits = self.config.discovery.limits();
-                let found = sa::discover(client, &self.local, tables, &limits, self.stop.flag());
+                let found = self.discover(client, tables);
                 // Who queried may be gone.
                 let _ = answer.try_send(found);
             }
@@ -226,6 +237,12 @@ impl Watching {
         self.shared.heavy_sweep.look();
         self.tell(client);
         Ok(())
+    }
+
+    /// The fabric by the administrator's records.
+    fn discover(&self, client: &mut Client, tables: bool) -> Result<Discovery, SaError> {
+        let limits = self.config.discovery.limits();
+        sa::discover(client, &self.local, tables, &limits, self.stop.flag())
     }
 
     /// Looks at the local port when it is time to.

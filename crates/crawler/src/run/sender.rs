@@ -1,12 +1,17 @@
 //! Who sends a batch, and in which order.
 
+use super::identity::FabricIdentity;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use throughline_daemon::{Clock, boot_id};
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, FabricFingerprint};
 
 /// The sender of this boot.
 pub struct Sender {
-    subnet_prefix: u64,
+    /// The fabric as it was published last.
+    pub identity: Arc<FabricIdentity>,
+    /// Identity of the crawler's spool.
+    crawler: [u8; 16],
     boot_id: String,
     /// Number of the last batch. Begins at the microseconds since boot, so that it also rises over a restart of
     /// the crawler within one boot.
@@ -14,23 +19,23 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(subnet_prefix: u64) -> Sender {
+    pub fn new(crawler: [u8; 16]) -> Sender {
         let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
         // Linux always has this clock, and it is never negative.
         let order =
             time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0));
-        Sender { subnet_prefix, boot_id: boot_id(), order: AtomicU64::new(order) }
+        Sender { identity: Arc::default(), crawler, boot_id: boot_id(), order: AtomicU64::new(order) }
     }
 
-    /// The subnet of all batches.
-    pub fn subnet_prefix(&self) -> u64 {
-        self.subnet_prefix
-    }
-
-    /// Signs a batch.
+    /// Signs a batch, unless it is of a topology that is known: with that of the last one.
     pub fn sign(&self, batch: &mut Batch) {
+        if batch.fabric.is_none() {
+            batch.fabric = self.identity.current().map(|fabric| FabricFingerprint::clone(&fabric));
+        }
+        if let Some(fabric) = &mut batch.fabric {
+            fabric.crawler = self.crawler.to_vec();
+        }
         batch.order = self.order.fetch_add(1, Ordering::Relaxed) + 1;
-        batch.subnet_prefix = self.subnet_prefix;
         batch.boot_id.clone_from(&self.boot_id);
         batch.clock_error_nanoseconds = Clock::error_nanoseconds();
     }

@@ -16,7 +16,7 @@ use throughline_infiniband::records::SOURCE;
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Message;
 use throughline_sample::catalogue::{DISCOVERY_REQUESTS, TOPOLOGY_EVENTS};
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, FabricFingerprint};
 use throughline_spool::{Class, Spool};
 
 /// The part of the crawler that looks at the topology, in metrics.
@@ -78,7 +78,7 @@ impl Publisher {
         let mut records = 0;
         let mut wait = INVENTORY_WAIT_MAX;
         for batch in batches {
-            while self.spool.is_memory_short() && !wait.is_zero() && !self.leader.is_standby() {
+            while self.spool.is_memory_short() && !wait.is_zero() && !self.leader.is_passive() {
                 std::thread::sleep(INVENTORY_PAUSE);
                 wait = wait.saturating_sub(INVENTORY_PAUSE);
             }
@@ -89,12 +89,13 @@ impl Publisher {
     }
 
     /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another
-    /// crawler of the subnet records.
+    /// crawler of the fabric records, or no fabric has been seen yet.
     pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {
-        if self.leader.is_standby() {
+        if self.leader.is_passive() {
             return None;
         }
         self.sender.sign(&mut batch);
+        batch.fabric.as_ref()?;
         match self.spool.append(batch.encode_to_vec(), class) {
             Ok(sequence) => Some(sequence),
             Err(error) => {
@@ -105,11 +106,12 @@ impl Publisher {
     }
 }
 
-/// A topology and its signature.
+/// A topology, its signature, and the fabric that it is of.
 #[derive(Clone)]
 pub struct SignedTopology {
     pub topology: Arc<Topology>,
     pub signature: u64,
+    pub fabric: Option<Arc<FabricFingerprint>>,
 }
 
 /// The last sweep.

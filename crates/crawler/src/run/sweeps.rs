@@ -114,7 +114,7 @@ impl Sweeps {
             return self.engine.take();
         }
         while let Some(missed) = pace.tick(&self.shared.publisher.clock, &self.stop) {
-            if self.shared.leader.is_standby() {
+            if self.shared.leader.is_passive() {
                 continue;
             }
             let metrics = &self.shared.publisher.metrics;
@@ -252,7 +252,10 @@ impl Sweeps {
         let mut rows = 1;
         let (batches, left_out) =
             records::samples(sweeper.readings(), |position| sweeper.lanes(position), &mut self.thinner);
-        for (number, batch) in batches.into_iter().enumerate() {
+        // As the ports were found: by now a walk may see another fabric.
+        let fabric = found.fabric.as_deref().cloned();
+        for (number, mut batch) in batches.into_iter().enumerate() {
+            batch.fabric.clone_from(&fabric);
             let stream = FIRST_SAMPLE_STREAM.saturating_add(u16::try_from(number).unwrap_or(u16::MAX));
             rows += batch.ib_ports.len() + batch.ib_port_lanes.len();
             if !(batch.ib_ports.is_empty() && batch.ib_port_lanes.is_empty()) {
@@ -263,7 +266,7 @@ impl Sweeps {
         publisher.metrics.set(SOURCE, &LARGEST_GAP_SECONDS, rules.largest_gap_seconds);
         let row = records::coverage(publisher.clock.now(), coverage, rules);
         publisher.append(
-            Batch { coverage: vec![row], ..Batch::default() },
+            Batch { coverage: vec![row], fabric, ..Batch::default() },
             SpoolClass::Cumulative(COVERAGE_STREAM),
         );
         if let Some(sequence) = last {

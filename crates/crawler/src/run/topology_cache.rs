@@ -1,7 +1,7 @@
 //! The last topology on disk, so that what changed while the crawler was down is an event after its start.
 //!
 //! One file in the state folder, in the wire schema, without forwarding tables; replaced as a whole. A file that
-//! is damaged or of another subnet is no memory: the crawler begins anew.
+//! is damaged or of another fabric is no memory: the crawler begins anew.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ impl TopologyCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo};
+    use throughline_sample::wire::{Batch, FabricFingerprint, IbNodeInfo, IbPortInfo};
 
     /// A switch and a host with a cable between them.
     fn small() -> Topology {
@@ -107,7 +107,8 @@ mod tests {
         };
         let ib_nodes =
             vec![node(1, "switch", 3, 36, port(7, 2, 1, 3)), node(2, "ca", 4, 1, port(1, 1, 7, 4))];
-        records::topology(&Batch { ib_nodes, subnet_prefix: 5, ..Batch::default() })
+        let fabric = FabricFingerprint { subnet_prefix: 5, ..FabricFingerprint::default() };
+        records::topology(&Batch { ib_nodes, fabric: Some(fabric), ..Batch::default() })
     }
 
     #[test]

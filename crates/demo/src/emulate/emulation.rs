@@ -291,10 +291,11 @@ fn start_crawler(
     let config = folder.join("fabric.toml");
     let transport = toml::Value::String(fabric.via().to_string());
     let text = format!(
-        "[device]\ntransport = {transport}\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
+        "[fabric]\nname = \"{name}\"\n\n[device]\ntransport = {transport}\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
          [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {TICK_BYTES}\n\
          assumed_bytes_per_second = {}\n",
-        plan.bytes_per_second()
+        plan.bytes_per_second(),
+        name = super::read::FABRIC,
     );
     write(&config, &text)?;
     let recipe = Recipe::new("fabric", &programs.fabric, &folder).arg("run");

@@ -7,8 +7,8 @@ use throughline_api::link_shares::LinkShares;
 use throughline_client::{Error, Server, Settings};
 use throughline_infiniband::topology::PortEnd;
 
-/// Prefix of the simulated subnet (IBTA volume 1, 4.1.1: that of a subnet that nobody gave another one).
-const SUBNET: &str = "0xfe80000000000000";
+/// What the simulated fabric is called.
+pub const FABRIC: &str = "demo";
 /// Points of a series: every window of a run of the bench.
 const POINTS: &str = "1000";
 
@@ -38,7 +38,7 @@ pub fn shares(server: &Server, plan: &Plan, from_ms: i64, to_ms: i64) -> anyhow:
     let query = [("from", from.as_str()), ("to", to.as_str()), ("points", POINTS)];
     let read = |end: PortEnd| {
         let name = end_name(plan, end);
-        match server.get(&["fabric", SUBNET, "links", &name, "shares"], &query) {
+        match server.get(&["fabric", FABRIC, "links", &name, "shares"], &query) {
             // The crawler's inventory is not there yet.
             Err(Error::Api { error, .. }) if error.code == "not_found" => Ok(LinkShares::default()),
             answer => answer.with_context(|| format!("shares of the link {name}")),

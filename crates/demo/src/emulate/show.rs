@@ -106,10 +106,11 @@ pub fn suggestions(server: SocketAddr, program: &Path, fullest: &Direction) -> S
          Try in another terminal:\n  \
          {program} link {link} --server http://{server}\n  \
          {program} job list --server http://{server}\n  \
-         curl -s http://{server}/api/v1/fabric/0xfe80000000000000/links/{link}/shares\n",
+         curl -s http://{server}/api/v1/fabric/{fabric}/links/{link}/shares\n",
         from = clean(&fullest.shares.from.name, 40),
         to = clean(&fullest.shares.to.name, 40),
         link = fullest.link,
+        fabric = super::read::FABRIC,
         program = program.display(),
     )
 }

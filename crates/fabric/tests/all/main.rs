@@ -26,3 +26,4 @@ mod simulated;
 mod standby;
 mod sweep;
 mod triggers;
+mod two_fabrics;

@@ -284,7 +284,7 @@ async fn requests_beyond_the_number_of_connections_wait_and_none_is_lost() {
 /// A switch, whose ports 7 and 8 have the ids 1 and 2.
 fn one_switch() -> String {
     format!(
-        "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1');
+        "INSERT INTO internal.fabric (name, guids) VALUES ('0x1', ARRAY['0x1']);
          INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2');
          INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
              valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));

@@ -230,7 +230,7 @@ describe('routing', () => {
     await page.getByTestId('overlaid').getByText("Routing not reported: these are the ways of the switches' tables.").waitFor()
     await page.goto(`${SITE}/fabric?link=0x0000000000001000.1`)
     expect(await panel(page).locator('dt:has-text("Routing of leaf1") + dd').innerText()).toBe('static')
-    await page.getByTestId('contributors').getByText('Routing of the subnet: not reported.').waitFor()
+    await page.getByTestId('contributors').getByText('Routing of the fabric: not reported.').waitFor()
     expect(errors).toEqual([])
     await close()
   })

@@ -31,7 +31,7 @@ pub struct GroupRecords {
 /// Groups as the subnet administrator reported them. The last batch ends with the mark that the reading is complete,
 /// unless it is cut or at a bound: then nothing can be said to be gone.
 #[must_use]
-pub fn multicast_groups(groups: &Groups, subnet_prefix: u64, generation: i64) -> GroupRecords {
+pub fn multicast_groups(groups: &Groups, generation: i64) -> GroupRecords {
     let mut by_mgid: BTreeMap<u128, Vec<McMember>> = BTreeMap::new();
     for record in &groups.members {
         by_mgid.entry(record.group).or_default().push(*record);
@@ -41,7 +41,6 @@ pub fn multicast_groups(groups: &Groups, subnet_prefix: u64, generation: i64) ->
         groups: by_mgid.len().min(GROUPS_MAX),
         ..GroupRecords::default()
     };
-    let batch = || Batch { subnet_prefix, ..Batch::default() };
     let mut members_left = MEMBERS_MAX;
     let mut bytes = INVENTORY_BYTES;
     for records in by_mgid.values().take(GROUPS_MAX) {
@@ -58,7 +57,7 @@ pub fn multicast_groups(groups: &Groups, subnet_prefix: u64, generation: i64) ->
         }
         bytes += record.encoded_len();
         if bytes > INVENTORY_BYTES {
-            made.batches.push(batch());
+            made.batches.push(Batch::default());
             bytes = record.encoded_len();
         }
         if let Some(last) = made.batches.last_mut() {
@@ -67,7 +66,7 @@ pub fn multicast_groups(groups: &Groups, subnet_prefix: u64, generation: i64) ->
     }
     if !groups.is_cut && made.left_out_groups == 0 {
         if made.batches.is_empty() {
-            made.batches.push(batch());
+            made.batches.push(Batch::default());
         }
         if let Some(last) = made.batches.last_mut() {
             last.ib_multicast_marks.push(IbMulticastMark { generation, groups: made.groups as u32 });
@@ -134,9 +133,9 @@ mod tests {
             record(0xFFFF_FFFF, 0, 0),
             record(1, 0, 0),
         ]);
-        let made = multicast_groups(&all, 3, 9);
+        let made = multicast_groups(&all, 9);
         let [batch] = &made.batches[..] else { panic!("{made:?}") };
-        assert_eq!((batch.subnet_prefix, made.left_out_groups, made.unlisted_groups), (3, 0, 0));
+        assert_eq!((made.left_out_groups, made.unlisted_groups), (0, 0));
         let [hosts, broadcast] = &batch.ib_multicast_groups[..] else { panic!("{batch:?}") };
         let member = |port_guid, join_state| IbMulticastMember { port_guid, join_state };
         assert_eq!(hosts.members, [member(5, 5), member(7, 1)]);
@@ -149,22 +148,22 @@ mod tests {
     #[test]
     fn members_that_are_not_reported_are_absent_and_a_cut_reading_ends_nothing() {
         let untrusted = Groups { members: vec![record(1, 0, 0)], is_trusted: false, is_cut: true };
-        let made = multicast_groups(&untrusted, 0, 9);
+        let made = multicast_groups(&untrusted, 9);
         assert_eq!(made.batches[0].ib_multicast_groups[0].member_count, None);
         assert!(made.batches[0].ib_multicast_marks.is_empty());
         // Without any group all that there were are gone.
-        let none = multicast_groups(&reported(Vec::new()), 0, 9);
+        let none = multicast_groups(&reported(Vec::new()), 9);
         assert_eq!(none.batches[0].ib_multicast_marks, [IbMulticastMark { generation: 9, groups: 0 }]);
     }
 
     #[test]
     fn bounds_are_kept_and_counted() {
         let many = (0..=GROUPS_MAX as u128).map(|group| record(group, 0, 0)).collect();
-        let made = multicast_groups(&reported(many), 0, 9);
+        let made = multicast_groups(&reported(many), 9);
         assert_eq!((made.groups, made.left_out_groups), (GROUPS_MAX, 1));
         assert!(made.batches.iter().all(|batch| batch.ib_multicast_marks.is_empty()));
         let large = (1..=GROUP_MEMBERS_MAX as u64 + 1).map(|port| record(1, port, 1));
-        let made = multicast_groups(&reported(large.chain([record(2, 1, 1)]).collect()), 0, 9);
+        let made = multicast_groups(&reported(large.chain([record(2, 1, 1)]).collect()), 9);
         let groups = &made.batches[0].ib_multicast_groups;
         assert_eq!((made.unlisted_groups, groups.len()), (1, 2));
         assert_eq!(

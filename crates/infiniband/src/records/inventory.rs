@@ -6,7 +6,7 @@ use crate::multicast::MulticastTables;
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
 use std::collections::HashMap;
 use throughline_sample::wire::{
-    Batch, IbMulticastEntry, IbMulticastTable, IbNodeInfo, IbPortInfo, IbTopologyMark,
+    Batch, FabricFingerprint, IbMulticastEntry, IbMulticastTable, IbNodeInfo, IbPortInfo, IbTopologyMark,
 };
 use throughline_sample::{Guid, Message};
 
@@ -103,7 +103,8 @@ fn batches<'a>(
 /// The topology as one encoded batch without tables, to be kept by the crawler itself: too large for a spool entry.
 #[must_use]
 pub fn snapshot(topology: &Topology) -> Vec<u8> {
-    let mut bytes = Batch { subnet_prefix: topology.subnet_prefix, ..Batch::default() }.encode_to_vec();
+    let fabric = FabricFingerprint { subnet_prefix: topology.subnet_prefix, ..FabricFingerprint::default() };
+    let mut bytes = Batch { fabric: Some(fabric), ..Batch::default() }.encode_to_vec();
     // Messages one after the other are one message with the lists of all: only one node is held as a record.
     for node in &topology.nodes {
         let batch = Batch { ib_nodes: vec![node_record(topology, node, 0, false)], ..Batch::default() };
@@ -184,7 +185,7 @@ pub fn topology(batch: &Batch) -> Topology {
             }
         }
     }
-    Topology::new(nodes, None, batch.subnet_prefix)
+    Topology::new(nodes, None, batch.fabric.as_ref().map_or(0, |fabric| fabric.subnet_prefix))
 }
 
 fn node_of(record: &IbNodeInfo) -> Node {

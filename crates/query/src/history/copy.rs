@@ -337,8 +337,8 @@ fn self_metric(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query
     // Rows of arrays are found by their instance: a join alone would read those of all.
     let sql = format!(
         "SELECT v.place::bigint, time, value FROM (VALUES {values}) AS v (place, instance, source, label) \
-         JOIN public.self_stats s ON s.instance = v.instance AND s.source = v.source AND s.label = v.label \
-         WHERE name = {} AND s.instance = ANY (ARRAY[{}]::text[]) AND {}",
+         JOIN public.self_stats s ON s.instance_key = v.instance AND s.source = v.source AND s.label = v.label \
+         WHERE name = {} AND s.instance_key = ANY (ARRAY[{}]::text[]) AND {}",
         quoted(name),
         instances.join(","),
         time_range(range),

@@ -41,10 +41,9 @@ pub(super) struct Keys {
     pub has_sources: bool,
 }
 
-const PORT_LABELS: &[(&str, &str)] =
-    &[("guid", "nk.guid"), ("instance", "s.prefix"), ("port", "k.port::text")];
+const PORT_LABELS: &[(&str, &str)] = &[("guid", "nk.guid"), ("instance", "s.name"), ("port", "k.port::text")];
 const LANE_LABELS: &[(&str, &str)] =
-    &[("guid", "nk.guid"), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
+    &[("guid", "nk.guid"), ("instance", "s.name"), ("lane", "l.lane::text"), ("port", "k.port::text")];
 
 /// `guid` as the crawler's page has it: of a switch the node's, of an adapter's port its own, as it was last.
 macro_rules! own_guid {
@@ -55,9 +54,9 @@ macro_rules! own_guid {
 }
 
 const HCA_PORT_LABELS: &[(&str, &str)] =
-    &[("guid", own_guid!()), ("instance", "s.prefix"), ("port", "k.port::text")];
+    &[("guid", own_guid!()), ("instance", "s.name"), ("port", "k.port::text")];
 const HCA_LANE_LABELS: &[(&str, &str)] =
-    &[("guid", own_guid!()), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
+    &[("guid", own_guid!()), ("instance", "s.name"), ("lane", "l.lane::text"), ("port", "k.port::text")];
 
 /// Ports of the fabric; its kind is what a node was last.
 macro_rules! port_keys {

@@ -64,7 +64,7 @@ pub(super) static ALL: [Info; 7] = [
         name: SWITCH_INFO.name,
         labels: &[
             ("guid", "v.guid"),
-            ("instance", "s.prefix"),
+            ("instance", "s.name"),
             ("lid", "v.lid::text"),
             ("switch", "v.description"),
         ],
@@ -76,7 +76,7 @@ pub(super) static ALL: [Info; 7] = [
         labels: &[
             ("guid", PORT_GUID),
             ("hca", "n.description"),
-            ("instance", "s.prefix"),
+            ("instance", "s.name"),
             ("lid", "v.lid::text"),
             ("node_guid", "nk.guid"),
         ],
@@ -87,7 +87,7 @@ pub(super) static ALL: [Info; 7] = [
         name: SWITCH_UPLINK_INFO,
         labels: &[
             ("guid", "nk.guid"),
-            ("instance", "s.prefix"),
+            ("instance", "s.name"),
             ("port", "v.port::text"),
             ("switch", "n.description"),
             ("uplink", "r.description"),
@@ -104,7 +104,7 @@ pub(super) static ALL: [Info; 7] = [
         labels: &[
             ("guid", PORT_GUID),
             ("hca", "n.description"),
-            ("instance", "s.prefix"),
+            ("instance", "s.name"),
             ("node_guid", "nk.guid"),
             ("port", "v.port::text"),
             ("uplink", "r.description"),

@@ -56,7 +56,7 @@ async fn self_metrics(
     equal: &[Equal<'_>],
 ) -> Result<Vec<Series>, Error> {
     let (from, to) = (seconds(range.from), seconds(range.to));
-    let mut labels = vec![("instance", "instance")];
+    let mut labels = vec![("instance", "internal.instance_name(instance)")];
     labels.extend(columns);
     let columns: Vec<&str> = labels.iter().map(|(_, column)| *column).collect();
     let mut sql = format!(

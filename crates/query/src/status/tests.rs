@@ -63,6 +63,7 @@ fn node(time: i64) -> Batch {
         device: "mlx5_0".into(),
         port: 1,
         node_guid: 1,
+        port_guid: 0,
         source: "sysfs".into(),
         values: values(&PORT_DATA_TRANSMITTED_BYTES),
     };
@@ -120,7 +121,7 @@ fn crawler(time: i64) -> Batch {
     let round =
         wire::Coverage { time, source: "mad".into(), expected: 2, read: 2, ..wire::Coverage::default() };
     Batch {
-        subnet_prefix: 0xfe80_0000_0000_0000,
+        fabric: throughline_store::testing::fabric(0xfe80_0000_0000_0000),
         ib_ports: vec![port(1), port(2)],
         coverage: vec![round],
         ..Batch::default()

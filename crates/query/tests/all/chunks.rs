@@ -160,7 +160,7 @@ fn readings(random: &mut Random) -> Vec<(i64, i64)> {
 async fn seed(database: &Database) {
     let mut random = Random(17);
     let mut sql = format!(
-        "INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1');
+        "INSERT INTO internal.fabric (name, guids) VALUES ('0x1', ARRAY['0x1']);
          INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x2');
          INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
          VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({BEGIN}));

@@ -28,7 +28,7 @@ const ROWS: &str = "
         SELECT now() - m * INTERVAL '1 minute', 'n' || g, 'nvml', k, '', 'GPU-' || g || ' ' || k, 'GPU-' || g
         FROM (VALUES (2, 5, 'gpu.slowed'), (2, 7, 'gpu.slowed'), (1, 14, 'gpu.slowed'), (1, 12, 'gpu.full_speed'),
                      (2, 4, 'gpu.full_speed'), (1, 3, 'link.down')) e (g, m, k);
-    INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+    INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
     INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x1'), (1, '0x2'), (1, '0x3');
     INSERT INTO internal.ib_port_key (ib_node_id, port) VALUES (1, 1), (2, 1), (3, 1), (3, 2);
     INSERT INTO internal.ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,

@@ -93,7 +93,7 @@ fn sweep(interval: i64, number: i64, rules: Option<RowRules>) -> Batch {
     let time = BEGIN + seconds * SECOND;
     let round = Coverage { time, source: "mad".to_owned(), row_rules: rules, ..Coverage::default() };
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_ports: vec![port_sample(1, (time - START) / SECOND, -60, &pairs)],
         coverage: vec![round],
         ..Batch::default()

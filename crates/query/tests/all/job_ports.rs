@@ -55,8 +55,11 @@ async fn hosts_that_do_not_read_their_ports() {
         ports: (1..=2).map(|port| IbPortInfo { port, ..IbPortInfo::default() }).collect(),
         ..IbNodeInfo::default()
     };
-    let fabric =
-        Batch { subnet_prefix: PREFIX, ib_nodes: (1..=3).map(adapter).collect(), ..Batch::default() };
+    let fabric = Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes: (1..=3).map(adapter).collect(),
+        ..Batch::default()
+    };
     let batches = [
         fabric,
         node("n1", 0, 1, true, None),

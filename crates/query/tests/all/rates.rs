@@ -235,7 +235,7 @@ async fn crawler_function_minutes_and_api_make_the_same_rates() {
             let (batches, left) = samples(std::slice::from_ref(one), |_| None, &mut thinner);
             left_out += left;
             for batch in batches {
-                let batch = Batch { subnet_prefix: PREFIX, ..batch };
+                let batch = Batch { fabric: throughline_store::testing::fabric(PREFIX), ..batch };
                 writer.write(&[entry(spool, sequence, batch)]).await.unwrap();
             }
         }
@@ -275,7 +275,11 @@ async fn the_series_of_a_link_bridge_the_gaps_that_its_crawler_reports() {
         for (sequence, one) in (1..).zip(&readings) {
             let (batches, _) = samples(std::slice::from_ref(one), |_| None, &mut thinner);
             let batch = batches.into_iter().next().unwrap();
-            let batch = Batch { subnet_prefix: PREFIX, coverage: vec![round.clone()], ..batch };
+            let batch = Batch {
+                fabric: throughline_store::testing::fabric(PREFIX),
+                coverage: vec![round.clone()],
+                ..batch
+            };
             writer.write(&[entry(spool, sequence, batch)]).await.unwrap();
         }
         let client = database.connect().await.unwrap();

@@ -62,7 +62,7 @@ metrics! { ALL, SelfStats:
     1121 CELLS_DISCARDED "cells_discarded" Counter Count Wraps(63), "Cells of MPI operations that are missing in this node's totals in /metrics because their user's share of the cache was full. The database has them.", "counted by the daemon", label "reason";
 
     // The crawler.
-    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it is the standby of another one of its subnet.", "reported by the collector";
+    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it is the standby of another one of its fabric, or sees none.", "reported by the collector";
     914 MADS_SENT "mads_sent" Counter Count Wraps(63), "Management datagrams sent.", "counted by the daemon";
     932 MADS_RECEIVED "mads_received" Counter Count Wraps(63), "Management datagrams received.", "counted by the daemon";
     915 MAD_TIMEOUTS "mad_timeouts" Counter Count Wraps(63), "Management datagrams that got no answer in time.", "counted by the daemon";

@@ -38,6 +38,7 @@ Subnet
   lid NODE PORT LID           another LID
   forward NODE LID PORT       a switch's entry for a LID, until the manager acts again (`sweep off` before)
   manager NODE [PORT] [PRIORITY]   the subnet manager moves there; `manager none`: it is gone
+  prefix PREFIX               another subnet prefix, as 0xfe80000000000001
   sweep auto|off|now          whether the manager acts on each change at once
   group MGID MLID [NODE...]   a multicast group; without nodes, every host
 Counters

@@ -83,10 +83,10 @@ CREATE TABLE internal.crawler_term (
     PRIMARY KEY (id),
     FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
+CREATE INDEX crawler_term_fabric_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_fabric_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
 COMMENT ON TABLE internal.crawler_term IS
-    'Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.';
+    'Terms of the crawlers of a fabric. A batch of another crawler within a term is left out, so never two write.';
 COMMENT ON COLUMN internal.crawler_term.crawler IS 'The crawler: the identity of its spool.';
 COMMENT ON COLUMN internal.crawler_term.name IS 'Its host, for people; empty until it requested a lease.';
 COMMENT ON COLUMN internal.crawler_term.began_at IS 'From then on only this crawler is written, by its clock.';

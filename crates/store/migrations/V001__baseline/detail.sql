@@ -51,7 +51,7 @@ CREATE TABLE internal.detail_request_node (
 CREATE INDEX detail_request_node_open ON internal.detail_request_node (request_id) WHERE (state = ANY (ARRAY['waiting', 'sent', 'receiving']));
 COMMENT ON TABLE internal.detail_request_node IS
     'What became of a request on each of its nodes.';
-COMMENT ON COLUMN internal.detail_request_node.node_id IS 'The node; 0 for the crawler of the subnet that the ports are in.';
+COMMENT ON COLUMN internal.detail_request_node.node_id IS 'The node; 0 for the crawler of the fabric that the ports are in.';
 COMMENT ON COLUMN internal.detail_request_node.state IS
     'waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.';
 COMMENT ON COLUMN internal.detail_request_node.attempt IS

@@ -6,15 +6,22 @@
 CREATE TABLE internal.fabric (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
-    prefix text NOT NULL,
+    guids text[] NOT NULL DEFAULT '{}',
+    observed_at timestamptz NOT NULL DEFAULT now(),
     first_seen timestamptz NOT NULL DEFAULT now(),
+    part_of bigint,
     PRIMARY KEY (id),
-    UNIQUE (name)
+    UNIQUE (name),
+    FOREIGN KEY (part_of) REFERENCES internal.fabric(id)
 );
 COMMENT ON TABLE internal.fabric IS
-    'InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two fabrics may have the same ones.';
-COMMENT ON COLUMN internal.fabric.name IS 'Its name; the subnet prefix where nobody has named it.';
-COMMENT ON COLUMN internal.fabric.prefix IS 'Its subnet prefix, as read last.';
+    'InfiniBand fabrics. A fabric is known by its switches; prefix and subnet manager are in fabric_attribute, since two fabrics may have the same ones.';
+COMMENT ON COLUMN internal.fabric.name IS
+    'Its name: the one that the configuration of its first crawler has, or fabric- and the end of its lowest switch GUID then. Only a person changes it.';
+COMMENT ON COLUMN internal.fabric.guids IS
+    'Its last topology: node GUIDs of switches, of more than 256 those of lowest hash; without switches port GUIDs of its hosts.';
+COMMENT ON COLUMN internal.fabric.observed_at IS 'When that topology came last, within a minute.';
+COMMENT ON COLUMN internal.fabric.part_of IS 'The fabric that it became a part of; NULL where it is one of its own.';
 
 CREATE TABLE internal.fabric_attribute (
     fabric_id bigint NOT NULL,
@@ -54,13 +61,16 @@ CREATE TABLE internal.host_port_key (
     device text NOT NULL,
     port integer NOT NULL,
     guid text,
+    port_guid text,
     PRIMARY KEY (id),
     UNIQUE (node_id, device, port),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
+CREATE INDEX host_port_key_port_guid ON internal.host_port_key (port_guid);
 COMMENT ON TABLE internal.host_port_key IS
     'Ports of hosts'' own adapters, as sysfs names them.';
-COMMENT ON COLUMN internal.host_port_key.guid IS 'Node GUID of the adapter, the same as in ib_node.';
+COMMENT ON COLUMN internal.host_port_key.guid IS 'Node GUID of the adapter, which may have ports in two fabrics.';
+COMMENT ON COLUMN internal.host_port_key.port_guid IS 'GUID of the port, the same as in ib_port: by it the port is found in its fabric.';
 
 CREATE TABLE internal.ib_node_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -219,6 +229,7 @@ CREATE TABLE internal.ib_port (
     CHECK ((lmc >= 0) AND (lmc <= 7))
 );
 CREATE UNIQUE INDEX ib_port_current ON internal.ib_port (port_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_port_by_guid ON internal.ib_port (port_guid, valid_from);
 CREATE INDEX ib_port_of_node ON internal.ib_port (ib_node_id) WHERE (valid_to IS NULL);
 COMMENT ON COLUMN internal.ib_port.rate_bytes_per_second IS 'Data rate of the link in one direction; 0 while it is down.';
 COMMENT ON COLUMN internal.ib_port.remote_port_id IS 'The port at the other end of the cable, NULL without one.';

@@ -65,7 +65,7 @@ CREATE TABLE internal.row_rules (
 CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) WHERE (valid_to IS NULL);
 COMMENT ON TABLE internal.row_rules IS
     'By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port and GPU, also where a sender has not reported any.';
-COMMENT ON COLUMN internal.row_rules.instance IS 'Who reports: a node''s name, or a crawler''s subnet prefix.';
+COMMENT ON COLUMN internal.row_rules.instance IS 'Who reports: a node''s name, or for a crawler fabric: and the id of its fabric. instance_name() makes a name of it.';
 COMMENT ON COLUMN internal.row_rules.source IS 'As in coverage: mad, sysfs, nvml.';
 COMMENT ON COLUMN internal.row_rules.valid_to IS 'NULL in the current row.';
 COMMENT ON COLUMN internal.row_rules.heartbeat_seconds IS 'What is read and does not change has at least one row in this time.';

@@ -5,10 +5,9 @@ BEGIN ATOMIC
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
            coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
-        SELECT k.id, s.prefix AS instance
+        SELECT k.id, 'fabric:' || n.fabric_id AS instance
         FROM internal.ib_port_key k
         JOIN internal.ib_node_key n ON n.id = k.ib_node_id
-        JOIN internal.fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
         SELECT k.id, n.name FROM internal.host_port_key k JOIN internal.node_key n ON n.id = k.node_id

@@ -10,4 +10,4 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.row_rules_of_senders IS
     'By which rules each sender leaves out rows of fabric ports (ib_port), ports of its host (host_port) or GPUs (gpu): the largest '
-    'values that it reported in the range. Instance: the node, or the prefix of the fabric.';
+    'values that it reported in the range. Instance as in row_rules.';

@@ -1,5 +1,5 @@
 CREATE OR REPLACE VIEW public.event_named AS
-SELECT e.time, e.severity, e.kind, e.text, e.instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,
+SELECT e.time, e.severity, e.kind, e.text, internal.instance_name(e.instance) AS instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,
        e.gpu_uuid, e.job_key, coalesce(j.native_id, j.key) AS job, j.user_name, e.before, e.after
 FROM internal.events e
 LEFT JOIN LATERAL (

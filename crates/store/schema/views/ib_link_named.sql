@@ -1,5 +1,5 @@
 CREATE OR REPLACE VIEW public.ib_link_named AS
-SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.subnet_prefix,
+SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.fabric,
        a.guid AS guid_a, a.port AS port_a, a.description AS description_a, a.node_type AS type_a,
        b.guid AS guid_b, b.port AS port_b, b.description AS description_b, b.node_type AS type_b,
        a.width, a.speed, a.rate_bytes_per_second, l.valid_from

@@ -1,5 +1,5 @@
 CREATE OR REPLACE VIEW public.ib_port_named AS
-SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
+SELECT k.id AS port_id, s.name AS fabric, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
        p.lid, p.state, p.width, p.speed, p.rate_bytes_per_second, p.remote_port_id,
        rnk.guid AS remote_guid, rk.port AS remote_port, rn.type AS remote_type,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use throughline_sample::Guid;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::Error;
@@ -24,8 +25,8 @@ const ORDERS_MAX: i64 = 100_000;
 pub enum DetailPlace {
     /// The agent of a node.
     Node(String),
-    /// The crawler of the subnet with this prefix.
-    Crawler(u64),
+    /// The crawler that has the term of the ports' fabric, by its spool.
+    Crawler(Uuid),
 }
 
 /// A request that is open on a node or with a crawler.
@@ -76,12 +77,13 @@ impl DetailQueue {
     pub async fn open(&mut self) -> Result<Vec<DetailOrder>, Error> {
         const SQL: &str = "
             SELECT r.id, n.node_id, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
-                   n.state = 'waiting', k.name, p.prefix, p.guids, p.ports
+                   n.state = 'waiting', k.name, p.crawler, p.guids, p.ports
             FROM internal.detail_request_node n JOIN internal.detail_request r ON r.id = n.request_id
             LEFT JOIN internal.node_key k ON k.id = n.node_id LEFT JOIN internal.run j ON j.id = r.job_id
             LEFT JOIN LATERAL (
-                SELECT min(s.prefix) AS prefix, array_agg(i.guid ORDER BY q.id) AS guids, array_agg(q.port ORDER BY q.id) AS ports
-                FROM internal.ib_port_key q JOIN internal.ib_node_key i ON i.id = q.ib_node_id JOIN internal.fabric s ON s.id = i.fabric_id
+                SELECT (SELECT t.crawler FROM internal.crawler_term t WHERE t.fabric_id = min(i.fabric_id) AND t.ended_at IS NULL) AS crawler,
+                       array_agg(i.guid ORDER BY q.id) AS guids, array_agg(q.port ORDER BY q.id) AS ports
+                FROM internal.ib_port_key q JOIN internal.ib_node_key i ON i.id = q.ib_node_id
                 WHERE q.id = ANY(r.ib_port_ids)
             ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";
@@ -113,7 +115,7 @@ impl DetailQueue {
     pub async fn refuse(&mut self, refused: &[(i64, i64)]) -> Result<(), Error> {
         const SQL: &str = "
             UPDATE internal.detail_request_node n SET state = 'refused', refusal = 'agent', done_at = clock_timestamp(),
-                   remark = CASE WHEN n.node_id = 0 THEN 'the crawler of this subnet has no recorder: upgrade throughline-fabric there'
+                   remark = CASE WHEN n.node_id = 0 THEN 'the crawler of this fabric has no recorder: upgrade throughline-fabric there'
                                  ELSE 'the agent of this node has no recorder: upgrade throughline-agent there' END
             FROM unnest($1::bigint[], $2::bigint[]) w (id, node)
             WHERE n.request_id = w.id AND n.node_id = w.node AND n.state = 'waiting'";
@@ -134,7 +136,7 @@ impl DetailQueue {
                 state = CASE WHEN r.reason = 'live' THEN 'done' WHEN n.state = 'receiving' THEN 'incomplete' ELSE 'expired' END,
                 refusal = CASE WHEN r.reason = 'live' THEN NULL ELSE 'expired' END,
                 remark = CASE WHEN r.reason = 'live' THEN NULL
-                              WHEN n.state = 'waiting' AND n.node_id = 0 THEN 'no collector was connected to a crawler of this subnet'
+                              WHEN n.state = 'waiting' AND n.node_id = 0 THEN 'no collector was connected to a crawler of this fabric'
                               WHEN n.state = 'waiting' THEN 'no collector was connected to an agent of this node'
                               WHEN n.node_id = 0 THEN 'the crawler did not answer in time'
                               ELSE 'the agent did not answer in time' END
@@ -147,10 +149,7 @@ impl DetailQueue {
 /// `None` where nobody can be found who has it: the node or the ports are gone from the database.
 fn order(row: &Row) -> Option<DetailOrder> {
     let node: Option<String> = row.get(10);
-    let crawler = || {
-        let prefix: Guid = row.get::<_, Option<String>>(11)?.parse().ok()?;
-        Some(DetailPlace::Crawler(prefix.0))
-    };
+    let crawler = || row.get::<_, Option<Uuid>>(11).map(DetailPlace::Crawler);
     let place = node.map(DetailPlace::Node).or_else(crawler)?;
     let guids = row.get::<_, Option<Vec<String>>>(12).unwrap_or_default();
     let numbers = row.get::<_, Option<Vec<i32>>>(13).unwrap_or_default();

@@ -41,16 +41,16 @@ pub(super) struct Fabric {
     pub ports: Vec<i64>,
 }
 
-/// Subnets that have cables at a time, by number and prefix.
-pub(super) async fn subnets(client: &Client, at: Micros) -> Result<Vec<(i64, String)>, Error> {
+/// Fabrics that have cables at a time, by id.
+pub(super) async fn fabrics(client: &Client, at: Micros) -> Result<Vec<i64>, Error> {
     let sql = format!(
-        "SELECT s.id, s.prefix FROM internal.fabric s WHERE EXISTS (
+        "SELECT s.id FROM internal.fabric s WHERE EXISTS (
              SELECT FROM internal.ib_node_key k JOIN internal.ib_port_key p ON p.ib_node_id = k.id JOIN internal.ib_link l ON l.port_a_id = p.id
              WHERE k.fabric_id = s.id AND {}) ORDER BY s.id",
         valid("l", at)
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql(WHAT))?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 fn valid(alias: &str, at: Micros) -> String {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::fabric::subnets;
+use super::fabric::fabrics;
 use super::{Micros, WINDOW, micros, moment, system_time};
 use crate::error::Error;
+use crate::fabrics::instance_of_fabric;
 use crate::retention::Retention;
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 
@@ -98,7 +99,8 @@ fn floor(time: Micros) -> Micros {
 
 async fn read_subnets(client: &Client, end: Micros) -> Result<Vec<Subnet>, Error> {
     let mut all = Vec::new();
-    for (id, prefix) in subnets(client, end).await? {
+    for id in fabrics(client, end).await? {
+        let instance = instance_of_fabric(id);
         // A row stands for a round that ended then.
         let read = format!(
             "SELECT EXISTS (SELECT FROM internal.coverage WHERE source = 'mad' AND instance = $1 AND time > {}
@@ -110,7 +112,7 @@ async fn read_subnets(client: &Client, end: Micros) -> Result<Vec<Subnet>, Error
             moment(end),
             moment(end - WINDOW),
         );
-        let row = client.query_one(&read, &[&prefix]).await.map_err(Error::sql(WHAT))?;
+        let row = client.query_one(&read, &[&instance]).await.map_err(Error::sql(WHAT))?;
         let gap = row.get::<_, Option<f64>>(1).unwrap_or(DEFAULT.largest_gap_seconds);
         #[allow(clippy::cast_possible_truncation)] // at most a day
         let largest_gap = (gap.clamp(1.0, LARGEST_GAP_SECONDS_MAX) * 1e6) as Micros;

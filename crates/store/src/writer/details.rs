@@ -122,7 +122,7 @@ impl Details {
         }
         let sender = Batch {
             node: batch.node.clone(),
-            subnet_prefix: batch.subnet_prefix,
+            fabric: batch.fabric.clone(),
             boot_id: batch.boot_id.clone(),
             order: batch.order,
             detail: batch.detail.clone(),
@@ -149,10 +149,10 @@ impl Details {
                 };
             }
             of_nodes!(of_node);
-            let prefix = batch.subnet_prefix;
+            let fabric = keys.fabric(batch).ok();
             let ports = batch.ib_ports.iter();
             left.ib_ports = ports
-                .filter(|record| is_within(record.time) && open.has_port(keys, prefix, record))
+                .filter(|record| is_within(record.time) && open.has_port(keys, fabric, record))
                 .cloned()
                 .collect();
         }
@@ -267,9 +267,9 @@ impl Open {
     }
 
     /// Whether a reading is of a port that was requested.
-    fn has_port(&self, keys: &Keys, prefix: u64, record: &IbPortSample) -> bool {
-        let id = keys.ib_port(prefix, record.node_guid, record.port);
-        self.ports.as_ref().zip(id.ok()).is_some_and(|(ports, id)| ports.contains(&id))
+    fn has_port(&self, keys: &Keys, fabric: Option<i64>, record: &IbPortSample) -> bool {
+        let id = fabric.and_then(|fabric| keys.ib_port(fabric, record.node_guid, record.port).ok());
+        self.ports.as_ref().zip(id).is_some_and(|(ports, id)| ports.contains(&id))
     }
 
     /// Whether all of a batch was requested, which is the rule.
@@ -292,9 +292,8 @@ impl Open {
             };
         }
         of_nodes!(of_node);
-        let is_port = |record: &&IbPortSample| {
-            is_within(record.time) && self.has_port(keys, batch.subnet_prefix, record)
-        };
+        let fabric = keys.fabric(batch).ok();
+        let is_port = |record: &&IbPortSample| is_within(record.time) && self.has_port(keys, fabric, record);
         requested += i64::try_from(batch.ib_ports.iter().filter(is_port).count()).unwrap_or(0);
         macro_rules! all {
             ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };

@@ -45,6 +45,8 @@ pub struct Sender {
     pub owners: Arc<[String]>,
     /// Records that the collector rejected and took out.
     pub rejected: Vec<RecordRejection>,
+    /// Names of the fabrics that its certificate may report for; none means any.
+    pub fabrics: Arc<[String]>,
     /// Time of the oldest record, UTC nanoseconds; 0 where that is not known.
     pub oldest: i64,
 }
@@ -117,7 +119,7 @@ pub struct WriteOutcome {
     pub quarantined: u64,
     /// Values of metrics that this build does not know, left out.
     pub unknown_values: u64,
-    /// Entries of a crawler left out because another one had the term of their subnet.
+    /// Entries of a crawler left out because another one had the term of their fabric.
     pub fenced: u64,
     /// Records that were rejected, by reason; the rest of their entries is stored.
     pub rejected: BTreeMap<Rejection, u64>,
@@ -126,6 +128,9 @@ pub struct WriteOutcome {
     /// Entries of a spool that belongs to another sender, by their place in the call: nothing of them is stored, and
     /// they must not be acknowledged.
     pub denied: Vec<usize>,
+    /// Entries of a crawler that sees a fabric that is not clear, or that it may not report for: by their place in the call,
+    /// with the reason. They must not be acknowledged, as those that were denied.
+    pub held_back: Vec<(usize, String)>,
     /// Entries that would make too many chunks of the past now, and those of their spools behind them, by their place
     /// in the call: to be sent again later.
     pub deferred: Vec<usize>,
@@ -139,6 +144,7 @@ impl WriteOutcome {
         self.unknown_values += other.unknown_values;
         self.fenced += other.fenced;
         self.denied.extend(other.denied);
+        self.held_back.extend(other.held_back);
         self.deferred.extend(other.deferred);
         for (reason, records) in other.rejected {
             *self.rejected.entry(reason).or_default() += records;

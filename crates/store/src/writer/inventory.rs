@@ -97,9 +97,9 @@ const IB_MFT: VersionedTable = VersionedTable {
     attributes: &[("multicast_forwarding_table", "jsonb")],
 };
 
-/// A finished discovery of one subnet.
+/// A finished discovery of one fabric.
 struct Mark {
-    subnet: i64,
+    fabric: i64,
     generation: i64,
     at: String,
 }
@@ -177,17 +177,18 @@ impl Inventory {
             }
         }
         self.scheduling.add(batch, keys)?;
+        let fabric = keys.fabric(batch);
         for node in &batch.ib_nodes {
-            self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
+            self.add_ib_node(fabric.clone()?, node, keys, batch_time)?;
         }
         for table in &batch.ib_multicast_tables {
-            let id = keys.ib_node(batch.subnet_prefix, table.guid)?;
+            let id = keys.ib_node(fabric.clone()?, table.guid)?;
             self.multicast.insert(id, multicast_row(id, table, batch_time));
         }
         self.multicast_groups.add(batch, keys)?;
         for mark in &batch.ib_topology_marks {
             self.marks.push(Mark {
-                subnet: keys.subnet(batch.subnet_prefix)?,
+                fabric: fabric.clone()?,
                 generation: mark.generation,
                 at: to_rfc3339(if mark.time > EARLIEST_TIME { mark.time } else { batch_time }),
             });
@@ -197,12 +198,12 @@ impl Inventory {
 
     fn add_ib_node(
         &mut self,
-        prefix: u64,
+        fabric: i64,
         node: &IbNodeInfo,
         keys: &Keys,
         batch_time: i64,
     ) -> Result<(), String> {
-        let id = keys.ib_node(prefix, node.guid)?;
+        let id = keys.ib_node(fabric, node.guid)?;
         // A crawler's generation is the time at which the discovery began.
         let at = to_rfc3339(if node.generation > EARLIEST_TIME { node.generation } else { batch_time });
         let mut row = json!({
@@ -215,10 +216,10 @@ impl Inventory {
         self.ib_nodes.insert(id, row);
         for port in &node.ports {
             let remote = match port.remote_guid.zip(port.remote_port) {
-                Some((guid, number)) => Some(keys.ib_port(prefix, guid, number)?),
+                Some((guid, number)) => Some(keys.ib_port(fabric, guid, number)?),
                 None => None,
             };
-            let port_id = keys.ib_port(prefix, node.guid, port.port)?;
+            let port_id = keys.ib_port(fabric, node.guid, port.port)?;
             let row = json!({
                 "port_id": port_id, "ib_node_id": id, "port": port.port,
                 "port_guid": Guid(port.port_guid).to_string(), "lid": port.lid, "state": port.state,
@@ -277,7 +278,7 @@ impl Mark {
     async fn finish(&self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         let what = "inventory: what is gone";
         let gone = transaction
-            .query(END_NODES, &[&self.subnet, &self.generation, &self.at])
+            .query(END_NODES, &[&self.fabric, &self.generation, &self.at])
             .await
             .map_err(failed(what))?;
         if gone.is_empty() {
@@ -379,7 +380,7 @@ WHERE NOT EXISTS (SELECT FROM internal.ib_lft t WHERE t.ib_node_id = s.id
 ON CONFLICT DO NOTHING",
 ];
 
-/// Ends nodes that a finished discovery ($1 subnet, $2 generation, $3 time) did not find.
+/// Ends nodes that a finished discovery ($1 fabric, $2 generation, $3 time) did not find.
 const END_NODES: &str = "
 UPDATE internal.ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
 FROM internal.ib_node_key k
@@ -387,7 +388,7 @@ WHERE k.id = n.ib_node_id AND k.fabric_id = $1 AND n.valid_to IS NULL AND n.gene
 RETURNING n.ib_node_id";
 
 /// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.
-const END_PARTS_OF_NODES: [&str; 5] = [
+pub(crate) const END_PARTS_OF_NODES: [&str; 5] = [
     "UPDATE internal.ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
     "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)

@@ -71,8 +71,7 @@ fn count(batch: &Batch) -> usize {
 /// The first half of a batch's records, and the others.
 fn halves(mut batch: Batch) -> (Batch, Batch) {
     let mut left = count(&batch) / 2;
-    let mut second =
-        Batch { node: batch.node.clone(), subnet_prefix: batch.subnet_prefix, ..Batch::default() };
+    let mut second = Batch { node: batch.node.clone(), fabric: batch.fabric.clone(), ..Batch::default() };
     macro_rules! split {
         ($($kind:ident),+) => {
             $({

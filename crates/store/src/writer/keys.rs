@@ -11,18 +11,20 @@ use tokio_postgres::Client;
 
 use super::Entry;
 use super::cell_keys::{CellKeys, CellName};
+use super::fabric_keys::FabricKeys;
 use super::key_sql::{KeySql, position_and_id};
 use super::{WriteError, failed};
-use crate::fabrics::fabric_of_prefix;
 
 /// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
 /// the cache is emptied and fills again from the database.
 const CACHED_KEYS: usize = 1_000_000;
 
-/// A port of the fabric: subnet prefix, node GUID, port number.
-type IbPort = (u64, u64, u32);
+/// A port of a fabric: its id, node GUID, port number.
+type IbPort = (i64, u64, u32);
 /// A port of a host: node, device, port number.
 type HostPort = (String, String, u32);
+/// GUIDs of a host's port: its adapter's and its own; 0 where one was not read.
+type HostPortGuids = (u64, u64);
 /// A GPU as a node reports it: node, UUID.
 type Gpu = (String, String);
 
@@ -35,30 +37,37 @@ pub(super) trait DeviceFilter {
 /// The cache of one connection's database.
 #[derive(Default)]
 pub(super) struct Keys {
-    subnets: HashMap<u64, i64>,
+    fabrics: FabricKeys,
     nodes: HashMap<String, i64>,
     gpus: HashMap<Gpu, i64>,
     jobs: HashMap<String, i64>,
-    ib_nodes: HashMap<(u64, u64), i64>,
+    ib_nodes: HashMap<(i64, u64), i64>,
     ib_ports: HashMap<IbPort, i64>,
-    host_ports: HashMap<HostPort, (i64, u64)>,
+    host_ports: HashMap<HostPort, (i64, HostPortGuids)>,
     cells: CellKeys,
 }
 
 /// Keys of some batches that are not in the cache.
 #[derive(Default)]
 struct MissingKeys {
-    subnets: BTreeSet<u64>,
     gpus: BTreeSet<Gpu>,
-    ib_nodes: BTreeSet<(u64, u64)>,
+    ib_nodes: BTreeSet<(i64, u64)>,
     ib_ports: BTreeSet<IbPort>,
-    host_ports: BTreeMap<HostPort, u64>,
+    host_ports: BTreeMap<HostPort, HostPortGuids>,
     cells: BTreeSet<CellName>,
 }
 
 impl Keys {
-    pub fn subnet(&self, prefix: u64) -> Result<i64, String> {
-        self.subnets.get(&prefix).copied().ok_or_else(|| unresolved("subnet", Guid(prefix)))
+    /// The fabric that a crawler's batch is of.
+    pub fn fabric(&self, batch: &Batch) -> Result<i64, String> {
+        self.fabrics
+            .id(batch)
+            .ok_or_else(|| "the batch does not name its fabric, or that is not known".to_owned())
+    }
+
+    /// Why nothing of a crawler's batch can be stored for now; in words.
+    pub fn denial(&self, entry: &Entry, batch: &Batch) -> Option<String> {
+        self.fabrics.denial(entry, batch)
     }
 
     pub fn node(&self, name: &str) -> Result<i64, String> {
@@ -82,12 +91,12 @@ impl Keys {
         self.cells.id(cell)
     }
 
-    pub fn ib_node(&self, prefix: u64, guid: u64) -> Result<i64, String> {
-        self.ib_nodes.get(&(prefix, guid)).copied().ok_or_else(|| unresolved("fabric node", Guid(guid)))
+    pub fn ib_node(&self, fabric: i64, guid: u64) -> Result<i64, String> {
+        self.ib_nodes.get(&(fabric, guid)).copied().ok_or_else(|| unresolved("fabric node", Guid(guid)))
     }
 
-    pub fn ib_port(&self, prefix: u64, guid: u64, port: u32) -> Result<i64, String> {
-        self.ib_ports.get(&(prefix, guid, port)).copied().ok_or_else(|| unresolved("fabric port", Guid(guid)))
+    pub fn ib_port(&self, fabric: i64, guid: u64, port: u32) -> Result<i64, String> {
+        self.ib_ports.get(&(fabric, guid, port)).copied().ok_or_else(|| unresolved("fabric port", Guid(guid)))
     }
 
     pub fn host_port(&self, node: &str, device: &str, port: u32) -> Result<i64, String> {
@@ -116,6 +125,15 @@ impl Keys {
         self.find_jobs(client, jobs).await
     }
 
+    /// Finds the fabrics of the batches of crawlers.
+    pub async fn resolve_fabrics(
+        &mut self,
+        client: &mut Client,
+        entries: &[&Entry],
+    ) -> Result<(), WriteError> {
+        self.fabrics.resolve(client, entries).await
+    }
+
     /// Makes every other key of the batches known; of a node's devices those that it may name.
     pub async fn resolve<'a>(
         &mut self,
@@ -137,7 +155,6 @@ impl Keys {
             }
         }
         self.resolve_gpus(client, missing.gpus).await?;
-        self.resolve_subnets(client, missing.subnets).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
         self.cells.resolve(client, missing.cells).await?;
@@ -156,7 +173,6 @@ impl Keys {
 
     fn note_missing(&self, batch: &Batch, missing: &mut MissingKeys) {
         self.cells.note(batch, &mut missing.cells);
-        let prefix = batch.subnet_prefix;
         let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
         let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
@@ -168,6 +184,21 @@ impl Keys {
                 missing.gpus.insert(key);
             }
         }
+        if let Some(fabric) = self.fabrics.id(batch) {
+            self.note_missing_of_fabric(fabric, batch, missing);
+        }
+        for sample in &batch.host_ports {
+            let key = (batch.node.clone(), sample.device.clone(), sample.port);
+            let guids = (sample.node_guid, sample.port_guid);
+            // A GUID that was not known at first, or a replaced adapter.
+            let known = self.host_ports.get(&key).map(|(_, guids)| *guids);
+            if known.is_none_or(|known| known != guids && guids != (0, 0)) {
+                missing.host_ports.insert(key, guids);
+            }
+        }
+    }
+
+    fn note_missing_of_fabric(&self, fabric: i64, batch: &Batch, missing: &mut MissingKeys) {
         let samples = batch.ib_ports.iter().map(|sample| (sample.node_guid, sample.port));
         let lanes = batch.ib_port_lanes.iter().map(|sample| (sample.node_guid, sample.port));
         let ports = batch.ib_nodes.iter().flat_map(|node| {
@@ -177,36 +208,20 @@ impl Keys {
             })
         });
         for (guid, port) in samples.chain(lanes).chain(ports) {
-            if !self.ib_ports.contains_key(&(prefix, guid, port)) {
-                missing.ib_ports.insert((prefix, guid, port));
+            if !self.ib_ports.contains_key(&(fabric, guid, port)) {
+                missing.ib_ports.insert((fabric, guid, port));
             }
-            self.note_ib_node(prefix, guid, missing);
+            self.note_ib_node(fabric, guid, missing);
         }
         let tables = batch.ib_multicast_tables.iter().map(|table| table.guid);
         for guid in batch.ib_nodes.iter().map(|node| node.guid).chain(tables) {
-            self.note_ib_node(prefix, guid, missing);
-        }
-        let is_crawled = batch.node.is_empty() && prefix != 0 || !batch.ib_topology_marks.is_empty();
-        let has_groups = !batch.ib_multicast_groups.is_empty() || !batch.ib_multicast_marks.is_empty();
-        if (is_crawled || has_groups) && !self.subnets.contains_key(&prefix) {
-            missing.subnets.insert(prefix);
-        }
-        for sample in &batch.host_ports {
-            let key = (batch.node.clone(), sample.device.clone(), sample.port);
-            // A GUID that was not known at first, or a replaced adapter.
-            let known = self.host_ports.get(&key).map(|(_, guid)| *guid);
-            if known.is_none() || (sample.node_guid != 0 && known != Some(sample.node_guid)) {
-                missing.host_ports.insert(key, sample.node_guid);
-            }
+            self.note_ib_node(fabric, guid, missing);
         }
     }
 
-    fn note_ib_node(&self, prefix: u64, guid: u64, missing: &mut MissingKeys) {
-        if !self.ib_nodes.contains_key(&(prefix, guid)) {
-            missing.ib_nodes.insert((prefix, guid));
-        }
-        if !self.subnets.contains_key(&prefix) {
-            missing.subnets.insert(prefix);
+    fn note_ib_node(&self, fabric: i64, guid: u64, missing: &mut MissingKeys) {
+        if !self.ib_nodes.contains_key(&(fabric, guid)) {
+            missing.ib_nodes.insert((fabric, guid));
         }
     }
 
@@ -276,35 +291,21 @@ impl Keys {
         missing
     }
 
-    async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), WriteError> {
-        for prefix in wanted {
-            let id = fabric_of_prefix(client, &Guid(prefix).to_string())
-                .await
-                .map_err(failed("looking up a fabric"))?;
-            self.subnets.insert(prefix, id);
-        }
-        Ok(())
-    }
-
     async fn resolve_ib_nodes(
         &mut self,
         client: &Client,
-        wanted: BTreeSet<(u64, u64)>,
+        wanted: BTreeSet<(i64, u64)>,
     ) -> Result<(), WriteError> {
-        let wanted: Vec<(u64, u64)> = wanted.into_iter().collect();
-        let mut subnets = Vec::new();
-        let mut guids = Vec::new();
-        for (prefix, guid) in &wanted {
-            subnets.push(self.subnet(*prefix).map_err(WriteError::Data)?);
-            guids.push(Guid(*guid).to_string());
-        }
+        let wanted: Vec<(i64, u64)> = wanted.into_iter().collect();
+        let fabrics: Vec<i64> = wanted.iter().map(|(fabric, _)| *fabric).collect();
+        let guids: Vec<String> = wanted.iter().map(|(_, guid)| Guid(*guid).to_string()).collect();
         let sql = KeySql {
             find: "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY \
                    AS w(fabric_id, guid, position) JOIN internal.ib_node_key k USING (fabric_id, guid)",
             add: "INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT * FROM unnest($1::bigint[], $2::text[]) \
                   ON CONFLICT DO NOTHING",
         };
-        for (at, id) in sql.resolve(client, wanted.len(), &[&subnets, &guids]).await? {
+        for (at, id) in sql.resolve(client, wanted.len(), &[&fabrics, &guids]).await? {
             self.ib_nodes.insert(wanted[at], id);
         }
         Ok(())
@@ -318,8 +319,8 @@ impl Keys {
         let wanted: Vec<IbPort> = wanted.into_iter().collect();
         let mut nodes = Vec::new();
         let mut ports = Vec::new();
-        for (prefix, guid, port) in &wanted {
-            nodes.push(self.ib_node(*prefix, *guid).map_err(WriteError::Data)?);
+        for (fabric, guid, port) in &wanted {
+            nodes.push(self.ib_node(*fabric, *guid).map_err(WriteError::Data)?);
             ports.push(small(*port, "port").map_err(WriteError::Data)?);
         }
         let sql = KeySql {
@@ -337,31 +338,39 @@ impl Keys {
     async fn resolve_host_ports(
         &mut self,
         client: &Client,
-        wanted: BTreeMap<HostPort, u64>,
+        wanted: BTreeMap<HostPort, HostPortGuids>,
     ) -> Result<(), WriteError> {
-        let (mut nodes, mut devices, mut ports, mut guids) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for ((node, device, port), guid) in &wanted {
+        let (mut nodes, mut devices, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut guids, mut port_guids) = (Vec::new(), Vec::new());
+        let text = |guid: u64| (guid != 0).then(|| Guid(guid).to_string());
+        for ((node, device, port), (node_guid, port_guid)) in &wanted {
             nodes.push(self.node(node).map_err(WriteError::Data)?);
             devices.push(device.as_str());
             ports.push(small(*port, "port").map_err(WriteError::Data)?);
-            guids.push((*guid != 0).then(|| Guid(*guid).to_string()));
+            guids.push(text(*node_guid));
+            port_guids.push(text(*port_guid));
         }
         if wanted.is_empty() {
             return Ok(());
         }
-        let upsert = "INSERT INTO internal.host_port_key (node_id, device, port, guid) \
-                      SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[]) \
-                      ON CONFLICT (node_id, device, port) DO UPDATE SET guid = excluded.guid \
-                      WHERE excluded.guid IS NOT NULL AND host_port_key.guid IS DISTINCT FROM excluded.guid";
+        let upsert = "INSERT INTO internal.host_port_key AS k (node_id, device, port, guid, port_guid) \
+                      SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[], $5::text[]) \
+                      ON CONFLICT (node_id, device, port) DO UPDATE SET \
+                        guid = coalesce(excluded.guid, k.guid), port_guid = coalesce(excluded.port_guid, k.port_guid) \
+                      WHERE k.guid IS DISTINCT FROM coalesce(excluded.guid, k.guid) \
+                        OR k.port_guid IS DISTINCT FROM coalesce(excluded.port_guid, k.port_guid)";
         let what = "noting host ports";
-        client.execute(upsert, &[&nodes, &devices, &ports, &guids]).await.map_err(failed(what))?;
+        client
+            .execute(upsert, &[&nodes, &devices, &ports, &guids, &port_guids])
+            .await
+            .map_err(failed(what))?;
         let find = "SELECT w.position, k.id FROM unnest($1::bigint[], $2::text[], $3::integer[]) WITH ORDINALITY \
                     AS w(node_id, device, port, position) JOIN internal.host_port_key k USING (node_id, device, port)";
         let rows = client.query(find, &[&nodes, &devices, &ports]).await.map_err(failed(what))?;
         let mut ids: HashMap<usize, i64> = rows.iter().map(position_and_id).collect();
-        for (at, (key, guid)) in wanted.into_iter().enumerate() {
+        for (at, (key, guids)) in wanted.into_iter().enumerate() {
             if let Some(id) = ids.remove(&at) {
-                self.host_ports.insert(key, (id, guid));
+                self.host_ports.insert(key, (id, guids));
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ pub(super) async fn note(
     let mut late = Vec::new();
     for batch in batches {
         // A reading also changes the time since the one before it.
-        let late_until = nanoseconds(noticed + rules.largest_gap(batch));
+        let late_until = nanoseconds(noticed + rules.largest_gap(batch, keys));
         collect(batch, keys, late_until, &mut late).map_err(WriteError::Data)?;
     }
     let notes = together(late);
@@ -133,8 +133,9 @@ struct Note {
 
 fn collect(batch: &Batch, keys: &Keys, late_until: i64, late: &mut Vec<Note>) -> Result<(), String> {
     let mut note = |kind, id, time| late.push(Note { kind, id, since: time, until: time });
+    let fabric = keys.fabric(batch);
     for sample in batch.ib_ports.iter().filter(|sample| sample.time < late_until) {
-        note(Kind::IbPorts, keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?, sample.time);
+        note(Kind::IbPorts, keys.ib_port(fabric.clone()?, sample.node_guid, sample.port)?, sample.time);
     }
     for sample in batch.host_ports.iter().filter(|sample| sample.time < late_until) {
         note(Kind::HostPorts, keys.host_port(&batch.node, &sample.device, sample.port)?, sample.time);

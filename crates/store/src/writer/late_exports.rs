@@ -76,7 +76,8 @@ fn collect(batch: &Batch, keys: &Keys, noticed: i64, notes: &mut Notes) -> Resul
         }
         Ok::<(), String>(())
     };
-    let port = |guid: u64, port: u32| keys.ib_port(batch.subnet_prefix, guid, port).map(|id| id.to_string());
+    let fabric = keys.fabric(batch);
+    let port = |guid: u64, port: u32| keys.ib_port(fabric.clone()?, guid, port).map(|id| id.to_string());
     let gpu = |uuid: &str| keys.gpu(&batch.node, uuid).map(|id| id.to_string());
     for one in &batch.ib_ports {
         note(Table::IbPortCounters, &|| port(one.node_guid, one.port), one.time)?;
@@ -97,7 +98,7 @@ fn collect(batch: &Batch, keys: &Keys, noticed: i64, notes: &mut Notes) -> Resul
     for one in &batch.gpu_pm {
         note(Table::GpuPmCounters, &|| gpu(&one.gpu_uuid), one.time)?;
     }
-    let instance = || Ok(instance_of(batch));
+    let instance = || Ok(instance_of(batch, keys));
     for one in &batch.self_stats {
         note(Table::SelfStats, &instance, one.time)?;
     }

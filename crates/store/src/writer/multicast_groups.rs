@@ -1,5 +1,5 @@
 //! Multicast groups with validity ranges: a group's record holds all of its members, and a complete reading of a
-//! subnet ends the groups that it did not find.
+//! fabric ends the groups that it did not find.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -35,16 +35,16 @@ UPDATE internal.ib_multicast_group g SET generation = s.generation
 FROM jsonb_to_recordset($1) AS s(fabric_id bigint, mgid text, generation bigint)
 WHERE g.fabric_id = s.fabric_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
 
-/// Ends groups that a complete reading ($1 subnet, $2 generation, $3 time, $4 how many groups it has) did not find. Where
+/// Ends groups that a complete reading ($1 fabric, $2 generation, $3 time, $4 how many groups it has) did not find. Where
 /// fewer of it have arrived, a batch was lost, and it is not known what is gone.
 const END_GROUPS: &str = "
 UPDATE internal.ib_multicast_group SET valid_to = greatest($3::text::timestamptz, valid_from)
 WHERE fabric_id = $1 AND valid_to IS NULL AND generation < $2
 AND (SELECT count(*) FROM internal.ib_multicast_group WHERE fabric_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
 
-/// A complete reading of one subnet.
+/// A complete reading of one fabric.
 struct Mark {
-    subnet: i64,
+    fabric: i64,
     generation: i64,
     at: String,
     groups: i64,
@@ -63,16 +63,16 @@ impl MulticastGroups {
         if batch.ib_multicast_groups.is_empty() && batch.ib_multicast_marks.is_empty() {
             return Ok(());
         }
-        let subnet = keys.subnet(batch.subnet_prefix)?;
+        let fabric = keys.fabric(batch)?;
         let batch_time = newest_time(batch).unwrap_or_else(now_nanoseconds);
         let time =
             |generation: i64| to_rfc3339(if generation > EARLIEST_TIME { generation } else { batch_time });
         for group in &batch.ib_multicast_groups {
-            let (mgid, row) = row(subnet, group, &time(group.generation))?;
-            self.groups.insert((subnet, mgid), row);
+            let (mgid, row) = row(fabric, group, &time(group.generation))?;
+            self.groups.insert((fabric, mgid), row);
         }
         self.marks.extend(batch.ib_multicast_marks.iter().map(|mark| Mark {
-            subnet,
+            fabric,
             generation: mark.generation,
             at: time(mark.generation),
             groups: i64::from(mark.groups),
@@ -85,9 +85,9 @@ impl MulticastGroups {
         let what = "generations of multicast groups";
         execute(transaction, what, UPDATE_GENERATIONS, generations(&self.groups)).await?;
         GROUP.apply(transaction, self.groups.into_values().collect()).await?;
-        for Mark { subnet, generation, at, groups } in self.marks {
+        for Mark { fabric, generation, at, groups } in self.marks {
             transaction
-                .execute(END_GROUPS, &[&subnet, &generation, &at, &groups])
+                .execute(END_GROUPS, &[&fabric, &generation, &at, &groups])
                 .await
                 .map_err(failed("inventory: multicast groups that are gone"))?;
         }
@@ -97,12 +97,12 @@ impl MulticastGroups {
 
 /// Rows without their members.
 fn generations(groups: &BTreeMap<(i64, String), Value>) -> BTreeMap<&(i64, String), Value> {
-    let generation = |((subnet, mgid), row): &(&(i64, String), &Value)| json!({"fabric_id": subnet, "mgid": mgid, "generation": row["generation"]});
+    let generation = |((fabric, mgid), row): &(&(i64, String), &Value)| json!({"fabric_id": fabric, "mgid": mgid, "generation": row["generation"]});
     groups.iter().map(|group| (group.0, generation(&group))).collect()
 }
 
 /// A group's MGID as an IPv6 address, and its row.
-fn row(subnet: i64, group: &IbMulticastGroup, at: &str) -> Result<(String, Value), String> {
+fn row(fabric: i64, group: &IbMulticastGroup, at: &str) -> Result<(String, Value), String> {
     let bytes: [u8; 16] =
         group.mgid.as_slice().try_into().map_err(|_| format!("a MGID of {} bytes", group.mgid.len()))?;
     let mgid = Ipv6Addr::from(bytes).to_string();
@@ -112,7 +112,7 @@ fn row(subnet: i64, group: &IbMulticastGroup, at: &str) -> Result<(String, Value
         group.members.iter().map(|listed| member(listed.port_guid, listed.join_state)).collect()
     });
     let row = json!({
-        "fabric_id": subnet, "mgid": mgid, "mlid": group.mlid, "pkey": group.pkey, "mtu_bytes": group.mtu_bytes,
+        "fabric_id": fabric, "mgid": mgid, "mlid": group.mlid, "pkey": group.pkey, "mtu_bytes": group.mtu_bytes,
         "rate_bytes_per_second": group.rate_bytes_per_second, "service_level": group.service_level,
         "name": (!group.name.is_empty()).then_some(&group.name), "member_count": group.member_count,
         "members": members, "generation": group.generation, "at": at,

@@ -9,6 +9,7 @@ use throughline_sample::to_rfc3339;
 use throughline_sample::wire::{Batch, RowRules};
 use tokio_postgres::Transaction;
 
+use super::keys::Keys;
 use super::rows::instance_of;
 use super::{WriteError, failed};
 
@@ -32,12 +33,12 @@ pub(super) struct NewRules(BTreeMap<Key, (i64, RowRules)>);
 
 impl KnownRules {
     /// The rules of these batches that the table may not have. Of several rounds the newest counts.
-    pub fn changed(&self, batches: &[&Batch]) -> NewRules {
+    pub fn changed(&self, batches: &[&Batch], keys: &Keys) -> NewRules {
         let mut new = NewRules::default();
         for batch in batches {
             for round in &batch.coverage {
                 let Some(rules) = round.row_rules.filter(RowRules::are_plausible) else { continue };
-                let key = (instance_of(batch), round.source.clone());
+                let key = (instance_of(batch, keys), round.source.clone());
                 if self.rules.get(&key) == Some(&rules) {
                     continue;
                 }
@@ -52,10 +53,10 @@ impl KnownRules {
 
     /// The largest gap between two readings of this sender that are one time: of all its sources, as far as this session
     /// knows them, and at least that of senders that do not report theirs.
-    pub fn largest_gap(&self, batch: &Batch) -> Duration {
+    pub fn largest_gap(&self, batch: &Batch, keys: &Keys) -> Duration {
         let reported =
             batch.coverage.iter().filter_map(|round| round.row_rules).filter(RowRules::are_plausible);
-        let known = self.gaps.get(&instance_of(batch)).copied();
+        let known = self.gaps.get(&instance_of(batch, keys)).copied();
         let all = reported.map(|rules| rules.largest_gap_seconds).chain(known);
         Duration::from_secs_f64(all.fold(DEFAULT.largest_gap_seconds, f64::max))
     }

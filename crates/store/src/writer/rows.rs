@@ -10,6 +10,7 @@ use throughline_sample::{Guid, RecordTimes, timed_kinds};
 use super::keys::Keys;
 use super::row_values::{fill, push_arrays};
 use crate::copy::{RowBuffer, stored};
+use crate::fabrics::instance_of_fabric;
 use crate::tables::{TABLES, index};
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
@@ -67,7 +68,7 @@ impl Rows {
             return Ok(self.unknown_values);
         }
         self.add_mpi(batch, keys)?;
-        self.add_reports(batch);
+        self.add_reports(batch, keys);
         Ok(self.unknown_values)
     }
 
@@ -82,8 +83,9 @@ impl Rows {
     }
 
     fn add_ports(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        let fabric = keys.fabric(batch);
         for sample in &batch.ib_ports {
-            let id = keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?;
+            let id = keys.ib_port(fabric.clone()?, sample.node_guid, sample.port)?;
             self.unknown_values += fill(&mut self.slots, Table::IbPortCounters, sample.values.as_ref());
             let names: Vec<&str> = sample
                 .saturated
@@ -101,7 +103,7 @@ impl Rows {
             if names.is_empty() { row.null() } else { row.text_array(&names) }
         }
         for sample in &batch.ib_port_lanes {
-            let id = keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?;
+            let id = keys.ib_port(fabric.clone()?, sample.node_guid, sample.port)?;
             let what = || format!("port {} of {}", sample.port, Guid(sample.node_guid));
             let arrays = self.arrays(Table::IbPortLaneCounters, &sample.lanes, what)?;
             let row = &mut self.buffers[const { index("ib_port_lane_counters") }];
@@ -185,8 +187,8 @@ impl Rows {
     }
 
     /// What a process reports about itself and its rounds.
-    fn add_reports(&mut self, batch: &Batch) {
-        let instance = instance_of(batch);
+    fn add_reports(&mut self, batch: &Batch, keys: &Keys) {
+        let instance = instance_of(batch, keys);
         for event in &batch.events {
             self.add_event(&instance, event);
         }
@@ -260,9 +262,12 @@ impl Rows {
 /// The part of a daemon whose metric the error of its clock is.
 pub(super) const CLOCK: &str = "clock";
 
-/// Who reports: the node's name, or a crawler's subnet prefix.
-pub(super) fn instance_of(batch: &Batch) -> String {
-    if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() }
+/// Who reports: the node's name, or the fabric of a crawler by its id.
+pub(super) fn instance_of(batch: &Batch, keys: &Keys) -> String {
+    match keys.fabric(batch) {
+        Ok(fabric) if batch.node.is_empty() => instance_of_fabric(fabric),
+        _ => batch.node.clone(),
+    }
 }
 
 /// The newest time of a batch's samples; `None` for a batch of inventory alone.

@@ -8,6 +8,7 @@ use throughline_sample::wire::Batch;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
+use super::keys::Keys;
 use super::rows::{CLOCK, instance_of};
 use super::{WriteError, failed};
 
@@ -33,10 +34,10 @@ pub(super) struct NewSeries(BTreeSet<(String, DaemonSeries)>);
 
 impl KnownSeries {
     /// The series of these batches that the table may not have.
-    pub fn changed(&self, batches: &[&Batch]) -> NewSeries {
+    pub fn changed(&self, batches: &[&Batch], keys: &Keys) -> NewSeries {
         let mut new = NewSeries::default();
         for batch in batches.iter().filter(|batch| !batch.self_stats.is_empty()) {
-            let instance = instance_of(batch);
+            let instance = instance_of(batch, keys);
             let known = self.known.get(&instance);
             let clock = batch.clock_error_nanoseconds.map(|_| (CLOCK, "", CLOCK_ERROR_SECONDS.name));
             let all = batch.self_stats.iter().map(|stat| (&*stat.source, &*stat.label, &*stat.name));
@@ -100,14 +101,18 @@ mod tests {
             ..Batch::default()
         };
         let mut known = KnownSeries::default();
-        let new = known.changed(&[&of(2), &of(3)]);
+        let keys = Keys::default();
+        let new = known.changed(&[&of(2), &of(3)], &keys);
         assert_eq!(new.0.len(), 4, "three, and the clock's");
         known.committed(new);
-        assert!(known.changed(&[&of(3)]).0.is_empty());
+        assert!(known.changed(&[&of(3)], &keys).0.is_empty());
         assert!(
-            known.changed(&[&Batch { clock_error_nanoseconds: Some(1), ..Batch::default() }]).0.is_empty()
+            known
+                .changed(&[&Batch { clock_error_nanoseconds: Some(1), ..Batch::default() }], &keys)
+                .0
+                .is_empty()
         );
-        known.committed(known.changed(&[&of(2 * OF_INSTANCE)]));
+        known.committed(known.changed(&[&of(2 * OF_INSTANCE)], &keys));
         assert_eq!(known.count, OF_INSTANCE);
     }
 }

@@ -49,7 +49,11 @@ pub fn port_batch(n: u64, ports: u32) -> Batch {
     let seconds = i64::try_from(n).unwrap();
     let sample =
         |port| port_sample(port, seconds, 0, &[(&TRANSMIT_DATA_BYTES, n * 1000), (&SYMBOL_ERROR, 1)]);
-    Batch { subnet_prefix: PREFIX, ib_ports: (1..=ports).map(sample).collect(), ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_ports: (1..=ports).map(sample).collect(),
+        ..Batch::default()
+    }
 }
 
 /// One record of each kind, of one node and one port.
@@ -78,7 +82,7 @@ pub fn batch_of_everything() -> Batch {
     };
     Batch {
         node: "node1".to_owned(),
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         boot_id: "b".to_owned(),
         order: 1,
         clock_error_nanoseconds: Some(2_500_000),
@@ -90,6 +94,7 @@ pub fn batch_of_everything() -> Batch {
             port: 1,
             values: unknown,
             node_guid: 0x10,
+            port_guid: 0,
             source: source("sysfs"),
         }],
         gpu_links: vec![GpuLinksSample {

@@ -16,7 +16,7 @@ fn keys() -> String {
         "INSERT INTO internal.node_key (name) SELECT 'n' || i FROM generate_series(1, {THINGS}) i;
          INSERT INTO internal.host_port_key (node_id, device, port) SELECT id, 'mlx5_0', 1 FROM internal.node_key;
          INSERT INTO internal.gpu_key (node_id, uuid) SELECT id, 'GPU-' || id FROM internal.node_key;
-         INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+         INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
          INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(i::text, 16, '0') FROM generate_series(1, {THINGS}) i;
          INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key;
          CREATE TEMPORARY TABLE seconds AS

@@ -396,7 +396,11 @@ async fn attack_34_devices_that_two_nodes_report_are_both_stored_and_contested()
         description: "n2 mlx5_0".into(),
         ..IbNodeInfo::default()
     };
-    let fabric = Batch { subnet_prefix: 7, ib_nodes: vec![described], ..Batch::default() };
+    let fabric = Batch {
+        fabric: throughline_store::testing::fabric(7),
+        ib_nodes: vec![described],
+        ..Batch::default()
+    };
     bench.writer.write(&[entry(Uuid::new_v4(), 1, fabric)]).await.unwrap();
     assert_eq!(bench.texts(ports).await, ["n2"], "the fabric says whose it is");
 }

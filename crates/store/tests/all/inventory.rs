@@ -76,7 +76,12 @@ fn fabric(generation: i64, hosts: u64) -> Batch {
         nodes.push(node(HOST + n, "ca", &format!("host{n}"), vec![port(1, up)]));
     }
     let mark = IbTopologyMark { generation: at, time: at + SECOND, nodes: 0, links: 0 };
-    Batch { subnet_prefix: PREFIX, ib_nodes: nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes: nodes,
+        ib_topology_marks: vec![mark],
+        ..Batch::default()
+    }
 }
 
 #[tokio::test]
@@ -232,7 +237,13 @@ async fn rates_stay_within_an_epoch_and_unfold_the_wrap() {
         port_sample(1, seconds, epoch, &pairs)
     };
     let samples = vec![sample(10, 0, top - 999), sample(12, 0, 1000), sample(14, 13, 5), sample(15, 13, 905)];
-    bench.send(Batch { subnet_prefix: PREFIX, ib_ports: samples, ..Batch::default() }).await;
+    bench
+        .send(Batch {
+            fabric: throughline_store::testing::fabric(PREFIX),
+            ib_ports: samples,
+            ..Batch::default()
+        })
+        .await;
     let rows = bench
         .client
         .query(

@@ -18,7 +18,7 @@ SELECT id, 'mlx5_0', 1, '0x000000000000000' || id FROM internal.node_key;
 INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (2, 'GPU-2');
 INSERT INTO internal.gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
 SELECT id, uuid, id, 0, 'H200', '', 2, 'nvml', '2026-11-20' FROM internal.gpu_key;
-INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
 INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x0000000000000001'), (1, '0x0000000000000002');
 INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT id, 1 FROM internal.ib_node_key;
 CREATE TEMP TABLE reading AS

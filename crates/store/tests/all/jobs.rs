@@ -237,7 +237,13 @@ async fn the_way_from_a_rank_to_its_links() {
     };
     bench.send(all).await;
     let fabric = vec![adapter(0x10, 5), adapter(0x11, 6), switch];
-    bench.send(Batch { subnet_prefix: PREFIX, ib_nodes: fabric, ..Batch::default() }).await;
+    bench
+        .send(Batch {
+            fabric: throughline_store::testing::fabric(PREFIX),
+            ib_nodes: fabric,
+            ..Batch::default()
+        })
+        .await;
     let ways = bench
         .texts(
             "SELECT rank || ' ' || coalesce(device || '/' || port, '-') || ' ' || coalesce(port_guid, '-') || ' ' || \

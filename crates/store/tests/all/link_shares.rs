@@ -168,7 +168,7 @@ impl Site {
         );
         let mark = IbTopologyMark { generation, time: generation, nodes: 9, links: 8 };
         let found = Batch {
-            subnet_prefix: PREFIX,
+            fabric: throughline_store::testing::fabric(PREFIX),
             ib_nodes: nodes,
             ib_topology_marks: vec![mark],
             ..Batch::default()
@@ -207,6 +207,7 @@ impl Site {
             device: "mlx5_0".into(),
             port: 1,
             node_guid: guid,
+            port_guid: 0,
             source: "sysfs".into(),
             values: values(&[(&PORT_DATA_TRANSMITTED_BYTES, 1)]),
         };
@@ -256,8 +257,16 @@ impl Site {
             elapsed_seconds: 0.1,
             ..Coverage::default()
         };
-        self.write(1, Batch { subnet_prefix: PREFIX, ib_ports, coverage: vec![round], ..Batch::default() })
-            .await;
+        self.write(
+            1,
+            Batch {
+                fabric: throughline_store::testing::fabric(PREFIX),
+                ib_ports,
+                coverage: vec![round],
+                ..Batch::default()
+            },
+        )
+        .await;
     }
 
     /// What a job's node has sent to rank 1 by a time, in whole messages, reported for the second before.

@@ -9,6 +9,7 @@ mod columns;
 mod columnstore;
 mod contests;
 mod details;
+mod fabrics;
 mod forms;
 mod gpu_rates;
 mod inventory;

@@ -192,7 +192,7 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
     let client = database.connect().await.unwrap();
     client
         .batch_execute(
-            "INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+            "INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
              INSERT INTO internal.ib_node_key (fabric_id, guid) VALUES (1, '0x1');
              INSERT INTO internal.ib_port_key (ib_node_id, port) SELECT 1, n FROM generate_series(1, 3) n;
              INSERT INTO internal.node_key (name) VALUES ('n1');
@@ -330,7 +330,11 @@ fn batch(port: u32, seconds: impl Iterator<Item = i64>) -> Batch {
         let value = u64::try_from(second * 100).unwrap();
         port_sample(port, base + second, base, &[(&TRANSMIT_DATA_BYTES, value), (&RECEIVE_DATA_BYTES, 0)])
     };
-    Batch { subnet_prefix: PREFIX, ib_ports: seconds.map(sample).collect(), ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_ports: seconds.map(sample).collect(),
+        ..Batch::default()
+    }
 }
 
 /// Known seconds of each minute of a port of the switch.

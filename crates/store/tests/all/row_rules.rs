@@ -23,7 +23,7 @@ fn rules(gap: f64) -> RowRules {
 fn round(seconds: i64, row_rules: Option<RowRules>) -> Batch {
     let round =
         Coverage { time: BEGIN + seconds * SECOND, source: "mad".into(), row_rules, ..Coverage::default() };
-    Batch { subnet_prefix: PREFIX, coverage: vec![round], ..Batch::default() }
+    Batch { fabric: throughline_store::testing::fabric(PREFIX), coverage: vec![round], ..Batch::default() }
 }
 
 /// A port that sends 1,000 bytes a second and is read so often.
@@ -32,7 +32,11 @@ fn readings(every: i64, number: i64) -> Batch {
         let sent = 1000 * u64::try_from(place * every).unwrap();
         port_sample(1, (BEGIN - START) / SECOND + place * every, 0, &[(&TRANSMIT_DATA_BYTES, sent)])
     };
-    Batch { subnet_prefix: PREFIX, ib_ports: (0..number).map(sample).collect(), ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_ports: (0..number).map(sample).collect(),
+        ..Batch::default()
+    }
 }
 
 async fn write(writer: &mut Writer, batches: Vec<Batch>) {
@@ -110,8 +114,8 @@ async fn each_thing_has_the_rules_of_its_sender_or_the_usual_ones() {
     client.batch_execute(crate::job_links::SEED).await.unwrap();
     client
         .batch_execute(
-            "INSERT INTO internal.row_rules VALUES ('0xfe80000000000000', 'mad', '2026-11-20', '2026-11-21', 60, 90, 7), \
-             ('0xfe80000000000000', 'mad', '2026-11-21', NULL, 60, 120, 0), \
+            "INSERT INTO internal.row_rules VALUES ('fabric:1', 'mad', '2026-11-20', '2026-11-21', 60, 90, 7), \
+             ('fabric:1', 'mad', '2026-11-21', NULL, 60, 120, 0), \
              ('n1', 'sysfs', '2026-11-20', NULL, 20, 60, 0), ('n2', 'nvml', '2026-11-20', NULL, 2, 10, 0)",
         )
         .await

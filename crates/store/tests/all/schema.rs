@@ -165,7 +165,7 @@ async fn the_reading_roles_read_and_write_nothing() {
         );
         assert!(reader.query("SELECT * FROM internal.batch_quarantine", &[]).await.is_err());
         for session in ["", "SET default_transaction_read_only = off;"] {
-            let insert = format!("{session} INSERT INTO internal.fabric (name, prefix) VALUES ('x', 'x')");
+            let insert = format!("{session} INSERT INTO internal.fabric (name) VALUES ('x')");
             let error = reader.batch_execute(&insert).await.unwrap_err();
             assert!(error.as_db_error().is_some(), "{error}");
         }

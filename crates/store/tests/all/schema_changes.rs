@@ -39,7 +39,7 @@ INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, rea
 SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 'n1', '{spool,spool}', array_fill(''::text, '{2}'), '{records,spool_bytes}', ARRAY[n, n]
 FROM generate_series(1, 3) n;
 INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
-VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);
+VALUES ('2026-11-20 12:00:00+00', 'fabric:1', 'mad', 2, 1, 1, 0.5);
 INSERT INTO internal.batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');
 UPDATE internal.minute_state SET made_until = '2026-11-20 12:01:00+00', noticed_until = '2026-11-20 12:03:00+00';
 ";

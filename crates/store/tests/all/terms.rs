@@ -10,7 +10,9 @@ use uuid::Uuid;
 /// Times within these tests: seconds after [`START`].
 fn request(crawler: Uuid, name: &str, since: i64) -> TermRequest {
     TermRequest {
-        subnet_prefix: PREFIX,
+        fabric: testing::fabric(PREFIX).unwrap(),
+        allowed: Vec::new(),
+        accept: false,
         crawler,
         name: name.to_owned(),
         since: START + since * SECOND,
@@ -78,6 +80,7 @@ async fn the_second_stands_by_until_the_first_is_silent() {
     a.write(2).await;
     let answer = b.terms.ask(&request(b.id, "b", 3)).await.unwrap();
     assert_eq!((answer.granted, answer.holder.as_str()), (false, "a"));
+    assert_eq!(answer.fabric, "0xfe80000000000000");
     let_expire(&client).await;
     assert!(b.ask(4).await);
     assert!(!a.ask(5).await, "b has it now");

@@ -60,6 +60,7 @@ impl Site {
         let mut command = fabric.client(program("throughline-fabric"), Some(&FatTree::host_id(0))).unwrap();
         command.arg("run").env("THROUGHLINE__HTTP__LISTEN", "127.0.0.1:0");
         command.env("THROUGHLINE__DELIVERY__COLLECTOR", &collector);
+        command.env("THROUGHLINE__FABRIC__NAME", "compute");
         command.env("THROUGHLINE__SWEEP__INTERVAL_SECONDS", "0.5");
         command.env("THROUGHLINE__SWEEP__ASSUMED_TICK_BYTES", TICK_BYTES.to_string());
         let crawler = daemon(command, "crawler", &["fabric"]);
@@ -179,13 +180,12 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Series have no job, `up` does; the crawler's instance is its subnet.
+    // Series have no job, `up` does; the crawler's instance is its fabric.
     let jobs = newest(&prometheus.api, "count({job=~\"throughline-.+\",__name__!~\"up|scrape_.*\"})").await;
     assert_eq!(jobs, None);
     assert_eq!(newest(&prometheus.api, "sum(up{job=~\"throughline-.+\"})").await, Some(3.0));
-    let instance = format!(
-        "count(infiniband_switch_port_transmit_data_bytes_total{{{sending},instance=\"0xfe80000000000000\"}})"
-    );
+    let instance =
+        format!("count(infiniband_switch_port_transmit_data_bytes_total{{{sending},instance=\"compute\"}})");
     assert_eq!(newest(&prometheus.api, &instance).await, Some(1.0));
 
     for address in [site.server.address("query"), site.agent.address("agent"), site.crawler.address("fabric")]

@@ -198,8 +198,9 @@ fn row_of(event: &Event, known: &TracedJob) -> Option<Row> {
         None if known.all.hosts.contains(&event.instance) => return Some(Row::Nodes),
         None => {}
     }
-    // A crawler reports by its subnet.
-    (event.guid.is_some() || event.instance.starts_with("0x")).then_some(Row::Fabric)
+    // A crawler reports by its fabric.
+    let is_fabric = event.source == "mad" || event.kind.starts_with("fabric.");
+    (event.guid.is_some() || is_fabric).then_some(Row::Fabric)
 }
 
 /// The longest call of each rank that has not returned, or in which it was killed, until its last report.

@@ -67,5 +67,5 @@ pub fn crawler_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base
         events: vec![Event { gpu_uuid: "GPU-2".into(), ..event(t, "x") }],
         ..Batch::default()
     });
-    finish(random, entry, Batch { subnet_prefix: PREFIX, ..Batch::default() })
+    finish(random, entry, Batch { fabric: throughline_store::testing::fabric(PREFIX), ..Batch::default() })
 }

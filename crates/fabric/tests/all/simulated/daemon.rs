@@ -81,7 +81,9 @@ impl Collect for Double {
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        Ok(Response::new(LeaseResponse { granted: true, holder: request.into_inner().name }))
+        let holder = request.into_inner().name;
+        let fabric = "double".to_owned();
+        Ok(Response::new(LeaseResponse { granted: true, holder, fabric, ..LeaseResponse::default() }))
     }
 }
 

@@ -110,7 +110,7 @@ impl SubnetMulticast {
         };
         let trees = Trees::new(&topology, &tables);
         let window = Window { at: time, is_latest, seconds };
-        Ok(SubnetMulticast { subnet: subnet.prefix, fabric_id: subnet.id, topology, trees, groups, window })
+        Ok(SubnetMulticast { subnet: subnet.name, fabric_id: subnet.id, topology, trees, groups, window })
     }
 
     /// LIDs that switches forward, and those of groups.

@@ -154,7 +154,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let is_now = to >= now(client).await? - NOW_MS;
             let at = if is_now { QueryTime::Latest } else { QueryTime::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
-            let place = place_of(&topology, &subnet.prefix, &end)?;
+            let place = place_of(&topology, &subnet.name, &end)?;
             let grid = Grid::new(from, to, points);
             let mut read =
                 read(client, &api.long_range, &topology, subnet.id, place, &grid, (from, to), at).await?;
@@ -164,7 +164,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let made = tokio::task::spawn_blocking(move || crossing(&of, place, tables, &ports));
             let (crossing, routes) = made.await.map_err(|error| ApiError::internal(error.to_string()))?;
             let jobs = name(client, crossing).await?;
-            Ok(tell(&subnet.prefix, &topology, place, &grid, read, jobs, routes))
+            Ok(tell(&subnet.name, &topology, place, &grid, read, jobs, routes))
         })
         .await?;
     answer::json(&response, &request.headers)
@@ -178,7 +178,7 @@ pub async fn ports_of(api: &Api, client: &Client, request: &ApiRequest) -> Resul
     let end = parse(request.path("link"))?;
     let subnet = subnet(client, request.path("subnet")).await?;
     let topology = api.topology(client, &subnet, QueryTime::Latest).await?;
-    let place = place_of(&topology, &subnet.prefix, &end)?;
+    let place = place_of(&topology, &subnet.name, &end)?;
     Ok(topology.ends[place].map(|end| end.id))
 }
 

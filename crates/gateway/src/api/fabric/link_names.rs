@@ -48,7 +48,7 @@ pub async fn link_name(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
             };
             for subnet in subnets {
                 topologies.push(api.topology(client, &subnet, at).await?);
-                prefixes.push(subnet.prefix);
+                prefixes.push(subnet.name);
             }
             Ok((prefixes, topologies, PortGuids::read(client, name, at).await?))
         })

@@ -70,6 +70,8 @@ struct Subnets {
 #[derive(Serialize)]
 struct SubnetResponse {
     subnet: String,
+    prefix: Option<String>,
+    subnet_manager: Option<String>,
     switches: i64,
     adapters: i64,
     links: i64,
@@ -87,7 +89,9 @@ pub async fn subnets(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
                 let count = fabric::count(client, subnet.id).await?;
                 let version = fabric::version(client, subnet.id, QueryTime::Latest).await?;
                 response.push(SubnetResponse {
-                    subnet: subnet.prefix,
+                    subnet: subnet.name,
+                    prefix: subnet.prefix,
+                    subnet_manager: subnet.subnet_manager,
                     switches: count.switches,
                     adapters: count.adapters,
                     links: count.links,
@@ -144,21 +148,21 @@ pub fn window_seconds(request: &ApiRequest) -> Result<f64, ApiError> {
     request.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)
 }
 
-/// The subnet with this prefix.
+/// The fabric with this name.
 ///
 /// # Errors
 /// There is none; the message says which there are.
-pub async fn subnet(client: &Client, prefix: &str) -> Result<Subnet, ApiError> {
+pub async fn subnet(client: &Client, name: &str) -> Result<Subnet, ApiError> {
     let all = fabric::subnets(client).await?;
-    let known: Vec<&str> = all.iter().map(|subnet| subnet.prefix.as_str()).collect();
+    let known: Vec<&str> = all.iter().map(|subnet| subnet.name.as_str()).collect();
     let remedy = match known.as_slice() {
         [] => {
             "no crawler has sent anything yet; start `throughline-fabric` on a node of the fabric".to_owned()
         }
         known => format!("there are {}", known.join(", ")),
     };
-    let found = all.iter().find(|subnet| subnet.prefix.eq_ignore_ascii_case(prefix)).cloned();
-    found.ok_or_else(|| ApiError::not_found(format!("no subnet {prefix}"), &remedy))
+    let found = all.iter().find(|subnet| subnet.name == name).cloned();
+    found.ok_or_else(|| ApiError::not_found(format!("no fabric {name}"), &remedy))
 }
 
 impl Api {
@@ -193,11 +197,11 @@ impl Api {
             QueryTime::Time(time) => time,
             QueryTime::Latest => time::now(client).await?,
         };
-        let prefix = subnet.prefix.clone();
+        let prefix = subnet.name.clone();
         let made =
             tokio::task::spawn_blocking(move || Topology::new(&prefix, &version, time_ms, nodes, &links));
         let topology = Arc::new(made.await.map_err(|error| ApiError::internal(error.to_string()))??);
-        tracing::debug!(subnet = subnet.prefix, version = version_name(&version), "topology");
+        tracing::debug!(subnet = subnet.name, version = version_name(&version), "topology");
         let mut cache = cache();
         cache.push_back((subnet.id, version, topology.clone()));
         if cache.len() > KEPT {
@@ -215,10 +219,10 @@ impl Api {
                 let is_latest = at == QueryTime::Latest;
                 let at = if is_latest { time::now(client).await? } else { time };
                 let window = Window { at, is_latest, seconds };
-                let round = round(client, &subnet.prefix, at, is_latest).await?;
+                let round = round(client, subnet.id, at, is_latest).await?;
                 let readings = readings(client, &topology.ports(), &window).await?;
                 let thresholds = self.thresholds.of_fabric();
-                Ok(Load::new(&subnet.prefix, &topology, &window, round.as_ref(), &readings, thresholds))
+                Ok(Load::new(&subnet.name, &topology, &window, round.as_ref(), &readings, thresholds))
             })
             .await?;
         let size = load.size_hint();

@@ -67,7 +67,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             links.ba.push(ba);
         }
         Overlay {
-            subnet: subnet.prefix,
+            subnet: subnet.name,
             topology: topology.version.clone(),
             job_key,
             nodes,

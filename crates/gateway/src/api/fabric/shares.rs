@@ -32,7 +32,7 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
             let subnet = subnet(client, request.path("subnet")).await?;
             let at = if to >= now(client).await? - NOW_MS { QueryTime::Latest } else { QueryTime::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
-            let place = place_of(&topology, &subnet.prefix, &end)?;
+            let place = place_of(&topology, &subnet.name, &end)?;
             let source = link_shares::Source::read(client).await?;
             let grid = link_shares::grid(from, to, points, &source);
             let ends = topology.ends[place];
@@ -44,7 +44,7 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
             };
             let (ab, ba) = (direction(ends[0], ends[1]), direction(ends[1], ends[0]));
             Ok(LinkShares {
-                subnet: subnet.prefix,
+                subnet: subnet.name,
                 link: format!("{}.{}", ab.from.guid, ab.from.port),
                 name: format!("{} - {}", end_name(&ab.from), end_name(&ab.to)),
                 from_ms: grid.from,

@@ -17,6 +17,7 @@ fn port(seconds: i64) -> Batch {
         device: "mlx5_0".into(),
         port: 1,
         node_guid: N2,
+        port_guid: 0,
         source: "sysfs".into(),
         values: seed::values(&[
             (&PORT_DATA_TRANSMITTED_BYTES, 0),

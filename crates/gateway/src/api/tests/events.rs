@@ -22,7 +22,7 @@ async fn events_by_what_they_are_about_page_by_page() {
         ..Event::default()
     };
     let batch = Batch {
-        subnet_prefix: 0xfe80_0000_0000_0000,
+        fabric: throughline_store::testing::fabric(0xfe80_0000_0000_0000),
         events: (0..6).map(event).collect(),
         ..Batch::default()
     };

@@ -30,7 +30,11 @@ fn multicast(seconds: i64, with_second: bool) -> Batch {
         // Port 0 is the switch itself; port 9 leads nowhere.
         table(SPINE, vec![entry(0xC000, &[0, 1, 2, 9])], &[]),
     ];
-    Batch { subnet_prefix: 0xfe80_0000_0000_0000, ib_multicast_tables: tables, ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(0xfe80_0000_0000_0000),
+        ib_multicast_tables: tables,
+        ..Batch::default()
+    }
 }
 
 #[tokio::test]
@@ -102,7 +106,7 @@ fn reported(seconds: i64) -> Batch {
         };
     let members = [(N2 + 0x1000, 1), (STRANGER + 0x1000, 1), (0x9999, 1), (LEAF_1 + 0x1000, 4)];
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_multicast_groups: vec![
             group(0xC000, 0xFFFF_FFFF, 2048, "IPoIB broadcast", &members, 4),
             group(0xC001, 0xFB, 4096, "IPoIB 224.0.0.251 mDNS", &[], 70_000),
@@ -127,7 +131,11 @@ fn counted(seconds: i64, ports: &[(u64, u32, u64, u64)]) -> Batch {
         saturated: vec![],
         source: "mad".into(),
     };
-    Batch { subnet_prefix: PREFIX, ib_ports: ports.iter().map(sample).collect(), ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_ports: ports.iter().map(sample).collect(),
+        ..Batch::default()
+    }
 }
 
 /// What is counted until a second where `n2` sends 10 packets a second: those of the group over the spine to the other

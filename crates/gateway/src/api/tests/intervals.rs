@@ -54,6 +54,7 @@ fn node(seconds: i64, count: u64, rules: Option<RowRules>) -> Batch {
             device: "mlx5_0".into(),
             port: 1,
             node_guid: N2,
+            port_guid: 0,
             source: "sysfs".into(),
             values: sent(&PORT_DATA_TRANSMITTED_BYTES, &PORT_DATA_RECEIVED_BYTES),
         }],

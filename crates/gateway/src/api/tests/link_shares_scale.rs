@@ -40,7 +40,7 @@ fn table(node: i32) -> Vec<u8> {
 
 async fn fabric(client: &Client) {
     let sql = format!(
-        "INSERT INTO internal.fabric (name, prefix) VALUES ('0xfe80000000000000', '0xfe80000000000000');
+        "INSERT INTO internal.fabric (name, guids) VALUES ('0xfe80000000000000', ARRAY['0xfe80000000000000']);
          INSERT INTO internal.ib_node_key (fabric_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
              FROM generate_series(1, {all}) n ORDER BY n;
          INSERT INTO internal.ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
@@ -114,7 +114,7 @@ async fn traffic(client: &Client) {
              SELECT t.time + interval '0.3 seconds', p.id, date_trunc('hour', now()) - interval '2 hours', 'mad',
                     (2000000000 + p.id * 1000)::bigint * 5 * t.t, 2000000000::bigint * 5 * t.t FROM internal.ib_port_key p, tick t;
          INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
-             SELECT t.time + interval '0.4 seconds', '0xfe80000000000000', 'mad', 1, 1, 0, 0.1 FROM tick t;
+             SELECT t.time + interval '0.4 seconds', 'fabric:1', 'mad', 1, 1, 0, 0.1 FROM tick t;
          UPDATE internal.link_share_state SET computed_until = (SELECT min(time) + interval '40 seconds' FROM tick);
          ANALYZE;",
         switches = LEAVES + SPINES,

@@ -14,6 +14,7 @@ fn agent(host: &str, guid: u64) -> Batch {
         device: "mlx5_0".into(),
         port: 1,
         node_guid: guid,
+        port_guid: 0,
         source: "sysfs".into(),
         values: seed::values(&[(&PORT_DATA_TRANSMITTED_BYTES, 1)]),
     };
@@ -57,7 +58,11 @@ async fn seeded() -> (Database, Router) {
         remote_ib_port: 3,
         ..Event::default()
     };
-    let happened = Batch { subnet_prefix: 0xfe80_0000_0000_0000, events: vec![event], ..Batch::default() };
+    let happened = Batch {
+        fabric: throughline_store::testing::fabric(0xfe80_0000_0000_0000),
+        events: vec![event],
+        ..Batch::default()
+    };
     seed::write(&database, 1, std::iter::once(Batch::default()).chain(sweeps).chain([happened]).collect())
         .await;
     let router = api_on(database.clone());

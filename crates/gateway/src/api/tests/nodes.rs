@@ -74,6 +74,7 @@ pub async fn seeded() -> (Database, Router) {
                 device: "mlx5_0".into(),
                 port: 1,
                 node_guid: N2,
+                port_guid: 0,
                 source: "sysfs".into(),
                 values: seed::values(&[
                     (&PORT_DATA_TRANSMITTED_BYTES, seconds as u64 * 1_000_000),

@@ -8,7 +8,7 @@ async fn wrong_addresses_parameters_and_things_that_are_not_there() {
     let router = api_on(super::seed::fabric().await);
     for (path, said) in [
         ("/nothing", "404 not_found: nothing at /nothing; /api/v1/openapi.yaml lists"),
-        ("/fabric/0x1/topology", "404 not_found: no subnet 0x1; there are 0xfe80000000000000"),
+        ("/fabric/0x1/topology", "404 not_found: no fabric 0x1; there are 0xfe80000000000000"),
         ("/fabric/%ff/topology", "400 bad_parameter"),
         (
             "/fabric/0xfe80000000000000/topology?at=noon",
@@ -63,8 +63,9 @@ async fn a_database_that_is_away_busy_or_slow() {
 async fn the_connections_only_read() {
     let api = Api::new(testing::database().await, Limits::default());
     let write = api.query(async |client| {
-        let done =
-            client.execute("INSERT INTO internal.fabric (name, prefix) VALUES ('0x1', '0x1')", &[]).await;
+        let done = client
+            .execute("INSERT INTO internal.fabric (name, guids) VALUES ('0x1', ARRAY['0x1'])", &[])
+            .await;
         assert_eq!(done.unwrap_err().code().unwrap().code(), "25006");
         Ok(())
     });

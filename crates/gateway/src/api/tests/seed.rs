@@ -127,7 +127,12 @@ pub fn discovery(seconds: i64, without: &[(u64, u32)]) -> Batch {
     ];
     nodes.iter_mut().for_each(|node| node.generation = generation);
     let mark = IbTopologyMark { generation, time: generation, nodes: 7, links: 6 };
-    Batch { subnet_prefix: PREFIX, ib_nodes: nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes: nodes,
+        ib_topology_marks: vec![mark],
+        ..Batch::default()
+    }
 }
 
 /// Hosts with an agent.
@@ -188,7 +193,7 @@ pub fn sweep(seconds: i64, epoch: i64, ports: &[Port], failed: u64) -> Batch {
         source: "mad".into(),
     };
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_ports: ports.iter().map(sample).collect(),
         coverage: vec![round("mad", seconds, 11, 11 - failed)],
         ..Batch::default()

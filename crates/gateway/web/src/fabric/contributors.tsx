@@ -67,12 +67,12 @@ function Both({ data, preferences }: { data: LinkShares; preferences: Preference
   if (data.computed_until_ms === null) return <p class="dim">No shares of links are computed yet: `throughline serve` with the role upkeep makes them.</p>
   return (
     <>
-      {data.routing === 'adaptive' && <p class="note-line">Switches of this subnet route adaptively: where bytes may have taken other links, shares are bounds.</p>}
+      {data.routing === 'adaptive' && <p class="note-line">Switches of this fabric route adaptively: where bytes may have taken other links, shares are bounds.</p>}
       {[data.ab, data.ba].map((direction) => (
         <Direction key={direction.from.guid + direction.from.port} {...{ direction, data, colours, preferences }} />
       ))}
       <p class="dim">
-        Windows of 10 s, computed until {clock(data.computed_until_ms)}. A contributor below 1 % of what was counted is not listed. Routing of the subnet: {routingText(data.routing)}.
+        Windows of 10 s, computed until {clock(data.computed_until_ms)}. A contributor below 1 % of what was counted is not listed. Routing of the fabric: {routingText(data.routing)}.
       </p>
     </>
   )

@@ -37,7 +37,7 @@ export function FabricPage({ query, preferences }: { query: URLSearchParams; pre
   if (subnet === null) {
     return (
       <section class="page">
-        <Status of={[subnets]} what="list of subnets" />
+        <Status of={[subnets]} what="list of fabrics" />
         {subnets.data && <p>No fabric has been discovered yet: run `throughline-fabric run` on a host with an adapter.</p>}
       </section>
     )
@@ -109,8 +109,8 @@ function Subnet(shown: Shown) {
 function Rail(shown: Shown) {
   const { topology, load, overlay, shares } = useFabric(shown.subnet, shown.query)
   return (
-    <section class="rail" aria-label={`Subnet ${shown.subnet}`} data-testid="rail">
-      <h2>Subnet {shown.subnet}</h2>
+    <section class="rail" aria-label={`Fabric ${shown.subnet}`} data-testid="rail">
+      <h2>Fabric {shown.subnet}</h2>
       <Drawn {...shown} {...{ topology, load, overlay, shares }} quantity={oneOf(QUANTITIES, shown.query.get('colour'))} isOnly={false} />
     </section>
   )
@@ -230,7 +230,7 @@ function Toolbar({ subnet, others, query, quantity, window }: ToolbarProps) {
       <h1>Fabric</h1>
       {others.length > 1 && (
         <label>
-          Subnet{' '}
+          Fabric{' '}
           <select value={subnet} onChange={(e) => setQuery({ subnet: e.currentTarget.value, link: undefined, node: undefined }, true)}>
             {others.map((name) => (
               <option key={name}>{name}</option>

@@ -1,4 +1,4 @@
-// Multicast groups of all subnets, or of one: what each is for, who has joined, and packets a second.
+// Multicast groups of all fabrics, or of one: what each is for, who has joined, and packets a second.
 import { useEffect, useState } from 'preact/hooks'
 import { type Groups, type Subnets, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
@@ -26,7 +26,7 @@ export function GroupsPage({ query }: { query: URLSearchParams }) {
         <h1>Multicast groups</h1>
         {all.length > 1 && (
           <label>
-            Subnet{' '}
+            Fabric{' '}
             <select value={chosen ?? ''} onChange={(e) => setQuery({ subnet: e.currentTarget.value }, true)}>
               <option value="">all</option>
               {all.map((name) => (
@@ -39,7 +39,7 @@ export function GroupsPage({ query }: { query: URLSearchParams }) {
           Filter <input type="search" value={words} onInput={(e) => setWords(e.currentTarget.value)} placeholder="LID, GID, name" />
         </label>
       </div>
-      <Status of={[subnets]} what="list of subnets" />
+      <Status of={[subnets]} what="list of fabrics" />
       {subnets.data && all.length === 0 && <p>No fabric has been discovered yet: run `throughline-fabric run` on a host with an adapter.</p>}
       {(chosen === null ? all : [chosen]).map((subnet) => (
         <OfSubnet key={subnet} subnet={subnet} isOnly={all.length <= 1} words={words.trim()} query={query} shown={setShown} />
@@ -67,8 +67,8 @@ function OfSubnet({ subnet, isOnly, words, query, shown }: OfSubnetProps) {
     if (time !== undefined) shown(time)
   }, [time])
   return (
-    <section aria-label={`Subnet ${subnet}`} data-testid="groups-of-subnet">
-      {!isOnly && <h2>Subnet {subnet}</h2>}
+    <section aria-label={`Fabric ${subnet}`} data-testid="groups-of-subnet">
+      {!isOnly && <h2>Fabric {subnet}</h2>}
       <Status of={[live]} what="multicast groups" />
       {live.data && live.data.groups.length === 0 && <p class="dim">At this time no switch forwards a multicast group, and the subnet administrator has reported none.</p>}
       {live.data && live.data.groups.length > 0 && (

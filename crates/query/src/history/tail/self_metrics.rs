@@ -40,8 +40,8 @@ impl Default for SelfMetrics {
     }
 }
 
-/// Readings by instance, source, label and name.
-type Readings = BTreeMap<[String; 4], Samples>;
+/// Readings by what instance is in the rows, source, label and name; with the instance's name for people.
+type Readings = BTreeMap<[String; 4], (String, Samples)>;
 
 impl SelfMetrics {
     pub async fn read(
@@ -90,7 +90,7 @@ impl SelfMetrics {
         last: &mut LastReadings,
     ) -> Vec<Slice> {
         let mut slices: Vec<Slice> = Vec::new();
-        for ([instance, source, label, name], samples) in readings {
+        for ([instance, source, label, name], (shown, samples)) in readings {
             let Some((family, columns)) = self.names.get(&name) else { continue };
             let family = *family;
             let count = self.numbers.len() as u64;
@@ -102,7 +102,7 @@ impl SelfMetrics {
             }
             let value = |column: &str| if column == "source" { source.clone() } else { label.clone() };
             let own = columns.iter().map(|(name, column)| (*name, value(column)));
-            let labels = [("instance", instance.clone())].into_iter().chain(own);
+            let labels = [("instance", shown)].into_iter().chain(own);
             let labels: Labels = labels.filter(|(_, value)| !value.is_empty()).collect();
             let series = TailSeries { family, labels, points };
             match slices.last_mut().filter(|slice| slice.thing == instance) {
@@ -115,9 +115,9 @@ impl SelfMetrics {
 }
 
 async fn readings(client: &Client, range: Range, instances: &[String]) -> Result<Readings, HistoryError> {
-    let select = "SELECT instance, source, label, name, \
-                    (extract(epoch FROM time - TIMESTAMPTZ '2000-01-01 00:00:00+00') * 1000000)::bigint, value \
-                  FROM public.self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance = ANY ($3)";
+    let select = "SELECT instance_key, source, label, name, \
+                    (extract(epoch FROM time - TIMESTAMPTZ '2000-01-01 00:00:00+00') * 1000000)::bigint, value, instance \
+                  FROM public.self_stats WHERE time >= to_timestamp($1) AND time < to_timestamp($2) AND instance_key = ANY ($3)";
     let (from, to) = (seconds(range.from), seconds(range.to + 1));
     let given: [(&(dyn ToSql + Sync), Type); 3] =
         [(&from, Type::FLOAT8), (&to, Type::FLOAT8), (&instances, Type::TEXT_ARRAY)];
@@ -125,7 +125,9 @@ async fn readings(client: &Client, range: Range, instances: &[String]) -> Result
     let mut all = Readings::new();
     for row in &rows {
         let key = |place: usize, row: &Row| row.get::<_, String>(place);
-        let samples = all.entry([0, 1, 2, 3].map(|place| key(place, row))).or_default();
+        let (_, samples) = all
+            .entry([0, 1, 2, 3].map(|place| key(place, row)))
+            .or_insert_with(|| (row.get(6), Samples::default()));
         samples.push(milliseconds(row.get(4)), row.get(5));
     }
     Ok(all)

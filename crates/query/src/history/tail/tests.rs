@@ -63,6 +63,7 @@ fn batch(node: &str, second: i64) -> Batch {
             epoch: START * SECOND,
             source: "sysfs".into(),
             node_guid: 1,
+            port_guid: 0,
             values: values(&PORT_DATA_TRANSMITTED_BYTES, if second < 30 { 5 } else { 6 }),
         }],
         self_stats: vec![figure((second / 40) as f64)],

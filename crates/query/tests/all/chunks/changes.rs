@@ -10,7 +10,7 @@ fn batch(ports: &[u32], seconds: impl Iterator<Item = i64> + Clone) -> Batch {
         port_sample(port, base + second, base, &[(&TRANSMIT_DATA_BYTES, value), (&SYMBOL_ERROR, 3)])
     };
     let samples = ports.iter().flat_map(|port| seconds.clone().map(|second| sample(*port, second))).collect();
-    Batch { subnet_prefix: PREFIX, ib_ports: samples, ..Batch::default() }
+    Batch { fabric: throughline_store::testing::fabric(PREFIX), ib_ports: samples, ..Batch::default() }
 }
 
 /// A switch with two ports and the readings of two hours, in a database; the writer goes on with what is late.
@@ -98,7 +98,12 @@ async fn a_counter_at_its_end_is_shown_as_pages_show_it() {
     let mut full = port_sample(1, base + 2 * HOUR - 2, base, &[(&TRANSMIT_DATA_BYTES, 1 << 40)]);
     full.saturated = vec![SYMBOL_ERROR.id];
     let time = full.time / 1_000_000;
-    site.write(Batch { subnet_prefix: PREFIX, ib_ports: vec![full], ..Batch::default() }).await;
+    site.write(Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_ports: vec![full],
+        ..Batch::default()
+    })
+    .await;
     let newest = async |name: &str| -> Vec<(i64, f64)> {
         let series = answer(&site.database, name, hours(0, 2)).await.into_values();
         series.filter_map(|points| points.last().map(|(time, bits)| (*time, f64::from_bits(*bits)))).collect()

@@ -10,7 +10,11 @@ fn multicast(generation: i64, ports: &[u8]) -> Batch {
         guid: SWITCH,
         entries: if ports.is_empty() { vec![] } else { vec![entry] },
     };
-    Batch { subnet_prefix: PREFIX, ib_multicast_tables: vec![table], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_multicast_tables: vec![table],
+        ..Batch::default()
+    }
 }
 
 #[tokio::test]
@@ -53,7 +57,7 @@ fn groups(generation: i64, groups: &[(u32, Option<&[u64]>)], marked: Option<u32>
             .collect(),
     };
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_multicast_groups: groups.iter().map(group).collect(),
         ib_multicast_marks: marked.map(|groups| IbMulticastMark { generation, groups }).into_iter().collect(),
         ..Batch::default()
@@ -93,11 +97,14 @@ async fn a_multicast_group_ends_with_its_members_or_with_itself() {
             "ff12:401b:ffff::2 - - 0 180",
         ]
     );
-    // A reading without any group ends all; another subnet's are not touched.
-    let other = Batch { subnet_prefix: PREFIX + 1, ..groups(200, &[(1, None)], Some(1)) };
+    // A reading without any group ends all; another fabric's are not touched.
+    let other = Batch {
+        fabric: throughline_store::testing::fabric(PREFIX + 1),
+        ..groups(200, &[(1, None)], Some(1))
+    };
     bench.send(other).await;
     bench.send(groups(240, &[], Some(0))).await;
-    let left = "SELECT s.prefix FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
+    let left = "SELECT s.name FROM internal.ib_multicast_group g JOIN internal.fabric s ON s.id = g.fabric_id WHERE valid_to IS NULL";
     assert_eq!(bench.texts(left).await, [Guid(PREFIX + 1).to_string()]);
     // Members that are counted and not listed: too many to be recorded.
     let mut many = groups(300, &[(3, Some(&[]))], Some(1));

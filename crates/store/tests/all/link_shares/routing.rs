@@ -47,7 +47,12 @@ fn discovery(site: &Site, at: f64, change: impl Fn(&mut IbNodeInfo)) -> Batch {
         change(node);
     }
     let mark = IbTopologyMark { generation, time: generation, nodes: 10, links: 10 };
-    Batch { subnet_prefix: PREFIX, ib_nodes: nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes: nodes,
+        ib_topology_marks: vec![mark],
+        ..Batch::default()
+    }
 }
 
 /// Which jobs' shares of the first leaf's port 4 are bounds, by the window's end.

@@ -147,7 +147,11 @@ fn degraded(end: i64) -> Batch {
         remote_ib_port: 2,
         ..Event::default()
     };
-    Batch { subnet_prefix: 0xfe80_0000_0000_0000, events: vec![event], ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(0xfe80_0000_0000_0000),
+        events: vec![event],
+        ..Batch::default()
+    }
 }
 
 /// A node that runs a part of a job and dies.

@@ -149,7 +149,7 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
     let records = (tick + 1) as f64 * read as f64;
     let ended = (time / SECOND) as f64;
     Batch {
-        subnet_prefix: PREFIX,
+        fabric: throughline_store::testing::fabric(PREFIX),
         ib_ports,
         coverage: vec![coverage],
         self_stats: vec![
@@ -190,7 +190,13 @@ fn topology(end: i64, ports: &[Port]) -> Batch {
         links: u32::try_from(ports.len() / 2).unwrap(),
     };
     let events = super::host::events_of_fabric(end);
-    Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], events, ..Batch::default() }
+    Batch {
+        fabric: throughline_store::testing::fabric(PREFIX),
+        ib_nodes,
+        ib_topology_marks: vec![mark],
+        events,
+        ..Batch::default()
+    }
 }
 
 /// The output port for each LID, which is the GUID of the fabric's nodes: hosts of the other leaf by the spine of their

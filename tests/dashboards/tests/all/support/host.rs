@@ -68,6 +68,7 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
         device: String::from("mlx5_0"),
         port: 1,
         node_guid: FIRST_GUID + u64::from(node),
+        port_guid: 0,
         values: Some(values),
         source: String::from("sysfs"),
     };

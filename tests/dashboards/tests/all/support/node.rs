@@ -167,7 +167,7 @@ pub fn host_port(time: i64, epoch: i64, tick: i64, node_guid: u64) -> HostPortSa
     values.put(&c::PORT_DATA_TRANSMITTED_BYTES, count(tick, 1_000_000_000));
     values.put(&c::PORT_DATA_RECEIVED_BYTES, count(tick, 1_000_000_000));
     let (device, source) = (String::from("mlx5_0"), String::from("sysfs"));
-    HostPortSample { time, epoch, device, port: 1, values: Some(values), node_guid, source }
+    HostPortSample { time, epoch, device, port: 1, values: Some(values), node_guid, source, port_guid: 0 }
 }
 
 /// Internal metrics of a spool.

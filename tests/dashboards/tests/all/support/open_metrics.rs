@@ -85,7 +85,7 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
         let prefix = if switch { c::SWITCH_PORT_PREFIX } else { c::HCA_PORT_PREFIX };
         let labels = format!(
             "instance=\"{}\",guid=\"{}\",port=\"{}\"",
-            Guid(batch.subnet_prefix),
+            fabric_of(batch),
             exported_guid(node, sample.port),
             sample.port
         );
@@ -109,7 +109,7 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
         let name = if switch { c::SWITCH_INFO.name } else { c::HCA_INFO.name };
         let one = format!("{own}=\"{}\",lid=\"{}\"{of_adapter}", node.description, node.lid);
         let guid = exported_guid(node, sample.port);
-        let node_labels = format!("instance=\"{}\",guid=\"{guid}\",{one}", Guid(batch.subnet_prefix));
+        let node_labels = format!("instance=\"{}\",guid=\"{guid}\",{one}", fabric_of(batch));
         if sample.port == 1 {
             families.info(name, &node_labels, sample.time);
         }
@@ -171,9 +171,13 @@ fn gpu_infos(families: &mut Families, seed: &Seed, batch: &Batch) {
     }
 }
 
+/// What the fabric of a crawler's batch is called.
+fn fabric_of(batch: &Batch) -> String {
+    batch.fabric.as_ref().map(|fabric| fabric.name.clone()).unwrap_or_default()
+}
+
 fn own(families: &mut Families, batch: &Batch) {
-    let instance =
-        if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() };
+    let instance = if batch.node.is_empty() { fabric_of(batch) } else { batch.node.clone() };
     for stat in &batch.self_stats {
         let metric = Table::SelfStats.metrics().iter().find(|metric| metric.name == stat.name).unwrap();
         let own = metric.label.map_or_else(String::new, |name| format!(",{name}=\"{}\"", stat.label));
