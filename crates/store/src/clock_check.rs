@@ -219,7 +219,8 @@ impl ClockStanding {
         let reason = self.reason.as_deref().unwrap_or("no reason is known");
         if self.is_overdue {
             let reason = "no server has checked the database's clock for a minute, or it has jumped ahead";
-            return Some((reason.to_owned(), "start throughline serve with the role upkeep; within a minute it says more"));
+            let remedy = "start throughline serve with the role upkeep; within a minute it says more";
+            return Some((reason.to_owned(), remedy));
         }
         match self.state {
             ClockState::Unreported => {
@@ -227,7 +228,7 @@ impl ClockStanding {
             }
             state if state.is_doubted() => Some((
                 format!("the database's clock is in doubt: {reason}"),
-                "set the clock of its machine right; if it is right, throughline db clock accept",
+                "set it right; if it is right already, throughline db clock accept",
             )),
             _ => None,
         }

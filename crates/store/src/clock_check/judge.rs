@@ -234,7 +234,7 @@ pub(super) fn judge(
 
 fn jumped(off: f64, count: &Count) -> String {
     let mut text = format!(
-        "since most senders confirmed it last it has moved {} {} the monotonic clock of this server",
+        "it has moved {} {} this server's monotonic clock",
         span(off),
         if off > 0.0 { "ahead of" } else { "behind" }
     );

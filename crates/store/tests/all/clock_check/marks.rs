@@ -17,11 +17,11 @@ const AHEAD: &str = "
     UPDATE internal.link_share_state SET computed_until = now() + INTERVAL '400 days', noticed_until = now() + INTERVAL '400 days',
         minutes_since = now() - INTERVAL '1 day', minutes_until = now() + INTERVAL '400 days', hours_until = now() + INTERVAL '399 days';
     INSERT INTO internal.link_share_late (time, noted_at) VALUES (now(), now() + INTERVAL '400 days');
-    INSERT INTO internal.link_share_hours SELECT date_trunc('hour', now() + INTERVAL '300 days'), 1, '{}', '{}', '{}', '{}', '{}', '{}', '', '';
+    INSERT INTO internal.link_share_hours VALUES (date_trunc('hour', now() + INTERVAL '300 days'), 1, '{}', '{}', '{}', '{}', '{}', '{}', '', '');
     INSERT INTO internal.export_target (name, exported_until, noticed_until) SELECT 'r', now() + INTERVAL '400 days', now() + INTERVAL '400 days';
     INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorithm, algorithm_source, used_at)
         VALUES ('send', 1, '', '', '', now() + INTERVAL '400 days');
-    INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds) VALUES (now() - INTERVAL '2 minutes', '0x1', 'mad', 1, 1, 0, 0.1)";
+    INSERT INTO internal.ib_port_counters (time, port_id, epoch, source) VALUES (now(), 1, now(), 'mad')";
 
 #[tokio::test]
 async fn marks_that_lie_ahead_come_back_by_themselves() {
