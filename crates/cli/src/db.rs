@@ -282,7 +282,8 @@ impl Place {
             })
         };
         let clock = throughline_store::clock_standing(&client).await.map_err(Failure::from)?;
-        let why = clock.warning().map_or_else(String::new, |(reason, remedy)| format!(": {reason}; {remedy}"));
+        let why =
+            clock.warning().map_or_else(String::new, |(reason, remedy)| format!(": {reason}; {remedy}"));
         report["clock"] = format!("{}{why}", clock.state.name()).into();
         let predicted = size::json(&prediction);
         report["predicted_bytes_per_day"] = predicted["bytes_per_day"].clone();

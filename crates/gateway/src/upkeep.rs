@@ -116,7 +116,8 @@ pub async fn run(
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
-        let mut state = State { failing: false, stands_by: false, way: None, dropped_in_all: None, silence_counts_from };
+        let mut state =
+            State { failing: false, stands_by: false, way: None, dropped_in_all: None, silence_counts_from };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -170,9 +171,15 @@ async fn hold(
 
 /// Another server has the lock: this one is well, and what it measured while it had the lock is not of now.
 fn stand_by(metrics: &SelfMetrics, state: &mut State) {
-    for source in
-        [SOURCE, clock::SOURCE, contests::SOURCE, link_shares::SOURCE, readers::SOURCE, verdicts::SOURCE, webhook::SOURCE]
-    {
+    for source in [
+        SOURCE,
+        clock::SOURCE,
+        contests::SOURCE,
+        link_shares::SOURCE,
+        readers::SOURCE,
+        verdicts::SOURCE,
+        webhook::SOURCE,
+    ] {
         metrics.unset_gauges(source);
     }
     metrics.set(SOURCE, &SOURCE_UP, 1.0);
@@ -195,7 +202,8 @@ async fn rounds(
         let round = async {
             if started >= retention_due {
                 let is_permitted = retain(client, options, metrics, state).await?;
-                let pause = if is_permitted { options.interval } else { PERMISSION_WAIT.min(options.interval) };
+                let pause =
+                    if is_permitted { options.interval } else { PERMISSION_WAIT.min(options.interval) };
                 retention_due = started + pause;
             }
             if started >= state.silence_counts_from {

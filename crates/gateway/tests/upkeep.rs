@@ -6,8 +6,8 @@ use std::time::Duration;
 use throughline_daemon::SelfMetrics;
 use throughline_gateway::upkeep::{self, Options};
 use throughline_sample::catalogue::{
-    DATABASE_BYTES, DATABASE_CHUNKS, DATABASE_CLOCK_OFF_SECONDS, EXPIRED_CHUNKS, EXPIRY_STOPPED, ORPHANED_RANKS,
-    ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
+    DATABASE_BYTES, DATABASE_CHUNKS, DATABASE_CLOCK_OFF_SECONDS, EXPIRED_CHUNKS, EXPIRY_STOPPED,
+    ORPHANED_RANKS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
 };
 use throughline_store::{Database, Groups, Retention, clock_standing, testing};
 use tokio_util::sync::CancellationToken;
@@ -59,8 +59,7 @@ async fn nothing_goes_before_senders_confirm_the_clock_and_while_they_contradict
         groups: Groups::default(),
         webhook: None,
     };
-    let (metrics, stop, lying) =
-        (SelfMetrics::default(), CancellationToken::new(), CancellationToken::new());
+    let (metrics, stop, lying) = (SelfMetrics::default(), CancellationToken::new(), CancellationToken::new());
     // The database's clock is 400 days ahead of all that report.
     let reporter = report(&database, 400.0 * 86_400.0, &lying);
     let task = tokio::spawn(upkeep::run(

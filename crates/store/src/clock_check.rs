@@ -183,7 +183,8 @@ async fn note(
 }
 
 fn history(row: &Row) -> ClockHistory {
-    let anchor = row.get::<_, Option<f64>>(1).zip(row.get::<_, Option<String>>(2)).zip(row.get::<_, Option<f64>>(3));
+    let anchor =
+        row.get::<_, Option<f64>>(1).zip(row.get::<_, Option<String>>(2)).zip(row.get::<_, Option<f64>>(3));
     ClockHistory {
         anchor: anchor.map(|((database, boot), since_boot)| ClockReading { database, boot, since_boot }),
         trusted_at: row.get(4),

@@ -51,7 +51,10 @@ pub async fn apply_retention(
     match way {
         RetentionWay::DatabaseJob => changed += columnstore::apply(client, retention).await?,
         RetentionWay::Upkeep => {
-            client.batch_execute("CALL internal.expire()").await.map_err(Error::sql("dropping old chunks"))?;
+            client
+                .batch_execute("CALL internal.expire()")
+                .await
+                .map_err(Error::sql("dropping old chunks"))?;
         }
     }
     let (dropped_in_all, is_permitted) = dropped_in_all(client).await?;

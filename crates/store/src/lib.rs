@@ -63,7 +63,8 @@ mod writer;
 
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use clock_check::{
-    ClockCheck, ClockChecker, ClockStanding, ClockState, MachineClock, PERMISSION, accept_clock, clock_standing,
+    ClockCheck, ClockChecker, ClockStanding, ClockState, MachineClock, PERMISSION, accept_clock,
+    clock_standing,
 };
 pub use cluster::{
     ClusterOptions, ClusterStart, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark,

@@ -107,7 +107,8 @@ pub(crate) async fn put_back(client: &mut Client) -> Result<u64, Error> {
     for mark in &MARKS {
         let TimeMark { table, column, .. } = mark;
         // A server that is sending reads where it is again.
-        let version = if *table == "export_target" { ", version = version + 1, part = NULL, after = NULL" } else { "" };
+        let version =
+            if *table == "export_target" { ", version = version + 1, part = NULL, after = NULL" } else { "" };
         let update = format!(
             "UPDATE internal.{table} SET {column} = {latest}{version} WHERE {column} > now() + INTERVAL '{} seconds' AND isfinite({column})",
             mark.ahead,
@@ -213,14 +214,13 @@ mod tests {
                        AND a.atttypid = 'timestamptz'::regtype
                        AND NOT EXISTS (SELECT FROM timescaledb_information.hypertables h WHERE h.hypertable_name = c.relname)";
         let rows = client.query(query, &[]).await.unwrap();
-        let marks: BTreeSet<String> = MARKS.iter().map(|mark| format!("{}.{}", mark.table, mark.column)).collect();
+        let marks: BTreeSet<String> =
+            MARKS.iter().map(|mark| format!("{}.{}", mark.table, mark.column)).collect();
         assert_eq!(marks.len(), MARKS.len());
         let columns: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
         let missing: Vec<_> = marks.difference(&columns).collect();
         assert!(missing.is_empty(), "no such columns: {missing:?}");
-        let known = |column: &&String| {
-            !marks.contains(*column) && !NO_MARKS.contains(&column.as_str())
-        };
+        let known = |column: &&String| !marks.contains(*column) && !NO_MARKS.contains(&column.as_str());
         let unknown: Vec<_> = columns.iter().filter(known).collect();
         assert!(unknown.is_empty(), "neither a mark nor known to be none: {unknown:?}");
     }

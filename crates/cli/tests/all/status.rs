@@ -54,12 +54,7 @@ impl Serve {
 
 fn url(database: &throughline_store::Database) -> String {
     let folder = database.socket_folder().unwrap();
-    format!(
-        "host={} dbname={} user={}",
-        folder.display(),
-        database.name(),
-        throughline_store::WRITE_ROLE
-    )
+    format!("host={} dbname={} user={}", folder.display(), database.name(), throughline_store::WRITE_ROLE)
 }
 
 impl Drop for Serve {
@@ -109,16 +104,25 @@ async fn a_clock_that_jumped_is_named_and_accepted() {
         shown = clock(&[]);
     }
     let text = String::from_utf8_lossy(&shown.stdout);
-    assert!(text.starts_with("jumped since") && text.contains("9 d 0 h ahead of this server's monotonic clock"), "{text}");
+    assert!(
+        text.starts_with("jumped since") && text.contains("9 d 0 h ahead of this server's monotonic clock"),
+        "{text}"
+    );
     let page = status(&["--server", &server]);
     let page = String::from_utf8_lossy(&page.stdout).replace('\n', " ");
-    assert!(page.starts_with("NOTHING IS DROPPED, thinned or packed:") && page.contains("db clock accept"), "{page}");
+    assert!(
+        page.starts_with("NOTHING IS DROPPED, thinned or packed:") && page.contains("db clock accept"),
+        "{page}"
+    );
     let accepted = clock(&["accept"]);
     let text = String::from_utf8_lossy(&accepted.stdout);
     assert_eq!(accepted.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&accepted.stderr));
     let json = clock(&["--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!((&json["warning"], &json["accept_requested_at"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(
+        (&json["warning"], &json["accept_requested_at"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
     let page = status(&["--server", &server]);
     assert!(!String::from_utf8_lossy(&page.stdout).contains("NOTHING IS DROPPED"));
 }

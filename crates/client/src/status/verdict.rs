@@ -155,7 +155,10 @@ mod tests {
         };
         assert_eq!(
             lines(&status(Some("it has moved 8 d 0 h"))),
-            ["NOTHING IS DROPPED, thinned or packed: it has moved 8 d 0 h; set it right.", "DOWN: mad of n1."]
+            [
+                "NOTHING IS DROPPED, thinned or packed: it has moved 8 d 0 h; set it right.",
+                "DOWN: mad of n1."
+            ]
         );
         assert_eq!(lines(&status(None)), ["DOWN: mad of n1."]);
     }

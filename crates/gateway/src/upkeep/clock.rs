@@ -71,7 +71,10 @@ async fn round(
     metrics.set(SOURCE, &EXPIRY_STOPPED, if state.is_doubted() { 1.0 } else { 0.0 });
     metrics.set(SOURCE, &DATABASE_CLOCK_OFF_SECONDS, check.off_seconds.unwrap_or_default());
     if check.put_back > 0 {
-        tracing::warn!(rows = check.put_back, "marks of time that lay ahead of the database's clock are put back");
+        tracing::warn!(
+            rows = check.put_back,
+            "marks of time that lay ahead of the database's clock are put back"
+        );
     }
     let before = std::mem::replace(last, state);
     if state == before {
@@ -82,7 +85,8 @@ async fn round(
         tracing::warn!(
             state = state.name(),
             reason,
-            remedy = "set the clock of the database's machine right; if it is right, throughline db clock accept",
+            remedy =
+                "set the clock of the database's machine right; if it is right, throughline db clock accept",
             "nothing is dropped, thinned or packed: the database's clock is not believed"
         );
     } else if state == ClockState::Trusted {

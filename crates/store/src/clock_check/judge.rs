@@ -325,7 +325,10 @@ mod tests {
         // It came back.
         assert_eq!(of(&reading(START + 90.0, "a", 1089.0), &history, &[1.0]).state, ClockState::Trusted);
         // A day later a clock without a time daemon is off by some seconds.
-        assert_eq!(of(&reading(START + DAY + 70.0, "a", 1000.0 + DAY), &history, &[1.0]).state, ClockState::Trusted);
+        assert_eq!(
+            of(&reading(START + DAY + 70.0, "a", 1000.0 + DAY), &history, &[1.0]).state,
+            ClockState::Trusted
+        );
     }
 
     #[test]

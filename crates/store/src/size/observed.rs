@@ -54,8 +54,7 @@ pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Erro
 /// # Errors
 /// The database is away or refuses.
 pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Error> {
-    let query =
-        "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_schema = 'internal' AND proc_name = 'expire')";
+    let query = "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_schema = 'internal' AND proc_name = 'expire')";
     let row = client.query_one(query, &[]).await.map_err(Error::sql("reading the database's jobs"))?;
     Ok(if row.get(0) { RetentionWay::DatabaseJob } else { RetentionWay::Upkeep })
 }

@@ -180,8 +180,10 @@ mod tests {
             tables.into_iter().find(|size| size.table == table).unwrap()
         };
         let default = Retention::default();
-        let (plain, columns) =
-            (of("ib_port_minutes", APACHE, &default), of("ib_port_minutes", RetentionWay::DatabaseJob, &default));
+        let (plain, columns) = (
+            of("ib_port_minutes", APACHE, &default),
+            of("ib_port_minutes", RetentionWay::DatabaseJob, &default),
+        );
         assert_eq!(plain.old, None);
         let old = columns.old.unwrap();
         assert!(old.bytes_per_row < columns.bytes_per_row / 2.0);

@@ -78,7 +78,8 @@ impl CellKeys {
             return Ok(());
         }
         let used: Vec<i64> = used.into_iter().collect();
-        let rows = client.query(REMOVED, &[&used]).await.map_err(failed("looking whether cells are there"))?;
+        let rows =
+            client.query(REMOVED, &[&used]).await.map_err(failed("looking whether cells are there"))?;
         let removed: BTreeSet<i64> = rows.iter().map(|row| row.get(0)).collect();
         if !removed.is_empty() {
             self.ids.retain(|_, id| !removed.contains(id));

@@ -255,7 +255,8 @@ impl Keys {
         let (names, ids): (Vec<&String>, Vec<i64>) = used.into_iter().unzip();
         let removed = "SELECT w.key FROM unnest($1::text[], $2::bigint[]) w (key, id)
                        WHERE NOT EXISTS (SELECT FROM internal.run_alias a WHERE a.key = w.key AND a.job_id = w.id)";
-        let rows = client.query(removed, &[&names, &ids]).await.map_err(failed("looking whether jobs are there"))?;
+        let rows =
+            client.query(removed, &[&names, &ids]).await.map_err(failed("looking whether jobs are there"))?;
         for row in &rows {
             self.jobs.remove(row.get::<_, &str>(0));
         }

@@ -6,8 +6,8 @@ mod marks;
 use std::time::Duration;
 
 use throughline_store::{
-    ClockCheck, ClockChecker, ClockState, MachineClock, Retention, RetentionWay, accept_clock, apply_retention,
-    clock_standing, make_rollups, move_hours, testing, thin_chunks,
+    ClockCheck, ClockChecker, ClockState, MachineClock, Retention, RetentionWay, accept_clock,
+    apply_retention, clock_standing, make_rollups, move_hours, testing, thin_chunks,
 };
 use tokio_postgres::Client;
 
@@ -29,17 +29,17 @@ impl Bench {
         let client = testing::database().await.connect().await.unwrap();
         let machine = MachineClock { boot_id: "a".to_owned(), since_boot: Duration::from_secs(1010) };
         let believed = "UPDATE internal.clock_check SET anchor_boot = 'a', anchor_seconds = 1000, permitted_until = '-infinity',
-                            anchor_at = now() - make_interval(secs => $1 + 10), trusted_at = now() - make_interval(secs => $1 + 10)";
+                            anchor_at = now() - make_interval(secs => $1::float8 + 10), trusted_at = now() - make_interval(secs => $1::float8 + 10)";
         client.execute(believed, &[&lead]).await.unwrap();
         let rows = "INSERT INTO internal.events (time, instance, source, kind, severity, text)
-                    SELECT now() - make_interval(secs => $1 + age), 'n', 's', 'k', 'info', age::text FROM unnest(ARRAY[3600, 691200]) age";
+                    SELECT now() - make_interval(secs => $1::float8 + age), 'n', 's', 'k', 'info', age::text FROM unnest(ARRAY[3600, 691200]) age";
         client.execute(rows, &[&lead]).await.unwrap();
         let readings = "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source)
-                        SELECT now() - make_interval(secs => $1 + 3600 + s), 1, now() - make_interval(secs => $1 + 7200), 'mad'
+                        SELECT now() - make_interval(secs => $1::float8 + 3600 + s), 1, now() - make_interval(secs => $1::float8 + 7200), 'mad'
                         FROM generate_series(0, 50, 10) s";
         client.execute(readings, &[&lead]).await.unwrap();
         let metrics = "INSERT INTO internal.self_stat_rows (time, instance, sources, labels, names, readings)
-                       SELECT now() - make_interval(secs => $1 + 36000 + s), 'n', ARRAY['s'], ARRAY[''], ARRAY['m'], ARRAY[s]
+                       SELECT now() - make_interval(secs => $1::float8 + 36000 + s), 'n', ARRAY['s'], ARRAY[''], ARRAY['m'], ARRAY[s]
                        FROM generate_series(0, 50, 10) s";
         client.execute(metrics, &[&lead]).await.unwrap();
         Bench { client, checker: ClockChecker::default(), machine }
@@ -126,7 +126,11 @@ async fn what_expired_by_a_clock_that_is_believed_goes_and_nothing_else() {
     // Readings of an hour ago, and one row of ten hours ago where there were six, two where a step ended between them.
     assert!((7..=8).contains(&rows) && (1..=2).contains(&thinned), "{rows}, {thinned}");
     // A permission that has ended, and one from before a jump: its time counts.
-    bench.client.batch_execute("UPDATE internal.clock_check SET permitted_until = now() - INTERVAL '1 s'").await.unwrap();
+    bench
+        .client
+        .batch_execute("UPDATE internal.clock_check SET permitted_until = now() - INTERVAL '1 s'")
+        .await
+        .unwrap();
     let at_once = Retention::for_all(Duration::from_secs(60));
     let done = apply_retention(&bench.client, &at_once, Some(RetentionWay::Upkeep)).await.unwrap();
     assert_eq!((done.is_permitted, done.dropped_chunks), (false, 0));
@@ -170,7 +174,10 @@ async fn while_nobody_reports_nothing_is_dropped_and_people_are_told() {
     let mut bench = Bench::new(0.0).await;
     testing::measure_sender(&bench.client, "node:n0", 0.0).await;
     let check = bench.checker.check(&mut bench.client, || bench.machine.clone()).await.unwrap();
-    assert_eq!((check.state, clock_standing(&bench.client).await.unwrap().warning()), (ClockState::Waiting, None));
+    assert_eq!(
+        (check.state, clock_standing(&bench.client).await.unwrap().warning()),
+        (ClockState::Waiting, None)
+    );
     bench.machine.since_boot += Duration::from_secs(200);
     bench
         .client
@@ -197,7 +204,8 @@ async fn a_clock_that_somebody_accepts_is_believed() {
     assert_eq!(bench.check(4, 400.0 * DAY).await.state, ClockState::Trusted);
     let standing = clock_standing(&bench.client).await.unwrap();
     assert_eq!((standing.warning(), standing.accept_requested_at), (None, None));
-    let by = bench.client.query_one("SELECT accepted_by, accepted_at IS NOT NULL FROM internal.clock_check", &[]);
+    let by =
+        bench.client.query_one("SELECT accepted_by, accepted_at IS NOT NULL FROM internal.clock_check", &[]);
     let by = by.await.unwrap();
     assert_eq!((by.get::<_, &str>(0), by.get::<_, bool>(1)), ("root (sudo by ada)", true));
     bench.upkeep().await;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use throughline_sample::wire::Batch;
-use throughline_store::{ClockState, Groups, LinkShareCache, Retention, Writer, make_link_shares, make_rollups, testing};
+use throughline_store::{
+    ClockState, Groups, LinkShareCache, Retention, Writer, make_link_shares, make_rollups, testing,
+};
 use uuid::Uuid;
 
 use super::{Bench, PATIENCE, WEEK};
@@ -42,13 +44,8 @@ async fn marks_that_lie_ahead_come_back_by_themselves() {
     let back = "UPDATE internal.link_share_state SET computed_until = computed_until - INTERVAL '1 minute'; \
                 UPDATE internal.minute_state SET made_until = made_until - INTERVAL '10 minutes'";
     bench.client.batch_execute(back).await.unwrap();
-    let made = make_link_shares(
-        &mut bench.client,
-        &mut LinkShareCache::default(),
-        &Groups::default(),
-        &retention,
-        Duration::from_secs(60),
-    );
+    let (mut cache, groups) = (LinkShareCache::default(), Groups::default());
+    let made = make_link_shares(&mut bench.client, &mut cache, &groups, &retention, Duration::from_secs(60));
     assert!(made.await.unwrap().windows > 0);
     assert!(make_rollups(&mut bench.client, &retention, PATIENCE).await.unwrap().minutes >= 7);
 }
@@ -60,7 +57,8 @@ async fn rows_have_names_again_where_the_names_of_a_cache_were_removed() {
     let mut writer = Writer::new(database.clone());
     let spool = Uuid::new_v4();
     writer.write(&[entry(spool, 1, batch_of_everything())]).await.unwrap();
-    let calls = "SELECT coalesce(sum(calls), 0)::bigint FROM public.mpi_op_totals WHERE operation = 'allreduce'";
+    let calls =
+        "SELECT coalesce(sum(calls), 0)::bigint FROM public.mpi_op_totals WHERE operation = 'allreduce'";
     let before: i64 = client.query_one(calls, &[]).await.unwrap().get(0);
     assert!(before > 0);
     client.batch_execute("DELETE FROM internal.mpi_cell_key").await.unwrap();
