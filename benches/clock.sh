@@ -39,7 +39,7 @@ lie +0
 chmod 644 "$offset"
 sql() { as "$bin/psql" -qtA -h "$socket" -U throughline throughline -c "SET search_path = ''" -c "$1"; }
 
-start_database() { faked "$bin/pg_ctl" start -s -w -D "$data" -l "$folder/postgres.log"; }
+start_database() { faked "$bin/pg_ctl" start -s -w -D "$data" -l "$folder/state/db/postgres.log"; }
 # Arguments: a command before it.
 start_serve() {
     : >"$folder/out"

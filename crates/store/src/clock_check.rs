@@ -23,7 +23,7 @@ const WHAT: &str = "checking the database's clock";
 pub const PERMISSION: Duration = Duration::from_secs(60);
 
 /// A sender whose clock was not measured for longer is no witness. It is measured every ten seconds while it is connected.
-const FRESH: Duration = Duration::from_secs(180);
+const WITNESS_LIMIT: Duration = Duration::from_secs(180);
 
 /// The clock of this server's machine that nobody sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl ClockChecker {
         }
         let lead = |clock: &SenderClock| {
             let age = reading.since_boot - clock.seen?;
-            (age <= FRESH.as_secs_f64()).then_some(reading.database - clock.sender_time - age)
+            (age <= WITNESS_LIMIT.as_secs_f64()).then_some(reading.database - clock.sender_time - age)
         };
         Ok(Votes { leads: self.senders.values().filter_map(lead).collect(), has_senders: !rows.is_empty() })
     }
