@@ -95,9 +95,8 @@ rows() {
          || (SELECT count(*) FROM internal.ib_port_counters) || ' readings, ' || (SELECT count(*) FROM internal.mpi_cell_key) || ' names'"
 }
 said() {
-    "$throughline" status --server "http://$(address)" 2>&1 | head -n 2 | tr '\n' ' ' | sed 's/^/    status:  /'
-    echo
-    echo "    healthz: $(curl -s -m 5 "http://$(address)/healthz" | tr '\n' ' ' | cut -c1-260)"
+    echo "    status:  $("$throughline" status --server "http://$(address)" 2>&1 | sed '/^http/,$d' | tr -s ' \n' ' ')"
+    echo "    healthz: $(curl -s -m 5 "http://$(address)/healthz" | tr '\n' ' ' | cut -c1-400)"
     echo "    metric:  $(curl -s -m 5 "http://$(address)/metrics" | grep '^throughline_expiry_stopped' || true)"
     echo "    alert:   value $(sql "SELECT (c.state IN ('unreported', 'unconfirmed', 'outvoted', 'jumped'))::int FROM internal.clock_check c") (fires above 0 for 2 minutes)"
 }
@@ -169,6 +168,8 @@ if [ "$(id -u)" = 0 ]; then
     echo "a boot after a week off:"
     sleep 10
     said
+    # Not before the senders confirm the clock.
+    check
     start_senders 604800
     await trusted
     sleep 15
