@@ -87,6 +87,14 @@ static int hydra_launcher(char *text, size_t size) {
     return 0;
 }
 
+/* Intel MPI's Hydra gives each launch a number of its own, the same on all nodes, and its proxies no address in their command lines. */
+static int intel_launcher(char *text, size_t size) {
+    const char *launch = getenv("I_MPI_HYDRA_UUID"), *group = getenv("HYDRA_BSTRAP_PGID");
+    if (!launch || !*launch || !getenv("PMI_RANK")) return 0;
+    snprintf(text, size, "impi %s %s%s", launch, group ? group : "0", getenv("PMI_SPAWNED") ? " spawned" : "");
+    return 1;
+}
+
 /* PRRTE's namespace has the process id of prterun or prte. On one node it is an ancestor of all ranks. */
 static void prrte_start(char *text, size_t size) {
     char start[TL_START_LIMIT];
@@ -111,8 +119,8 @@ static void learn_launcher(void) {
         int wrote = snprintf(launcher + used, sizeof launcher - used, "%s%s", used ? " " : "pmix ", value);
         if (wrote > 0) used += (size_t)wrote;
     }
-    if (used == 0) hydra_launcher(launcher, sizeof launcher);
-    else prrte_start(launcher, sizeof launcher);
+    if (used > 0) prrte_start(launcher, sizeof launcher);
+    else if (!intel_launcher(launcher, sizeof launcher)) hydra_launcher(launcher, sizeof launcher);
 }
 
 int tl_identity_job(char *text, size_t size) {

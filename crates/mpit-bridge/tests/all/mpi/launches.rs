@@ -80,5 +80,13 @@ async fn launches_over_several_nodes_are_named_by_mpiexec() {
     let output = agent.run(command, 2).await;
     assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
     assert_eq!(agent.observed.jobs.len(), 3);
+    // Intel MPI's Hydra gives its ranks a number of the launch, on all nodes.
+    for launch in ["fb260000-a86d-7c78-6861-060025f59f78", "4c270000-e63f-7779-6861-0600f86a616d"] {
+        let mut command = with_shim(at_port(nodes(Mpi::Mpich.run(2)), port), &agent.socket);
+        command.env("I_MPI_HYDRA_UUID", launch).arg(&program).arg("1");
+        let output = agent.run(command, 2).await;
+        assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
+    }
+    assert_eq!(agent.observed.jobs.len(), 5);
     agent.receiver.stop().await;
 }
