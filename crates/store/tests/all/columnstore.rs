@@ -92,6 +92,14 @@ async fn policies_follow_the_configuration() {
     assert_eq!(other_jobs(&client).await, 0, "a policy of TimescaleDB believes one clock");
     if outcome.way == RetentionWay::Upkeep {
         assert_eq!(policies(&client).await, (0, String::new()));
+        // What the job of the other edition looks for.
+        let rows = "INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+                        VALUES (now() - INTERVAL '3 days', 'n', 's', 1, 1, 0, 0.1);
+                    UPDATE internal.retention_policy SET columns_after = INTERVAL '1 hour' WHERE hypertable = 'coverage'";
+        client.batch_execute(rows).await.unwrap();
+        let none = client.query("SELECT internal.next_columns('coverage')", &[]).await.unwrap();
+        assert!(none.is_empty(), "a table without a columnstore: {none:?}");
+        client.batch_execute("CALL internal.expire(1, '{}')").await.unwrap();
         return;
     }
     assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::DatabaseJob);
