@@ -94,9 +94,8 @@ struct EntryRejection {
 /// By how much the times of an entry are moved, and whose clock that is about; `None` where its sender does not report its clock.
 type EntryClock = Option<(String, Moves)>;
 
-/// What becomes of an entry.
-enum Judged {
-    Stored(Entry),
+/// Why an entry is not stored now.
+enum NotStored {
     Refused(EntryRejection),
     PutOff(PutOff),
 }
@@ -168,9 +167,9 @@ impl Stream {
             None => return Ok(false),
         };
         let entry = match self.judged(entry, clock) {
-            Judged::Stored(entry) => entry,
-            Judged::PutOff(put_off) => return self.put_off(watched, put_off).await,
-            Judged::Refused(refused) => {
+            Ok(entry) => entry,
+            Err(NotStored::PutOff(put_off)) => return self.put_off(watched, put_off).await,
+            Err(NotStored::Refused(refused)) => {
                 drop(memory);
                 self.note_refused(&refused);
                 if !self.takes_refusals {
@@ -311,7 +310,7 @@ impl Stream {
     }
 
     /// The entry without what its sender may not report.
-    fn judged(&self, mut entry: Entry, clock: EntryClock) -> Judged {
+    fn judged(&self, mut entry: Entry, clock: EntryClock) -> Result<Entry, NotStored> {
         if let Content::Batch(batch) = &entry.content
             && (batch.node.len() > NAME_BYTES_MAX || batch.node.chars().any(is_deceptive))
         {
@@ -332,7 +331,7 @@ impl Stream {
             Content::Batch(batch) => {
                 let rejection = if batch.node.is_empty() { Rejection::Fabric } else { Rejection::Node };
                 if let Err(status) = self.identity.may_send(batch) {
-                    return Judged::Refused(EntryRejection { status, rejection });
+                    return Err(NotStored::Refused(EntryRejection { status, rejection }));
                 }
                 entry.sender.owners = self.identity.owners(Some(batch));
                 let (offset, earlier) = clock.as_ref().map(|(_, moves)| moves.clone()).unwrap_or_default();
@@ -342,7 +341,7 @@ impl Stream {
                     if let Some(put_off) =
                         verdict.is_untimely().then(|| self.clocks.untimely(sender)).flatten()
                     {
-                        return Judged::PutOff(put_off);
+                        return Err(NotStored::PutOff(put_off));
                     }
                     if let Some(newest) = newest_row(batch) {
                         self.clocks.note_newest(sender, newest);
@@ -354,7 +353,7 @@ impl Stream {
             }
             Content::Undecodable { .. } => entry.sender.owners = self.identity.owners(None),
         }
-        Judged::Stored(entry)
+        Ok(entry)
     }
 }
 
