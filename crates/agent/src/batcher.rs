@@ -326,9 +326,9 @@ mod tests {
             gathering.add(Batch { mpi_traces: vec![Default::default(); 300], ..sample(1) });
             gathering.take()
         };
-        batcher.append(&spool, ready(), SPACE);
+        batcher.append(&spool, ready(), SPACE, None);
         assert_eq!(spool.stats().appended_entries, 2);
-        batcher.append(&spool, ready(), SPACE);
+        batcher.append(&spool, ready(), SPACE, None);
         assert_eq!(
             (spool.stats().appended_entries, metrics.get((TRACES, SPOOL_FULL), &RECORDS_DISCARDED)),
             (3, Some(300.0))
