@@ -1,7 +1,8 @@
 #!/bin/sh
 # Six agents and a server whose clocks differ, under libfaketime with the system's monotonic clock: ahead, behind, set while they
 # run, off before the server was reached, and a server four minutes behind. The database has the true clock.
-#   benches/clocks.sh                        FROM=target/debug takes other programs than the release build's
+#   benches/clocks.sh                        FROM=target/debug takes other programs than the release build's, FAKETIME_RUN a script
+#                                            `FILE PROGRAM...` other than the prefix's faketime-run
 # `serve` starts programs of a private database without LD_PRELOAD, so the database is started by itself, and the server is told
 # of it. Prints what status, healthz and metrics said in each part; exits 2 where a row lies more than 10 s from the time in which
 # it was made, or where a record was rejected or lost.
@@ -9,11 +10,10 @@ set -eu
 cd "$(dirname "$0")/.."
 from=${FROM:-target/release} pace=${PACE:-30}
 throughline=$from/throughline agent=$from/throughline-agent
-prefix=$(cargo xtask prefix faketime 2>/dev/null | tail -n 1)
-run=$prefix/bin/faketime-run
+run=${FAKETIME_RUN:-$(cargo xtask prefix faketime | tail -n 1)/bin/faketime-run}
 [ -x "$run" ] || { echo "benches/clocks.sh: $run is not there: cargo xtask prefix faketime unpacks it" >&2; exit 69; }
 . benches/database.sh
-socket=$($psql -qAt -c 'SHOW unix_socket_directories')
+socket=$(echo "$psql" | sed -n 's/.*-h \([^ ]*\) .*/\1/p')
 status=0
 began=$($psql -qAt -c 'SELECT clock_timestamp()')
 
