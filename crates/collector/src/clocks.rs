@@ -137,6 +137,15 @@ impl Clocks {
         self.0.clock.now()
     }
 
+    /// This server's present for records of its own; `None` while its clock is off, or was set and its senders are not measured yet.
+    pub fn own_time(&self) -> Option<i64> {
+        let state = self.lock();
+        let is_measured =
+            state.senders.values().all(|known| known.streams.is_empty() || known.measured().is_some());
+        drop(state);
+        (is_measured && self.0.own.verdict().is_none()).then(|| self.now())
+    }
+
     /// Follows this server's own clock and writes what is measured, until `stop`.
     pub async fn watch(self, stop: CancellationToken) {
         let mut tick = tokio::time::interval(OWN_INTERVAL);
@@ -291,7 +300,7 @@ impl Clocks {
         spans.iter().map(|span| span.id).filter(|span| !known.offsets.contains_key(span)).collect()
     }
 
-    /// The spans of a stream without an offset, and what it is to be by this measurement. `None` while nobody knows whose clock is off.
+    /// The spans of a stream without an offset, and what it is to be by this measurement; and those that have ended since. `None` while nobody knows whose clock is off.
     fn new_offsets(&self, stream: u64, sender: &str, measured: i64) -> Option<Vec<SpanOffset>> {
         let state = self.lock();
         let is_settled =
@@ -308,7 +317,7 @@ impl Clocks {
             let fixed = known.offsets.get(&span.id);
             let by_this = measured.saturating_add(span.utc_less_boot.saturating_sub(present));
             let offset = fixed.map_or_else(|| rounded(by_this), |fixed| fixed.offset);
-            if fixed.is_none() {
+            if fixed.is_none() || (span.to != 0 && !known.ended.contains(&span.id)) {
                 missing.push(new_offset(span, offset, before));
             }
             before = Some((span, offset));
@@ -335,7 +344,9 @@ impl Clocks {
         if let Some(known) = self.lock().senders.get_mut(sender) {
             if known.offsets.len() + offsets.len() > SPANS_MAX {
                 known.offsets.clear();
+                known.ended.clear();
             }
+            known.ended.extend(offsets.iter().filter(|span| span.ended.is_some()).map(|span| span.span));
             known.offsets.extend(offsets.into_iter().map(|span| (span.span, span_move(&span))));
         }
         self.notify();

@@ -148,17 +148,25 @@ pub async fn run<C: Committer>(
     let memory = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
-    let writer =
-        tokio::spawn(writer::run(items, committers, metrics.clone(), access.rejected, give_up.clone()));
+    let writer = tokio::spawn(writer::run(
+        items,
+        committers,
+        metrics.clone(),
+        access.rejected.clone(),
+        give_up.clone(),
+    ));
     let refused = Arc::new(refused::RefusedSenders::default());
+    let clocks = clocks(&access, &node, &metrics);
+    tokio::spawn(clocks.clone().watch(stop.clone()));
     let own_stop = stop.clone();
     let quotas = SenderQuotas::new(access.quotas, metrics.clone());
     let (own_refused, own_quotas) = (refused.clone(), quotas.clone());
     let own = own::send(
-        node.clone(),
+        node,
         metrics.clone(),
         own_refused,
         own_quotas,
+        clocks.clone(),
         queue.clone(),
         memory.clone(),
         own_stop,
@@ -168,15 +176,6 @@ pub async fn run<C: Committer>(
     if let Some(list) = access.bars {
         tokio::spawn(bars.clone().read(list, stop.clone()));
     }
-    let clocks = Clocks::new(
-        access.clock,
-        access.clock_plan,
-        access.own_clock,
-        node.clone(),
-        access.clocks,
-        metrics.clone(),
-    );
-    tokio::spawn(clocks.clone().watch(stop.clone()));
     let registry = Registry::new(access.limits, metrics.clone());
     let routes = detail::Routes::default();
     tokio::spawn(detail::run(routes.clone(), orders, stop.clone()));
@@ -227,6 +226,17 @@ pub async fn run<C: Committer>(
     give_up.cancel();
     writer.await?;
     result
+}
+
+fn clocks(access: &Access, node: &str, metrics: &SelfMetrics) -> Clocks {
+    Clocks::new(
+        access.clock.clone(),
+        access.clock_plan,
+        access.own_clock.clone(),
+        node.to_owned(),
+        access.clocks.clone(),
+        metrics.clone(),
+    )
 }
 
 /// Takes connections of the Unix socket until `stop`; its file goes with this future.

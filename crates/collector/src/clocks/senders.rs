@@ -1,6 +1,6 @@
 //! What is known of the clocks of senders. Pure but for the time that has passed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,6 +44,8 @@ pub(super) struct Known {
     pub certificate: String,
     pub streams: BTreeMap<u64, StreamClock>,
     pub offsets: HashMap<u64, SpanMove>,
+    /// Spans whose ends are stored.
+    pub ended: HashSet<u64>,
     pub newest: Option<i64>,
     pub written: Option<(Instant, f64)>,
     pub wake: Arc<Notify>,

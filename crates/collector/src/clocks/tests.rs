@@ -85,13 +85,16 @@ async fn the_server_comes_first_and_is_measured_anew_when_it_was_set() {
     }
     let look = |sender: &str| known(clocks.look(sender, &of(1, &[]), Instant::now()));
     assert_eq!(look("node:n1"), Some((0, 0)));
+    assert!(clocks.own_time().is_some());
     ahead.store(-240 * SECOND, Ordering::Relaxed);
     clocks.follow();
+    assert_eq!(clocks.own_time(), None, "nor of itself");
     assert!(senders.iter().all(|sender| look(sender).is_none()), "nothing is known of them");
     for (stream, sender) in (0..).zip(senders) {
         measured(&clocks, stream, sender, &spans, 240).await;
     }
     assert!(senders.iter().all(|sender| look(sender).is_none()));
+    assert_eq!(clocks.own_time(), None);
     let fault = clocks.0.own.fault().unwrap();
     assert!(fault.starts_with("this server's clock is 240 s behind 3 of 3 senders"), "{fault}");
     assert_eq!(clocks.0.metrics.get(SOURCE, &SERVER_CLOCK_OFFSET_SECONDS), Some(-240.0));
