@@ -3,8 +3,8 @@
 # run, off before the server was reached, and a server four minutes behind. The database has the true clock.
 #   benches/clocks.sh                        FROM=target/debug takes other programs than the release build's, FAKETIME_RUN a script
 #                                            `FILE PROGRAM...` other than the prefix's faketime-run
-# `serve` starts programs of a private database without LD_PRELOAD, so the database is started by itself, and the server is told
-# of it. Prints what status, healthz and metrics said in each part; exits 2 where a row lies more than 10 s from the time in which
+# `serve` starts programs of a private database without LD_PRELOAD, so the database is started by itself, and the server gets its
+# address. Prints what status, healthz and metrics said in each part; exits 2 where a row lies more than 10 s from the time in which
 # it was made, or where a record was rejected or lost.
 set -eu
 cd "$(dirname "$0")/.."

@@ -300,7 +300,7 @@ impl Clocks {
         spans.iter().map(|span| span.id).filter(|span| !known.offsets.contains_key(span)).collect()
     }
 
-    /// The spans of a stream without an offset, and what it is to be by this measurement; and those that have ended since. `None` while nobody knows whose clock is off.
+    /// The spans of a stream without an offset, with the one that this measurement gives them, and those that have ended since. `None` while nobody knows whose clock is off.
     fn new_offsets(&self, stream: u64, sender: &str, measured: i64) -> Option<Vec<SpanOffset>> {
         let state = self.lock();
         let is_settled =
