@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod catalogue;
 mod fabric;
+pub mod clock_times;
 mod ident;
 pub mod job_key;
 mod kinds;

@@ -30,47 +30,25 @@ CREATE TABLE internal.block_wanted (
     PRIMARY KEY ("time", kind, id)
 );
 
--- Whether the database's clock is believed, checked every few seconds by the server that does upkeep: rows are dropped,
--- thinned and packed only by a time that was checked.
-CREATE TABLE internal.clock_check (
-    one boolean NOT NULL DEFAULT true,
-    -- trusted: rows may be dropped. jumped: it moved otherwise than the monotonic clock of the server. outvoted:
-    -- most senders' clocks say another time. unconfirmed: since the server's boot most senders have not confirmed
-    -- it. unreported: nobody reports. waiting: the checks have just begun. unchecked: no upkeep has run.
-    state text NOT NULL DEFAULT 'unchecked'::text,
-    -- Why it is not believed, for people.
-    reason text,
-    -- How far it is ahead of the witness against it; negative where it is behind.
-    off_seconds double precision,
-    -- Senders whose clocks were measured lately.
-    reporting integer NOT NULL DEFAULT 0,
-    -- Those of them whose clocks agree with it.
-    agreeing integer NOT NULL DEFAULT 0,
-    -- Since when the state is so, by this clock.
-    since timestamptz NOT NULL DEFAULT now(),
-    -- What the clock said when it was believed last: the time of the last round. expiry_time() is no later.
-    trusted_at timestamptz,
-    -- The permission to drop, thin and pack ends then, unless another check renews it.
-    permitted_until timestamptz NOT NULL DEFAULT '-infinity'::timestamp with time zone,
-    -- What time it is by the last check: this clock where it is believed, else by the monotonic clock or by most
-    -- senders. upkeep_time() is hardly later.
-    estimate timestamptz NOT NULL DEFAULT '-infinity'::timestamp with time zone,
-    -- What the clock said when most senders confirmed it last; the monotonic clock counts from there.
-    anchor_at timestamptz,
-    -- The boot of the server that read it, from /proc/sys/kernel/random/boot_id.
-    anchor_boot text,
-    -- CLOCK_BOOTTIME of that boot at anchor_at.
-    anchor_seconds double precision,
-    -- What the clock said when somebody accepted it (throughline db clock accept), until upkeep has taken note.
-    accept_requested_at timestamptz,
-    accepted_at timestamptz,
-    -- The user of the server's machine who accepted it last.
-    accepted_by text,
-    -- How far it was ahead of most senders when it was accepted: they are no witnesses while that stays so.
-    accepted_off_seconds double precision,
-    PRIMARY KEY (one),
-    CHECK (one),
-    CHECK ((state = ANY (ARRAY['unchecked'::text, 'waiting'::text, 'trusted'::text, 'unreported'::text, 'unconfirmed'::text, 'outvoted'::text, 'jumped'::text])))
+-- Stretches in which the clock of a sender was not set. Times of its records of a span were moved back by
+-- offset_seconds before they were stored.
+CREATE TABLE internal.clock_span (
+    -- As in sender_clock.
+    sender_id text NOT NULL,
+    -- The number that its batches name it by.
+    span bigint NOT NULL,
+    -- When it began, moved as its records are.
+    began_at timestamptz NOT NULL,
+    -- When it ended, moved likewise; NULL while it lasts, and where the sender was stopped in it.
+    ended_at timestamptz,
+    -- How far the clock was ahead of the server's, in whole 10 s, as measured when the span was first seen. NULL
+    -- where that will never be known: its records are stored as they were sent.
+    offset_seconds double precision,
+    -- By how much less its first rows were moved, down to 0 within a minute or eight times as long: rows of two
+    -- spans stay in their order.
+    slew_seconds double precision NOT NULL DEFAULT 0,
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (sender_id, span)
 );
 
 -- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
@@ -1946,7 +1924,7 @@ CREATE TABLE internal.rank_claim (
     -- one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims,
     -- is against it. barred: the node is (node_bar).
     contest text,
-    UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time),
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, start_time, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     CHECK ((contest = ANY (ARRAY['contested'::text, 'overruled'::text, 'barred'::text])))
@@ -1994,17 +1972,6 @@ CREATE TABLE internal.report_post (
 );
 CREATE INDEX report_post_turn ON internal.report_post (node_id, uid, next_try, job_id) WHERE (state = 'waiting'::text);
 
--- How long each hypertable has its rows, as throughline serve is configured: what the procedure expire goes by.
-CREATE TABLE internal.retention_policy (
-    hypertable text NOT NULL,
-    keep interval NOT NULL,
-    -- Chunks become columns once they are so old; NULL: never, as on the Apache edition.
-    columns_after interval,
-    -- Chunks that were dropped since the database was made.
-    dropped_chunks bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (hypertable)
-);
-
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender has not reported any.
 CREATE TABLE internal.row_rules (
@@ -2029,11 +1996,10 @@ CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) W
 -- known.
 CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the
-    -- same on every node of the job.
+    -- The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on
+    -- every node of the job.
     key text NOT NULL,
     scheduler text,
-    -- The scheduler's own id. A requeued job of Slurm has the same one in each of its runs.
     native_id text,
     step text,
     uid bigint,
@@ -2056,12 +2022,6 @@ CREATE TABLE internal.run (
     evidence text,
     -- Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.
     contested_facts text[],
-    -- The Slurm cluster in its key, NULL where it is not known and with other schedulers.
-    cluster text GENERATED ALWAYS AS ("substring"(key, '^slurm:([^:]*):.*@[0-9]{1,10}$'::text)) STORED,
-    -- The id and step in its key; since Slurm 26.05 the SLUID of the run, and native_id has the number.
-    key_job text GENERATED ALWAYS AS ("substring"(key, '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$'::text)) STORED,
-    -- The user in its key, by the kernel's word.
-    key_uid text GENERATED ALWAYS AS ("substring"(key, ':.*@([0-9]{1,10})$'::text)) STORED,
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -2117,7 +2077,6 @@ CREATE TABLE internal.run_claim (
 );
 CREATE INDEX run_claim_turn ON internal.run_claim (node_id, COALESCE(uid, ('-1'::integer)::bigint), was_judged, judge_after, job_id) WHERE (judge_after IS NOT NULL);
 CREATE INDEX run_claim_unended ON internal.run_claim (node_id) WHERE (end_time IS NULL);
-CREATE INDEX run_claim_world ON internal.run_claim (job_id, world_size) WHERE has_ranks;
 
 CREATE TABLE internal.schema_migrations (
     version integer NOT NULL,
@@ -2127,8 +2086,7 @@ CREATE TABLE internal.schema_migrations (
     PRIMARY KEY (version)
 );
 
--- Functions, procedures and views of Throughline as they are installed. Each start of throughline serve compares them
--- with its own.
+-- Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.
 CREATE TABLE internal.schema_objects (
     name text NOT NULL,
     kind text NOT NULL,
@@ -2137,7 +2095,7 @@ CREATE TABLE internal.schema_objects (
     checksum text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (name),
-    CHECK ((kind = ANY (ARRAY['function'::text, 'procedure'::text, 'view'::text])))
+    CHECK ((kind = ANY (ARRAY['function'::text, 'view'::text])))
 );
 
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
@@ -2186,20 +2144,37 @@ CREATE TABLE internal.self_stat_series (
     PRIMARY KEY (name, source, label, instance)
 );
 
--- The clock of each sender as it was measured last, by an exchange of times on its open stream.
+-- How far the clock of each sender was from the server's when it was measured last, by an exchange of its own.
 CREATE TABLE internal.sender_clock (
-    -- As batch_ledger.owner: node:NAME or crawler:NAME.
+    -- The sender as node:NAME or crawler:NAME, by its certificate.
     sender_id text NOT NULL,
     -- By the server's clock.
     measured_at timestamptz NOT NULL,
-    -- The sender's clock at that moment.
+    -- By the sender's clock at that moment.
     sender_time timestamptz NOT NULL,
-    -- sender_time minus measured_at: positive where the sender is ahead.
+    -- Sender less server.
     offset_seconds double precision NOT NULL,
+    -- Of the exchange; the offset is wrong by at most half of it.
     round_trip_seconds double precision NOT NULL,
-    -- Time of its newest record; NULL before the first one.
+    -- Time of the newest record that it sent, after it was moved.
     newest_record timestamptz,
     PRIMARY KEY (sender_id)
+);
+
+-- Whether the clock of a server is off against most of its senders, three or more: it stores nothing meanwhile.
+CREATE TABLE internal.server_clock (
+    server text NOT NULL,
+    -- By its own clock.
+    judged_at timestamptz NOT NULL,
+    -- How far it is ahead of them; 0 where it is right or nobody knows.
+    offset_seconds double precision NOT NULL,
+    -- Senders that agree on that.
+    senders_alike integer NOT NULL,
+    -- Senders that were measured lately.
+    senders integer NOT NULL,
+    -- By the database's clock.
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (server)
 );
 
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
@@ -2222,7 +2197,7 @@ CREATE TABLE internal.thinned_chunk (
 
 CREATE OR REPLACE VIEW internal.run_visible AS
 SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
-       array_id, evidence, contested_facts, cluster, key_job, key_uid
+       array_id, evidence, contested_facts
 FROM internal.run;
 COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
@@ -2254,6 +2229,17 @@ SELECT c.node, b.serial, b.since, b.barred_by, b.reason
 FROM internal.node_bar b JOIN internal.node_certificate c ON c.serial = b.serial WHERE b.until IS NULL;
 COMMENT ON VIEW internal.barred_nodes IS
     'Nodes that are barred now: by name, and by the serial number of a certificate that sent records as that node.';
+
+CREATE OR REPLACE VIEW public.moved_times AS
+SELECT split_part(sender_id, ':', 2) AS instance, sender_id, began_at, ended_at, offset_seconds
+FROM internal.clock_span WHERE offset_seconds <> 0;
+COMMENT ON VIEW public.moved_times IS
+    'Stretches in which the clock of a node or crawler was off: the times of its rows of a stretch were moved back by offset_seconds when they were stored.';
+COMMENT ON COLUMN public.moved_times.instance IS 'The node, or the name of the crawler''s certificate.';
+COMMENT ON COLUMN public.moved_times.sender_id IS 'The same as node:NAME or crawler:NAME.';
+COMMENT ON COLUMN public.moved_times.began_at IS 'When the stretch began, moved as its rows are.';
+COMMENT ON COLUMN public.moved_times.ended_at IS 'When it ended; NULL while it lasts, and where the sender was stopped in it.';
+COMMENT ON COLUMN public.moved_times.offset_seconds IS 'How far the clock was ahead, in whole 10 s; negative: behind.';
 
 CREATE OR REPLACE FUNCTION internal.is_barred(node text, at timestamptz DEFAULT NULL)
 RETURNS boolean
@@ -2318,20 +2304,11 @@ COMMENT ON FUNCTION internal.minutely_gap IS
 CREATE OR REPLACE VIEW internal.rank_contests AS
 SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, b.node_id AS other_node_id, b.contest AS other_contest
 FROM internal.rank_claim a
--- Not b.node_id <> a.node_id, and no more than 64: a node that began the rank a thousand times would be compared with another such one
--- a million times. Where there are as many, their times decide nothing.
-CROSS JOIN LATERAL (
-    SELECT *, count(*) OVER () = 64 AS are_many FROM (
-        SELECT * FROM internal.rank_claim b WHERE b.job_id = a.job_id AND b.rank = a.rank AND b.node_id < a.node_id
-            AND coalesce(b.contest, 'contested') = 'contested' LIMIT 64) b
-    UNION ALL
-    SELECT *, count(*) OVER () = 64 AS are_many FROM (
-        SELECT * FROM internal.rank_claim b WHERE b.job_id = a.job_id AND b.rank = a.rank AND b.node_id > a.node_id
-            AND coalesce(b.contest, 'contested') = 'contested' LIMIT 64) b) b
+JOIN internal.rank_claim b ON b.job_id = a.job_id AND b.rank = a.rank AND b.node_id <> a.node_id
 LEFT JOIN internal.run_claim c ON c.job_id = a.job_id AND c.node_id = a.node_id
 LEFT JOIN internal.run_claim d ON d.job_id = b.job_id AND d.node_id = b.node_id
 -- A node that says nothing any more ran its ranks until it last did.
-WHERE b.are_many OR internal.claims_overlap(
+WHERE internal.claims_overlap(
     a.start_time, coalesce(a.end_time, CASE WHEN c.reported_at < now() - internal.minutely_gap() THEN greatest(c.last_seen, a.start_time) END),
     b.start_time, coalesce(b.end_time, CASE WHEN d.reported_at < now() - internal.minutely_gap() THEN greatest(d.last_seen, b.start_time) END))
 UNION ALL
@@ -2341,7 +2318,7 @@ FROM internal.rank_claim a
 JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.has_ranks AND d.world_size <= a.rank AND d.reported_at >= a.start_time
     AND d.first_seen <= coalesce(a.end_time, now());
 COMMENT ON VIEW internal.rank_contests IS
-    'Claims of ranks that another node''s claim is against, which is not overruled itself: the same rank at the same time, or a rank that its world does not have.';
+    'Claims of ranks that another node''s claim is against: the same rank at the same time, or a rank that its world does not have.';
 
 CREATE OR REPLACE FUNCTION internal.of_counted(job bigint, query text) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -3818,8 +3795,7 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
        internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
-                 coalesce(n.reported_at, j.first_seen), now()) AS state,
-       j.cluster
+                 coalesce(n.reported_at, j.first_seen), now()) AS state
 FROM internal.run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
@@ -4655,129 +4631,6 @@ SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind
        min(first_at) AS first_at, max(last_at) AS last_at
 FROM internal.record_quarantine WHERE last_at > now() - interval '1 day' GROUP BY sender, reason;
 COMMENT ON VIEW internal.rejected_records IS 'Records rejected since yesterday, by sender and reason.';
-
-CREATE OR REPLACE FUNCTION internal.upkeep_time() RETURNS timestamptz
-LANGUAGE sql STABLE
-RETURN (
-    -- Checks are some seconds apart: for so long the clock may go on by itself.
-    SELECT least(now(), c.estimate + INTERVAL '10 seconds') FROM internal.clock_check c
-);
-COMMENT ON FUNCTION internal.upkeep_time IS
-    'The time by which upkeep makes minutes, hours and shares: now(), but no later than the last check of this clock says. A clock that lies moves no watermark.';
-
-CREATE OR REPLACE FUNCTION internal.expiry_time() RETURNS timestamptz
-LANGUAGE sql STABLE
-RETURN (
-    SELECT least(now(), c.trusted_at) FROM internal.clock_check c WHERE now() <= c.permitted_until
-);
-COMMENT ON FUNCTION internal.expiry_time IS
-    'The time by which rows are dropped, thinned and packed: no later than that of the last check that believed this clock. NULL without a permission that holds; nothing is older than NULL.';
-
-CREATE OR REPLACE FUNCTION internal.expire_table(of_table text) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
-SET search_path = ''
-AS $$
-DECLARE
-    older timestamptz := (SELECT internal.expiry_time() - p.keep FROM internal.retention_policy p WHERE p.hypertable = of_table);
-    dropped bigint;
-BEGIN
-    IF older IS NULL THEN
-        RETURN 0;
-    END IF;
-    IF of_table = 'link_shares' THEN
-        -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
-        -- not for long.
-        older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
-    END IF;
-    SELECT count(*) INTO dropped
-    FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;
-    IF dropped > 0 THEN
-        UPDATE internal.retention_policy p SET dropped_chunks = p.dropped_chunks + dropped WHERE p.hypertable = of_table;
-    END IF;
-    RETURN dropped;
-END $$;
-COMMENT ON FUNCTION internal.expire_table IS
-    'Drops the chunks of a table that are older than its policy, by expiry_time(); how many. For the procedure expire.';
-
-CREATE OR REPLACE FUNCTION internal.expire_names() RETURNS bigint
-LANGUAGE plpgsql VOLATILE
-SET search_path = ''
-AS $$
-DECLARE
-    -- How long a name stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is noted
-    -- where the last note is half a day old; and a chunk goes as a whole.
-    older timestamptz := internal.expiry_time() - INTERVAL '3 days';
-    removed bigint;
-    more bigint;
-BEGIN
-    DELETE FROM internal.mpi_cell_key k
-    WHERE k.used_at < older - (SELECT max(p.keep) FROM internal.retention_policy p WHERE p.hypertable IN ('mpi_rank_rows', 'mpi_node_rows'));
-    GET DIAGNOSTICS removed = ROW_COUNT;
-    -- Rows get the numbers of their lists when their chunk is thinned, at most a day after it ended.
-    DELETE FROM internal.self_stat_names n
-    WHERE n.used_at < older - (SELECT p.keep FROM internal.retention_policy p WHERE p.hypertable = 'self_stat_rows');
-    GET DIAGNOSTICS more = ROW_COUNT;
-    RETURN removed + more;
-END $$;
-COMMENT ON FUNCTION internal.expire_names IS
-    'Removes numbers of cells and lists of self-metrics that no row has any more, by expiry_time(); how many. For the procedure expire.';
-
-CREATE OR REPLACE FUNCTION internal.next_columns(of_table text) RETURNS SETOF regclass
-LANGUAGE plpgsql STABLE
-SET search_path = ''
-AS $$
-DECLARE
-    older timestamptz := (SELECT internal.expiry_time() - p.columns_after FROM internal.retention_policy p WHERE p.hypertable = of_table);
-BEGIN
-    IF older IS NULL THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    SELECT format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
-    FROM timescaledb_information.chunks c
-    JOIN timescaledb_information.hypertables h ON h.hypertable_schema = c.hypertable_schema AND h.hypertable_name = c.hypertable_name
-    JOIN _timescaledb_catalog.chunk k ON k.schema_name = c.chunk_schema AND k.table_name = c.chunk_name
-    WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = of_table AND c.range_end <= older AND h.compression_enabled
-      -- Rows, or columns with late rows beside them (TimescaleDB's status: 1 columns, 4 frozen).
-      AND k.status <> 1 AND k.status & 4 = 0
-    ORDER BY c.range_start;
-END $$;
-COMMENT ON FUNCTION internal.next_columns IS
-    'Chunks of a table that are to become columns, the oldest first, by expiry_time(); none on the Apache edition. For the procedure expire.';
-
-CREATE OR REPLACE PROCEDURE internal.expire(job_id integer DEFAULT NULL, config jsonb DEFAULT NULL)
-LANGUAGE plpgsql
-AS $$
-DECLARE
-    of_table text;
-    chunk regclass;
-BEGIN
-    -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
-    FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
-        BEGIN
-            PERFORM internal.expire_table(of_table);
-        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            RAISE WARNING 'chunks of % are in use: they are dropped in the next round', of_table;
-        END;
-        -- Each table by itself: nobody waits for all of them, and none is dropped by a permission that has ended meanwhile.
-        COMMIT;
-        FOR chunk IN SELECT c FROM internal.next_columns(of_table) c LOOP
-            BEGIN
-                -- Again: the permission may have ended since the last commit.
-                IF internal.expiry_time() IS NOT NULL THEN
-                    PERFORM public.compress_chunk(chunk);
-                END IF;
-            EXCEPTION WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
-                RAISE WARNING 'chunk % is in use: it becomes columns in the next round', chunk;
-            END;
-            COMMIT;
-        END LOOP;
-    END LOOP;
-    PERFORM internal.expire_names();
-    COMMIT;
-END $$;
-COMMENT ON PROCEDURE internal.expire IS
-    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check) it does nothing.';
 
 CREATE OR REPLACE FUNCTION internal.minutes_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE

@@ -258,6 +258,7 @@ mod tests {
             replica: None,
             clock: None,
             contests: Vec::new(),
+            clocks: Vec::new(),
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),
                 reason: "time_future".into(),

@@ -3,7 +3,7 @@
 use super::identity::FabricIdentity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use throughline_daemon::{Clock, boot_id};
+use throughline_daemon::{Clock, ClockSpans, boot_id};
 use throughline_sample::wire::{Batch, FabricFingerprint};
 
 /// The sender of this boot.
@@ -16,19 +16,27 @@ pub struct Sender {
     /// Number of the last batch. Begins at the microseconds since boot, so that it also rises over a restart of
     /// the crawler within one boot.
     order: AtomicU64,
+    spans: Arc<ClockSpans>,
 }
 
 impl Sender {
-    pub fn new(crawler: [u8; 16]) -> Sender {
+    pub fn new(crawler: [u8; 16], spans: Arc<ClockSpans>) -> Sender {
         let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
         // Linux always has this clock, and it is never negative.
         let order =
             time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0));
-        Sender { identity: Arc::default(), crawler, boot_id: boot_id(), order: AtomicU64::new(order) }
+        Sender { identity: Arc::default(), crawler, boot_id: boot_id(), order: AtomicU64::new(order), spans }
+    }
+
+    /// The spans of this machine's clock.
+    pub fn spans(&self) -> &Arc<ClockSpans> {
+        &self.spans
     }
 
     /// Signs a batch, unless it is of a topology that is known: with that of the last one.
     pub fn sign(&self, batch: &mut Batch) {
+        self.spans.adopt(batch);
+        self.spans.sign(batch, None);
         if batch.fabric.is_none() {
             batch.fabric = self.identity.current().map(|fabric| FabricFingerprint::clone(&fabric));
         }
