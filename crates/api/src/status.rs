@@ -13,6 +13,9 @@ pub struct Status {
     /// The read replica of this server's readers; null where none is configured.
     #[serde(default)]
     pub replica: Option<Replica>,
+    /// Whether the database's clock is believed; null where an older server answers.
+    #[serde(default)]
+    pub clock: Option<DatabaseClock>,
     /// Each source of each instance.
     pub sources: Vec<Source>,
     /// Each daemon's way to the database.
@@ -24,6 +27,27 @@ pub struct Status {
     pub contests: Vec<ContestingNode>,
     /// Jobs: running ones first, then those that ended last.
     pub jobs: Vec<StatusJob>,
+}
+
+/// `GET /clock`: whether the database's clock is believed. Without that nothing is dropped, thinned or packed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatabaseClock {
+    /// trusted, waiting, unchecked; unreported, unconfirmed, outvoted, jumped where it is not believed.
+    pub state: String,
+    /// Why nothing is dropped, as a sentence's part; null while all is as it should be.
+    pub warning: Option<String>,
+    /// What to do then.
+    pub remedy: Option<String>,
+    /// How far it is ahead of the witness against it; negative where it is behind.
+    pub off_seconds: Option<f64>,
+    /// Since when the state is so, by this clock, milliseconds since 1970.
+    pub since_ms: i64,
+    /// What it said when it was believed last, milliseconds since 1970.
+    pub trusted_ms: Option<i64>,
+    /// Senders whose clocks were measured lately.
+    pub reporting: u32,
+    /// Those of them that agree with it.
+    pub agreeing: u32,
 }
 
 /// A node that reports what others report.

@@ -1,7 +1,9 @@
-//! `throughline db install|init|start|stop|status|size`: the private database by hand, and how large it becomes.
+//! `throughline db install|init|start|stop|status|size|clock`: the private database by hand, how large it becomes, and whether its clock is
+//! believed.
 //!
 //! Only the words of the command line; all of it is done by `throughline_store`. `serve` needs none of this.
 
+mod clock;
 mod size;
 
 use std::io::Write;
@@ -31,6 +33,8 @@ Examples:
                                           beside what is predicted, settings that cost
   throughline db size --nodes 1428 --ranks 32 --ports 4830 --gpus 640 --links 6
                                           rows a second, bytes a day and disk of a busy site by table
+  throughline db clock                    whether the database's clock is believed, and why not
+  throughline db clock accept             take it as right: rows are dropped by it again
   $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM public.mpi_op_totals LIMIT 5'
 
 What the tables mean: docs/DATABASE.md.";
@@ -67,6 +71,8 @@ enum Action {
     },
     /// Predict rows a second, bytes a day and disk of a site with the configured retention
     Size(size::SizeArguments),
+    /// Report whether the database's clock is believed; ends with 2 where it is not
+    Clock(clock::ClockArguments),
 }
 
 /// Runs the subcommand.
@@ -76,6 +82,8 @@ enum Action {
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
     let retention = config.retention.times()?;
+    // Before this process becomes the database's user.
+    let by = crate::node::user();
     let url = arguments.database_url.or_else(|| config.database.session_url().map(str::to_owned));
     let place = Place {
         options: ClusterOptions {
@@ -92,6 +100,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Action::Stop => place.stop().await,
         Action::Status { json } => place.status(json).await,
         Action::Size(arguments) => place.size(&arguments).await,
+        Action::Clock(arguments) => clock::run(&place.database()?, &arguments, &by).await,
     }
 }
 
@@ -205,7 +214,7 @@ impl Place {
             }
         }
         let site = arguments.site(known)?;
-        let prediction = predict_size(&site, &self.retention, way.unwrap_or(RetentionWay::DropChunks));
+        let prediction = predict_size(&site, &self.retention, way.unwrap_or(RetentionWay::Upkeep));
         let mut out = std::io::stdout();
         if arguments.json {
             writeln!(out, "{}", size::json(&prediction))?;
@@ -272,6 +281,10 @@ impl Place {
                 "name": one.name, "present": one.present, "recommended": one.recommended, "reason": one.reason,
             })
         };
+        let clock = throughline_store::clock_standing(&client).await.map_err(Failure::from)?;
+        let why =
+            clock.warning().map_or_else(String::new, |(reason, remedy)| format!(": {reason}; {remedy}"));
+        report["clock"] = format!("{}{why}", clock.state.name()).into();
         let predicted = size::json(&prediction);
         report["predicted_bytes_per_day"] = predicted["bytes_per_day"].clone();
         report["predicted_bytes"] = predicted["bytes"].clone();

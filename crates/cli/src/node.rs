@@ -122,7 +122,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
 }
 
 /// Who runs this: the user, and who became root by sudo.
-fn user() -> String {
+pub(crate) fn user() -> String {
     let id = nix::unistd::getuid();
     let user = nix::unistd::User::from_uid(id).ok().flatten();
     let name = user.map_or_else(|| id.to_string(), |user| user.name);

@@ -72,6 +72,12 @@ fn read(clock: ClockId) -> i64 {
     clock_gettime(clock).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
+/// Time since this machine's boot, also that in which it was suspended (CLOCK_BOOTTIME). Nobody sets it.
+#[must_use]
+pub fn since_boot() -> std::time::Duration {
+    std::time::Duration::from_nanos(read(ClockId::CLOCK_BOOTTIME).try_into().unwrap_or_default())
+}
+
 /// The identity of this boot, from `/proc/sys/kernel/random/boot_id`; empty when it can't be read.
 #[must_use]
 pub fn boot_id() -> String {

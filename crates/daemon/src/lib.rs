@@ -32,7 +32,7 @@ mod sock_diag;
 mod ticker;
 mod token;
 
-pub use clock::{Clock, boot_id};
+pub use clock::{Clock, boot_id, since_boot};
 pub use descriptors::raise_descriptors;
 pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};

@@ -1,9 +1,10 @@
 //! Role upkeep: rows of one minute, blocks of an hour, fewer old rows, shares of links, verdicts on jobs, retention, jobs that nobody
-//! reports any more, bounds of readers, and metrics about the database. Of several servers on one database one does it.
+//! reports any more, bounds of readers, the database's clock, and metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try. A holder that loses its session stops.
 
+mod clock;
 mod contests;
 mod detail;
 mod link_series;
@@ -59,6 +60,9 @@ const BLOCKS_PATIENCE: Duration = Duration::from_secs(20);
 /// How long old rows are thinned at a time.
 const THINNING_PATIENCE: Duration = Duration::from_secs(20);
 
+/// The next round of retention comes so soon where nothing may be dropped yet: within seconds of a start senders have confirmed the clock.
+const PERMISSION_WAIT: Duration = Duration::from_secs(10);
+
 /// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
 /// its readers.
 const ROUND_LIMIT: Duration = Duration::from_secs(600);
@@ -88,6 +92,8 @@ struct State {
     stands_by: bool,
     /// How the database does retention, once found out.
     way: Option<RetentionWay>,
+    /// Chunks that were dropped by the last round, since the database was made.
+    dropped_in_all: Option<u64>,
     /// From when on silence says something.
     silence_counts_from: Instant,
 }
@@ -110,7 +116,8 @@ pub async fn run(
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
-        let mut state = State { failing: false, stands_by: false, way: None, silence_counts_from };
+        let mut state =
+            State { failing: false, stands_by: false, way: None, dropped_in_all: None, silence_counts_from };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -154,6 +161,7 @@ async fn hold(
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
         () = detail::run(database, options.detail, metrics) => Ok(()),
+        () = clock::run(database, metrics) => Ok(()),
         () = contests::run(database, metrics) => Ok(()),
         () = readers::run(database, metrics) => Ok(()),
         () = verdicts::run(database, metrics, after) => Ok(()),
@@ -163,9 +171,15 @@ async fn hold(
 
 /// Another server has the lock: this one is well, and what it measured while it had the lock is not of now.
 fn stand_by(metrics: &SelfMetrics, state: &mut State) {
-    for source in
-        [SOURCE, contests::SOURCE, link_shares::SOURCE, readers::SOURCE, verdicts::SOURCE, webhook::SOURCE]
-    {
+    for source in [
+        SOURCE,
+        clock::SOURCE,
+        contests::SOURCE,
+        link_shares::SOURCE,
+        readers::SOURCE,
+        verdicts::SOURCE,
+        webhook::SOURCE,
+    ] {
         metrics.unset_gauges(source);
     }
     metrics.set(SOURCE, &SOURCE_UP, 1.0);
@@ -187,8 +201,10 @@ async fn rounds(
         let started = Instant::now();
         let round = async {
             if started >= retention_due {
-                retain(client, options, metrics, &mut state.way).await?;
-                retention_due = started + options.interval;
+                let is_permitted = retain(client, options, metrics, state).await?;
+                let pause =
+                    if is_permitted { options.interval } else { PERMISSION_WAIT.min(options.interval) };
+                retention_due = started + pause;
             }
             if started >= state.silence_counts_from {
                 let closed = close_orphaned_jobs(client, options.job_silence).await?;
@@ -229,23 +245,29 @@ async fn rest(client: &Client, until: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Applies retention; whether anything may be dropped now.
 async fn retain(
     client: &Client,
     options: &Options,
     metrics: &SelfMetrics,
-    way: &mut Option<RetentionWay>,
-) -> anyhow::Result<()> {
-    let done = apply_retention(client, &options.retention, *way).await?;
-    *way = Some(done.way);
-    metrics.add(SOURCE, &EXPIRED_CHUNKS, done.dropped_chunks as u64);
-    if done.changed_policies > 0 || done.dropped_chunks > 0 {
+    state: &mut State,
+) -> anyhow::Result<bool> {
+    let done = apply_retention(client, &options.retention, state.way).await?;
+    state.way = Some(done.way);
+    // The database's job drops between two rounds.
+    let dropped = match state.dropped_in_all.replace(done.dropped_in_all) {
+        Some(before) => done.dropped_in_all.saturating_sub(before),
+        None => done.dropped_chunks,
+    };
+    metrics.add(SOURCE, &EXPIRED_CHUNKS, dropped);
+    if done.changed_policies > 0 || dropped > 0 {
         let way = match done.way {
-            RetentionWay::Native => "policies of the database",
-            RetentionWay::DropChunks => "drop_chunks",
+            RetentionWay::DatabaseJob => "job of the database",
+            RetentionWay::Upkeep => "upkeep",
         };
-        tracing::info!(way, dropped = done.dropped_chunks, changed = done.changed_policies, "retention");
+        tracing::info!(way, dropped, changed = done.changed_policies, "retention");
     }
-    Ok(())
+    Ok(done.is_permitted)
 }
 
 /// Makes rows of minutes, then blocks; whether there is more to do.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use throughline_daemon::SelfMetrics;
 use throughline_gateway::upkeep::{self, Options};
 use throughline_sample::catalogue::{
-    DATABASE_BYTES, DATABASE_CHUNKS, EXPIRED_CHUNKS, ORPHANED_RANKS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE,
-    SOURCE_UP,
+    DATABASE_BYTES, DATABASE_CHUNKS, DATABASE_CLOCK_OFF_SECONDS, EXPIRED_CHUNKS, EXPIRY_STOPPED,
+    ORPHANED_RANKS, ROLLUP_LAG_SECONDS, ROLLUPS_MADE, SOURCE_UP,
 };
-use throughline_store::{Groups, Retention, testing};
+use throughline_store::{Database, Groups, Retention, clock_standing, testing};
 use tokio_util::sync::CancellationToken;
 
 /// Generous: the test waits for conditions.
@@ -23,10 +23,81 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
+/// As a new database has it: no permission.
+const UNCHECKED: &str = "UPDATE internal.clock_check SET state = 'unchecked', trusted_at = NULL, permitted_until = '-infinity', estimate = '-infinity'";
+
+/// Three senders report, again and again, until `stop`: the database's clock is ahead of theirs by so many seconds.
+fn report(database: &Database, lead: f64, stop: &CancellationToken) -> tokio::task::JoinHandle<()> {
+    let (database, stop) = (database.clone(), stop.clone());
+    tokio::spawn(async move {
+        let client = database.connect().await.unwrap();
+        while !stop.is_cancelled() {
+            for sender in ["node:n1", "node:n2", "crawler:f1"] {
+                testing::measure_sender(&client, sender, lead).await;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn nothing_goes_before_senders_confirm_the_clock_and_while_they_contradict_it() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(UNCHECKED).await.unwrap();
+    let old = "INSERT INTO internal.events (time, instance, source, kind, severity, text) \
+               VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old')";
+    client.batch_execute(old).await.unwrap();
+    let events = async || -> i64 {
+        client.query_one("SELECT count(*) FROM internal.events WHERE text = 'old'", &[]).await.unwrap().get(0)
+    };
+    let options = Options {
+        detail: Default::default(),
+        retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
+        interval: Duration::from_secs(1),
+        job_silence: Duration::from_secs(3600),
+        groups: Groups::default(),
+        webhook: None,
+    };
+    let (metrics, stop, lying) = (SelfMetrics::default(), CancellationToken::new(), CancellationToken::new());
+    // The database's clock is 400 days ahead of all that report.
+    let reporter = report(&database, 400.0 * 86_400.0, &lying);
+    let task = tokio::spawn(upkeep::run(
+        database.clone(),
+        options,
+        metrics.clone(),
+        upkeep::LinkSeries::default(),
+        stop.clone(),
+    ));
+    until("the doubt", async || metrics.get("clock", &EXPIRY_STOPPED) == Some(1.0)).await;
+    assert!(metrics.get("clock", &DATABASE_CLOCK_OFF_SECONDS).unwrap() > 399.0 * 86_400.0);
+    until("a round of retention", async || {
+        let policies = "SELECT count(*) > 0 FROM internal.retention_policy";
+        client.query_one(policies, &[]).await.unwrap().get(0)
+    })
+    .await;
+    let standing = clock_standing(&client).await.unwrap();
+    let (reason, _) = standing.warning().unwrap();
+    assert!(reason.contains("3 of 3 senders are 400 d 0 h behind it"), "{reason}");
+    assert_eq!(events().await, 1);
+    assert_eq!(metrics.get("upkeep", &EXPIRED_CHUNKS), Some(0.0));
+    lying.cancel();
+    reporter.await.unwrap();
+    let reporter = report(&database, 0.0, &stop);
+    until("dropping the old row's chunk", async || events().await == 0).await;
+    until("the end of the doubt", async || metrics.get("clock", &EXPIRY_STOPPED) == Some(0.0)).await;
+    stop.cancel();
+    task.await.unwrap();
+    reporter.await.unwrap();
+}
+
 #[tokio::test]
 async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let database = testing::database().await;
     let client = database.connect().await.unwrap();
+    client.batch_execute(UNCHECKED).await.unwrap();
+    let reporting = CancellationToken::new();
+    let reporter = report(&database, 0.0, &reporting);
     let old = "INSERT INTO internal.events (time, instance, source, kind, severity, text) \
                VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
     client.batch_execute(old).await.unwrap();
@@ -62,8 +133,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         rows.iter().map(|r| r.get::<_, String>(0)).collect::<Vec<_>>() == ["new"]
     })
     .await;
-    // On the full edition a policy does it, and nothing is counted here.
-    assert!(first.get("upkeep", &EXPIRED_CHUNKS).unwrap() <= 1.0);
+    until("counting it", async || first.get("upkeep", &EXPIRED_CHUNKS) == Some(1.0)).await;
 
     until("making minutes", async || {
         let query = "SELECT transmit_bytes_per_second FROM internal.ib_port_minutes WHERE seconds = 60";
@@ -87,6 +157,8 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     until("the second taking over", async || second.get("upkeep", &DATABASE_BYTES).is_some()).await;
     second_stop.cancel();
     idle.await.unwrap();
+    reporting.cancel();
+    reporter.await.unwrap();
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@
 pub mod broadcast;
 pub mod clocks;
 pub mod contests;
+pub mod database_clock;
 pub mod detail;
 pub mod events;
 pub mod evidence;

@@ -151,6 +151,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         time_ms,
         database: String::new(),
         replica: None,
+        clock: Some(crate::database_clock::read(client).await?),
         sources,
         delivery: delivery(client).await?,
         rejected: rejected(client).await?,

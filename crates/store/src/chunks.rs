@@ -126,7 +126,8 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
 /// Makes some blocks of one kind and hour. Returns whether any was requested.
 async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEncoded) -> Result<bool, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
-    let newest = "SELECT kind, time, now() FROM internal.block_wanted ORDER BY time DESC, kind LIMIT 1";
+    let newest = "SELECT kind, time, internal.upkeep_time() FROM internal.block_wanted WHERE isfinite(internal.upkeep_time()) \
+                  ORDER BY time DESC, kind LIMIT 1";
     let Some(row) = transaction.query_opt(newest, &[]).await.map_err(Error::sql(WHAT))? else {
         return Ok(false);
     };

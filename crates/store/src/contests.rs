@@ -113,9 +113,9 @@ SELECT now(), 'server', 'upkeep', 'job.contested', 'warning',
        j.key
 FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id JOIN internal.node_key k ON k.id = r.node_id
 WHERE r.job_id = ANY($1) AND r.contest = 'contested'
-  AND NOT EXISTS (SELECT FROM internal.events e WHERE e.kind = 'job.contested' AND e.job_key = j.key AND e.time > now() - INTERVAL '1 hour')
+  AND NOT EXISTS (SELECT FROM internal.events e WHERE e.kind = 'job.contested' AND e.job_key = j.key AND e.time BETWEEN now() - INTERVAL '1 hour' AND now())
 GROUP BY j.key ORDER BY j.key
-LIMIT greatest(0, $2 - (SELECT count(*) FROM internal.events WHERE kind = 'job.contested' AND time > now() - INTERVAL '1 hour'))";
+LIMIT greatest(0, $2 - (SELECT count(*) FROM internal.events WHERE kind = 'job.contested' AND time BETWEEN now() - INTERVAL '1 hour' AND now()))";
 
 /// What a round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

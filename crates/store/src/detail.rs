@@ -117,7 +117,7 @@ pub async fn request_detail(
     let records_max = i64::try_from(limits.records_of_node()).unwrap_or(i64::MAX);
     let id = insert(&transaction, new, job, records_max, wait).await?;
     add_nodes(&transaction, id, &nodes).await?;
-    let old = "DELETE FROM internal.detail_request WHERE requested_at < now() - make_interval(secs => $1)";
+    let old = "DELETE FROM internal.detail_request WHERE requested_at < (SELECT internal.expiry_time()) - make_interval(secs => $1)";
     transaction.execute(old, &[&KEPT.as_secs_f64()]).await.map_err(Error::sql(what))?;
     transaction.commit().await.map_err(Error::sql(what))?;
     Ok(Ok(id))

@@ -1,6 +1,7 @@
-//! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep. Where policies are, so is a
-//! columnstore (`columnstore`). Numbers of cells and of lists of names go with the rows that had them. The edition is found by calling, not
-//! by reading a setting.
+//! Retention: a policy of the registry on both editions (`retention_policy`), and one procedure that goes by it (`internal.expire`). Upkeep calls
+//! it on TimescaleDB's Apache edition; on the full one a job of the database does, which also makes columns of old chunks (`columnstore`).
+//! Policies of TimescaleDB are not used: they believe one clock. Either way nothing goes without a permission (`clock_check`). The edition
+//! is found by calling, not by reading a setting.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -10,25 +11,28 @@ use crate::error::Error;
 use crate::retention::{Retention, RetentionWay};
 use crate::tables::hypertables;
 
-/// How long a cell's number stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is
-/// noted where the last note is half a day old; and a chunk goes as a whole.
-const CELL_UNUSED_SECONDS: f64 = 3.0 * 24.0 * 3600.0;
+/// How often the database's job runs. A round in which nothing is old takes some milliseconds.
+const JOB_INTERVAL_SECONDS: f64 = 60.0;
 
 /// What a call of [`apply_retention`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionOutcome {
     /// How it is done on this server.
     pub way: RetentionWay,
-    /// Chunks dropped by this call; policies drop theirs later.
-    pub dropped_chunks: usize,
-    /// Policies added or changed by this call.
+    /// Chunks dropped so far, by whichever way, since the database was made.
+    pub dropped_in_all: u64,
+    /// Chunks dropped by this call.
+    pub dropped_chunks: u64,
+    /// Policies, settings of columnstores and jobs that this call added or changed.
     pub changed_policies: usize,
+    /// Whether there is a permission to drop (`clock_check`).
+    pub is_permitted: bool,
 }
 
-/// Applies the configured retention. To be called at start and then at an interval: on
-/// the Apache edition each call drops what is too old by then. Connect as the writer.
+/// Writes the configured retention into the database and lets it be applied. To be called at start and then at an interval: on the
+/// Apache edition each call drops what is too old by then. Connect as the writer.
 ///
-/// `known` is the way of an earlier call on the same server, `None` at first: a refused policy is an ERROR in
+/// `known` is the way of an earlier call on the same server, `None` at first: a refused job is an ERROR in
 /// the database's log, and is to be there once.
 ///
 /// # Errors
@@ -38,85 +42,75 @@ pub async fn apply_retention(
     retention: &Retention,
     known: Option<RetentionWay>,
 ) -> Result<RetentionOutcome, Error> {
-    let way = known.unwrap_or(RetentionWay::Native);
-    let mut outcome = RetentionOutcome { way, dropped_chunks: 0, changed_policies: 0 };
-    for table in hypertables().map(|(table, _)| table.name) {
-        let keep = retention.of(table).as_secs_f64();
-        if outcome.way == RetentionWay::Native {
-            match native(client, table, keep).await {
-                Ok(changed) => {
-                    outcome.changed_policies += usize::from(changed);
-                    continue;
-                }
-                Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED.code() => {
-                    outcome.way = RetentionWay::DropChunks;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        outcome.dropped_chunks += drop_chunks(client, table, keep).await?;
-    }
-    if outcome.way == RetentionWay::Native {
-        outcome.changed_policies += columnstore::apply(client, retention).await?;
-    }
-    remove_unused_cells(client, retention).await?;
-    remove_unused_names(client, retention).await?;
-    Ok(outcome)
-}
-
-/// A policy with this time; `true` when there was none or another.
-async fn native(client: &Client, table: &str, keep_seconds: f64) -> Result<bool, Error> {
-    let what = format!("setting the retention of {table}");
-    let current = "SELECT (config->>'drop_after')::interval = make_interval(secs => $2) FROM timescaledb_information.jobs \
-                   WHERE proc_name = 'policy_retention' AND hypertable_name = $1::text";
-    let row = client.query_opt(current, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
-    match row.map(|row| row.get::<_, Option<bool>>(0)) {
-        Some(Some(true)) => return Ok(false),
-        Some(_) => {
+    let (way, is_new) = match known {
+        Some(RetentionWay::Upkeep) => (RetentionWay::Upkeep, false),
+        _ => ensure_job(client).await?,
+    };
+    let mut changed = usize::from(is_new) + write_policies(client, retention, way).await?;
+    let (before, _) = dropped_in_all(client).await?;
+    match way {
+        RetentionWay::DatabaseJob => changed += columnstore::apply(client, retention).await?,
+        RetentionWay::Upkeep => {
             client
-                .execute("SELECT public.remove_retention_policy(('internal.' || $1::text)::regclass, if_exists => true)", &[&table])
+                .batch_execute("CALL internal.expire()")
                 .await
-                .map_err(Error::sql(&what))?;
+                .map_err(Error::sql("dropping old chunks"))?;
         }
-        None => {}
     }
-    let add = "SELECT public.add_retention_policy(('internal.' || $1::text)::regclass, make_interval(secs => $2), if_not_exists => true)";
-    client.execute(add, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
-    Ok(true)
+    let (dropped_in_all, is_permitted) = dropped_in_all(client).await?;
+    Ok(RetentionOutcome {
+        way,
+        dropped_in_all,
+        dropped_chunks: dropped_in_all - before.min(dropped_in_all),
+        changed_policies: changed,
+        is_permitted,
+    })
 }
 
-/// Removes numbers of cells that no row has any more.
-async fn remove_unused_cells(client: &Client, retention: &Retention) -> Result<(), Error> {
-    let retained = retention.of("mpi_rank_rows").max(retention.of("mpi_node_rows"));
-    let sql = "DELETE FROM internal.mpi_cell_key WHERE used_at < now() - make_interval(secs => $1)";
-    let seconds = retained.as_secs_f64() + CELL_UNUSED_SECONDS;
-    client
-        .execute(sql, &[&seconds])
-        .await
-        .map_err(Error::sql("removing numbers of cells that no row has"))?;
-    Ok(())
+/// Whether the database has the job that drops, and whether it was added now; the Apache edition refuses it.
+async fn ensure_job(client: &Client) -> Result<(RetentionWay, bool), Error> {
+    let what = "adding the job that drops old chunks";
+    let present = "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_schema = 'internal' AND proc_name = 'expire')";
+    if client.query_one(present, &[]).await.map_err(Error::sql(what))?.get(0) {
+        return Ok((RetentionWay::DatabaseJob, false));
+    }
+    let add = "SELECT public.add_job('internal.expire'::regproc, make_interval(secs => $1))";
+    match client.execute(add, &[&JOB_INTERVAL_SECONDS]).await {
+        Ok(_) => Ok((RetentionWay::DatabaseJob, true)),
+        Err(error) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => {
+            Ok((RetentionWay::Upkeep, false))
+        }
+        Err(error) => Err(Error::sql(what)(error)),
+    }
 }
 
-/// Removes lists of self-metrics that no row has any more: rows get their numbers when their chunk is thinned, at most a day after it
-/// ended.
-async fn remove_unused_names(client: &Client, retention: &Retention) -> Result<(), Error> {
-    let sql = "DELETE FROM internal.self_stat_names WHERE used_at < now() - make_interval(secs => $1)";
-    let seconds = retention.of("self_stat_rows").as_secs_f64() + CELL_UNUSED_SECONDS;
-    client.execute(sql, &[&seconds]).await.map_err(Error::sql("removing lists that no row has"))?;
-    Ok(())
+/// Writes the policies that differ; how many did.
+async fn write_policies(client: &Client, retention: &Retention, way: RetentionWay) -> Result<usize, Error> {
+    let (mut names, mut keep, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for (table, chunks) in hypertables() {
+        names.push(table.name);
+        keep.push(retention.of(table.name).as_secs_f64());
+        let after = columnstore::columns_after(table, chunks, retention, way);
+        columns.push(after.map(|after| after.as_secs_f64()));
+    }
+    let write = "
+        WITH wanted AS (
+            SELECT w.hypertable, make_interval(secs => w.keep) AS keep, make_interval(secs => w.after) AS columns_after
+            FROM unnest($1::text[], $2::float8[], $3::float8[]) AS w (hypertable, keep, after)
+        ), gone AS (
+            DELETE FROM internal.retention_policy p WHERE p.hypertable <> ALL ($1)
+        )
+        INSERT INTO internal.retention_policy AS p (hypertable, keep, columns_after) SELECT * FROM wanted ORDER BY hypertable
+        ON CONFLICT (hypertable) DO UPDATE SET keep = excluded.keep, columns_after = excluded.columns_after
+        WHERE (p.keep, p.columns_after) IS DISTINCT FROM (excluded.keep, excluded.columns_after)";
+    let written = client.execute(write, &[&names, &keep, &columns]).await;
+    let written = written.map_err(Error::sql("writing how long rows are kept"))?;
+    Ok(usize::try_from(written).unwrap_or(usize::MAX))
 }
 
-async fn drop_chunks(client: &Client, table: &str, keep_seconds: f64) -> Result<usize, Error> {
-    let usual = "now() - make_interval(secs => $2)";
-    // After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made, not
-    // for long.
-    let waiting = format!(
-        "greatest(least({usual}, (SELECT minutes_until FROM internal.link_share_state)), {usual} - INTERVAL '1 day')"
-    );
-    let until = if table == "link_shares" { waiting.as_str() } else { usual };
-    let drop =
-        format!("SELECT public.drop_chunks(('internal.' || $1::text)::regclass, older_than => {until})");
-    let what = format!("dropping old chunks of {table}");
-    let rows = client.query(&drop, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
-    Ok(rows.len())
+/// Chunks that were dropped so far, and whether any may be dropped now.
+async fn dropped_in_all(client: &Client) -> Result<(u64, bool), Error> {
+    let query = "SELECT coalesce(sum(dropped_chunks), 0)::bigint, internal.expiry_time() IS NOT NULL FROM internal.retention_policy";
+    let row = client.query_one(query, &[]).await.map_err(Error::sql("counting chunks that were dropped"))?;
+    Ok((row.get::<_, i64>(0).unsigned_abs(), row.get(1)))
 }

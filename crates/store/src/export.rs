@@ -35,6 +35,15 @@ pub struct ExportTarget {
     pub acknowledged: u64,
 }
 
+/// What time it is for an export, milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportTime {
+    /// The database's clock, as far as it is believed.
+    pub now: i64,
+    /// The time by which readings expire; `None` while none do.
+    pub expiry: Option<i64>,
+}
+
 /// Samples of one thing that arrived late. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateNote {
@@ -86,13 +95,20 @@ impl ExportTarget {
         })
     }
 
-    /// The database's clock, milliseconds since 1970.
+    /// What time it is.
     ///
     /// # Errors
     /// The database is away or refuses.
-    pub async fn now(client: &Client) -> Result<i64, Error> {
-        let row = client.query_one("SELECT clock_timestamp()", &[]).await.map_err(Error::sql(WHAT))?;
-        Ok(milliseconds(row.get(0)))
+    pub async fn time(client: &Client) -> Result<ExportTime, Error> {
+        // A clock in doubt moves no window beyond what its witnesses say; without checks, as no server does upkeep, it is all there is.
+        let query = "SELECT CASE WHEN c.state IN ('unreported', 'unconfirmed', 'outvoted', 'jumped') AND isfinite(c.estimate) \
+                            THEN least(clock_timestamp(), c.estimate + INTERVAL '10 seconds') ELSE clock_timestamp() END, \
+                            internal.expiry_time() FROM internal.clock_check c";
+        let row = client.query_one(query, &[]).await.map_err(Error::sql(WHAT))?;
+        Ok(ExportTime {
+            now: milliseconds(row.get(0)),
+            expiry: row.get::<_, Option<SystemTime>>(1).map(milliseconds),
+        })
     }
 
     /// Begins the window until `end`: from here on writers note what they write for it. Waits for those who write now.

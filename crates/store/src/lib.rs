@@ -6,7 +6,8 @@
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`TermClient`]: which of several crawlers of a subnet writes.
 //! * [`NodeBars`]: nodes and certificates that are refused.
-//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`; some become columns before.
+//! * [`apply_retention`]: old chunks go, by one procedure that upkeep or a job of the database calls; some become columns before.
+//! * [`ClockChecker`]: whether the database's clock is believed; without that nothing is dropped, thinned or packed.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
@@ -21,6 +22,7 @@
 
 pub mod binary_copy;
 pub mod chunks;
+mod clock_check;
 mod cluster;
 mod columns;
 mod columnstore;
@@ -56,9 +58,14 @@ mod thinning;
 mod turns;
 mod upkeep;
 mod verdicts;
+mod watermarks;
 mod writer;
 
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
+pub use clock_check::{
+    ClockCheck, ClockChecker, ClockStanding, ClockState, MachineClock, PERMISSION, accept_clock,
+    clock_standing,
+};
 pub use cluster::{
     ClusterOptions, ClusterStart, ClusterStatus, Installation, Lifetime, PrivateCluster, SettingRemark,
     review_settings,
@@ -72,7 +79,7 @@ pub use detail::{
 };
 pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
-pub use export::{ExportTarget, LateNote, lock_export};
+pub use export::{ExportTarget, ExportTime, LateNote, lock_export};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, SHARE_WINDOW, largest_contributions,
     link_shares_made_until, make_link_shares,

@@ -75,6 +75,8 @@ pub struct LinkShareCache {
     fabrics: Fabrics,
     places: KnownPlaces,
     traffic: Traffic,
+    /// End of the last window that was made.
+    made: Option<Micros>,
 }
 
 /// Makes the windows that are due, then again those of late arrivals, for about `patience`. Connect as the writer; one caller
@@ -98,7 +100,9 @@ pub async fn make_link_shares(
             break;
         }
         let Some(due) = progress::due(client).await? else { break };
-        if progress::has_unread(client).await? {
+        // A clock that was ahead has come back: what was read until then is of a time to come.
+        let is_put_back = cache.made.replace(due.end).is_some_and(|made| made >= due.end);
+        if progress::has_unread(client).await? || is_put_back {
             cache.traffic = Traffic::default();
         }
         progress::notice(client, due.end + AHEAD).await?;

@@ -213,7 +213,7 @@ impl NodeBars {
     pub async fn note(&mut self, seen: &[(String, String)]) -> Result<(), Error> {
         const SQL: &str = "
             WITH old AS (
-                DELETE FROM internal.node_certificate c WHERE c.last_at < now() - make_interval(secs => $3)
+                DELETE FROM internal.node_certificate c WHERE c.last_at < (SELECT internal.expiry_time()) - make_interval(secs => $3)
                   AND NOT EXISTS (SELECT FROM internal.node_bar b WHERE b.serial = c.serial AND b.until IS NULL))
             INSERT INTO internal.node_certificate (node, serial)
             SELECT DISTINCT s.node, s.serial FROM unnest($1::text[], $2::text[]) s (node, serial) ORDER BY 1, 2

@@ -18,7 +18,7 @@ pub struct OrphanedJobs {
     pub jobs: u64,
 }
 
-/// Closes the ranks on each node that has reported nothing of their job for `limit`, by this server's clock.
+/// Closes the ranks on each node that has reported nothing of their job for `limit`, by the checked clock of the database (`clock_check`).
 /// A rank's end is when its node last knew that the job ran. Agents report each job once a minute.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ WITH quiet AS (
     FROM internal.rank_claim r
     JOIN internal.run j ON j.id = r.job_id
     LEFT JOIN internal.run_claim n ON n.job_id = r.job_id AND n.node_id = r.node_id
-    WHERE r.end_time IS NULL AND coalesce(n.reported_at, r.start_time) < now() - make_interval(secs => $1)
+    WHERE r.end_time IS NULL AND coalesce(n.reported_at, r.start_time) < (SELECT internal.upkeep_time()) - make_interval(secs => $1)
     ORDER BY r.job_id, r.rank, r.start_time
     FOR UPDATE OF j
 )
@@ -58,7 +58,7 @@ RETURNING r.job_id";
 /// Jobs with samples and without a record of any rank.
 const CLOSE_JOBS_WITHOUT_RANKS: &str = "
 UPDATE internal.run j SET end_time = coalesce((SELECT max(n.last_seen) FROM internal.run_claim n WHERE n.job_id = j.id), j.first_seen)
-WHERE j.end_time IS NULL AND j.first_seen < now() - make_interval(secs => $1)
+WHERE j.end_time IS NULL AND j.first_seen < (SELECT internal.upkeep_time()) - make_interval(secs => $1)
     AND NOT EXISTS (SELECT FROM internal.rank_claim r WHERE r.job_id = j.id)
     AND NOT EXISTS (SELECT FROM internal.run_claim n
-        WHERE n.job_id = j.id AND n.reported_at >= now() - make_interval(secs => $1))";
+        WHERE n.job_id = j.id AND n.reported_at >= (SELECT internal.upkeep_time()) - make_interval(secs => $1))";

@@ -107,7 +107,7 @@ pub async fn note_report_post(client: &Client, job: i64, outcome: PostOutcome<'_
 /// The database's.
 pub async fn give_up_report_posts(client: &Client) -> Result<u64, Error> {
     let sql = "UPDATE internal.report_post SET state = 'failed'
-               WHERE state = 'waiting' AND created_at < now() - make_interval(secs => $1)";
+               WHERE state = 'waiting' AND created_at < (SELECT internal.expiry_time()) - make_interval(secs => $1)";
     let given_up = client.execute(sql, &[&GIVEN_UP_AFTER.as_secs_f64()]).await;
     given_up.map_err(Error::sql("giving up reports that nobody takes"))
 }

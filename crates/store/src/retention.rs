@@ -144,10 +144,10 @@ impl Retention {
 /// Who drops old chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionWay {
-    /// The database, by policies; the full edition of TimescaleDB.
-    Native,
-    /// The caller, by calling [`crate::apply_retention`] again and again; the Apache edition refuses policies.
-    DropChunks,
+    /// A job of the database; the full edition of TimescaleDB.
+    DatabaseJob,
+    /// The caller, by calling [`crate::apply_retention`] again and again; the Apache edition refuses jobs.
+    Upkeep,
 }
 
 #[cfg(test)]

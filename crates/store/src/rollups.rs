@@ -131,10 +131,14 @@ const WHAT: &str = "making rollups of readings";
 /// Makes the next minutes. Returns whether there are more.
 async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Error> {
     let sql = format!(
-        "SELECT s.made_until, date_trunc('minute', now() - INTERVAL '{} seconds') FROM internal.minute_state s",
+        "SELECT s.made_until, date_trunc('minute', (SELECT internal.upkeep_time()) - INTERVAL '{} seconds') FROM internal.minute_state s
+         WHERE isfinite((SELECT internal.upkeep_time()))",
         SETTLED.as_secs()
     );
-    let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
+    // Before the first check of the clock there is no time.
+    let Some(row) = client.query_opt(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))? else {
+        return Ok(false);
+    };
     let (last, target): (Option<SystemTime>, SystemTime) = (row.get(0), row.get(1));
     if last.is_some_and(|last| last >= target) {
         return Ok(false);
@@ -189,11 +193,12 @@ struct LateRollups {
 async fn make_late(client: &mut Client, retention: &Retention) -> Result<LateRollups, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let taking = format!(
-        "WITH first AS (SELECT kind, since FROM internal.minute_late ORDER BY kind, since LIMIT 1),
+        "WITH first AS (SELECT kind, since FROM internal.minute_late WHERE isfinite((SELECT internal.upkeep_time()))
+                        ORDER BY kind, since LIMIT 1),
               oldest AS (SELECT l.ctid FROM internal.minute_late l, first f
                        WHERE l.kind = f.kind AND l.since < f.since + INTERVAL '1 hour' ORDER BY l.since LIMIT {NOTES}),
               taken AS (DELETE FROM internal.minute_late WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING kind, id, since, until)
-         SELECT kind, id, since, until, now(), (SELECT made_until FROM internal.minute_state) FROM taken"
+         SELECT kind, id, since, until, (SELECT internal.upkeep_time()), (SELECT made_until FROM internal.minute_state) FROM taken"
     );
     let rows = transaction.query(taking.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
     let Some(first) = rows.first() else { return Ok(LateRollups::default()) };

@@ -56,8 +56,8 @@ pub struct ChunksThinned {
     pub is_behind: bool,
 }
 
-/// Thins chunks that are older than `retention` has rows at the full rate, the oldest first, for about as long as `patience`. Connect as
-/// the writer; one caller at a time.
+/// Thins chunks that are older than `retention` has rows at the full rate, the oldest first, for about as long as `patience`, while there is
+/// a permission (`clock_check`). Connect as the writer; one caller at a time.
 ///
 /// # Errors
 /// The database is away or refuses; chunks that were thinned so far stay so.
@@ -97,8 +97,8 @@ async fn due(client: &Client, kept: &ThinnedTable, rows: Duration) -> Result<Vec
              FROM timescaledb_information.chunks
              WHERE hypertable_schema = 'internal' AND hypertable_name = $1 AND NOT is_compressed) c
          CROSS JOIN internal.link_share_state s LEFT JOIN internal.thinned_chunk t ON t.chunk = c.name
-         WHERE c.range_end <= least(now() - make_interval(secs => $2),
-                                    CASE WHEN $1 = 'mpi_node_traffic' THEN {read_until} END)
+         WHERE c.range_end <= (SELECT internal.expiry_time()) - make_interval(secs => $2)
+           AND (c.range_end <= CASE WHEN $1 = 'mpi_node_traffic' THEN {read_until} END) IS NOT FALSE
            AND (t.chunk IS NULL OR pg_relation_size(c.name::regclass) > t.bytes_after * 9 / 8 + {GROWTH_MIN_BYTES})
          ORDER BY c.range_start",
         read_until = read_until(),

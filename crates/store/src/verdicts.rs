@@ -74,6 +74,8 @@ fn first_of_new_node(min: &str) -> String {
     )
 }
 
+/// By the checked clock (`clock_check`) a job that has ended is too old to be judged: what it said is lost otherwise.
+///
 /// A job that runs is judged once a minute, all at one time, so that one that holds another up is known together with it; and once when
 /// another node has reported it for long enough.
 fn to_judge() -> String {
@@ -81,7 +83,8 @@ fn to_judge() -> String {
         "SELECT t.job_id, j.end_time IS NOT NULL, t.node_id, t.uid, t.place,
              CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
                       AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()) OR coalesce({new_node} <= now(), false))
-                  ELSE j.end_time BETWEEN now() - make_interval(secs => $2) AND now() - make_interval(secs => $3)
+                  ELSE j.end_time BETWEEN (SELECT internal.upkeep_time()) - make_interval(secs => $2)
+                          AND (SELECT internal.upkeep_time()) - make_interval(secs => $3)
                       AND d.is_final IS NOT TRUE END
          FROM ({}) t JOIN internal.run j ON j.id = t.job_id LEFT JOIN internal.job_judgement d ON d.job_id = t.job_id
          ORDER BY t.place, t.due, t.job_id",
@@ -121,7 +124,7 @@ fn ending_turns() -> String {
                      WHEN j.end_time IS NULL THEN coalesce({new_node}, greatest(
                          coalesce(j.start_time, j.first_seen) + make_interval(secs => $5),
                          date_trunc('minute', d.judged_at) + interval '1 minute'))
-                     WHEN d.is_final OR j.end_time < now() - make_interval(secs => $3) THEN NULL
+                     WHEN d.is_final OR j.end_time < (SELECT internal.upkeep_time()) - make_interval(secs => $3) THEN NULL
                      ELSE j.end_time + make_interval(secs => $4) END AS judge_after
             FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
             WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])

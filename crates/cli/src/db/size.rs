@@ -53,8 +53,8 @@ pub enum Edition {
 impl Edition {
     pub fn way(self) -> RetentionWay {
         match self {
-            Edition::Apache => RetentionWay::DropChunks,
-            Edition::Full => RetentionWay::Native,
+            Edition::Apache => RetentionWay::Upkeep,
+            Edition::Full => RetentionWay::DatabaseJob,
         }
     }
 }
@@ -62,8 +62,8 @@ impl Edition {
 /// Its name, for people and JSON.
 fn edition(way: RetentionWay) -> &'static str {
     match way {
-        RetentionWay::Native => "full",
-        RetentionWay::DropChunks => "apache",
+        RetentionWay::DatabaseJob => "full",
+        RetentionWay::Upkeep => "apache",
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
         assert!(!arguments.is_open());
         let site = arguments.site(None).unwrap();
         assert_eq!((site.nodes, site.host_ports, site.links_per_gpu), (1428, 1428, 6));
-        let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
+        let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
         let document = json(&prediction);
         let ports =
             document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_counters").unwrap();
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn what_is_there_stands_beside_what_was_predicted() {
         let site = Site { ports: 100, port_seconds: 1.0, ..Site::default() };
-        let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
+        let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
         let now = SystemTime::now();
         let observed = |table: &str, bytes_per_row| ObservedTable {
             table: table.to_owned(),

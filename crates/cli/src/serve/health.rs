@@ -1,5 +1,5 @@
 //! What `/healthz` of `serve` reports: the database away, read-only or its disk full, reads that fail, its replica away or behind,
-//! nothing stored, upkeep stuck, reading roles that are missing or were altered.
+//! nothing stored, upkeep stuck, nothing dropped because the database's clock is in doubt, reading roles that are missing or were altered.
 //!
 //! A task observes the database and the metrics of the roles; the page itself queries nothing and waits for nothing.
 
@@ -11,7 +11,7 @@ use throughline_daemon::{Condition, Health, SelfMetrics};
 use throughline_query::{Pool, ReadPath, jobs};
 use throughline_sample::catalogue::{COMMITS, READER_ROLES_MISSING, READER_SETTINGS_RESET, SOURCE_UP};
 use throughline_sample::row_rules::DEFAULT;
-use throughline_store::{Database, DiskSpace, reader_role_statements};
+use throughline_store::{Database, DiskSpace, clock_standing, reader_role_statements};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +63,8 @@ struct DatabaseObservation {
     reads: Option<String>,
     /// Why it takes no batches, although it answers.
     writes: Option<String>,
+    /// Why nothing is dropped, and what to do.
+    clock: Option<(String, &'static str)>,
     space: Option<DiskSpace>,
     commits: f64,
     last_commit: Instant,
@@ -85,6 +87,7 @@ impl ServeHealth {
             away: Some("not connected yet".to_owned()),
             reads: None,
             writes: None,
+            clock: None,
             space: None,
             commits: 0.0,
             last_commit: Instant::now(),
@@ -132,6 +135,9 @@ impl ServeHealth {
             None => self.database.connect_reader().await.map_err(|error| error.to_string())?,
         };
         throughline_store::probe(&session).await.map_err(|error| error.to_string())?;
+        // Before the first start there is no schema yet.
+        let clock = clock_standing(&session).await.ok().and_then(|clock| clock.warning());
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clock = clock;
         *client = Some(session);
         Ok(())
     }
@@ -190,6 +196,10 @@ impl ServeHealth {
         let (place, mut conditions) = (self.database.place(), Vec::new());
         if let Some(cause) = &observed.reads {
             conditions.push(Condition::failing(format!("query: reads of {place} fail: {cause}")));
+        }
+        if let Some((reason, remedy)) = &observed.clock {
+            let text = format!("database {place}: nothing is dropped, thinned or packed: {reason}; {remedy}");
+            conditions.push(Condition::degraded(text));
         }
         if let Some(cause) = &observed.writes {
             let text = format!(
@@ -335,6 +345,29 @@ mod tests {
             matches!(&said[..], [(Level::Degraded, text)] if text.contains("takes no batches: it is read-only")),
             "{said:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_not_believed_is_named() {
+        let database = throughline_store::testing::database().await;
+        let owner = database.connect().await.unwrap();
+        let (health, _) = health();
+        let health = ServeHealth { database, ..health };
+        let looked = async || {
+            health.note(in_time(health.probe(&mut None)).await, None, Instant::now());
+            found(&health, Instant::now())
+        };
+        assert_eq!(looked().await, []);
+        let doubt = "UPDATE internal.clock_check SET state = 'jumped', reason = 'it has moved 8 d 0 h'";
+        owner.batch_execute(doubt).await.unwrap();
+        let said = looked().await;
+        assert!(
+            matches!(&said[..], [(Level::Degraded, text)] if text.contains("nothing is dropped")
+                && text.contains("it has moved 8 d 0 h") && text.contains("throughline db clock accept")),
+            "{said:?}"
+        );
+        owner.batch_execute("UPDATE internal.clock_check SET state = 'waiting'").await.unwrap();
+        assert_eq!(looked().await, []);
     }
 
     #[test]

@@ -256,6 +256,7 @@ mod tests {
             time_ms: NOW_MS,
             database: "throughline on /var/lib/throughline/db/socket".into(),
             replica: None,
+            clock: None,
             contests: Vec::new(),
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),

@@ -10,9 +10,9 @@ const NAMES_MAX: usize = 3;
 pub fn lines(status: &Status) -> Vec<String> {
     let here: Vec<&Source> = status.sources.iter().filter(|source| !source.absent).collect();
     if here.is_empty() && status.delivery.is_empty() {
-        return Vec::new();
+        return clock(status).into_iter().collect();
     }
-    let mut lines: Vec<String> = replica(status).into_iter().collect();
+    let mut lines: Vec<String> = clock(status).into_iter().chain(replica(status)).collect();
     let name = |source: &&Source| format!("{} of {}", source.source, source.instance);
     for (state, text) in [(SourceState::Down, "DOWN"), (SourceState::Silent, "SILENT")] {
         let such: Vec<String> = here.iter().filter(|source| source.state == state).map(name).collect();
@@ -60,6 +60,13 @@ pub fn lines(status: &Status) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A database whose clock is not believed.
+fn clock(status: &Status) -> Option<String> {
+    let clock = status.clock.as_ref()?;
+    let remedy = clock.remedy.as_deref().unwrap_or("the log of throughline serve says more");
+    Some(format!("NOTHING IS DROPPED, thinned or packed: {}; {remedy}.", clock.warning.as_deref()?))
 }
 
 /// A replica that readers do not use.
@@ -131,6 +138,29 @@ mod tests {
                 "REJECTED since yesterday: 1 record (below: whose and why).",
             ]
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_not_believed_comes_first() {
+        let clock = |warning: Option<&str>| throughline_api::status::DatabaseClock {
+            state: "jumped".into(),
+            warning: warning.map(str::to_owned),
+            remedy: Some("set it right".into()),
+            ..Default::default()
+        };
+        let status = |warning| Status {
+            sources: vec![source("n1", SourceState::Down, None)],
+            clock: Some(clock(warning)),
+            ..Status::default()
+        };
+        assert_eq!(
+            lines(&status(Some("it has moved 8 d 0 h"))),
+            [
+                "NOTHING IS DROPPED, thinned or packed: it has moved 8 d 0 h; set it right.",
+                "DOWN: mad of n1."
+            ]
+        );
+        assert_eq!(lines(&status(None)), ["DOWN: mad of n1."]);
     }
 
     #[test]

@@ -165,6 +165,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/range", get(events::range))
         .route("/health", get(events::health))
         .route("/status", get(status::status))
+        .route("/clock", get(status::clock))
         .route("/events", get(events::events))
         .route("/subnets", get(fabric::subnets))
         .route("/fabric/{subnet}/topology", get(fabric::topology))

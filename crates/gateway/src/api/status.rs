@@ -1,4 +1,4 @@
-//! `/status`: what arrives in the database, and the newest jobs.
+//! `/status`: what arrives in the database, and the newest jobs. `/clock`: whether the database's clock is believed.
 
 use super::request::ApiRequest;
 use super::{Api, answer};
@@ -6,10 +6,17 @@ use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use throughline_query::status;
+use throughline_query::{database_clock, status};
 
 /// Most jobs, and unless the request says how many.
 const JOBS: (i64, i64) = (1000, 10);
+
+/// `GET /clock`.
+pub async fn clock(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let clock = api.query(async |client| Ok(database_clock::read(client).await?)).await?;
+    answer::json(&clock, &request.headers)
+}
 
 /// `GET /status`.
 pub async fn status(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {

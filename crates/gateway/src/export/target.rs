@@ -12,7 +12,7 @@ use throughline_sample::catalogue::{
     EXPORT_DISCARDED_SECONDS, EXPORT_FAILURES, EXPORT_LAG_SECONDS, EXPORT_LATE_SAMPLES, EXPORT_RECEIVER_UP,
     EXPORT_REPEATED_SAMPLES, EXPORT_SAMPLES_REJECTED, EXPORTED_SAMPLES,
 };
-use throughline_store::{Database, ExportTarget, LateNote, lock_export};
+use throughline_store::{Database, ExportTarget, ExportTime, LateNote, lock_export};
 use tokio_postgres::Client;
 
 /// A window in milliseconds; windows end at its multiples. Each reads all tables, so that a shorter one would cost more.
@@ -75,17 +75,19 @@ impl<'a> Target<'a> {
             tracing::debug!(receiver = self.labels.label, "another server exports to this receiver");
             return Ok(());
         }
-        let now = ExportTarget::now(&client).await?;
-        let mut target = ExportTarget::open(&client, &self.settings.name, self.newest_end(now)).await?;
+        let start = ExportTarget::time(&client).await?.now;
+        let mut target = ExportTarget::open(&client, &self.settings.name, self.newest_end(start)).await?;
         loop {
-            let now = ExportTarget::now(&client).await?;
+            let ExportTime { now, expiry } = ExportTarget::time(&client).await?;
             self.note_lag(&target, now);
-            self.skip(&client, &mut target, now).await?;
+            if let Some(expiry) = expiry {
+                self.skip(&client, &mut target, expiry).await?;
+            }
             let Some(end) = self.next_end(&client, &target, now).await? else {
                 self.metrics.set(self.labels, &EXPORT_RECEIVER_UP, 1.0);
                 self.late(&mut client, &mut target).await?;
                 let due = target.exported_until + WINDOW + self.delay();
-                let pause = due.saturating_sub(ExportTarget::now(&client).await?).clamp(0, WINDOW);
+                let pause = due.saturating_sub(ExportTarget::time(&client).await?.now).clamp(0, WINDOW);
                 tokio::time::sleep(Duration::from_millis(pause.cast_unsigned())).await;
                 continue;
             };
@@ -135,7 +137,7 @@ impl<'a> Target<'a> {
         self.metrics.set(self.labels, &EXPORT_LAG_SECONDS, lag);
     }
 
-    /// Goes on where readings are still retained.
+    /// Goes on where readings are still retained; `now` is the time by which they expire.
     async fn skip(&mut self, client: &Client, target: &mut ExportTarget, now: i64) -> anyhow::Result<()> {
         let retained = i64::try_from(self.retained.as_millis()).unwrap_or(i64::MAX);
         let oldest = now.saturating_sub(retained).div_euclid(WINDOW) * WINDOW;

@@ -125,6 +125,8 @@ metrics! { ALL, SelfStats:
     990 JOBS_WITH_VERDICT "jobs_with_verdict" Gauge Count Wraps(63), "Running jobs with a verdict of this kind.", "counted by the daemon", label "kind";
     991 WEBHOOK_REPORTS "webhook_reports" Counter Count Wraps(63), "Reports of ended jobs to the address of [report] webhook: sent, or failed (refused, or not taken within a day).", "counted by the daemon", label "outcome";
     992 WEBHOOK_WAITING_REPORTS "webhook_waiting_reports" Gauge Count Wraps(63), "Reports of ended jobs that the address of [report] webhook has not taken yet.", "read from the database";
+    1290 EXPIRY_STOPPED "expiry_stopped" Gauge Count Wraps(63), "1 while no rows are dropped, thinned or packed because the database's clock is in doubt or nobody reports, else 0. throughline status and /healthz say why.", "read from the database";
+    1291 DATABASE_CLOCK_OFF_SECONDS "database_clock_off_seconds" Gauge Seconds Wraps(63), "How far the database's clock is ahead of the witness against it: the server's monotonic clock, or most senders; negative where it is behind, 0 while it is believed.", "read from the database";
 
     // Readers and remote write.
     1272 READER_SETTINGS_RESET "reader_settings_reset" Counter Count Wraps(63), "Settings and passwords that a reading role of the database had set for itself and that were reset. Events of the kind reader.reset name them.", "counted by the daemon";

@@ -138,6 +138,81 @@ COMMENT ON COLUMN internal.export_late.thing IS 'Id of the port or GPU; of self_
 COMMENT ON COLUMN internal.export_late.since IS 'Time of the first of them.';
 COMMENT ON COLUMN internal.export_late.until IS 'Time of the last of them.';
 
+CREATE TABLE internal.sender_clock (
+    sender_id text NOT NULL,
+    measured_at timestamptz NOT NULL,
+    sender_time timestamptz NOT NULL,
+    offset_seconds double precision NOT NULL,
+    round_trip_seconds double precision NOT NULL,
+    newest_record timestamptz,
+    PRIMARY KEY (sender_id)
+);
+COMMENT ON TABLE internal.sender_clock IS
+    'The clock of each sender as it was measured last, by an exchange of times on its open stream.';
+COMMENT ON COLUMN internal.sender_clock.sender_id IS 'As batch_ledger.owner: node:NAME or crawler:NAME.';
+COMMENT ON COLUMN internal.sender_clock.measured_at IS 'By the server''s clock.';
+COMMENT ON COLUMN internal.sender_clock.sender_time IS 'The sender''s clock at that moment.';
+COMMENT ON COLUMN internal.sender_clock.offset_seconds IS 'sender_time minus measured_at: positive where the sender is ahead.';
+COMMENT ON COLUMN internal.sender_clock.newest_record IS 'Time of its newest record; NULL before the first one.';
+
+CREATE TABLE internal.clock_check (
+    one boolean NOT NULL DEFAULT true,
+    state text NOT NULL DEFAULT 'unchecked',
+    reason text,
+    off_seconds double precision,
+    reporting integer NOT NULL DEFAULT 0,
+    agreeing integer NOT NULL DEFAULT 0,
+    since timestamptz NOT NULL DEFAULT now(),
+    trusted_at timestamptz,
+    permitted_until timestamptz NOT NULL DEFAULT '-infinity',
+    estimate timestamptz NOT NULL DEFAULT '-infinity',
+    anchor_at timestamptz,
+    anchor_boot text,
+    anchor_seconds double precision,
+    accept_requested_at timestamptz,
+    accepted_at timestamptz,
+    accepted_by text,
+    accepted_off_seconds double precision,
+    PRIMARY KEY (one),
+    CHECK (one),
+    CHECK (state IN ('unchecked', 'waiting', 'trusted', 'unreported', 'unconfirmed', 'outvoted', 'jumped'))
+);
+COMMENT ON TABLE internal.clock_check IS
+    'Whether the database''s clock is believed, checked every few seconds by the server that does upkeep: rows are dropped, thinned and packed only by a time that was checked.';
+COMMENT ON COLUMN internal.clock_check.state IS
+    'trusted: rows may be dropped. jumped: it moved otherwise than the monotonic clock of the server. outvoted: most senders'' clocks say another time. unconfirmed: since the server''s boot most senders have not confirmed it. unreported: nobody reports. waiting: the checks have just begun. unchecked: no upkeep has run.';
+COMMENT ON COLUMN internal.clock_check.reason IS 'Why it is not believed, for people.';
+COMMENT ON COLUMN internal.clock_check.off_seconds IS 'How far it is ahead of the witness against it; negative where it is behind.';
+COMMENT ON COLUMN internal.clock_check.reporting IS 'Senders whose clocks were measured lately.';
+COMMENT ON COLUMN internal.clock_check.agreeing IS 'Those of them whose clocks agree with it.';
+COMMENT ON COLUMN internal.clock_check.since IS 'Since when the state is so, by this clock.';
+COMMENT ON COLUMN internal.clock_check.trusted_at IS 'What the clock said when it was believed last: the time of the last round. expiry_time() is no later.';
+COMMENT ON COLUMN internal.clock_check.permitted_until IS 'The permission to drop, thin and pack ends then, unless another check renews it.';
+COMMENT ON COLUMN internal.clock_check.estimate IS
+    'What time it is by the last check: this clock where it is believed, else by the monotonic clock or by most senders. upkeep_time() is hardly later.';
+COMMENT ON COLUMN internal.clock_check.anchor_at IS 'What the clock said when most senders confirmed it last; the monotonic clock counts from there.';
+COMMENT ON COLUMN internal.clock_check.anchor_boot IS 'The boot of the server that read it, from /proc/sys/kernel/random/boot_id.';
+COMMENT ON COLUMN internal.clock_check.anchor_seconds IS 'CLOCK_BOOTTIME of that boot at anchor_at.';
+COMMENT ON COLUMN internal.clock_check.accept_requested_at IS 'What the clock said when somebody accepted it (throughline db clock accept), until upkeep has taken note.';
+COMMENT ON COLUMN internal.clock_check.accepted_by IS 'The user of the server''s machine who accepted it last.';
+COMMENT ON COLUMN internal.clock_check.accepted_off_seconds IS 'How far it was ahead of most senders when it was accepted: they are no witnesses while that stays so.';
+
+CREATE TABLE internal.retention_policy (
+    hypertable text NOT NULL,
+    keep interval NOT NULL,
+    columns_after interval,
+    dropped_chunks bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (hypertable)
+);
+COMMENT ON TABLE internal.retention_policy IS
+    'How long each hypertable has its rows, as throughline serve is configured: what the procedure expire goes by.';
+COMMENT ON COLUMN internal.retention_policy.columns_after IS
+    'Chunks become columns once they are so old; NULL: never, as on the Apache edition.';
+COMMENT ON COLUMN internal.retention_policy.dropped_chunks IS 'Chunks that were dropped since the database was made.';
+
+-- There is one row.
+INSERT INTO internal.clock_check DEFAULT VALUES;
+
 CREATE TABLE internal.schema_objects (
     name text NOT NULL,
     kind text NOT NULL,
@@ -145,8 +220,8 @@ CREATE TABLE internal.schema_objects (
     checksum text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (name),
-    CHECK (kind IN ('function', 'view'))
+    CHECK (kind IN ('function', 'procedure', 'view'))
 );
 COMMENT ON TABLE internal.schema_objects IS
-    'Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.';
+    'Functions, procedures and views of Throughline as they are installed. Each start of throughline serve compares them with its own.';
 COMMENT ON COLUMN internal.schema_objects.checksum IS 'MD5 of the file that the object was made from.';

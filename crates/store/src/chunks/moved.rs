@@ -58,7 +58,8 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
          FROM timescaledb_information.chunks c, internal.packed_state p, internal.minute_state m, internal.link_share_state s
          WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = $1 AND p.readings = $1
            AND c.range_start >= greatest(p.packed_from, p.packed_until) AND c.range_end - c.range_start = {length}
-           AND c.range_end <= least(now() - make_interval(secs => $2), m.blocks_until, {read_until})
+           AND c.range_end <= (SELECT internal.expiry_time()) - make_interval(secs => $2)
+           AND (c.range_end <= least(m.blocks_until, {read_until})) IS NOT FALSE
          ORDER BY c.range_start LIMIT 1",
         read_until = read_until(),
     );

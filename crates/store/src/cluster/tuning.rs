@@ -106,7 +106,7 @@ pub(super) fn settings(machine: &Machine) -> Vec<Setting> {
         setting(
             "max_worker_processes",
             WORKERS.to_string(),
-            "policies of TimescaleDB's full edition take one each while they run, beside parallel queries",
+            "the job on TimescaleDB's full edition takes one while it runs, beside parallel queries",
         ),
         setting(
             "work_mem",

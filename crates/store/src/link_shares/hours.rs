@@ -59,7 +59,7 @@ async fn next(client: &Client, retention: &Retention) -> Result<Option<Chunk>, E
         "SELECT greatest(c.range_start, s.hours_until), c.range_end FROM timescaledb_information.chunks c, internal.link_share_state s
          WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = 'link_share_minutes'
            AND c.range_end > coalesce(s.hours_until, '-infinity')
-           AND c.range_end <= least(s.minutes_until, now() - INTERVAL '{} microseconds')
+           AND c.range_end <= least(s.minutes_until, (SELECT internal.upkeep_time()) - INTERVAL '{} microseconds')
          ORDER BY c.range_start LIMIT 1",
         retention.shares_change().as_micros()
     );
@@ -113,7 +113,7 @@ async fn write(client: &mut Client, chunk: &Chunk, first: i64, last: i64) -> Res
 
 /// Drops chunks of minutes that are in hours. One that somebody reads goes with a later call.
 async fn drop_minutes(client: &mut Client) -> Result<(), Error> {
-    let sql = "SELECT s.hours_until FROM internal.link_share_state s WHERE EXISTS (
+    let sql = "SELECT s.hours_until FROM internal.link_share_state s WHERE (SELECT internal.expiry_time()) IS NOT NULL AND EXISTS (
                    SELECT FROM timescaledb_information.chunks c WHERE c.hypertable_schema = 'internal'
                    AND c.hypertable_name = 'link_share_minutes' AND c.range_end <= s.hours_until)";
     let Some(row) = client.query_opt(sql, &[]).await.map_err(Error::sql(WHAT))? else { return Ok(()) };

@@ -27,7 +27,7 @@ const CATCH_UP: Micros = 6 * 3_600_000_000;
 pub(crate) fn read_until() -> String {
     format!(
         "CASE WHEN s.computed_until IS NOT NULL THEN \
-         greatest(s.computed_until, now() - INTERVAL '{CATCH_UP} microseconds') - INTERVAL '1 hour' END"
+         greatest(s.computed_until, (SELECT internal.upkeep_time()) - INTERVAL '{CATCH_UP} microseconds') - INTERVAL '1 hour' END"
     )
 }
 
@@ -60,10 +60,10 @@ pub(super) struct DueWindow {
 
 /// The next window, if it is time to make it.
 pub(super) async fn due(client: &Client) -> Result<Option<DueWindow>, Error> {
-    let row = client
-        .query_one("SELECT now(), computed_until FROM internal.link_share_state", &[])
-        .await
-        .map_err(Error::sql(WHAT))?;
+    let state = "SELECT (SELECT internal.upkeep_time()), computed_until FROM internal.link_share_state WHERE isfinite((SELECT internal.upkeep_time()))";
+    let row = client.query_opt(state, &[]).await.map_err(Error::sql(WHAT))?;
+    // Before the first check of the clock there is no time.
+    let Some(row) = row else { return Ok(None) };
     let (now, last) = (micros(row.get(0)), row.get::<_, Option<_>>(1).map(micros));
     let made_until = last;
     let last = match last {
@@ -154,7 +154,7 @@ pub(super) async fn late(client: &Client, retention: &Retention) -> Result<Optio
     let oldest = retention.shares_change().as_micros();
     let gap = DEFAULT.largest_gap_seconds;
     let drop = format!(
-        "DELETE FROM internal.link_share_late WHERE time < greatest(now() - INTERVAL '{oldest} microseconds', \
+        "DELETE FROM internal.link_share_late WHERE time < greatest((SELECT internal.upkeep_time()) - INTERVAL '{oldest} microseconds', \
          (SELECT hours_until + INTERVAL '1 microsecond' FROM internal.link_share_state), \
          (SELECT packed_until + INTERVAL '{gap} seconds' FROM internal.packed_state WHERE readings = 'ib_port_counters'), \
          (SELECT max(range_end) FROM internal.thinned_chunk WHERE hypertable = 'mpi_node_traffic'))"

@@ -18,7 +18,7 @@ WITH RECURSIVE dependents AS (
     JOIN pg_depend d ON d.refclassid = p.class AND d.refobjid = p.id AND d.deptype IN ('n', 'a', 'i')
     LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
 )
-SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN f.oid IS NOT NULL THEN 'function' END,
+SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN f.prokind = 'p' THEN 'procedure' WHEN f.oid IS NOT NULL THEN 'function' END,
        coalesce(c.relname, f.proname)::text, coalesce(c.relnamespace, f.pronamespace)::regnamespace::text,
        pg_describe_object(p.class, p.id, 0)
 FROM dependents p
@@ -30,13 +30,13 @@ WHERE p.class <> 'pg_type'::regclass";
 /// unless somebody changed that.
 const GRANTS: &str = "
 SELECT statement FROM (
-    SELECT 1 AS place, format('REVOKE ALL ON FUNCTION %I.%I FROM PUBLIC', $2::text, f.proname) AS statement
+    SELECT 1 AS place, format('REVOKE ALL ON ROUTINE %I.%I FROM PUBLIC', $2::text, f.proname) AS statement
     FROM pg_proc f WHERE f.proname = $1 AND f.pronamespace = $2::text::regnamespace AND f.proacl IS NOT NULL
     UNION ALL
     SELECT 2, format('GRANT %s ON %s %I.%I TO %s%s', a.privilege_type, o.kind, $2::text, o.name,
                   CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
                   CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-    FROM (SELECT 'FUNCTION' AS kind, proname AS name, proowner AS owner, proacl AS rights, pronamespace AS place FROM pg_proc
+    FROM (SELECT 'ROUTINE' AS kind, proname AS name, proowner AS owner, proacl AS rights, pronamespace AS place FROM pg_proc
           UNION ALL SELECT 'TABLE', relname, relowner, relacl, relnamespace FROM pg_class WHERE relkind = 'v') o
     CROSS JOIN LATERAL aclexplode(o.rights) a
     WHERE o.name = $1 AND o.place = $2::text::regnamespace AND a.grantee <> o.owner
@@ -71,7 +71,7 @@ impl Object {
 /// The OIDs of all functions of this name (with whatever arguments), or of the view.
 pub(super) async fn oids(transaction: &Transaction<'_>, of: Name<'_>) -> Result<Vec<u32>, Fault> {
     let query = match of.kind {
-        ObjectKind::Function => {
+        ObjectKind::Function | ObjectKind::Procedure => {
             "SELECT oid FROM pg_proc WHERE proname = $1 AND pronamespace = $2::text::regnamespace"
         }
         ObjectKind::View => {
@@ -113,17 +113,13 @@ async fn ours_that_depend(
 ) -> Result<Vec<usize>, Fault> {
     let what = format!("looking for what depends on the {of}");
     let catalogue = match of.kind {
-        ObjectKind::Function => "pg_proc",
+        ObjectKind::Function | ObjectKind::Procedure => "pg_proc",
         ObjectKind::View => "pg_class",
     };
     let rows = transaction.query(DEPENDENTS, &[&targets, &catalogue]).await.map_err(Fault::sql(&what))?;
     let (mut ours, mut foreign) = (Vec::new(), Vec::new());
     for row in &rows {
-        let kind = match row.get(0) {
-            Some("view") => Some(ObjectKind::View),
-            Some("function") => Some(ObjectKind::Function),
-            _ => None,
-        };
+        let kind = row.get::<_, Option<&str>>(0).and_then(ObjectKind::of_name);
         let (name, schema): (Option<&str>, Option<&str>) = (row.get(1), row.get(2));
         let found = kind.and_then(|kind| Some(Name { kind, schema: schema?, name: name? }));
         let known = found.and_then(|found| {
@@ -159,8 +155,8 @@ async fn rights(transaction: &Transaction<'_>, object: &Object) -> Result<Vec<St
 async fn drop_all(transaction: &Transaction<'_>, of: Name<'_>, targets: &[u32]) -> Result<(), Fault> {
     let what = format!("removing the {of}");
     let query = match of.kind {
-        ObjectKind::Function => {
-            "SELECT format('DROP FUNCTION %s', oid::regprocedure) FROM pg_proc WHERE oid = ANY ($1)"
+        ObjectKind::Function | ObjectKind::Procedure => {
+            "SELECT format('DROP ROUTINE %s', oid::regprocedure) FROM pg_proc WHERE oid = ANY ($1)"
         }
         ObjectKind::View => "SELECT format('DROP VIEW %s', oid::regclass) FROM pg_class WHERE oid = ANY ($1)",
     };

@@ -88,7 +88,7 @@ impl State {
         let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
         let mut obsolete = Vec::new();
         for row in &rows {
-            let kind = if row.get::<_, &str>(1) == "view" { ObjectKind::View } else { ObjectKind::Function };
+            let kind = ObjectKind::of_name(row.get(1)).unwrap_or(ObjectKind::Function);
             let (name, schema): (String, String) = (row.get(0), row.get(3));
             if super::objects::position(kind, &name).is_none_or(|place| OBJECTS[place].schema() != schema) {
                 obsolete.push((kind, schema, name));
@@ -99,7 +99,7 @@ impl State {
                      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                      WHERE c.relkind = 'v' AND n.nspname IN ('public', 'internal') \
                      UNION ALL \
-                     SELECT 'function', n.nspname::text, f.proname::text \
+                     SELECT CASE f.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, n.nspname::text, f.proname::text \
                      FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace WHERE n.nspname IN ('public', 'internal')";
         let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
         let present = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

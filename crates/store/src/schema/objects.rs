@@ -1,4 +1,4 @@
-//! The functions and views of the schema, in dependency order: each after those that it uses.
+//! The functions, procedures and views of the schema, in dependency order: each after those that it uses.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,7 @@ use super::{readings, rules};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Function,
+    Procedure,
     View,
 }
 
@@ -16,8 +17,16 @@ impl ObjectKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             ObjectKind::Function => "function",
+            ObjectKind::Procedure => "procedure",
             ObjectKind::View => "view",
         }
+    }
+
+    /// The kind of that name.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        [ObjectKind::Function, ObjectKind::Procedure, ObjectKind::View]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
@@ -36,7 +45,7 @@ pub(crate) const PUBLIC: &str = "public";
 /// The schema of tables, and of views and functions that others are made of.
 pub(crate) const INTERNAL: &str = "internal";
 
-/// `CREATE OR REPLACE` of one function or view, and its comment: a file, or made from the catalogue. Names are unique in both schemas.
+/// `CREATE OR REPLACE` of one function, procedure or view, and its comment: a file, or made from the catalogue. Names are unique in both schemas.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) kind: ObjectKind,
@@ -95,6 +104,16 @@ macro_rules! packed {
 macro_rules! made {
     ($module:ident::$name:ident) => {
         Object { kind: ObjectKind::Function, name: stringify!($name), text: Text::Made($module::$name) }
+    };
+}
+
+macro_rules! procedure {
+    ($name:literal) => {
+        Object {
+            kind: ObjectKind::Procedure,
+            name: $name,
+            text: Text::File(include_str!(concat!("../../schema/procedures/", $name, ".sql"))),
+        }
     };
 }
 
@@ -204,6 +223,12 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("self_stats"),
     function!("self_stat_newest"),
     view!("rejected_records"),
+    function!("upkeep_time"),
+    function!("expiry_time"),
+    function!("expire_table"),
+    function!("expire_names"),
+    function!("next_columns"),
+    procedure!("expire"),
     function!("minutes_noticed"),
     function!("link_shares_noticed"),
     function!("export_noticed"),
@@ -228,7 +253,7 @@ mod tests {
     fn every_file_is_listed_once_and_defines_what_its_name_says() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
         let mut files = Vec::new();
-        for kind in [ObjectKind::Function, ObjectKind::View] {
+        for kind in [ObjectKind::Function, ObjectKind::Procedure, ObjectKind::View] {
             for entry in std::fs::read_dir(root.join(format!("{}s", kind.name()))).unwrap() {
                 let path = entry.unwrap().path();
                 let name = path.file_stem().unwrap().to_str().unwrap().to_owned();

@@ -31,7 +31,7 @@ pub fn tables_document() -> String {
             Life::Chunks(_) => None,
         })
         .sum();
-    let day = predict_size(&SITE, &Retention::default(), RetentionWay::DropChunks).bytes_per_day();
+    let day = predict_size(&SITE, &Retention::default(), RetentionWay::Upkeep).bytes_per_day();
     format!(
         "Bytes of rows and years are those of a busy site of {} nodes with {} ranks and {} GPUs each and {} ports of switches, at \
          default intervals: {:.1} GB a day of hypertables before anything is thinned, packed or removed, and {:.1} GB a year of all \

@@ -49,15 +49,14 @@ pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Erro
     Ok(rows.iter().map(table).collect())
 }
 
-/// How upkeep found the database to do retention; [`RetentionWay::DropChunks`] also where none has run yet.
+/// How upkeep found the database to do retention; [`RetentionWay::Upkeep`] also where none has run yet.
 ///
 /// # Errors
 /// The database is away or refuses.
 pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Error> {
-    let query =
-        "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_name = 'policy_retention')";
-    let row = client.query_one(query, &[]).await.map_err(Error::sql("reading the database's policies"))?;
-    Ok(if row.get(0) { RetentionWay::Native } else { RetentionWay::DropChunks })
+    let query = "SELECT EXISTS (SELECT FROM timescaledb_information.jobs WHERE proc_schema = 'internal' AND proc_name = 'expire')";
+    let row = client.query_one(query, &[]).await.map_err(Error::sql("reading the database's jobs"))?;
+    Ok(if row.get(0) { RetentionWay::DatabaseJob } else { RetentionWay::Upkeep })
 }
 
 /// The site as the database knows it now: nodes, ports with a cable, GPUs, and the ranks that run. Intervals are the defaults of

@@ -169,7 +169,7 @@ fn rows_kept(table: &str, retention: &Retention) -> Duration {
 mod tests {
     use super::*;
 
-    const APACHE: RetentionWay = RetentionWay::DropChunks;
+    const APACHE: RetentionWay = RetentionWay::Upkeep;
 
     #[test]
     fn old_rows_are_columns_on_the_full_edition() {
@@ -180,8 +180,10 @@ mod tests {
             tables.into_iter().find(|size| size.table == table).unwrap()
         };
         let default = Retention::default();
-        let (plain, columns) =
-            (of("ib_port_minutes", APACHE, &default), of("ib_port_minutes", RetentionWay::Native, &default));
+        let (plain, columns) = (
+            of("ib_port_minutes", APACHE, &default),
+            of("ib_port_minutes", RetentionWay::DatabaseJob, &default),
+        );
         assert_eq!(plain.old, None);
         let old = columns.old.unwrap();
         assert!(old.bytes_per_row < columns.bytes_per_row / 2.0);
@@ -192,12 +194,12 @@ mod tests {
         assert!((columns.staying_bytes_per_day() - a_second * old.bytes_per_row * 86_400.0).abs() < 1.0);
         assert!((plain.staying_bytes_per_day() - plain.bytes_per_day()).abs() < 1e-6);
         // Rows of ports are packed and go, on both.
-        let ports = of("ib_port_counters", RetentionWay::Native, &default);
+        let ports = of("ib_port_counters", RetentionWay::DatabaseJob, &default);
         assert_eq!((ports.old, ports.staying_bytes_per_day().to_bits()), (None, 0.0_f64.to_bits()));
         let all_rows = Retention::for_all(Duration::from_secs(7 * 86_400));
-        assert_eq!(of("ib_port_minutes", RetentionWay::Native, &all_rows).old, None);
+        assert_eq!(of("ib_port_minutes", RetentionWay::DatabaseJob, &all_rows).old, None);
         // Fewer on both.
-        let rounds = [APACHE, RetentionWay::Native].map(|way| of("coverage", way, &default));
+        let rounds = [APACHE, RetentionWay::DatabaseJob].map(|way| of("coverage", way, &default));
         let [rows, columns] = rounds.map(|size| size.old.unwrap());
         assert_eq!(rows.rows_per_second.to_bits(), columns.rows_per_second.to_bits());
         assert!(rows.rows_per_second < a_second / 3.0 && columns.bytes_per_row < rows.bytes_per_row);

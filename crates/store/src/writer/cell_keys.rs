@@ -1,7 +1,8 @@
 //! Small numbers of cells of MPI operations: a cache of what is committed in `mpi_cell_key`.
 //!
 //! Programs name regions, so unlike other keys these are removed with retention when no row has them any more: a writer that looks
-//! one up notes that it is used, and looks it up again after [`CACHED`].
+//! one up notes that it is used, and looks it up again after [`CACHED`]. Before it uses one it looks whether it is still there: rows with a
+//! number that nothing explains would be lost.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -65,14 +66,30 @@ impl CellKeys {
         }
     }
 
+    /// Evicts numbers of cells of these batches that somebody removed.
+    pub async fn evict_removed(
+        &mut self,
+        client: &Client,
+        batches: impl Iterator<Item = &Batch>,
+    ) -> Result<(), WriteError> {
+        let used: BTreeSet<i64> =
+            batches.flat_map(cells).filter_map(|cell| self.ids.get(&CellName::of(cell)).copied()).collect();
+        if used.is_empty() {
+            return Ok(());
+        }
+        let used: Vec<i64> = used.into_iter().collect();
+        let rows =
+            client.query(REMOVED, &[&used]).await.map_err(failed("looking whether cells are there"))?;
+        let removed: BTreeSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        if !removed.is_empty() {
+            self.ids.retain(|_, id| !removed.contains(id));
+        }
+        Ok(())
+    }
+
     /// Notes cells of a batch that have no number here.
     pub fn note(&self, batch: &Batch, missing: &mut BTreeSet<CellName>) {
-        let of_nodes = batch.mpi_node_cells.iter().flat_map(|all| &all.cells);
-        let of_nodes = of_nodes.filter_map(|cell| cell.sums.as_ref());
-        // What was requested has the names beside the numbers.
-        let overflow = batch.mpi_ops.iter().filter(|_| batch.detail.is_none());
-        let of_ranks = batch.mpi_rank_rows.iter().chain(overflow).flat_map(|all| &all.cells);
-        for cell in of_ranks.chain(of_nodes) {
+        for cell in cells(batch) {
             let name = CellName::of(cell);
             if !self.ids.contains_key(&name) {
                 missing.insert(name);
@@ -104,6 +121,18 @@ impl CellKeys {
         Ok(())
     }
 }
+
+/// The cells of a batch that get numbers.
+fn cells(batch: &Batch) -> impl Iterator<Item = &MpiOpCell> {
+    let of_nodes = batch.mpi_node_cells.iter().flat_map(|all| &all.cells);
+    let of_nodes = of_nodes.filter_map(|cell| cell.sums.as_ref());
+    // What was requested has the names beside the numbers.
+    let overflow = batch.mpi_ops.iter().filter(|_| batch.detail.is_none());
+    let of_ranks = batch.mpi_rank_rows.iter().chain(overflow).flat_map(|all| &all.cells);
+    of_ranks.chain(of_nodes)
+}
+
+const REMOVED: &str = "SELECT w.id FROM unnest($1::bigint[]) w (id) WHERE NOT EXISTS (SELECT FROM internal.mpi_cell_key k WHERE k.id = w.id)";
 
 const FIND: &str = "SELECT w.position, k.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY \
      AS w(operation, size_class_bytes, region, algorithm, algorithm_source, position) \

@@ -2,6 +2,7 @@
 //!
 //! Missing keys are inserted by statements of their own, outside the batch's transaction, so that an
 //! identifier in the cache is always committed. A run has a key only once a record about it was accepted: `claims` asks for it.
+//! What may be removed (cells and runs) is looked for before it is used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -104,6 +105,8 @@ impl Keys {
         if self.len() > CACHED_KEYS {
             *self = Self::default();
         }
+        let batches: Vec<&Batch> = batches.collect();
+        self.evict_removed_jobs(client, &batches).await?;
         let (mut nodes, mut jobs) = (BTreeSet::new(), BTreeSet::new());
         for batch in batches {
             let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
@@ -123,7 +126,9 @@ impl Keys {
         entries: impl Iterator<Item = (&'a Entry, &'a Batch)>,
         devices: &impl DeviceFilter,
     ) -> Result<(), WriteError> {
+        let entries: Vec<_> = entries.collect();
         self.cells.expire();
+        self.cells.evict_removed(client, entries.iter().map(|(_, batch)| *batch)).await?;
         let mut missing = MissingKeys::default();
         for (entry, batch) in entries {
             self.note_missing(batch, &mut missing);
@@ -236,6 +241,25 @@ impl Keys {
         };
         let ids = sql.resolve(client, wanted.len(), &[&nodes, &uuids]).await?;
         self.gpus.extend(ids.into_iter().map(|(at, id)| (wanted[at].clone(), id)));
+        Ok(())
+    }
+
+    /// Evicts the jobs of these batches that somebody removed.
+    async fn evict_removed_jobs(&mut self, client: &Client, batches: &[&Batch]) -> Result<(), WriteError> {
+        let names = batches.iter().flat_map(|batch| jobs(batch));
+        let used: BTreeMap<&String, i64> =
+            names.filter_map(|name| Some((name, *self.jobs.get(name)?))).collect();
+        if used.is_empty() {
+            return Ok(());
+        }
+        let (names, ids): (Vec<&String>, Vec<i64>) = used.into_iter().unzip();
+        let removed = "SELECT w.key FROM unnest($1::text[], $2::bigint[]) w (key, id)
+                       WHERE NOT EXISTS (SELECT FROM internal.run_alias a WHERE a.key = w.key AND a.job_id = w.id)";
+        let rows =
+            client.query(removed, &[&names, &ids]).await.map_err(failed("looking whether jobs are there"))?;
+        for row in &rows {
+            self.jobs.remove(row.get::<_, &str>(0));
+        }
         Ok(())
     }
 

@@ -114,7 +114,7 @@ async fn packed_hours_are_as_large_as_predicted() {
         encode_chunks(&mut client, &Retention::default(), Duration::from_secs(600)).await.unwrap();
         let site = Site { port_seconds: 1.0, links_per_gpu: links as u64, ..Site::default() };
         let site = Site { ports: THINGS, host_ports: THINGS, gpus: THINGS, nodes: THINGS, ..site };
-        let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
+        let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
         for table in ["ib_port_blocks", "host_port_blocks", "nvlink_blocks", "gpu_pcie_blocks"] {
             let sql = "SELECT sum(pg_total_relation_size(format('%I.%I', chunk_schema, chunk_name)::regclass))::bigint
                        FROM timescaledb_information.chunks WHERE hypertable_name = $1::text";

@@ -1,5 +1,6 @@
-//! The columnstore of TimescaleDB's full edition: its policies follow the configuration, and rows that became columns are read, written
-//! to, altered and removed as rows are. With programs of that edition in `THROUGHLINE_PG_BIN`; the Apache edition has none of it.
+//! The columnstore of TimescaleDB's full edition: the policies follow the configuration, one job of the database goes by them, and rows that
+//! became columns are read, written to, altered and removed as rows are. With programs of that edition in `THROUGHLINE_PG_BIN`; the Apache
+//! edition has none of it.
 
 use std::time::Duration;
 
@@ -26,18 +27,17 @@ fn with_columns() -> impl Iterator<Item = &'static str> {
     hypertables().filter(|(_, chunks)| chunks.columns.is_some()).map(|(table, _)| table.name)
 }
 
-/// Runs the database's own jobs of a kind now: a throw-away cluster has no workers that would.
-async fn run_jobs(client: &Client, kind: &str) {
-    let jobs = "SELECT job_id FROM timescaledb_information.jobs WHERE proc_name = $1 ORDER BY 1";
-    for job in client.query(jobs, &[&kind]).await.unwrap() {
-        client.batch_execute(&format!("CALL run_job({})", job.get::<_, i32>(0))).await.unwrap();
-    }
+/// Runs the database's own job now, by its number: a throw-away cluster has no workers that would.
+async fn run_job(client: &Client) {
+    let jobs = "SELECT job_id FROM timescaledb_information.jobs WHERE proc_name = 'expire'";
+    let job: i32 = client.query_one(jobs, &[]).await.unwrap().get(0);
+    client.batch_execute(&format!("CALL public.run_job({job})")).await.unwrap();
 }
 
 /// Makes columns of every chunk where the edition can, however young; whether it can.
 pub async fn to_columns(client: &Client) -> bool {
     let outcome = apply_retention(client, &Retention::for_all(ALWAYS).with_rows(ROWS), None).await.unwrap();
-    if outcome.way == RetentionWay::DropChunks {
+    if outcome.way == RetentionWay::Upkeep {
         return false;
     }
     for table in with_columns() {
@@ -72,25 +72,40 @@ async fn text(client: &Client, query: &str) -> String {
     client.query_one(query, &[]).await.unwrap().get::<_, Option<String>>(0).unwrap_or_default()
 }
 
-/// Policies in number, and after how long they make columns.
+/// Policies that make columns, in number, and after how long they do.
 async fn policies(client: &Client) -> (i64, String) {
-    let query = "SELECT count(*), coalesce(string_agg(DISTINCT config->>'compress_after', ' '), '') \
-                 FROM timescaledb_information.jobs WHERE proc_name = 'policy_compression'";
+    let query = "SELECT count(columns_after), coalesce(string_agg(DISTINCT columns_after::text, ' '), '') FROM internal.retention_policy";
     let row = client.query_one(query, &[]).await.unwrap();
     (row.get(0), row.get(1))
+}
+
+/// Jobs of the database that drop, thin or compress anything, but for ours.
+async fn other_jobs(client: &Client) -> i64 {
+    let query = "SELECT count(*) FROM timescaledb_information.jobs WHERE hypertable_name IS NOT NULL";
+    client.query_one(query, &[]).await.unwrap().get(0)
 }
 
 #[tokio::test]
 async fn policies_follow_the_configuration() {
     let client = testing::database().await.connect().await.unwrap();
     let outcome = apply_retention(&client, &Retention::default(), None).await.unwrap();
-    if outcome.way == RetentionWay::DropChunks {
+    assert_eq!(other_jobs(&client).await, 0, "a policy of TimescaleDB believes one clock");
+    if outcome.way == RetentionWay::Upkeep {
         assert_eq!(policies(&client).await, (0, String::new()));
+        // What the job of the other edition looks for.
+        let rows = "INSERT INTO internal.coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+                        VALUES (now() - INTERVAL '3 days', 'n', 's', 1, 1, 0, 0.1);
+                    UPDATE internal.retention_policy SET columns_after = INTERVAL '1 hour' WHERE hypertable = 'coverage'";
+        client.batch_execute(rows).await.unwrap();
+        let none = client.query("SELECT internal.next_columns('coverage')", &[]).await.unwrap();
+        assert!(none.is_empty(), "a table without a columnstore: {none:?}");
+        client.batch_execute("CALL internal.expire(1, '{}')").await.unwrap();
         return;
     }
-    assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::Native);
+    assert_eq!(observed_retention_way(&client).await.unwrap(), RetentionWay::DatabaseJob);
     let tables = with_columns().count();
-    assert!(outcome.changed_policies > tables, "{outcome:?}");
+    // A policy of each table, the settings of those with columns, and the job.
+    assert_eq!(outcome.changed_policies, hypertables().count() + tables + 1);
     assert_eq!(policies(&client).await, (tables.try_into().unwrap(), "01:30:00 25:30:00".to_owned()));
     let again = apply_retention(&client, &Retention::default(), Some(outcome.way)).await.unwrap();
     assert_eq!(again.changed_policies, 0);
@@ -129,8 +144,8 @@ async fn columns_are_read_and_written_as_rows_are() {
     assert!(before.len() > 10, "{before:?}");
     assert!(chunks_of_rows(&client).await > 10);
     let outcome = apply_retention(&client, &Retention::for_all(ALWAYS).with_rows(ROWS), None).await.unwrap();
-    assert_eq!(outcome.way, RetentionWay::Native, "{NEEDS}");
-    run_jobs(&client, "policy_compression").await;
+    assert_eq!(outcome.way, RetentionWay::DatabaseJob, "{NEEDS}");
+    run_job(&client).await;
     assert_eq!(chunks_of_rows(&client).await, 0);
     assert_eq!(contents(&client).await, before);
     // The same from another spool: no row twice, and none lost.
@@ -152,7 +167,7 @@ async fn columns_are_read_and_written_as_rows_are() {
     // Those of the newest row.
     assert_eq!(text(&client, calls).await, "211");
     let all = contents(&client).await;
-    run_jobs(&client, "policy_compression").await;
+    run_job(&client).await;
     assert_eq!((text(&client, rows).await.as_str(), contents(&client).await), ("3", all));
 }
 
@@ -189,6 +204,6 @@ async fn tables_with_columns_take_new_columns_and_lose_old_chunks() {
 
     let day = Retention::for_all(Duration::from_secs(24 * 3600)).with_rows(ROWS);
     apply_retention(&client, &day, None).await.unwrap();
-    run_jobs(&client, "policy_retention").await;
+    run_job(&client).await;
     assert_eq!(contents(&client).await, []);
 }

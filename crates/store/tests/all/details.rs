@@ -177,7 +177,7 @@ async fn detail_goes_by_a_time_of_its_own() {
     assert_eq!(retention.of("mpi_rank_rows"), Duration::from_secs(86_400));
     let client = setup.database.connect().await.unwrap();
     let outcome = apply_retention(&client, &retention, None).await.unwrap();
-    if outcome.way == RetentionWay::DropChunks {
+    if outcome.way == RetentionWay::Upkeep {
         assert!(outcome.dropped_chunks >= 1, "{outcome:?}");
         let left: i64 =
             client.query_one("SELECT count(*) FROM internal.detail_mpi_bins", &[]).await.unwrap().get(0);

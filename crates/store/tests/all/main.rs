@@ -4,6 +4,7 @@
 mod ages;
 mod batches;
 mod block_sizes;
+mod clock_check;
 mod cluster;
 mod columns;
 mod columnstore;

@@ -17,7 +17,7 @@ async fn tables_are_measured_and_an_empty_site_is_predicted_empty() {
     let site = observed_site(&client).await.unwrap();
     let retention = Retention::default();
     let way = observed_retention_way(&client).await.unwrap();
-    assert_eq!(way, RetentionWay::DropChunks, "no upkeep has run");
+    assert_eq!(way, RetentionWay::Upkeep, "no upkeep has run");
     assert_eq!(predict_size(&site, &retention, way).bytes_per_day().to_bits(), 0.0_f64.to_bits());
 
     Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
@@ -54,7 +54,7 @@ async fn the_site_is_what_the_inventory_has() {
     assert_eq!((site.nodes, site.ranks_per_node, site.host_ports), (2, 3, 2));
     assert_eq!((site.gpus, site.links_per_gpu, site.ports), (1, 6, 0));
     let prediction =
-        predict_size(&site, &Retention::for_all(Duration::from_secs(3600)), RetentionWay::DropChunks);
+        predict_size(&site, &Retention::for_all(Duration::from_secs(3600)), RetentionWay::Upkeep);
     let links = prediction.tables.iter().find(|size| size.table == "nvlink_counters").unwrap();
     assert!((links.bytes_after(Duration::from_secs(60)) - 60.0 * links.bytes_per_row).abs() < 1e-6);
 }

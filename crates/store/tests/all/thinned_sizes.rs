@@ -134,7 +134,7 @@ async fn rows_of_thinned_chunks_are_as_large_as_predicted() {
     thin(&mut client).await;
 
     let site = Site { nodes: 100, ranks_per_node: 32, ports: 100, ..Site::default() };
-    let prediction = predict_size(&site, &Retention::default(), RetentionWay::DropChunks);
+    let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
     let sizes = "SELECT hypertable, sum(rows_before)::bigint, sum(rows_after)::bigint, sum(pg_total_relation_size(chunk::regclass))::bigint,
                         sum(pg_relation_size(chunk::regclass))::bigint, sum(pg_indexes_size(chunk::regclass))::bigint
                  FROM internal.thinned_chunk WHERE rows_after > 500 GROUP BY hypertable ORDER BY 1";

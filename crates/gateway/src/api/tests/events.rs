@@ -94,3 +94,22 @@ async fn sources_and_ranges() {
     assert!(range["from_ms"].as_i64().unwrap() <= START_MS && range["to_ms"].as_i64().unwrap() > START_MS);
     assert!(range["tables"].as_array().unwrap().iter().any(|table| table["table"] == "coverage"));
 }
+
+#[tokio::test]
+async fn a_clock_that_is_not_believed_has_a_reason_and_a_remedy() {
+    let database = seed::fabric().await;
+    let client = database.connect().await.unwrap();
+    let router = api_on(database);
+    let believed = get(&router, "/clock").await;
+    assert_eq!((&believed["state"], &believed["warning"]), (&json!("trusted"), &json!(null)));
+    let doubt = "UPDATE internal.clock_check SET state = 'outvoted', reason = 'the clocks of 3 of 4 senders are 8 d 0 h behind it', \
+                 off_seconds = 691200, reporting = 4, agreeing = 1, trusted_at = now()";
+    client.batch_execute(doubt).await.unwrap();
+    for path in ["/clock", "/status"] {
+        let body = get(&router, path).await;
+        let clock = if path == "/status" { &body["clock"] } else { &body };
+        assert!(clock["warning"].as_str().unwrap().contains("8 d 0 h behind it"), "{clock}");
+        assert!(clock["remedy"].as_str().unwrap().contains("throughline db clock accept"), "{clock}");
+        assert_eq!((&clock["reporting"], &clock["agreeing"]), (&json!(4), &json!(1)));
+    }
+}

@@ -4,6 +4,7 @@ import type { components, operations, paths } from './schema.ts'
 
 type Schemas = components['schemas']
 export type Topology = Schemas['Topology']
+export type DatabaseClock = Schemas['DatabaseClock']
 export type Load = Schemas['Load']
 export type Link = Schemas['Link']
 export type LinkEnd = Schemas['LinkEnd']

@@ -11,6 +11,7 @@ import { NodePage } from '../node/page.tsx'
 import { NodesPage } from '../node/list.tsx'
 import { followLinks, oneOf, place, useUrl } from '../url.ts'
 import { Boundary } from './boundary.tsx'
+import { ClockDoubt } from './doubt.tsx'
 import { type Preferences, THEMES, usePreferences } from './preferences.ts'
 import { Search } from './search.tsx'
 
@@ -91,6 +92,7 @@ export function App() {
         <Search />
         <Choices preferences={preferences} />
       </header>
+      <ClockDoubt />
       <main id="main" tabIndex={-1}>
         <Boundary key={path}>
           {now ? now.show({ query, preferences }) : <Missing path={path} />}

@@ -133,7 +133,7 @@ async fn old_windows_wait_for_their_minutes() {
                 .batch_execute(&format!("UPDATE internal.link_share_state SET minutes_until = {until}"))
                 .await
                 .unwrap();
-            let way = Some(RetentionWay::DropChunks);
+            let way = Some(RetentionWay::Upkeep);
             apply_retention(client, &Retention::default(), way).await.unwrap();
             count(client, "internal.link_shares").await
         }

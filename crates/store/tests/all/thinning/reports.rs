@@ -174,12 +174,12 @@ async fn names_of_self_metrics_are_listed_once() {
     // Lists go once no row can have their number.
     let retention = Retention::for_all(Duration::from_secs(7 * 86_400));
     let lists = "SELECT count(*) FROM internal.self_stat_names";
-    apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
+    apply_retention(&client, &retention, Some(RetentionWay::Upkeep)).await.unwrap();
     assert!(number(&client, lists).await >= 2);
     client
         .batch_execute("UPDATE internal.self_stat_names SET used_at = now() - INTERVAL '11 days'")
         .await
         .unwrap();
-    apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
+    apply_retention(&client, &retention, Some(RetentionWay::Upkeep)).await.unwrap();
     assert_eq!(number(&client, lists).await, 0);
 }

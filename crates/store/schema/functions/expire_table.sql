@@ -1,0 +1,25 @@
+CREATE OR REPLACE FUNCTION internal.expire_table(of_table text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = ''
+AS $$
+DECLARE
+    older timestamptz := (SELECT internal.expiry_time() - p.keep FROM internal.retention_policy p WHERE p.hypertable = of_table);
+    dropped bigint;
+BEGIN
+    IF older IS NULL THEN
+        RETURN 0;
+    END IF;
+    IF of_table = 'link_shares' THEN
+        -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
+        -- not for long.
+        older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
+    END IF;
+    SELECT count(*) INTO dropped
+    FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;
+    IF dropped > 0 THEN
+        UPDATE internal.retention_policy p SET dropped_chunks = p.dropped_chunks + dropped WHERE p.hypertable = of_table;
+    END IF;
+    RETURN dropped;
+END $$;
+COMMENT ON FUNCTION internal.expire_table IS
+    'Drops the chunks of a table that are older than its policy, by expiry_time(); how many. For the procedure expire.';
