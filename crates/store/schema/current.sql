@@ -1972,6 +1972,17 @@ CREATE TABLE internal.report_post (
 );
 CREATE INDEX report_post_turn ON internal.report_post (node_id, uid, next_try, job_id) WHERE (state = 'waiting'::text);
 
+-- How long each hypertable has its rows, as throughline serve is configured: what the procedure expire goes by.
+CREATE TABLE internal.retention_policy (
+    hypertable text NOT NULL,
+    keep interval NOT NULL,
+    -- Chunks become columns once they are so old; NULL: never, as on the Apache edition.
+    columns_after interval,
+    -- Chunks that were dropped since the database was made.
+    dropped_chunks bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (hypertable)
+);
+
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender has not reported any.
 CREATE TABLE internal.row_rules (
@@ -2086,7 +2097,8 @@ CREATE TABLE internal.schema_migrations (
     PRIMARY KEY (version)
 );
 
--- Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.
+-- Functions, procedures and views of Throughline as they are installed. Each start of throughline serve compares them
+-- with its own.
 CREATE TABLE internal.schema_objects (
     name text NOT NULL,
     kind text NOT NULL,
@@ -2095,7 +2107,7 @@ CREATE TABLE internal.schema_objects (
     checksum text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (name),
-    CHECK ((kind = ANY (ARRAY['function'::text, 'view'::text])))
+    CHECK ((kind = ANY (ARRAY['function'::text, 'procedure'::text, 'view'::text])))
 );
 
 -- Lists of self-metrics, which rows of self_stat_rows in thinned chunks have the number of.
@@ -4631,6 +4643,129 @@ SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind
        min(first_at) AS first_at, max(last_at) AS last_at
 FROM internal.record_quarantine WHERE last_at > now() - interval '1 day' GROUP BY sender, reason;
 COMMENT ON VIEW internal.rejected_records IS 'Records rejected since yesterday, by sender and reason.';
+
+CREATE OR REPLACE FUNCTION internal.upkeep_time() RETURNS timestamptz
+LANGUAGE sql STABLE
+RETURN (
+    -- Checks are some seconds apart: for so long the clock may go on by itself.
+    SELECT least(now(), c.estimate + INTERVAL '10 seconds') FROM internal.clock_check c
+);
+COMMENT ON FUNCTION internal.upkeep_time IS
+    'The time by which upkeep makes minutes, hours and shares: now(), but no later than the last check of this clock says. A clock that lies moves no watermark.';
+
+CREATE OR REPLACE FUNCTION internal.expiry_time() RETURNS timestamptz
+LANGUAGE sql STABLE
+RETURN (
+    SELECT least(now(), c.trusted_at) FROM internal.clock_check c WHERE now() <= c.permitted_until
+);
+COMMENT ON FUNCTION internal.expiry_time IS
+    'The time by which rows are dropped, thinned and packed: no later than that of the last check that believed this clock. NULL without a permission that holds; nothing is older than NULL.';
+
+CREATE OR REPLACE FUNCTION internal.expire_table(of_table text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = ''
+AS $$
+DECLARE
+    older timestamptz := (SELECT internal.expiry_time() - p.keep FROM internal.retention_policy p WHERE p.hypertable = of_table);
+    dropped bigint;
+BEGIN
+    IF older IS NULL THEN
+        RETURN 0;
+    END IF;
+    IF of_table = 'link_shares' THEN
+        -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
+        -- not for long.
+        older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
+    END IF;
+    SELECT count(*) INTO dropped
+    FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;
+    IF dropped > 0 THEN
+        UPDATE internal.retention_policy p SET dropped_chunks = p.dropped_chunks + dropped WHERE p.hypertable = of_table;
+    END IF;
+    RETURN dropped;
+END $$;
+COMMENT ON FUNCTION internal.expire_table IS
+    'Drops the chunks of a table that are older than its policy, by expiry_time(); how many. For the procedure expire.';
+
+CREATE OR REPLACE FUNCTION internal.expire_names() RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = ''
+AS $$
+DECLARE
+    -- How long a name stays after the last row that may have it: a writer uses one for a day until it looks it up again, which is noted
+    -- where the last note is half a day old; and a chunk goes as a whole.
+    older timestamptz := internal.expiry_time() - INTERVAL '3 days';
+    removed bigint;
+    more bigint;
+BEGIN
+    DELETE FROM internal.mpi_cell_key k
+    WHERE k.used_at < older - (SELECT max(p.keep) FROM internal.retention_policy p WHERE p.hypertable IN ('mpi_rank_rows', 'mpi_node_rows'));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    -- Rows get the numbers of their lists when their chunk is thinned, at most a day after it ended.
+    DELETE FROM internal.self_stat_names n
+    WHERE n.used_at < older - (SELECT p.keep FROM internal.retention_policy p WHERE p.hypertable = 'self_stat_rows');
+    GET DIAGNOSTICS more = ROW_COUNT;
+    RETURN removed + more;
+END $$;
+COMMENT ON FUNCTION internal.expire_names IS
+    'Removes numbers of cells and lists of self-metrics that no row has any more, by expiry_time(); how many. For the procedure expire.';
+
+CREATE OR REPLACE FUNCTION internal.next_columns(of_table text) RETURNS SETOF regclass
+LANGUAGE plpgsql STABLE
+SET search_path = ''
+AS $$
+DECLARE
+    older timestamptz := (SELECT internal.expiry_time() - p.columns_after FROM internal.retention_policy p WHERE p.hypertable = of_table);
+BEGIN
+    IF older IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
+    FROM timescaledb_information.chunks c
+    JOIN timescaledb_information.hypertables h ON h.hypertable_schema = c.hypertable_schema AND h.hypertable_name = c.hypertable_name
+    JOIN _timescaledb_catalog.chunk k ON k.schema_name = c.chunk_schema AND k.table_name = c.chunk_name
+    WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = of_table AND c.range_end <= older AND h.compression_enabled
+      -- Rows, or columns with late rows beside them (TimescaleDB's status: 1 columns, 4 frozen).
+      AND k.status <> 1 AND k.status & 4 = 0
+    ORDER BY c.range_start;
+END $$;
+COMMENT ON FUNCTION internal.next_columns IS
+    'Chunks of a table that are to become columns, the oldest first, by expiry_time(); none on the Apache edition. For the procedure expire.';
+
+CREATE OR REPLACE PROCEDURE internal.expire(job_id integer DEFAULT NULL, config jsonb DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    of_table text;
+    chunk regclass;
+BEGIN
+    -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
+    FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
+        BEGIN
+            PERFORM internal.expire_table(of_table);
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            RAISE WARNING 'chunks of % are in use: they are dropped in the next round', of_table;
+        END;
+        -- Each table by itself: nobody waits for all of them, and none is dropped by a permission that has ended meanwhile.
+        COMMIT;
+        FOR chunk IN SELECT c FROM internal.next_columns(of_table) c LOOP
+            BEGIN
+                -- Again: the permission may have ended since the last commit.
+                IF internal.expiry_time() IS NOT NULL THEN
+                    PERFORM public.compress_chunk(chunk);
+                END IF;
+            EXCEPTION WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
+                RAISE WARNING 'chunk % is in use: it becomes columns in the next round', chunk;
+            END;
+            COMMIT;
+        END LOOP;
+    END LOOP;
+    PERFORM internal.expire_names();
+    COMMIT;
+END $$;
+COMMENT ON PROCEDURE internal.expire IS
+    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check) it does nothing.';
 
 CREATE OR REPLACE FUNCTION internal.minutes_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
