@@ -1,4 +1,4 @@
-//! `cargo xtask prefix [fabric|postgres|browser|netfilter|pooler|all]`: makes the prefix that simulations and tests run from.
+//! `cargo xtask prefix [fabric|postgres|browser|netfilter|pooler|faketime|all]`: makes the prefix that simulations and tests run from.
 
 use clap::{Args, ValueEnum};
 use throughline_prefix::{Prefix, Set};
@@ -16,6 +16,8 @@ enum SetSelection {
     Netfilter,
     /// PgBouncer, for tests of several servers.
     Pooler,
+    /// libfaketime, for a bench.
+    Faketime,
     /// Every set.
     All,
 }
@@ -37,6 +39,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         SetSelection::Browser => &[Set::Browser],
         SetSelection::Netfilter => &[Set::Netfilter],
         SetSelection::Pooler => &[Set::Pooler],
+        SetSelection::Faketime => &[Set::Faketime],
         SetSelection::All => &Set::ALL,
     };
     for &set in sets {

@@ -9,8 +9,8 @@ use crate::live::LiveJobs;
 use crate::rounds::Rounds;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use throughline_daemon::{Clock, SelfMetrics, boot_id};
+use std::time::Duration;
+use throughline_daemon::{Clock, ClockSpans, SelfMetrics, boot_id};
 use throughline_delivery::SpoolSection;
 use throughline_recorder::Recorder;
 use throughline_sample::Message;
@@ -38,16 +38,37 @@ pub struct Sender {
     /// Number of the last batch. Begins at the microseconds since boot, so that it also rises over a restart
     /// of the agent within one boot.
     order: u64,
+    /// Spans of this node's clock; without them nobody moves its times.
+    spans: Option<Arc<ClockSpans>>,
 }
 
 impl Sender {
     /// The sender of this boot.
     pub fn new(node: &str) -> Self {
-        Self { node: node.to_owned(), boot_id: boot_id(), order: microseconds_since_boot() }
+        Self { node: node.to_owned(), boot_id: boot_id(), order: microseconds_since_boot(), spans: None }
     }
 
-    /// Signs a batch.
+    /// Reports by which span of the clock its times were made.
+    #[must_use]
+    pub fn with_spans(self, spans: Arc<ClockSpans>) -> Self {
+        Self { spans: Some(spans), ..self }
+    }
+
+    /// The spans of the clock.
+    pub fn spans(&self) -> Option<&Arc<ClockSpans>> {
+        self.spans.as_ref()
+    }
+
+    /// Signs a batch of the present span of the clock.
     pub fn sign(&mut self, batch: &mut Batch) {
+        self.sign_of(batch, None);
+    }
+
+    /// Signs a batch of a span of the clock that has ended, or of the present one.
+    fn sign_of(&mut self, batch: &mut Batch, ended: Option<u64>) {
+        if let Some(spans) = &self.spans {
+            spans.sign(batch, ended);
+        }
         self.order += 1;
         batch.node.clone_from(&self.node);
         batch.boot_id.clone_from(&self.boot_id);
@@ -60,12 +81,6 @@ fn microseconds_since_boot() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
     // Linux always has this clock, and it is never negative.
     time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0))
-}
-
-/// This node's clock, by which records have their times.
-fn utc_nanoseconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Source and reason in metrics of records of trace mode that the spool does not get because it fills up.
@@ -106,14 +121,18 @@ pub struct Batcher {
     recorder: Option<Recorder>,
     folder: Option<Folder>,
     live: LiveJobs,
+    /// By which records have their times.
+    clock: Arc<Clock>,
 }
 
 impl Batcher {
     /// A batcher without inputs.
     pub fn new(sender: Sender, last: Arc<LastValues>, metrics: SelfMetrics) -> Self {
         let (inputs, row_rules) = (StreamMap::new(), BTreeMap::new());
+        let clock = sender.spans().map_or_else(Arc::default, |spans| spans.clock().clone());
         Self {
             sender,
+            clock,
             last,
             metrics,
             inputs,
@@ -162,6 +181,9 @@ impl Batcher {
             let due = tokio::select! {
                 fragment = self.inputs.next() => match fragment {
                     Some((source, mut fragment)) => {
+                        if let Some(spans) = self.sender.spans() {
+                            spans.adopt(&mut fragment);
+                        }
                         for round in &mut fragment.coverage {
                             round.row_rules = self.row_rules.get(source).copied();
                         }
@@ -172,7 +194,7 @@ impl Batcher {
                             recorder.append(&mut fragment);
                         }
                         if let Some(folder) = &mut self.folder {
-                            folder.take(&mut fragment, utc_nanoseconds());
+                            folder.take(&mut fragment, self.clock.now());
                         }
                         rounds.take(&mut fragment);
                         gathering.add(fragment);
@@ -181,7 +203,8 @@ impl Batcher {
                     None => break,
                 },
                 _ = tick.tick() => {
-                    let now = utc_nanoseconds();
+                    self.follow_clock(&spool, &mut gathering, &mut rounds, space);
+                    let now = self.clock.now();
                     gathering.add(rounds.due(now));
                     if let Some(folder) = &mut self.folder {
                         gathering.add(folder.due(now));
@@ -191,17 +214,37 @@ impl Batcher {
                 }
             };
             if due {
-                self.append(&spool, gathering.take(), space);
+                self.append(&spool, gathering.take(), space, None);
             }
         }
         gathering.add(rounds.finish());
         if let Some(folder) = &mut self.folder {
             gathering.add(folder.finish());
         }
-        self.append(&spool, gathering.take(), space);
+        self.append(&spool, gathering.take(), space, None);
     }
 
-    fn append(&mut self, spool: &Spool, taken: GatheredEntries, space: TraceSpace) {
+    /// Where the clock was set, what was gathered before is of the span that ended, and what goes on has the clock's new times.
+    fn follow_clock(
+        &mut self,
+        spool: &Spool,
+        gathering: &mut Gathering,
+        rounds: &mut Rounds,
+        space: TraceSpace,
+    ) {
+        let Some((step, ended)) = self.sender.spans().and_then(|spans| spans.follow()) else { return };
+        // A step of centuries loses digits that nobody reads.
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = step as f64 / 1e9;
+        tracing::warn!(seconds, "the system's clock was set");
+        gathering.add(rounds.finish());
+        self.append(spool, gathering.take(), space, Some(ended));
+        if let Some(folder) = &mut self.folder {
+            folder.step(step);
+        }
+    }
+
+    fn append(&mut self, spool: &Spool, taken: GatheredEntries, space: TraceSpace, ended: Option<u64>) {
         if taken.too_large > 0 {
             if self.metrics.get((NAME, SIZE), &RECORDS_REJECTED).is_none() {
                 tracing::warn!(
@@ -217,7 +260,7 @@ impl Batcher {
                 continue;
             }
             let PreparedEntry { mut batch, class } = ready;
-            self.sender.sign(&mut batch);
+            self.sender.sign_of(&mut batch, ended);
             if let Err(error) = spool.append(batch.encode_to_vec(), class) {
                 // The spool has counted it.
                 tracing::warn!(%error, "a batch is lost");
@@ -283,9 +326,9 @@ mod tests {
             gathering.add(Batch { mpi_traces: vec![Default::default(); 300], ..sample(1) });
             gathering.take()
         };
-        batcher.append(&spool, ready(), SPACE);
+        batcher.append(&spool, ready(), SPACE, None);
         assert_eq!(spool.stats().appended_entries, 2);
-        batcher.append(&spool, ready(), SPACE);
+        batcher.append(&spool, ready(), SPACE, None);
         assert_eq!(
             (spool.stats().appended_entries, metrics.get((TRACES, SPOOL_FULL), &RECORDS_DISCARDED)),
             (3, Some(300.0))
@@ -322,7 +365,7 @@ mod tests {
         batcher.input("mpi", receiver);
         let batcher = batcher.with_folding(intervals);
         let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5), SPACE));
-        let start = utc_nanoseconds();
+        let start = Clock::new().now();
         let of_rank = |end| Batch {
             jobs: vec![Job { key: "job".into(), start, end, ..Job::default() }],
             job_ranks: vec![JobRank { job_key: "job".into(), start, end, ..JobRank::default() }],

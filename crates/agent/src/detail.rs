@@ -26,6 +26,16 @@ impl Origin for Node {
         self.sender.sign(batch);
     }
 
+    fn sign_times(&self, batch: &mut Batch) {
+        if let Some(spans) = self.sender.spans() {
+            spans.sign(batch, None);
+        }
+    }
+
+    fn certain_from(&self) -> i64 {
+        self.sender.spans().map_or(0, |spans| spans.certain_from())
+    }
+
     fn may_answer(&self) -> bool {
         true
     }

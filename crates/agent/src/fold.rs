@@ -323,6 +323,17 @@ impl Folder {
         }
     }
 
+    /// The clock was set by so much: what is held here gets the times that the clock has now for the same moments. Epochs stay.
+    pub fn step(&mut self, step: i64) {
+        self.edge = None;
+        for job in self.jobs.values_mut() {
+            job.cells.step(step);
+            job.ranks.values_mut().for_each(|rank| rank.step(step));
+        }
+        self.ahead.iter_mut().for_each(|bin| bin.time = bin.time.saturating_add(step));
+        self.again.step(step);
+    }
+
     /// All that is left: the agent stops.
     pub fn finish(&mut self) -> Batch {
         let mut batch = self.again.due();

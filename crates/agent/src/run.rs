@@ -18,10 +18,11 @@ use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
 use throughline_daemon::{
-    Clock, Expose, GRACE, Health, Listening, SelfMetrics, give_back_free_memory, http, paths, stop_signal,
+    Clock, ClockSpans, Expose, GRACE, Health, Listening, SelfMetrics, give_back_free_memory, http, paths,
+    stop_signal,
 };
 use throughline_delivery::wire::DetailRequest;
-use throughline_delivery::{GrpcSink, Outbox, Quarantine};
+use throughline_delivery::{ClockExchange, GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
@@ -35,6 +36,9 @@ const SPOOL_FOLDER: &str = "spool";
 
 /// Folder of the batches that the collector refuses, in the state folder.
 pub const REFUSED_FOLDER: &str = "refused";
+
+/// Spans of this node's clock in the state folder.
+const CLOCK_FILE: &str = "clock";
 
 /// Runs the agent until SIGTERM or SIGINT.
 ///
@@ -64,7 +68,8 @@ struct AgentResources {
     spool: Spool,
     quarantine: Quarantine,
     recording: Recording,
-    clock: Arc<Clock>,
+    /// This node's clock, as the collector measures it.
+    exchange: ClockExchange,
     metrics: SelfMetrics,
     last: Arc<LastValues>,
     live: LiveJobs,
@@ -84,16 +89,19 @@ impl AgentResources {
         let quarantine = config.spool.quarantine(&refused, places.node.clone(), &spool)?;
         let ring = places.state_dir.join(RECORDER_FOLDER);
         let recording = Recording::open(&config.recorder, &ring, config.spool.memory_only)?;
+        let file = (!config.spool.memory_only).then(|| places.state_dir.join(CLOCK_FILE));
+        let spans = ClockSpans::open(Arc::new(Clock::new()), file);
+        let exchange = ClockExchange::new(Arc::new(spans), places.node.clone());
         let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
         let last =
             LastValues::new(enabled, config.http.job_owners).with_row_rules(&sources::row_rules(config));
         Ok(AgentResources {
-            sink: sink.with_detail(requests),
+            sink: sink.with_detail(requests).with_clock(exchange.clone()),
             requested,
             spool,
             quarantine,
             recording,
-            clock: Arc::new(Clock::new()),
+            exchange,
             metrics: SelfMetrics::default(),
             last: Arc::new(last),
             live: LiveJobs::default(),
@@ -117,13 +125,15 @@ impl RunningServices {
         places: &Places,
         built: &AgentResources,
     ) -> anyhow::Result<RunningServices> {
-        let mut batcher = Batcher::new(Sender::new(&places.node), built.last.clone(), built.metrics.clone())
+        let spans = built.exchange.spans();
+        let sender = Sender::new(&places.node).with_spans(spans.clone());
+        let mut batcher = Batcher::new(sender, built.last.clone(), built.metrics.clone())
             .with_row_rules(sources::row_rules(config))
             .with_folding(config.mpi.intervals())
             .with_recorder(built.recording.recorder().cloned())
             .with_live(built.live.clone());
         let sources =
-            Sources::start(config, places, &built.clock, |name, receiver| batcher.input(name, receiver));
+            Sources::start(config, places, spans.clock(), |name, receiver| batcher.input(name, receiver));
         // Without it the agent measures all the same.
         let mode = config.control.socket_mode.map_or(0o600, |mode| mode.0);
         let control = Control::bind(&places.control_socket, mode);
@@ -169,11 +179,13 @@ impl Tasks {
         started: RunningServices,
         stop: &CancellationToken,
     ) -> Tasks {
-        let AgentResources { sink, requested, spool, quarantine, recording, clock, metrics, last, live } =
+        let AgentResources { sink, requested, spool, quarantine, recording, exchange, metrics, last, live } =
             built;
         let RunningServices { sources, batcher, records, control, listening } = started;
         let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
-        let node = Node { sender: Sender::new(&places.node), live };
+        let clock = exchange.spans().clock().clone();
+        let sender = Sender::new(&places.node).with_spans(exchange.spans().clone());
+        let node = Node { sender, live };
         let details = Details::new(recording.clone(), spool.clone(), node, metrics.clone(), stop.clone());
         // Without it the agent measures all the same.
         let details = details.start(requested);
@@ -181,6 +193,7 @@ impl Tasks {
             details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
         let outbox = Outbox::start(spool.clone(), quarantine, sink);
         let shipped = outbox.shipped();
+        shipped.show_clock(exchange);
         let health = AgentHealth::new(
             sources.clone(),
             spool.clone(),

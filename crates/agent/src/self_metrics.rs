@@ -22,8 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 /// From one round to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
-/// Rounds of metrics between two measurements of the clock's offset: one minute.
-const CLOCK_ROUNDS: u64 = 6;
 /// Rounds from one report of figures to the next: half a minute, so that two are within the gap after which a daemon is silent.
 const REPORT_ROUNDS: u64 = 3;
 /// Rounds from one report of all figures to the next, between which only those that changed are reported: a minute, so that a
@@ -93,14 +91,6 @@ pub async fn run(
             _ = tick.tick() => false,
             () = stop.cancelled() => true,
         };
-        if round % CLOCK_ROUNDS == 0
-            && let Some(step) = own.clock.measure_again()
-        {
-            // A step of centuries loses digits that nobody reads.
-            #[allow(clippy::cast_precision_loss)]
-            let seconds = step as f64 / 1e9;
-            tracing::warn!(seconds, "the system's clock was set");
-        }
         let (now, all) = (own.clock.now(), stopping || round % ALL_ROUNDS == 0);
         let metrics = own.refreshed();
         let mut batch = Batch::default();

@@ -22,6 +22,9 @@ pub struct Status {
     /// Nodes that report ranks that other nodes report too, since yesterday; those that were overruled first.
     #[serde(default)]
     pub contests: Vec<ContestingNode>,
+    /// Servers whose clocks are off, and after them senders whose clocks are, the farthest first.
+    #[serde(default)]
+    pub clocks: Vec<ClockFault>,
     /// Jobs: running ones first, then those that ended last.
     pub jobs: Vec<StatusJob>,
 }
@@ -39,6 +42,19 @@ pub struct ContestingNode {
     pub ranks: u64,
     /// Some of the nodes that report the same.
     pub others: Vec<String>,
+}
+
+/// A clock that is off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockFault {
+    /// A node, a crawler or a server.
+    pub instance: String,
+    /// How far it is ahead: a sender's of the server's, a server's of those of its senders that agree; negative: behind.
+    pub offset_seconds: f64,
+    /// Of a server the senders that agree; null of a sender.
+    pub senders_alike: Option<u64>,
+    /// Of a server its senders in all; null of a sender.
+    pub senders: Option<u64>,
 }
 
 /// A read replica, as this server observes it.

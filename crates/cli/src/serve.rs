@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throughline_collector::RejectedSenders;
+use throughline_collector::{OwnClock, RejectedSenders};
 use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{export, query, upkeep};
@@ -249,13 +249,14 @@ async fn serve(
     let webhook = config.report.receiver()?;
     let exported = metrics.clone();
     let series = upkeep::LinkSeries::default();
-    let rejected = RejectedSenders::default();
+    let (rejected, own_clock) = (RejectedSenders::default(), OwnClock::default());
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has =
         Roles { collect: config.collect.enabled, query: config.query.enabled, upkeep: config.upkeep.enabled };
     // Without readers nobody looks at a replica.
     let read = if config.query.enabled { databases.read.clone() } else { databases.main.clone().into() };
     let health = ServeHealth::new(databases.main.clone(), read, metrics.clone(), has);
+    let health = health.with_clock(own_clock.clone());
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
         let long_range =
@@ -276,7 +277,7 @@ async fn serve(
     tokio::spawn(health.watch(stop.clone()));
     let collect = if config.collect.enabled {
         let listener = http::listen("collect", config.collect.listen, "collect.listen").await?;
-        Some(Collect::new(listener, &config.collect, run_dir, rejected)?)
+        Some(Collect::new(listener, &config.collect, run_dir, rejected, own_clock)?)
     } else {
         None
     };

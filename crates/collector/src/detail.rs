@@ -89,6 +89,8 @@ type Acks = mpsc::Sender<Result<PutResponse, Status>>;
 /// A stream whose sender is known.
 struct Route {
     place: DetailPlace,
+    /// How far the sender's clock is ahead, nanoseconds: its records have its own times.
+    offset: i64,
     acks: Acks,
     /// Whether requests go over it; `None` where its sender does not understand them.
     takes_detail: Option<bool>,
@@ -102,14 +104,23 @@ pub(crate) struct Routes(Arc<Mutex<HashMap<u64, Route>>>);
 
 impl Routes {
     /// A stream delivers for a node or a subnet, which its certificate allows.
-    pub fn enter(&self, stream: u64, place: DetailPlace, acks: &Acks, takes_detail: Option<bool>) {
+    pub fn enter(
+        &self,
+        stream: u64,
+        place: DetailPlace,
+        offset: i64,
+        acks: &Acks,
+        takes_detail: Option<bool>,
+    ) {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let route = routes.entry(stream).or_insert_with(|| Route {
             place: place.clone(),
+            offset,
             acks: acks.clone(),
             takes_detail,
             sent: HashMap::new(),
         });
+        route.offset = offset;
         if route.place != place {
             route.place = place;
             route.sent.clear();
@@ -141,7 +152,7 @@ impl Routes {
                     continue;
                 }
                 // A sender that reads no answers gets it with a later round.
-                if route.acks.try_send(Ok(response(order))).is_ok() {
+                if route.acks.try_send(Ok(response(order, route.offset))).is_ok() {
                     route.sent.insert(order.id, order.expires);
                     if order.is_new {
                         sent.push((order.id, order.node));
@@ -156,17 +167,18 @@ impl Routes {
     }
 }
 
-fn response(order: &DetailOrder) -> PutResponse {
+/// A request by the clock of its receiver, which is so far ahead.
+fn response(order: &DetailOrder, offset: i64) -> PutResponse {
     #[allow(clippy::cast_possible_truncation)] // An hour of nanoseconds is far below.
     let resolution = (order.resolution.clamp(0.0, 86_400.0) * 1e9) as i64;
     let request = DetailRequest {
         id: order.id.unsigned_abs(),
         job_key: order.job_key.clone().unwrap_or_default(),
-        from: nanoseconds(order.from),
-        to: nanoseconds(order.to),
+        from: nanoseconds(order.from).saturating_add(offset),
+        to: nanoseconds(order.to).saturating_add(offset),
         resolution,
         records_max: order.records_max,
-        expires: nanoseconds(order.expires),
+        expires: nanoseconds(order.expires).saturating_add(offset),
         is_live: order.is_live,
         ports: order
             .ports
@@ -253,8 +265,8 @@ mod tests {
         let (acks, mut answers) = mpsc::channel(8);
         let (others, mut other_answers) = mpsc::channel(8);
         let acks_of_crawler = mpsc::channel(8);
-        routes.enter(1, node("n1"), &acks, Some(true));
-        routes.enter(2, node("n2"), &others, None);
+        routes.enter(1, node("n1"), 0, &acks, Some(true));
+        routes.enter(2, node("n2"), 0, &others, None);
         let orders = [order(5, 1, node("n1")), order(6, 2, node("n2")), order(7, 3, node("n3"))];
         assert_eq!(routes.send(&orders), (vec![(5, 1)], vec![(6, 2)]));
         let request = answers.try_recv().unwrap().unwrap().detail.unwrap();
@@ -268,12 +280,12 @@ mod tests {
         assert_eq!(answers.try_recv().unwrap().unwrap().detail.unwrap().expires, 130_000_000_000);
         // Another stream of the node: its agent was started again.
         routes.leave(1);
-        routes.enter(3, node("n1"), &acks, Some(true));
+        routes.enter(3, node("n1"), 0, &acks, Some(true));
         routes.send(&[sent]);
         assert!(answers.try_recv().is_ok());
         // Ports go to the crawler of their subnet.
         let (crawler, mut of_crawler) = (DetailPlace::Crawler(7), acks_of_crawler.1);
-        routes.enter(4, crawler.clone(), &acks_of_crawler.0, Some(true));
+        routes.enter(4, crawler.clone(), 0, &acks_of_crawler.0, Some(true));
         let ports = vec![(9, 1), (10, 2)];
         let (of_link, elsewhere) = (order(8, 0, crawler), order(9, 0, DetailPlace::Crawler(8)));
         let of_link = DetailOrder { job_key: None, ports, ..of_link };

@@ -110,6 +110,34 @@ impl Identity {
         }
     }
 
+    /// Whose clock a batch of this node was made by (of a crawler where that is empty), as in `sender_clock`, and the name by which
+    /// its holder counts once, however many names it has; empty for a sender of this machine.
+    ///
+    /// # Errors
+    /// It may not send for the node.
+    pub fn clock(&self, node: &str) -> Result<(String, String), Status> {
+        let sender = match self {
+            Identity::Certified { names, .. }
+                if !node.is_empty() && !names.iter().any(|name| name == node) =>
+            {
+                None
+            }
+            Identity::Certified { crawler, .. } if node.is_empty() => {
+                crawler.as_ref().map(|(name, _)| format!("crawler:{name}"))
+            }
+            Identity::Local { .. } if node.is_empty() => Some("crawler:local".to_owned()),
+            _ => Some(format!("node:{node}")),
+        };
+        let sender = sender.ok_or_else(|| {
+            Status::permission_denied("the certificate has not the name of the node whose clock it reports")
+        })?;
+        let certificate = match self {
+            Identity::Certified { names, .. } => names.first().cloned().unwrap_or_default(),
+            Identity::Local { .. } => String::new(),
+        };
+        Ok((sender, certificate))
+    }
+
     /// Names under which a spool may belong to the sender of a batch, which it [may send](Self::may_send), or of bytes
     /// that are none. A node's is its own whatever its certificate's number is, and a crawler's its certificate's.
     pub fn owners(&self, batch: Option<&Batch>) -> Arc<[String]> {

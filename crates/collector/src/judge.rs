@@ -57,6 +57,17 @@ pub(crate) struct Verdict {
     pub oldest: i64,
 }
 
+impl Verdict {
+    /// Whether clocks can be why records were rejected: a record is ahead of all clocks, or all that have a time are too old.
+    pub fn is_untimely(&self) -> bool {
+        self.rejected.iter().any(|rejected| match rejected.reason {
+            Rejection::TimeFuture => true,
+            Rejection::TimePast => self.oldest == i64::MAX,
+            _ => false,
+        })
+    }
+}
+
 /// Takes out of a batch what its sender may not report and what can't be so. `now` is UTC nanoseconds.
 pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict {
     let mut content = content::Check::new(TimeWindow::around(now, accept.past, accept.future));

@@ -16,6 +16,7 @@
 mod accept;
 mod bars;
 mod bounds;
+mod clocks;
 mod committer;
 mod detail;
 #[cfg(feature = "simulated")]
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, SelfMetrics, TokenFile};
+use throughline_daemon::{Clock, Failure, SelfMetrics, TokenFile};
 use throughline_delivery::wire::collect_server::CollectServer;
 use throughline_delivery::{ServerTls, TlsFiles};
 use tokio::net::TcpListener;
@@ -46,11 +47,13 @@ use tokio_util::sync::CancellationToken;
 
 use accept::{ConnectionAcceptor, Gate, Registry};
 use bars::Bars;
+use clocks::Clocks;
 use quota::SenderQuotas;
 
 pub use accept::Socket;
 pub use bars::BarList;
 pub use bounds::SPOOLS_PER_SENDER;
+pub use clocks::{ClockPlan, ClockStore, OwnClock};
 pub use committer::{CommitError, Committer, Leaser};
 pub use detail::{DetailOrders, NoDetail};
 pub use identity::Crawlers;
@@ -112,6 +115,14 @@ pub struct Access {
     pub socket: Option<Socket>,
     /// Connections in number.
     pub limits: Limits,
+    /// This server's clock.
+    pub clock: Arc<Clock>,
+    /// How clocks of senders are measured.
+    pub clock_plan: ClockPlan,
+    /// Where they are stored; `None`: in memory.
+    pub clocks: Option<Arc<dyn ClockStore>>,
+    /// Learns whether this server's clock is off.
+    pub own_clock: OwnClock,
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
@@ -137,14 +148,29 @@ pub async fn run<C: Committer>(
     let memory = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
-    let writer =
-        tokio::spawn(writer::run(items, committers, metrics.clone(), access.rejected, give_up.clone()));
+    let writer = tokio::spawn(writer::run(
+        items,
+        committers,
+        metrics.clone(),
+        access.rejected.clone(),
+        give_up.clone(),
+    ));
     let refused = Arc::new(refused::RefusedSenders::default());
+    let clocks = clocks(&access, &node, &metrics);
+    tokio::spawn(clocks.clone().watch(stop.clone()));
     let own_stop = stop.clone();
     let quotas = SenderQuotas::new(access.quotas, metrics.clone());
     let (own_refused, own_quotas) = (refused.clone(), quotas.clone());
-    let own =
-        own::send(node, metrics.clone(), own_refused, own_quotas, queue.clone(), memory.clone(), own_stop);
+    let own = own::send(
+        node,
+        metrics.clone(),
+        own_refused,
+        own_quotas,
+        clocks.clone(),
+        queue.clone(),
+        memory.clone(),
+        own_stop,
+    );
     tokio::spawn(own);
     let bars = Bars::new(access.bars.is_some());
     if let Some(list) = access.bars {
@@ -162,6 +188,7 @@ pub async fn run<C: Committer>(
         bars,
         quotas,
         access.accept,
+        clocks,
         metrics,
         refused,
         stop.clone(),
@@ -199,6 +226,17 @@ pub async fn run<C: Committer>(
     give_up.cancel();
     writer.await?;
     result
+}
+
+fn clocks(access: &Access, node: &str, metrics: &SelfMetrics) -> Clocks {
+    Clocks::new(
+        access.clock.clone(),
+        access.clock_plan,
+        access.own_clock.clone(),
+        node.to_owned(),
+        access.clocks.clone(),
+        metrics.clone(),
+    )
 }
 
 /// Takes connections of the Unix socket until `stop`; its file goes with this future.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use throughline_daemon::{Clock, SelfMetrics, Ticker};
+use throughline_daemon::{SelfMetrics, Ticker};
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
 use throughline_store::{Content, Entry, Sender as From};
@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::clocks::Clocks;
 use crate::queue::{QueuedEntry, Queues, Sender, units};
 use crate::quota::SenderQuotas;
 use crate::refused::RefusedSenders;
@@ -20,18 +21,19 @@ use crate::refused::RefusedSenders;
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Sends the metrics, and events about senders, until `stop`. Where the queue has no memory left, a round is left out: they are cumulative.
+#[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
 pub(crate) async fn send(
     node: String,
     metrics: SelfMetrics,
     refused: Arc<RefusedSenders>,
     quotas: SenderQuotas,
+    clocks: Clocks,
     queue: Queues,
     memory: Arc<Semaphore>,
     stop: CancellationToken,
 ) {
     // A spool of nothing: lives and ends with this process.
     let spool_id = Uuid::new_v4();
-    let mut clock = Clock::new();
     let mut ticker = Ticker::new(INTERVAL);
     // Those that are not handed on yet.
     let mut events = Vec::new();
@@ -42,11 +44,10 @@ pub(crate) async fn send(
             () = stop.cancelled() => return,
             _ = ticker.tick() => {}
         }
-        if sequence % 6 == 0 {
-            clock = Clock::new();
-        }
-        events.append(&mut quotas.report(clock.now()));
-        let self_stats = metrics.records(clock.now());
+        // By a clock that may be off there is no time for them; they are cumulative.
+        let Some(now) = clocks.own_time() else { continue };
+        events.append(&mut quotas.report(now));
+        let self_stats = metrics.records(now);
         let batch = Batch { node: node.clone(), self_stats, events: events.clone(), ..Batch::default() };
         let bytes = batch.encoded_len();
         // A name and two numbers each.

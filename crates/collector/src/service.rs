@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use throughline_daemon::{SelfMetrics, TokenFile};
 use throughline_delivery::wire::collect_server::Collect;
-use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_delivery::wire::{
+    ClockAnswer, ClockRequest, LeaseRequest, LeaseResponse, PutRequest, PutResponse,
+};
 use throughline_delivery::{DETAIL_KEY, LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
+use throughline_sample::admission::is_deceptive;
 use throughline_sample::catalogue::{CONNECTED_SENDERS, ENTRIES_REJECTED};
 use throughline_store::TermRequest;
 use tokio::sync::{Semaphore, mpsc};
@@ -21,6 +24,7 @@ use uuid::Uuid;
 use crate::accept::{Peer, StreamPlace, sender};
 use crate::bars::Bars;
 use crate::bounds::{LogLimit, SpoolBudget};
+use crate::clocks::{ClockStream, Clocks, answer_clock};
 use crate::detail::Routes;
 use crate::identity::Identity;
 use crate::judge::AcceptTimes;
@@ -41,6 +45,9 @@ const LEASE: &str = "lease";
 const ENTRY: &str = "entry";
 const BARRED: &str = "barred";
 
+/// Time for the first message of a sender that has its clock measured.
+const CLOCK_OPEN_LIMIT: Duration = Duration::from_secs(10);
+
 pub(crate) struct Service {
     queue: Queues,
     routes: Routes,
@@ -48,6 +55,7 @@ pub(crate) struct Service {
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
     accept: AcceptTimes,
+    clocks: Clocks,
     token: Option<Arc<TokenFile>>,
     bars: Bars,
     quotas: SenderQuotas,
@@ -70,6 +78,7 @@ impl Service {
         bars: Bars,
         quotas: SenderQuotas,
         accept: AcceptTimes,
+        clocks: Clocks,
         metrics: SelfMetrics,
         refused: Arc<RefusedSenders>,
         stop: CancellationToken,
@@ -89,6 +98,7 @@ impl Service {
             bars,
             quotas,
             accept,
+            clocks,
             logged: Arc::default(),
             spools: Arc::default(),
             next_stream: AtomicU64::new(0),
@@ -140,6 +150,7 @@ fn authorization<T>(request: &Request<T>) -> Option<&str> {
 #[tonic::async_trait]
 impl Collect for Service {
     type PutStream = ReceiverStream<Result<PutResponse, Status>>;
+    type ClockStream = ReceiverStream<Result<ClockRequest, Status>>;
 
     async fn put(
         &self,
@@ -165,6 +176,7 @@ impl Collect for Service {
             memory: self.memory.clone(),
             acks,
             accept: self.accept,
+            clocks: self.clocks.clone(),
             ended: Arc::default(),
             takes_refusals: request.metadata().contains_key(REFUSALS_KEY),
             takes_detail: request.metadata().get(DETAIL_KEY).map(|value| value == "1"),
@@ -198,15 +210,44 @@ impl Collect for Service {
         Ok(Response::new(ReceiverStream::new(answers)))
     }
 
+    async fn clock(
+        &self,
+        request: Request<Streaming<ClockAnswer>>,
+    ) -> Result<Response<Self::ClockStream>, Status> {
+        let (identity, place) = self.identity(&request)?;
+        let mut answers = request.into_inner();
+        let opened = tokio::time::timeout(CLOCK_OPEN_LIMIT, answers.message()).await;
+        let first = opened.map_err(|_| Status::deadline_exceeded("the sender did not begin"))??;
+        let first = first.ok_or_else(|| Status::invalid_argument("the sender did not begin"))?;
+        if first.node.len() > NAME_BYTES_MAX || first.node.chars().any(is_deceptive) {
+            return Err(Status::invalid_argument("the sender's node is no host name"));
+        }
+        let (sender, certificate) = identity.clock(&first.node)?;
+        let (requests, queue) = mpsc::channel(ACKS_MAX);
+        let number = self.next_stream.fetch_add(1, Relaxed);
+        let clocks = self.clocks.clone();
+        let stream = ClockStream { clocks, number, sender: sender.into(), certificate, requests, answers };
+        let (bars, stop) = (self.bars.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let is_barred = || bars.check(&identity).is_err();
+            stop.run_until_cancelled(answer_clock(stream, first, is_barred)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(queue)))
+    }
+
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
         let (identity, _place) = self.identity(&request)?;
         let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
-        let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
-            self.metrics.add((SOURCE, LEASE), &ENTRIES_REJECTED, 1);
-            if self.logged.is_due(&identity.name()) {
-                tracing::warn!(%status, "a crawler's request was refused");
-            }
-        })?;
+        let offset = identity.clock("").ok().and_then(|(sender, _)| self.clocks.present_offset(&sender));
+        let offset = offset.unwrap_or(0);
+        let request =
+            allowed.and_then(|()| term_request(request.into_inner(), offset)).inspect_err(|status| {
+                self.metrics.add((SOURCE, LEASE), &ENTRIES_REJECTED, 1);
+                if self.logged.is_due(&identity.name()) {
+                    tracing::warn!(%status, "a crawler's request was refused");
+                }
+            })?;
         match self.leaser.ask(&request).await {
             Ok(grant) => Ok(Response::new(LeaseResponse { granted: grant.granted, holder: grant.holder })),
             Err(error) => Err(Status::unavailable(error.to_string())),
@@ -217,7 +258,8 @@ impl Collect for Service {
 /// Longest name of a crawler's host that is kept: host names have at most 253 bytes (RFC 1123).
 const NAME_BYTES_MAX: usize = 253;
 
-fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
+/// `offset`: how far the crawler's clock is ahead.
+fn term_request(request: LeaseRequest, offset: i64) -> Result<TermRequest, Status> {
     let crawler = Uuid::from_slice(&request.crawler).map_err(|_| {
         Status::invalid_argument(format!("crawler has {} bytes, not 16", request.crawler.len()))
     })?;
@@ -231,7 +273,7 @@ fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
         subnet_prefix: request.subnet_prefix,
         crawler,
         name: request.name,
-        since: request.since,
+        since: request.since.saturating_sub(offset),
         lease: lease.clamp(LEASE_SHORTEST, LEASE_LONGEST),
         release: request.release,
     })

@@ -53,9 +53,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use throughline_daemon::{
-    Clock, Failure, GRACE, Listening, SelfMetrics, give_back_free_memory, http, paths, stop_signal,
+    Clock, ClockSpans, Failure, GRACE, Listening, SelfMetrics, give_back_free_memory, http, paths,
+    stop_signal,
 };
-use throughline_delivery::{GrpcSink, Outbox, Quarantine};
+use throughline_delivery::{ClockExchange, GrpcSink, Outbox, Quarantine};
 use throughline_detail::{Details, Recording, WAITING_MAX};
 use throughline_infiniband::names::NameFile;
 use tokio::sync::mpsc;
@@ -68,6 +69,9 @@ const SPOOL_FOLDER: &str = "fabric-spool";
 pub use recording::FOLDER as RECORDER_FOLDER;
 /// Folder of the batches that the collector refuses, in the state folder.
 pub const REFUSED_FOLDER: &str = "fabric-refused";
+
+/// Spans of this machine's clock in the state folder; an agent on the same node has another one.
+const CLOCK_FILE: &str = "fabric-clock";
 
 /// Runs the daemon until SIGTERM or SIGINT.
 ///
@@ -159,11 +163,14 @@ impl CrawlerResources {
         let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
         let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
         let (commits, rounds) = mpsc::channel(self_metrics::ROUNDS_WATCHED);
+        let file = (!config.spool.memory_only).then(|| state_dir.join(CLOCK_FILE));
+        let clock = Arc::new(Clock::new());
+        let spans = Arc::new(ClockSpans::open(clock.clone(), file));
         let publisher = Publisher {
             spool,
-            sender: Sender::new(subnet_prefix),
+            sender: Sender::new(subnet_prefix, spans),
             metrics: SelfMetrics::default(),
-            clock: Arc::new(Clock::new()),
+            clock,
             rounds: commits,
             leader: Arc::default(),
             recording,
@@ -270,7 +277,10 @@ impl Tasks {
         let details = details.start(requested);
         let details =
             details.inspect_err(|error| tracing::warn!(%error, "requests for detail are not answered")).ok();
-        let outbox = Outbox::start(publisher.spool.clone(), quarantine, sink.clone().with_detail(requests));
+        let exchange = ClockExchange::new(publisher.sender.spans().clone(), String::new());
+        let measured = sink.clone().with_detail(requests).with_clock(exchange.clone());
+        let outbox = Outbox::start(publisher.spool.clone(), quarantine, measured);
+        outbox.shipped().show_clock(exchange);
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
         let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };

@@ -5,16 +5,28 @@
 #![allow(unsafe_code)] // clock_gettime through nix is safe; adjtimex has no safe wrapper there.
 
 use nix::time::{ClockId, clock_gettime};
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A change of the offset above this is a step and no slew: NTP slews at most 500 ppm, 30 ms a minute.
-const STEP_NANOSECONDS: i64 = 100_000_000;
+/// A change of the offset above this is a step and no slew: NTP slews both clocks alike.
+pub(crate) const STEP_NANOSECONDS: i64 = 100_000_000;
+
+/// Reads UTC nanoseconds since 1970.
+pub type UtcReading = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The clock of one process.
-#[derive(Debug)]
 pub struct Clock {
     /// UTC minus CLOCK_BOOTTIME, in nanoseconds.
     offset: AtomicI64,
+    /// CLOCK_REALTIME.
+    utc: UtcReading,
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").field("offset", &self.offset).finish_non_exhaustive()
+    }
 }
 
 impl Default for Clock {
@@ -27,19 +39,30 @@ impl Clock {
     /// Measures the offset now.
     #[must_use]
     pub fn new() -> Self {
-        Self { offset: AtomicI64::new(measure()) }
+        Self::reading(Arc::new(|| read(ClockId::CLOCK_REALTIME)))
+    }
+
+    /// A clock that reads UTC from elsewhere: a test sets it.
+    #[must_use]
+    pub fn reading(utc: UtcReading) -> Self {
+        Self { offset: AtomicI64::new(measure(&*utc)), utc }
+    }
+
+    /// UTC less CLOCK_BOOTTIME as it was measured last, nanoseconds.
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset.load(Ordering::Relaxed)
     }
 
     /// UTC nanoseconds since 1970.
     #[must_use]
     pub fn now(&self) -> i64 {
-        read(ClockId::CLOCK_BOOTTIME).wrapping_add(self.offset.load(Ordering::Relaxed))
+        since_boot().wrapping_add(self.offset())
     }
 
     /// Measures the offset again; call about once a minute. Returns the step in nanoseconds if the system's
     /// clock was set in between, so that the caller can log it.
     pub fn measure_again(&self) -> Option<i64> {
-        let new = measure();
+        let new = measure(&*self.utc);
         let change = new.wrapping_sub(self.offset.swap(new, Ordering::Relaxed));
         (change.abs() > STEP_NANOSECONDS).then_some(change)
     }
@@ -57,14 +80,19 @@ impl Clock {
 }
 
 /// UTC minus CLOCK_BOOTTIME: of three tries the one in which both were read closest together.
-fn measure() -> i64 {
+fn measure(utc: &dyn Fn() -> i64) -> i64 {
     let tries = (0..3).map(|_| {
-        let before = read(ClockId::CLOCK_BOOTTIME);
-        let utc = read(ClockId::CLOCK_REALTIME);
-        let after = read(ClockId::CLOCK_BOOTTIME);
+        let before = since_boot();
+        let utc = utc();
+        let after = since_boot();
         (after - before, utc - before - (after - before) / 2)
     });
     tries.min().map_or(0, |(_, offset)| offset)
+}
+
+/// CLOCK_BOOTTIME in nanoseconds.
+pub(crate) fn since_boot() -> i64 {
+    read(ClockId::CLOCK_BOOTTIME)
 }
 
 fn read(clock: ClockId) -> i64 {

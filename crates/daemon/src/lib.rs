@@ -8,6 +8,7 @@
 pub mod arguments;
 pub mod certificates;
 mod clock;
+mod clock_spans;
 pub mod config;
 pub mod connections;
 mod descriptors;
@@ -32,7 +33,8 @@ mod sock_diag;
 mod ticker;
 mod token;
 
-pub use clock::{Clock, boot_id};
+pub use clock::{Clock, UtcReading, boot_id};
+pub use clock_spans::{ClockSpan, ClockSpans, SPANS_MAX};
 pub use descriptors::raise_descriptors;
 pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};

@@ -11,10 +11,12 @@ use throughline_daemon::Token;
 use throughline_spool::Entry;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
+use crate::clock::ClockExchange;
 use crate::sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, Sink, SinkError};
 use crate::tls::TlsFiles;
 use crate::unix;
@@ -79,6 +81,8 @@ pub struct GrpcSink {
     token_file: Option<PathBuf>,
     /// Takes the collector's requests for detail.
     detail: Option<mpsc::Sender<DetailRequest>>,
+    /// Answers the collector's requests for the time.
+    clock: Option<ClockExchange>,
 }
 
 /// One address.
@@ -127,7 +131,7 @@ impl GrpcSink {
         }
         let first = fastrand::usize(..addresses.len());
         let present = Arc::new(AtomicUsize::new(first));
-        Ok(Self { addresses: addresses.into(), present, token_file: None, detail: None })
+        Ok(Self { addresses: addresses.into(), present, token_file: None, detail: None, clock: None })
     }
 
     /// The place of the address in use.
@@ -155,6 +159,12 @@ impl GrpcSink {
     #[must_use]
     pub fn with_detail(self, requests: mpsc::Sender<DetailRequest>) -> Self {
         Self { detail: Some(requests), ..self }
+    }
+
+    /// Has the collector measure this clock beside each stream of entries.
+    #[must_use]
+    pub fn with_clock(self, clock: ClockExchange) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// What goes with each request.
@@ -202,6 +212,9 @@ impl GrpcSink {
             batch: entry.payload,
         });
         let mut client = CollectClient::new(channel);
+        // Once, as detail.
+        let clock = self.clock.clone().filter(|_| on_refusal == OnRefusal::Continue);
+        let clock = clock.map(|clock| (clock, client.clone(), authorization.clone()));
         let mut request = authorized(requests, authorization.as_ref());
         if on_refusal == OnRefusal::Continue {
             request.metadata_mut().insert(REFUSALS_KEY, MetadataValue::from_static("1"));
@@ -220,7 +233,12 @@ impl GrpcSink {
         };
         let (received, answers) = mpsc::channel(CHANNEL_ENTRIES);
         let sink = self.clone();
+        // Ends with the stream of entries.
+        let exchange = clock.map(|(clock, client, authorization)| {
+            AbortOnDropHandle::new(tokio::spawn(clock.answer(client, authorization)))
+        });
         tokio::spawn(async move {
+            let _exchange = exchange;
             loop {
                 let item = tokio::select! {
                     // The session was dropped: so is the stream.

@@ -6,6 +6,7 @@
 //! Knows entries as bytes with an identity; never what is in them, and never the database.
 
 mod backoff;
+mod clock;
 mod endpoint;
 mod grpc;
 mod lease;
@@ -20,6 +21,7 @@ mod tls;
 mod unix;
 
 pub use backoff::Backoff;
+pub use clock::ClockExchange;
 pub use endpoint::{COLLECT_SOCKET, Endpoint};
 pub use grpc::{DETAIL_KEY, GrpcSink, REFUSALS_KEY, UrlError};
 pub use lease::{LEASE_LONGEST, LEASE_SHORTEST, Leases};

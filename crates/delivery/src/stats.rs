@@ -7,7 +7,7 @@ use throughline_daemon::{Condition, Labels};
 use throughline_sample::catalogue::{self, Metric};
 use throughline_spool::Stats;
 
-use crate::{Quarantine, Reason};
+use crate::{ClockExchange, Quarantine, Reason};
 
 /// Counts of one [`ship`](crate::ship) loop, shared with the code that shows them.
 #[derive(Default)]
@@ -27,6 +27,7 @@ pub struct ShipStats {
     failures: [AtomicU64; Reason::ALL.len()],
     /// Where refused entries are, if they are kept.
     pub(crate) quarantine: OnceLock<Quarantine>,
+    clock: OnceLock<ClockExchange>,
 }
 
 impl ShipStats {
@@ -35,9 +36,17 @@ impl ShipStats {
         self.failures[reason as usize].load(Relaxed)
     }
 
-    /// What `/healthz` reports about refused entries.
+    /// Has what the collector reports of this clock shown with delivery.
+    pub fn show_clock(&self, clock: ClockExchange) {
+        // The one that is set first; there is no other.
+        _ = self.clock.set(clock);
+    }
+
+    /// What `/healthz` reports about refused entries and about the clock.
     pub fn conditions(&self) -> Vec<Condition> {
-        self.quarantine.get().map(Quarantine::conditions).unwrap_or_default()
+        let mut conditions = self.quarantine.get().map(Quarantine::conditions).unwrap_or_default();
+        conditions.extend(self.clock.get().map(ClockExchange::conditions).unwrap_or_default());
+        conditions
     }
 
     pub(crate) fn failed(&self, reason: Reason) {
@@ -58,7 +67,9 @@ pub fn metrics(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(Labels, &'s
     let discarded = |source: &'static str, reason: &'static str, count: u64| {
         (Labels::from((source, reason)), &catalogue::ENTRIES_DISCARDED, count as f64)
     };
-    vec![
+    let clock = ship.clock.get().and_then(ClockExchange::offset_seconds);
+    let clock = clock.map(|offset| of("delivery", &catalogue::CLOCK_OFFSET_SECONDS, offset));
+    let all = [
         of("spool", &catalogue::RECORDS, spool.appended_entries as f64),
         of("spool", &catalogue::SPOOL_BYTES, (spool.memory_bytes + spool.disk_bytes) as f64),
         of("spool", &catalogue::SPOOL_ENTRIES, spool.backlog_entries as f64),
@@ -78,5 +89,6 @@ pub fn metrics(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(Labels, &'s
         of("quarantine", &catalogue::SPOOL_ENTRIES, waiting.backlog_entries as f64),
         discarded("quarantine", "limit", lost),
         of("delivery", &catalogue::SOURCE_UP, f64::from(u8::from(ship.connected.load(Relaxed)))),
-    ]
+    ];
+    all.into_iter().chain(clock).collect()
 }

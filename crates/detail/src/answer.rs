@@ -66,6 +66,10 @@ pub trait Origin: Send + 'static {
     fn config_file(&self) -> &'static str;
     /// Signs a batch as this sender's.
     fn sign(&mut self, batch: &mut Batch);
+    /// Notes in a batch by which clock its times were made.
+    fn sign_times(&self, batch: &mut Batch);
+    /// Records from this time on have their times by the clock as it is now; earlier ones may not, and are not sent.
+    fn certain_from(&self) -> i64;
     /// Entries within their bounds of a batch that is larger than one.
     fn parts(&self, batch: Batch) -> Vec<Batch>;
     /// Whether it answers now; what it does not answer stays open for who does.
@@ -199,15 +203,17 @@ fn send(
     let mut thinner = Thinner::new(request.resolution);
     // A segment may be read for both parts.
     let mut damaged = HashSet::new();
-    let settled = request.to.min(now_ns().saturating_sub(SETTLED_NANOSECONDS)).max(request.from);
-    for times in [request.from..settled, settled..request.to] {
+    let certain_from = answer.origin.certain_from();
+    let from = request.from.max(certain_from.min(request.to));
+    let settled = request.to.min(now_ns().saturating_sub(SETTLED_NANOSECONDS)).max(from);
+    for times in [from..settled, settled..request.to] {
         if times.is_empty() {
             continue;
         }
         answer.wait_for_reports(times.end)?;
         let found = recorder.records(times, filter(request));
         if end.recorded_from == 0 {
-            end.recorded_from = recorder.stats().oldest_ns.unwrap_or(0);
+            end.recorded_from = recorder.stats().oldest_ns.map_or(0, |oldest| oldest.max(certain_from));
         }
         for batch in found {
             match batch {
@@ -292,11 +298,12 @@ impl<O: Origin> Answer<'_, O> {
             self.send()?;
         }
         if length <= PART_BYTES && count <= PART_RECORDS_MAX {
-            self.encode(&batch, count);
+            self.encode(batch, count);
         } else {
             // Hundreds of ranks in one block.
             for part in self.origin.parts(batch) {
-                self.encode(&part, records(&part));
+                let count = records(&part);
+                self.encode(part, count);
                 self.send()?;
             }
         }
@@ -310,13 +317,14 @@ impl<O: Origin> Answer<'_, O> {
         Ok(())
     }
 
-    fn encode(&mut self, batch: &Batch, count: usize) {
+    fn encode(&mut self, mut batch: Batch, count: usize) {
+        self.origin.sign_times(&mut batch);
         if self.encoded.is_empty() {
             self.encoded.reserve(PART_BYTES + SIGNATURE_BYTES);
         }
         self.encoded.extend(batch.encode_to_vec());
         self.encoded_records += count;
-        self.encoded_elements += elements(batch);
+        self.encoded_elements += elements(&batch);
     }
 
     /// Puts into the spool what was gathered, as it is emptied.

@@ -120,7 +120,6 @@ impl Jobs {
         }
         let rank = job.ranks.remove(key)?;
         self.changed = true;
-        let end = end.max(rank.record.start);
         let unknown = [
             rank.record.gpus.is_none().then_some(rank.gpus),
             rank.record.hca_ports.is_none().then_some(rank.hca_ports),

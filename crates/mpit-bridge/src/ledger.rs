@@ -9,6 +9,7 @@ use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
 use crate::operations::{is_unreported, operation_name};
 use crate::quota::{HeldResource, Quotas, Resource, User};
+use crate::rank::Moment;
 use crate::sampled_calls::{NamedSample, SECONDS_MAX, SampledCalls};
 use crate::status::Quota;
 use crate::traffic_cells::{Cell, CellKey, Kind, LineKey, Sums};
@@ -24,6 +25,8 @@ use throughline_shares::collective::Library;
 
 /// Records of jobs end at whole multiples of it: ranks report at whole seconds of UTC, and ports are read there.
 const INTERVAL_NANOSECONDS: i64 = 1_000_000_000;
+/// A clock that was set by more was no slewed one.
+const STEP_NANOSECONDS: i64 = 100_000_000;
 /// What ranks report at a whole second has come so much later.
 const ARRIVED_NANOSECONDS: i64 = 250_000_000;
 /// Longest time between two records of a job, in the same, however many cells change: what is older says little about a link's present.
@@ -167,6 +170,8 @@ pub(crate) struct Ledger {
     intervals: i64,
     /// In which of their intervals the last records of sampled calls were made.
     samples_until: Option<i64>,
+    /// UTC less CLOCK_MONOTONIC, as it was last.
+    offset: Option<i64>,
     jobs: HashMap<String, JobHere>,
     layouts: Layouts,
 }
@@ -177,7 +182,7 @@ impl Ledger {
         let intervals = i64::from(seconds).clamp(1, INTERVALS_MAX);
         let cells_per_second = cells_per_second.max(1);
         let (jobs, layouts) = (HashMap::new(), Layouts::default());
-        Self { cells_per_second, intervals, samples_until: None, jobs, layouts }
+        Self { cells_per_second, intervals, samples_until: None, offset: None, jobs, layouts }
     }
 
     /// A rank is here, perhaps not for the first time.
@@ -251,6 +256,24 @@ impl Ledger {
             }
         }
         batches
+    }
+
+    /// Where the clock was set since the last call, what is held here goes by it from now on.
+    pub fn follow(&mut self, now: Moment) {
+        let offset = now.utc.saturating_sub(now.monotonic);
+        let step = offset.saturating_sub(self.offset.replace(offset).unwrap_or(offset));
+        if step.saturating_abs() > STEP_NANOSECONDS {
+            self.step(step);
+        }
+    }
+
+    /// The clock was set by so much: what is held here gets the times that the clock has now for the same moments. Epochs stay.
+    fn step(&mut self, step: i64) {
+        self.samples_until = None;
+        for job in self.jobs.values_mut() {
+            job.since = job.since.saturating_add(step);
+            job.due = job.due.saturating_add(step);
+        }
     }
 
     /// The last records of a job whose last rank here has gone.

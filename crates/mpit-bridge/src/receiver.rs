@@ -175,7 +175,11 @@ async fn run(
     }
     shared.stop.cancel();
     while connections.join_next().await.is_some() {}
-    for (user, batch) in shared.traffic().finish_all(shared.moment().utc) {
+    let last = {
+        let (mut traffic, now) = shared.traffic_now();
+        traffic.finish_all(now)
+    };
+    for (user, batch) in last {
         shared.outbox.put(&user, batch);
     }
     shared.save(true).await;
@@ -213,7 +217,10 @@ async fn count_traffic(shared: &Arc<ReceiverState>) {
     loop {
         sleep(until_round(shared.moment().utc)).await;
         let counting = shared.clone();
-        let round = spawn_blocking(move || counting.traffic().round(counting.moment().utc));
+        let round = spawn_blocking(move || {
+            let (mut traffic, now) = counting.traffic_now();
+            traffic.round(now)
+        });
         for (user, batch) in round.await.unwrap_or_default() {
             shared.outbox.put(&user, batch);
         }

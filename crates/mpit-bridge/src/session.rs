@@ -409,9 +409,10 @@ impl Session {
         self.target = Some(target);
         self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
         let rank = Rank::new(&member, header, came, shared.judges(&user));
-        let now = shared.moment().utc;
         let world = World { size: member.hello.world_size, library: &member.hello.library };
-        shared.traffic().join(&shared.quotas, &user, rank.job_key(), rank.id(), world, now);
+        let (mut traffic, now) = shared.traffic_now();
+        traffic.join(&shared.quotas, &user, rank.job_key(), rank.id(), world, now);
+        drop(traffic);
         self.rank = Some(rank);
         add(&shared.counters.connected, 1);
         self.is_connected = true;

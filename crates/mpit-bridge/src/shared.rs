@@ -98,6 +98,14 @@ impl ReceiverState {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The ledger, as of now by the clock as it is.
+    pub(crate) fn traffic_now(&self) -> (MutexGuard<'_, Ledger>, i64) {
+        let mut traffic = self.traffic();
+        let now = self.moment();
+        traffic.follow(now);
+        (traffic, now.utc)
+    }
+
     /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
     pub(crate) fn hand_over(&self, pipe: &Pipe) -> bool {
         self.outbox.flush(pipe) && self.traces.flush(pipe)
@@ -147,7 +155,9 @@ impl ReceiverState {
         self.counters.unknown_places(reported.unknown);
         for job in reported.batch.jobs.iter().filter(|job| job.end != 0) {
             self.traces.evict(&job.key);
-            let last = self.traffic().finish(&job.key, self.moment().utc);
+            let (mut traffic, now) = self.traffic_now();
+            let last = traffic.finish(&job.key, now);
+            drop(traffic);
             self.outbox.put(user, last);
         }
         self.outbox.put(user, reported.batch);

@@ -59,11 +59,14 @@ pub enum Set {
     Netfilter,
     /// PgBouncer, of Debian 13, with a loader and a C library of its own: for tests of several servers.
     Pooler,
+    /// libfaketime, of the machine's own Debian suite: clocks of processes that differ, for a bench.
+    Faketime,
 }
 
 impl Set {
     /// Every set.
-    pub const ALL: [Set; 5] = [Set::Fabric, Set::Postgres, Set::Browser, Set::Netfilter, Set::Pooler];
+    pub const ALL: [Set; 6] =
+        [Set::Fabric, Set::Postgres, Set::Browser, Set::Netfilter, Set::Pooler, Set::Faketime];
 
     /// The name of the set, which is also the name of its folder.
     pub fn name(self) -> &'static str {
@@ -73,6 +76,7 @@ impl Set {
             Set::Browser => "browser",
             Set::Netfilter => "netfilter",
             Set::Pooler => "pooler",
+            Set::Faketime => "faketime",
         }
     }
 }

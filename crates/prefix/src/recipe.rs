@@ -67,7 +67,7 @@ impl Recipe {
     /// The folder, within the set, of the programs that people call.
     pub fn programs_folder(&self) -> &'static str {
         match self.set {
-            Set::Fabric | Set::Browser | Set::Netfilter | Set::Pooler => "wrappers",
+            Set::Fabric | Set::Browser | Set::Netfilter | Set::Pooler | Set::Faketime => "wrappers",
             Set::Postgres => "bin",
         }
     }
@@ -168,6 +168,17 @@ pub(crate) fn of(set: Set) -> Recipe {
             probes: &[("pgbouncer", "--version")],
             by_hand: "PgBouncer 1.21 or later, with a link to it named pgbouncer in the folder bin of the folder that \
                       THROUGHLINE_PREFIX names",
+        },
+        Set::Faketime => Recipe {
+            set,
+            suite: None,
+            packages: &["libfaketime"],
+            companions: &[],
+            left_out: &[&ESSENTIAL],
+            probes: &[("faketime-run", "/dev/null")],
+            by_hand: "libfaketime, with a script faketime-run FILE PROGRAM in the folder bin of the folder that \
+                      THROUGHLINE_PREFIX names, which preloads it with FAKETIME_TIMESTAMP_FILE=FILE and \
+                      FAKETIME_DONT_FAKE_MONOTONIC=1",
         },
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn unpack(
         Set::Browser => wrap_browser(&tree, prefix)?,
         Set::Netfilter => wrap_netfilter(&tree, prefix)?,
         Set::Pooler => wrap_pooler(&tree, prefix)?,
+        Set::Faketime => wrap_faketime(&tree, prefix)?,
     }
     Ok(tree)
 }
@@ -142,6 +143,24 @@ fn wrap_netfilter(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
         quoted(&place.join("usr/sbin/nft")),
     );
     write_wrapper(&wrappers.join("nft"), &text)
+}
+
+/// `faketime-run FILE PROGRAM...`: the program's CLOCK_REALTIME is off by what the file has (`+300`), which may change while it runs.
+/// CLOCK_MONOTONIC and CLOCK_BOOTTIME are those of the system: a clock that is set moves no other.
+fn wrap_faketime(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+    let place = prefix.root().join("faketime");
+    let folders = library_folders(tree)?;
+    let library = folders.iter().map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
+    let library = library.into_iter().find(|library| library.exists()).unwrap_or_else(|| tree.join("libs"));
+    let wrappers = tree.join("wrappers");
+    make_public_folder(&wrappers)?;
+    let text = format!(
+        "FAKETIME_TIMESTAMP_FILE=$1\nFAKETIME_CACHE_DURATION=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\n\
+         LD_PRELOAD={}${{LD_PRELOAD:+:$LD_PRELOAD}}\nshift\n\
+         export FAKETIME_TIMESTAMP_FILE FAKETIME_CACHE_DURATION FAKETIME_DONT_FAKE_MONOTONIC LD_PRELOAD\nexec \"$@\"\n",
+        quoted(&place.join(relative(tree, &library))),
+    );
+    write_wrapper(&wrappers.join("faketime-run"), &text)
 }
 
 /// Wrappers with the library path, and one folder of links to all libraries.

@@ -56,6 +56,7 @@ pub mod region_paths;
 mod rejections;
 mod row_rules;
 pub mod search;
+pub mod sender_clocks;
 pub mod status;
 pub mod time;
 pub mod trace;

@@ -6,6 +6,7 @@
 
 use crate::contests;
 use crate::jobs;
+use crate::sender_clocks;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -155,6 +156,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         delivery: delivery(client).await?,
         rejected: rejected(client).await?,
         contests: contests::nodes(client).await?,
+        clocks: sender_clocks::faults(client).await?,
         jobs: read_jobs(client, jobs_max, time_ms).await?,
     })
 }

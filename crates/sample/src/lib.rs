@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod catalogue;
+pub mod clock_times;
 mod ident;
 mod kinds;
 mod rate;

@@ -30,6 +30,27 @@ CREATE TABLE internal.block_wanted (
     PRIMARY KEY ("time", kind, id)
 );
 
+-- Stretches in which the clock of a sender was not set. Times of its records of a span were moved back by
+-- offset_seconds before they were stored.
+CREATE TABLE internal.clock_span (
+    -- As in sender_clock.
+    sender_id text NOT NULL,
+    -- The number that its batches name it by.
+    span bigint NOT NULL,
+    -- When it began, moved as its records are.
+    began_at timestamptz NOT NULL,
+    -- When it ended, moved likewise; NULL while it lasts, and where the sender was stopped in it.
+    ended_at timestamptz,
+    -- How far the clock was ahead of the server's, in whole 10 s, as measured when the span was first seen. NULL
+    -- where that will never be known: its records are stored as they were sent.
+    offset_seconds double precision,
+    -- By how much less its first rows were moved, down to 0 within a minute or eight times as long: rows of two
+    -- spans stay in their order.
+    slew_seconds double precision NOT NULL DEFAULT 0,
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (sender_id, span)
+);
+
 -- What rounds of a source were to read and what they read: unchanged and unread differ. A row stands for equal rounds
 -- in a row, none of them missed, in thinned chunks for those of five minutes; the function coverage_rounds has a row
 -- for each.
@@ -2123,6 +2144,39 @@ CREATE TABLE internal.self_stat_series (
     PRIMARY KEY (name, source, label, instance)
 );
 
+-- How far the clock of each sender was from the server's when it was measured last, by an exchange of its own.
+CREATE TABLE internal.sender_clock (
+    -- The sender as node:NAME or crawler:NAME, by its certificate.
+    sender_id text NOT NULL,
+    -- By the server's clock.
+    measured_at timestamptz NOT NULL,
+    -- By the sender's clock at that moment.
+    sender_time timestamptz NOT NULL,
+    -- Sender less server.
+    offset_seconds double precision NOT NULL,
+    -- Of the exchange; the offset is wrong by at most half of it.
+    round_trip_seconds double precision NOT NULL,
+    -- Time of the newest record that it sent, after it was moved.
+    newest_record timestamptz,
+    PRIMARY KEY (sender_id)
+);
+
+-- Whether the clock of a server is off against most of its senders, three or more: it stores nothing meanwhile.
+CREATE TABLE internal.server_clock (
+    server text NOT NULL,
+    -- By its own clock.
+    judged_at timestamptz NOT NULL,
+    -- How far it is ahead of them; 0 where it is right or nobody knows.
+    offset_seconds double precision NOT NULL,
+    -- Senders that agree on that.
+    senders_alike integer NOT NULL,
+    -- Senders that were measured lately.
+    senders integer NOT NULL,
+    -- By the database's clock.
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (server)
+);
+
 -- Chunks whose rows upkeep has replaced by fewer, as they are older than retention.rows_seconds. What came late for one
 -- is a row as it was sent.
 CREATE TABLE internal.thinned_chunk (
@@ -2175,6 +2229,17 @@ SELECT c.node, b.serial, b.since, b.barred_by, b.reason
 FROM internal.node_bar b JOIN internal.node_certificate c ON c.serial = b.serial WHERE b.until IS NULL;
 COMMENT ON VIEW internal.barred_nodes IS
     'Nodes that are barred now: by name, and by the serial number of a certificate that sent records as that node.';
+
+CREATE OR REPLACE VIEW public.moved_times AS
+SELECT split_part(sender_id, ':', 2) AS instance, sender_id, began_at, ended_at, offset_seconds
+FROM internal.clock_span WHERE offset_seconds <> 0;
+COMMENT ON VIEW public.moved_times IS
+    'Stretches in which the clock of a node or crawler was off: the times of its rows of a stretch were moved back by offset_seconds when they were stored.';
+COMMENT ON COLUMN public.moved_times.instance IS 'The node, or the name of the crawler''s certificate.';
+COMMENT ON COLUMN public.moved_times.sender_id IS 'The same as node:NAME or crawler:NAME.';
+COMMENT ON COLUMN public.moved_times.began_at IS 'When the stretch began, moved as its rows are.';
+COMMENT ON COLUMN public.moved_times.ended_at IS 'When it ended; NULL while it lasts, and where the sender was stopped in it.';
+COMMENT ON COLUMN public.moved_times.offset_seconds IS 'How far the clock was ahead, in whole 10 s; negative: behind.';
 
 CREATE OR REPLACE FUNCTION internal.is_barred(node text, at timestamptz DEFAULT NULL)
 RETURNS boolean

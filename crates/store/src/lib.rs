@@ -46,6 +46,7 @@ mod retention;
 pub mod rollup_kind;
 mod rollups;
 mod schema;
+mod sender_clocks;
 mod session;
 mod size;
 pub mod sql_time;
@@ -94,6 +95,7 @@ pub use report_posts::{
 pub use retention::{Retention, RetentionWay};
 pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;
+pub use sender_clocks::{SenderClock, SenderClocks, ServerClock, SpanOffset};
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
     ObservedTable, OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way, observed_site,

@@ -49,7 +49,17 @@ macro_rules! baseline {
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     name: "baseline",
-    sql: baseline!("inventory", "jobs", "links", "mpi", "reports", "rollups", "detail", "bookkeeping"),
+    sql: baseline!(
+        "inventory",
+        "jobs",
+        "links",
+        "mpi",
+        "reports",
+        "rollups",
+        "detail",
+        "bookkeeping",
+        "clocks"
+    ),
 }];
 
 /// What a call of [`migrate`] did.

@@ -32,6 +32,13 @@ impl RepeatedRows {
         self.fresh.mpi_rank_rows.push(row);
     }
 
+    /// The clock was set by so much.
+    pub fn step(&mut self, step: i64) {
+        for row in [&mut self.fresh, &mut self.ready].into_iter().flat_map(|batch| &mut batch.mpi_rank_rows) {
+            row.time = row.time.saturating_add(step);
+        }
+    }
+
     /// What was sent with the entry before. To be called once for each entry.
     pub fn due(&mut self) -> Batch {
         let due = std::mem::replace(&mut self.ready, std::mem::take(&mut self.fresh));

@@ -148,6 +148,12 @@ impl NodeCells {
         }
     }
 
+    /// The clock was set by so much.
+    pub fn step(&mut self, step: i64) {
+        self.since = self.since.saturating_add(step);
+        self.newest = self.newest.saturating_add(step);
+    }
+
     /// The number of a cell; a new one where there is none.
     pub fn number(&mut self, cell: &MpiOpCell) -> CellNumber {
         if let Some(number) = self.numbers.get(&KeyOf::new(cell)).copied() {

@@ -96,6 +96,13 @@ impl Peers {
         }
     }
 
+    /// The clock was set by so much.
+    pub fn step(&mut self, step: i64) {
+        for time in [&mut self.time, &mut self.sent_time].into_iter().filter(|time| **time != 0) {
+            *time = time.saturating_add(step);
+        }
+    }
+
     /// Stored in microseconds, and a key.
     fn next_time(&mut self, time: i64) -> i64 {
         self.sent_time = time.max(self.sent_time + 1000);

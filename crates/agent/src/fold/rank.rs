@@ -162,6 +162,19 @@ impl RankHere {
         self.sent_time
     }
 
+    /// The clock was set by so much.
+    pub fn step(&mut self, step: i64) {
+        let times =
+            [&mut self.time, &mut self.sent_time, &mut self.regions_time, &mut self.due, &mut self.due_soon];
+        let held = self.variables.values_mut().map(|record| &mut record.time);
+        let held = held.chain(self.scheduling.iter_mut().map(|record| &mut record.time));
+        for time in times.into_iter().chain(self.first_report.as_mut()).chain(held).filter(|time| **time != 0)
+        {
+            *time = time.saturating_add(step);
+        }
+        self.peers.values_mut().for_each(|peers| peers.step(step));
+    }
+
     /// Peers that it holds, of all kinds.
     pub fn peers_held(&self) -> usize {
         self.peers.values().map(Peers::len).sum()

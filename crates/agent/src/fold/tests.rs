@@ -81,6 +81,27 @@ fn ranks_of_a_node_are_one_row_an_interval_with_the_extremes() {
 }
 
 #[test]
+fn a_clock_that_is_set_stops_no_rows_and_moves_what_is_held() {
+    for step in [-300 * SECOND, 300 * SECOND] {
+        let mut folder = with_ranks(1);
+        let edge = BEGIN + 10 * SECOND;
+        take(&mut folder, ops(vec![bin(0, edge - SECOND, vec![cell("send", 5, 5)])]), edge - SECOND);
+        let before = folder.due(edge + GRACE_NANOSECONDS);
+        assert_eq!((before.mpi_node_cells[0].time, before.mpi_rank_rows.len()), (edge, 1));
+        folder.step(step);
+        let now = edge + step + 3 * SECOND;
+        take(&mut folder, ops(vec![bin(0, now, vec![cell("send", 9, 9)])]), now);
+        let edge = edge + 10 * SECOND + step;
+        let after = folder.due(edge + GRACE_NANOSECONDS);
+        let record = &after.mpi_node_cells[0];
+        // The row before, by the clock as it is now, is where this one begins; its counting began as it did.
+        assert_eq!((record.time, record.since, record.epoch), (edge, edge - 10 * SECOND, BEGIN + SECOND));
+        let last = folder.finish();
+        assert_eq!((last.mpi_rank_rows[0].time, last.mpi_rank_rows[0].epoch), (now, BEGIN));
+    }
+}
+
+#[test]
 fn a_record_has_all_cells_or_those_that_grew() {
     let mut folder = with_ranks(1);
     let mut records = Vec::new();

@@ -5,9 +5,9 @@ use anyhow::Context;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use throughline_collector::RejectedSenders;
+use throughline_collector::{OwnClock, RejectedSenders};
 use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
-use throughline_store::{Database, DetailQueue, NodeBars, NodeLimits, TermClient, Writer};
+use throughline_store::{Database, DetailQueue, NodeBars, NodeLimits, SenderClocks, TermClient, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -54,10 +54,11 @@ impl Collect {
         config: &CollectConfig,
         run_dir: Option<&Path>,
         rejected: RejectedSenders,
+        own_clock: OwnClock,
     ) -> anyhow::Result<Self> {
         config.tls.as_ref().map_or(Ok(()), throughline_delivery::TlsFiles::check).map_err(Failure::from)?;
         let mut access = config.access(run_dir)?;
-        access.rejected = rejected;
+        (access.rejected, access.own_clock) = (rejected, own_clock);
         let wanted = access.limits.descriptors();
         let descriptors = raise_limits(config)?;
         access.limits = access.limits.within(descriptors)?;
@@ -94,6 +95,7 @@ impl Collect {
     ) -> anyhow::Result<()> {
         let Self { listener, mut access, writers, node_limits, runtime } = self;
         access.bars = Some(Arc::new(Mutex::new(NodeBars::new(database.clone()))));
+        access.clocks = Some(Arc::new(Mutex::new(SenderClocks::new(database.clone()))));
         let Some(threads) = &runtime.0 else { return Ok(()) };
         let work = threads.spawn(async move {
             // Watched by the threads that use it.

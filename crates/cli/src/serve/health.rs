@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use throughline_api::status::ReplicaState;
+use throughline_collector::OwnClock;
 use throughline_daemon::{Condition, Health, SelfMetrics};
 use throughline_query::{Pool, ReadPath, jobs};
 use throughline_sample::catalogue::{COMMITS, READER_ROLES_MISSING, READER_SETTINGS_RESET, SOURCE_UP};
@@ -51,6 +52,7 @@ pub struct ServeHealth {
     read: ReadPath,
     metrics: SelfMetrics,
     roles: Roles,
+    clock: OwnClock,
     observed: Arc<Mutex<DatabaseObservation>>,
 }
 
@@ -92,7 +94,14 @@ impl ServeHealth {
             resets: 0.0,
             last_reset: None,
         };
-        Self { database, read, metrics, roles, observed: Arc::new(Mutex::new(observed)) }
+        let (clock, observed) = (OwnClock::default(), Arc::new(Mutex::new(observed)));
+        Self { database, read, metrics, roles, clock, observed }
+    }
+
+    /// Shows what role collect finds its own clock to be.
+    #[must_use]
+    pub fn with_clock(self, clock: OwnClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Looks again and again until `stop`.
@@ -236,6 +245,9 @@ impl ServeHealth {
             let why = replica.reason.unwrap_or_default();
             let text = format!("replica {}: {why}; readers use the primary", replica.place);
             conditions.push(Condition::degraded(text));
+        }
+        if let Some(fault) = self.clock.fault() {
+            conditions.push(Condition::failing(format!("clock: {fault}")));
         }
         let silent = now.saturating_duration_since(observed.last_commit);
         // It stores its own metrics, whatever arrives: without any it is stuck.

@@ -257,6 +257,7 @@ mod tests {
             database: "throughline on /var/lib/throughline/db/socket".into(),
             replica: None,
             contests: Vec::new(),
+            clocks: Vec::new(),
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),
                 reason: "time_future".into(),

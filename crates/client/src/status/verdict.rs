@@ -1,7 +1,7 @@
 //! What is wrong with the monitoring itself, in at most a handful of lines: the beginning of `status`.
 
 use crate::text::{age, count, thousands};
-use throughline_api::status::{Delivery, ReplicaState, Source, SourceState, Status};
+use throughline_api::status::{ClockFault, Delivery, ReplicaState, Source, SourceState, Status};
 
 /// Most names in a line.
 const NAMES_MAX: usize = 3;
@@ -13,6 +13,7 @@ pub fn lines(status: &Status) -> Vec<String> {
         return Vec::new();
     }
     let mut lines: Vec<String> = replica(status).into_iter().collect();
+    lines.extend(clocks(status));
     let name = |source: &&Source| format!("{} of {}", source.source, source.instance);
     for (state, text) in [(SourceState::Down, "DOWN"), (SourceState::Silent, "SILENT")] {
         let such: Vec<String> = here.iter().filter(|source| source.state == state).map(name).collect();
@@ -60,6 +61,36 @@ pub fn lines(status: &Status) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Clocks that are off: a server's first, as its senders' are right then.
+fn clocks(status: &Status) -> Vec<String> {
+    let (servers, senders): (Vec<_>, Vec<_>) =
+        status.clocks.iter().partition(|clock| clock.senders.is_some());
+    let server = |clock: &&ClockFault| {
+        let (alike, all) = (clock.senders_alike.unwrap_or(0), clock.senders.unwrap_or(0));
+        format!(
+            "SERVER'S CLOCK: that of {} is {} {alike} of {all} senders: it stores nothing, batches wait in their spools; \
+             `chronyc makestep` there sets it.",
+            clock.instance,
+            distance(clock.offset_seconds, "ahead of")
+        )
+    };
+    let mut lines: Vec<String> = servers.iter().map(server).collect();
+    let sender = |clock: &&ClockFault| {
+        format!("{}'s clock is {}", clock.instance, distance(clock.offset_seconds, "ahead"))
+    };
+    let such: Vec<String> = senders.iter().map(sender).collect();
+    let list = listed(&such, "clock");
+    lines.extend(list.map(|list| {
+        format!("CLOCK: {list}: times are moved by as much; `chronyc tracking` there shows why.")
+    }));
+    lines
+}
+
+/// `300 s ahead`, `240 s behind`.
+fn distance(ahead: f64, word: &str) -> String {
+    if ahead > 0.0 { format!("{ahead:.0} s {word}") } else { format!("{:.0} s behind", -ahead) }
 }
 
 /// A replica that readers do not use.
@@ -131,6 +162,39 @@ mod tests {
                 "REJECTED since yesterday: 1 record (below: whose and why).",
             ]
         );
+    }
+
+    #[test]
+    fn clocks_that_are_off_are_named_and_the_servers_comes_first() {
+        let clock = |instance: &str, offset_seconds, senders: Option<(u64, u64)>| ClockFault {
+            instance: instance.into(),
+            offset_seconds,
+            senders_alike: senders.map(|senders| senders.0),
+            senders: senders.map(|senders| senders.1),
+        };
+        let status = Status {
+            sources: vec![source("n1", SourceState::Up, Some(1.0))],
+            clocks: vec![
+                clock("mgmt1", -240.4, Some((5, 6))),
+                clock("n3", 300.2, None),
+                clock("fab1", -12.0, None),
+            ],
+            ..Status::default()
+        };
+        let lines = lines(&status);
+        assert!(
+            lines[0].starts_with(
+                "SERVER'S CLOCK: that of mgmt1 is 240 s behind 5 of 6 senders: it stores nothing"
+            ),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with(
+                "CLOCK: n3's clock is 300 s ahead, fab1's clock is 12 s behind: times are moved"
+            ),
+            "{lines:?}"
+        );
+        assert_eq!(lines.len(), 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod mpi;
 use throughline_sample::admission::{
     NAME_BYTES_MAX, PATH_BYTES_MAX, Rejection, TEXT_BYTES_MAX, TimeWindow, clean_text, is_deceptive,
 };
+use throughline_sample::clock_times::EARLIEST_TIME;
 use throughline_sample::wire::*;
 
 /// Ranks of one job, and members of a communicator: ten times the largest that ran.
@@ -25,8 +26,6 @@ const LIST_MAX: usize = 256;
 const NUMA_MAX: usize = 1024;
 /// Largest count or number of bytes of MPI: 70 PB. Sums over ranks and operations must fit 63 bits.
 const COUNT_MAX: u64 = 1 << 56;
-/// A generation above this (2001-09-09 in nanoseconds) is a time.
-const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
 
 /// What is admitted, and the oldest time that was.
 pub(super) struct Check {

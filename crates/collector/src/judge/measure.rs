@@ -187,9 +187,12 @@ static MULTICAST_MEMBER: Shape = plain::<IbMulticastMember>();
 static MULTICAST_GROUP: Shape =
     Shape { bytes: size_of::<IbMulticastGroup>(), fields: &[(10, Message(&MULTICAST_MEMBER))] };
 static MULTICAST_MARK: Shape = plain::<IbMulticastMark>();
+static EARLIER: Shape = Shape { bytes: size_of::<EarlierTimes>(), fields: &[(2, Numbers(8))] };
+static BATCH_CLOCK: Shape = Shape { bytes: size_of::<BatchClock>(), fields: &[(2, Message(&EARLIER))] };
 static BATCH: Shape = Shape {
     bytes: size_of::<Batch>(),
     fields: &[
+        (6, Message(&BATCH_CLOCK)),
         (10, Message(&IB_PORT)),
         (11, Message(&HOST_PORT)),
         (12, Message(&GPU_LINKS)),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use throughline_daemon::{Clock, SelfMetrics, TokenFile};
+use throughline_daemon::{SelfMetrics, TokenFile};
 use throughline_delivery::wire::{PutRequest, PutResponse};
 use throughline_sample::Message;
 use throughline_sample::admission::{Rejection, is_deceptive};
 use throughline_sample::catalogue::ENTRIES_REJECTED;
+use throughline_sample::clock_times::{move_times, newest_row};
 use throughline_store::{Content, DetailPlace, Entry, Sender as From};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use super::{BARRED, ENTRY, NAME_BYTES_MAX, PROTOCOL, SENDER};
 use crate::SOURCE;
 use crate::bars::{BarWatch, Bars};
 use crate::bounds::{LogLimit, SpoolBudget};
+use crate::clocks::{Clocks, Moves, PutOff};
 use crate::detail::Routes;
 use crate::identity::Identity;
 use crate::judge::{
@@ -33,6 +35,9 @@ use crate::refused::RefusedSenders;
 
 /// How often a certificate's name is noted anew.
 const NOTE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// From an entry that is put off to the end of its stream.
+const PUT_OFF_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a stream ends by its sender's fault: the reason in metrics, and what the sender is sent.
 type StreamFault = (&'static str, Status);
@@ -59,6 +64,7 @@ pub(super) struct Stream {
     pub memory: Arc<Semaphore>,
     pub acks: mpsc::Sender<Result<PutResponse, Status>>,
     pub accept: AcceptTimes,
+    pub clocks: Clocks,
     /// Set by the writer when an entry was not stored.
     pub ended: Arc<AtomicBool>,
     /// Whether its sender understands that one entry is refused and the stream continues.
@@ -85,6 +91,15 @@ struct EntryRejection {
     rejection: Rejection,
 }
 
+/// By how much the times of an entry are moved, and whose clock that is about; `None` where its sender does not report its clock.
+type EntryClock = Option<(String, Moves)>;
+
+/// Why an entry is not stored now.
+enum NotStored {
+    Refused(EntryRejection),
+    PutOff(PutOff),
+}
+
 impl Stream {
     /// Reads until the sender ends, the connection breaks, or `stop`. An error is the sender's fault.
     pub async fn read(self, mut messages: Streaming<PutRequest>) -> Result<(), StreamFault> {
@@ -98,6 +113,7 @@ impl Stream {
         loop {
             // Before the message is read: what waits for the quota waits at its sender.
             let passed = async {
+                self.clocks.server_is_right().await;
                 if let Some(share) = &self.share {
                     share.pass().await;
                 }
@@ -144,9 +160,16 @@ impl Stream {
         };
         let (spool_id, sequence) = identify(&message).map_err(protocol)?;
         self.spools.admit(&self.identity, spool_id).map_err(protocol)?;
-        let entry = match self.judged(decode(&message, measured, spool_id)) {
+        let entry = decode(&message, measured, spool_id);
+        let clock = match self.until(watched, self.clock(&entry)).await? {
+            Some(Ok(clock)) => clock,
+            Some(Err(put_off)) => return self.put_off(watched, put_off).await,
+            None => return Ok(false),
+        };
+        let entry = match self.judged(entry, clock) {
             Ok(entry) => entry,
-            Err(refused) => {
+            Err(NotStored::PutOff(put_off)) => return self.put_off(watched, put_off).await,
+            Err(NotStored::Refused(refused)) => {
                 drop(memory);
                 self.note_refused(&refused);
                 if !self.takes_refusals {
@@ -164,7 +187,9 @@ impl Stream {
                 "" => DetailPlace::Crawler(batch.subnet_prefix),
                 node => DetailPlace::Node(node.to_owned()),
             };
-            self.routes.enter(self.number, place, &self.acks, self.takes_detail);
+            let sender = self.identity.clock(&batch.node);
+            let offset = sender.ok().and_then(|(sender, _)| self.clocks.present_offset(&sender)).unwrap_or(0);
+            self.routes.enter(self.number, place, offset, &self.acks, self.takes_detail);
         }
         let sender = Sender {
             certificate: self.share.as_ref().map(|share| share.name().clone()),
@@ -260,8 +285,32 @@ impl Stream {
         }
     }
 
-    /// The entry without what its sender may not report. An error is about the batch as a whole.
-    fn judged(&self, mut entry: Entry) -> Result<Entry, EntryRejection> {
+    /// By how much the times of an entry are moved; waits until that is known.
+    async fn clock(&self, entry: &Entry) -> Result<EntryClock, PutOff> {
+        let Content::Batch(batch) = &entry.content else { return Ok(None) };
+        // What may not be sent is refused below.
+        let Some(clock) = batch.clock.as_ref().filter(|_| self.identity.may_send(batch).is_ok()) else {
+            return Ok(None);
+        };
+        let Ok((sender, _)) = self.identity.clock(&batch.node) else { return Ok(None) };
+        let moves = self.clocks.admit(&sender, clock).await?;
+        Ok(Some((sender, moves)))
+    }
+
+    /// Ends the stream: its sender keeps the entry and comes back.
+    async fn put_off(&self, watched: &mut Watched, put_off: PutOff) -> Result<bool, StreamFault> {
+        if self.logged.is_due(&self.identity.name()) {
+            tracing::warn!(sender = self.identity.name(), reason = put_off.reason, "{}", put_off.text);
+        }
+        // What came before it is acknowledged first.
+        self.until(watched, tokio::time::sleep(PUT_OFF_PAUSE)).await?;
+        // A sender that reads no answers does not get this one either.
+        let _ = self.acks.try_send(Err(Status::unavailable(put_off.text)));
+        Ok(false)
+    }
+
+    /// The entry without what its sender may not report.
+    fn judged(&self, mut entry: Entry, clock: EntryClock) -> Result<Entry, NotStored> {
         if let Content::Batch(batch) = &entry.content
             && (batch.node.len() > NAME_BYTES_MAX || batch.node.chars().any(is_deceptive))
         {
@@ -281,9 +330,23 @@ impl Stream {
         match &mut entry.content {
             Content::Batch(batch) => {
                 let rejection = if batch.node.is_empty() { Rejection::Fabric } else { Rejection::Node };
-                self.identity.may_send(batch).map_err(|status| EntryRejection { status, rejection })?;
+                if let Err(status) = self.identity.may_send(batch) {
+                    return Err(NotStored::Refused(EntryRejection { status, rejection }));
+                }
                 entry.sender.owners = self.identity.owners(Some(batch));
-                let verdict = judge(batch, self.accept, Clock::new().now());
+                let (offset, earlier) = clock.as_ref().map(|(_, moves)| moves.clone()).unwrap_or_default();
+                move_times(batch, offset, &earlier);
+                let verdict = judge(batch, self.accept, self.clocks.now());
+                if let Some((sender, _)) = &clock {
+                    if let Some(put_off) =
+                        verdict.is_untimely().then(|| self.clocks.untimely(sender)).flatten()
+                    {
+                        return Err(NotStored::PutOff(put_off));
+                    }
+                    if let Some(newest) = newest_row(batch) {
+                        self.clocks.note_newest(sender, newest);
+                    }
+                }
                 entry.sender.rejected = verdict.rejected;
                 entry.sender.rejected.extend(self.share.as_ref().and_then(|share| share.thin(batch)));
                 entry.sender.oldest = verdict.oldest;

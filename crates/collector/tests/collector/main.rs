@@ -6,6 +6,7 @@ mod maker;
 
 mod attacks;
 mod bars;
+mod clocks;
 mod connections;
 mod quotas;
 mod records;

@@ -46,6 +46,14 @@ impl Origin for Crawler {
         self.0.publisher.sender.sign(batch);
     }
 
+    fn sign_times(&self, batch: &mut Batch) {
+        self.0.publisher.sender.spans().sign(batch, None);
+    }
+
+    fn certain_from(&self) -> i64 {
+        self.0.publisher.sender.spans().certain_from()
+    }
+
     /// One that stands by leaves it to the one that sweeps.
     fn may_answer(&self) -> bool {
         !self.0.leader.is_standby()

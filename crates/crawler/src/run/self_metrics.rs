@@ -21,8 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 /// From one set of `self_stats` rows to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
-/// Rounds of metrics between two measurements of the clock's offset: one minute.
-const CLOCK_ROUNDS: u64 = 6;
 /// Stream of these records in the spool.
 const STREAM: u16 = 2;
 /// Sweeps whose commit is watched at once; more wait only while the collector is away.
@@ -73,15 +71,13 @@ pub fn report_stats(part: &'static str, stats: &Stats, metrics: &SelfMetrics) {
 pub async fn run(own: CrawlerMetrics, stop: CancellationToken) {
     let mut tick = interval(FIGURES_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    for round in 0u64.. {
+    loop {
         let stopping = tokio::select! {
             _ = tick.tick() => false,
             () = stop.cancelled() => true,
         };
         let publisher = &own.shared.publisher;
-        if round % CLOCK_ROUNDS == 0
-            && let Some(step) = publisher.clock.measure_again()
-        {
+        if let Some((step, _)) = publisher.sender.spans().follow() {
             tracing::warn!(seconds = step / 1_000_000_000, "the system's clock was set");
         }
         let self_stats = own.refreshed().records(publisher.clock.now());

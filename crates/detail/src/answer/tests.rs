@@ -16,6 +16,12 @@ impl Origin for Node {
         batch.node = "n1".to_owned();
     }
 
+    fn sign_times(&self, _: &mut Batch) {}
+
+    fn certain_from(&self) -> i64 {
+        0
+    }
+
     fn may_answer(&self) -> bool {
         true
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use throughline_query::fabric_hosts;
 use throughline_query::nodes::{self, Gpu, GpuLink, Port};
 use throughline_query::rates::{self, ByElement, CountedLink};
+use throughline_query::sender_clocks;
 use throughline_query::time::{Grid, QueryTime, now};
 use tokio_postgres::Client;
 
@@ -58,6 +59,8 @@ struct Node {
     /// Without an agent there is only what the fabric knows.
     has_agent: bool,
     boot_ms: Option<i64>,
+    /// Where it is off now.
+    clock_offset_seconds: Option<f64>,
     numa_nodes: Vec<i32>,
     gpus: Vec<GpuResponse>,
     nv_switches: Vec<Switch>,
@@ -164,6 +167,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let port_rates = rates::rates(client, CountedLink::Port, &port_ids, &grid).await?;
             let pcie = nodes::pcie(client, &port_ids, at).await?;
             let jobs = nodes::jobs(client, host.id, requested_at).await?;
+            let clock_offset_seconds = sender_clocks::offset_of_node(client, name).await?;
             let mut numa_nodes = nodes::numa_nodes(client, host.id).await?;
             numa_nodes.extend(gpus.iter().filter_map(|gpu| gpu.numa_node));
             numa_nodes.sort_unstable();
@@ -175,6 +179,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 window_seconds: seconds,
                 has_agent: true,
                 boot_ms: host.boot,
+                clock_offset_seconds,
                 numa_nodes,
                 logical: logical(&links),
                 links,
@@ -223,6 +228,7 @@ fn without_agent(name: &str, at: i64, seconds: f64, ports: Vec<Port>, rates: &[r
         window_seconds: seconds,
         has_agent: false,
         boot_ms: None,
+        clock_offset_seconds: None,
         numa_nodes: Vec::new(),
         gpus: Vec::new(),
         nv_switches: Vec::new(),

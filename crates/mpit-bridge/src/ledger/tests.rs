@@ -335,3 +335,19 @@ fn sampled_calls_of_ten_seconds_are_one_record_and_the_last_ones_come_at_the_end
         records.iter().map(|one| ((one.time - START) / SECOND, one.calls.len())).collect();
     assert_eq!(found, [(1, 1), (10, 9), (20, 10), (25, 5)]);
 }
+
+#[test]
+fn a_clock_that_is_set_stops_no_rows() {
+    let mut bench = Bench::new(100_000, 1 << 20);
+    let moment = |monotonic: i64, utc: i64| Moment { monotonic: monotonic * SECOND, utc };
+    bench.ledger.follow(moment(0, START));
+    let id = bench.join(0, START, START);
+    bench.peers(id, 1, &[(SEND, TrafficKind::Sent, 1, 100, 1)]);
+    let rows = bench.round(START + 10 * SECOND);
+    assert_eq!((rows.len(), rows[0].time), (1, START + 10 * SECOND));
+    bench.ledger.follow(moment(12, START - 288 * SECOND));
+    bench.peers(id, 2, &[(SEND, TrafficKind::Sent, 1, 300, 3)]);
+    let rows = bench.round(START - 280 * SECOND);
+    let expected = (START - 280 * SECOND, START - 290 * SECOND, START);
+    assert_eq!((rows[0].time, rows[0].since, rows[0].epoch), expected);
+}

@@ -11,4 +11,5 @@ mod rank_cpu;
 mod rates;
 mod rounds;
 mod self_stats;
+mod sender_clocks;
 mod sources;

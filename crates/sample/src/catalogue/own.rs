@@ -26,6 +26,7 @@ metrics! { ALL, SelfStats:
     919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read. Absent while it is switched off, and on a node that has no such device.", "counted by the daemon";
     974 EXTRA_SAMPLES "extra_samples" Counter Count Wraps(63), "Readings of this part that were made because a job began or ended here.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "reported with each batch";
+    1300 CLOCK_OFFSET_SECONDS "clock_offset_seconds" Gauge Seconds Wraps(63), "How far this daemon's clock is ahead of the collector's; negative: behind. From 5 s on the times of its records are moved by as much, in whole 10 s.", "reported by the collector";
     1120 HTTP_BOUND "http_bound" Gauge Count Wraps(63), "1 while /metrics and /healthz have their address, 0 while another process of this machine holds it and this daemon runs without them.", "counted by the daemon";
     946 STATE_FAILURES "state_failures" Counter Count Wraps(63), "Failed reads and writes of the state that this part stores for its next start.", "counted by the daemon";
 
@@ -95,6 +96,8 @@ metrics! { ALL, SelfStats:
     1225 UNREAD_MULTICAST_GROUPS "unread_multicast_groups" Counter Count Wraps(63), "Failed readings of multicast groups, and groups that were read without their members or not recorded.", "counted by the daemon", label "reason";
 
     // The collector.
+    1301 SERVER_CLOCK_OFFSET_SECONDS "server_clock_offset_seconds" Gauge Seconds Wraps(63), "How far this server's clock is ahead of three or more of its senders, and over half of all, that agree; negative: behind. 0 otherwise. While it is not 0 the server stores nothing.", "counted by the daemon";
+    1302 ENTRIES_PUT_OFF "entries_put_off" Counter Count Wraps(63), "Entries that the collector did not take yet because of a clock: their senders keep them and send them again.", "counted by the daemon", label "reason";
     922 COMMITS "commits" Counter Count Wraps(63), "Transactions committed to the database.", "counted by the daemon";
     923 LAST_COMMIT_SECONDS "last_commit_seconds" Gauge Seconds Wraps(63), "How long the last transaction took from its first row to its commit.", "counted by the daemon";
     924 COMMIT_FAILURES "commit_failures" Counter Count Wraps(63), "Transactions that failed and were tried again: database away, restarted or full.", "counted by the daemon";

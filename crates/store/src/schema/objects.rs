@@ -115,6 +115,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("job_rank"),
     function!("claims_overlap"),
     view!("barred_nodes"),
+    view!("moved_times"),
     function!("is_barred"),
     function!("counter_increase"),
     function!("counter_rate"),

@@ -37,7 +37,7 @@ const STATE_BYTES: f64 = 300.0;
 const STATES_A_YEAR: f64 = 24.0;
 
 /// Every table.
-pub static TABLES: [StoredTable; 89] = [
+pub static TABLES: [StoredTable; 92] = [
     hypertable(
         "ib_port_counters",
         &["port_id", "time"],
@@ -488,6 +488,9 @@ pub static TABLES: [StoredTable; 89] = [
     stays("record_quarantine", &["day", "sender", "reason", "kind"], &[], TableRole::Ledger, NONE),
     stays("node_bar", &["id"], &[], TableRole::State, NONE),
     stays("node_certificate", &["node", "serial"], &[], TableRole::State, NONE),
+    stays("sender_clock", &["sender_id"], &[], TableRole::State, NONE),
+    stays("clock_span", &["sender_id", "span"], &[], TableRole::Ledger, NONE),
+    stays("server_clock", &["server"], &[], TableRole::State, NONE),
     stays("crawler_term", &["id"], &[], TableRole::Ledger, NONE),
     stays("export_target", &["id"], &[], TableRole::State, NONE),
     stays("export_late", &["id"], &[], TableRole::Queue, NONE),

@@ -24,6 +24,7 @@ mod row_rules;
 mod schema;
 mod schema_changes;
 mod schema_names;
+mod sender_clocks;
 mod sizes;
 mod tables;
 mod terms;

@@ -8,7 +8,7 @@ const threshold = { alert: 'NvlinkSaturated', busy_above: 0.5, full_above: 0.7, 
 
 const adapter = { device: 'mlx5_0', port: 1, state: 'Active', bytes_per_second: 100, out_bytes_per_second: 10, in_bytes_per_second: null, pcie: null }
 const node = (adapters: object[], active: boolean[] = []) =>
-  ({ thresholds: { nvlink: threshold, port: threshold }, links: { active, remote_kind: active.map(() => 'gpu') }, logical: [], adapters }) as unknown as Node
+  ({ thresholds: { nvlink: threshold, port: threshold }, links: { active, remote_kind: active.map(() => 'gpu') }, logical: [], adapters, clock_offset_seconds: null }) as unknown as Node
 
 test('the first line says what is wrong with a host', () => {
   expect(verdicts(node([adapter]))).toEqual([{ isWrong: false, text: 'Nothing is wrong: all links are up, and none is full.' }])
@@ -21,6 +21,7 @@ test('the first line says what is wrong with a host', () => {
     'the PCIe link of mlx5_0 is slower than its ports',
   ])
   expect(verdicts(node([]))[0]?.text).toContain('nothing can be said')
+  expect(verdicts({ ...node([adapter]), clock_offset_seconds: -299.6 })[0]?.text).toContain('its clock is 300 s behind')
 })
 
 test('colours follow the thresholds of the site', () => {

@@ -9,10 +9,15 @@ export interface Verdict {
   text: string
 }
 
-/** Links that are down, full ones, PCIe links that are slower than their ports. */
+/** A clock that is off, links that are down, full ones, PCIe links that are slower than their ports. */
 export function verdicts(node: Node): Verdict[] {
   const { nvlink, port } = node.thresholds
   const wrong: string[] = []
+  const ahead = node.clock_offset_seconds
+  if (ahead !== null) {
+    const where = ahead > 0 ? 'ahead' : 'behind'
+    wrong.push(`its clock is ${Math.abs(ahead).toFixed(0)} s ${where}, and the times of its rows are moved by as much: \`chronyc tracking\` there shows why`)
+  }
   // An end that leads to something and is not active; one that leads nowhere is not wired.
   const down = node.links.active.filter((isActive, i) => !isActive && node.links.remote_kind[i] !== 'unknown').length
   if (down > 0) wrong.push(`${counted(down, 'NVLink')} down`)
