@@ -138,23 +138,6 @@ COMMENT ON COLUMN internal.export_late.thing IS 'Id of the port or GPU; of self_
 COMMENT ON COLUMN internal.export_late.since IS 'Time of the first of them.';
 COMMENT ON COLUMN internal.export_late.until IS 'Time of the last of them.';
 
-CREATE TABLE internal.sender_clock (
-    sender_id text NOT NULL,
-    measured_at timestamptz NOT NULL,
-    sender_time timestamptz NOT NULL,
-    offset_seconds double precision NOT NULL,
-    round_trip_seconds double precision NOT NULL,
-    newest_record timestamptz,
-    PRIMARY KEY (sender_id)
-);
-COMMENT ON TABLE internal.sender_clock IS
-    'The clock of each sender as it was measured last, by an exchange of times on its open stream.';
-COMMENT ON COLUMN internal.sender_clock.sender_id IS 'As batch_ledger.owner: node:NAME or crawler:NAME.';
-COMMENT ON COLUMN internal.sender_clock.measured_at IS 'By the server''s clock.';
-COMMENT ON COLUMN internal.sender_clock.sender_time IS 'The sender''s clock at that moment.';
-COMMENT ON COLUMN internal.sender_clock.offset_seconds IS 'sender_time minus measured_at: positive where the sender is ahead.';
-COMMENT ON COLUMN internal.sender_clock.newest_record IS 'Time of its newest record; NULL before the first one.';
-
 CREATE TABLE internal.clock_check (
     one boolean NOT NULL DEFAULT true,
     state text NOT NULL DEFAULT 'unchecked',
