@@ -492,7 +492,6 @@ pub static TABLES: [StoredTable; 92] = [
     stays("clock_span", &["sender_id", "span"], &[], TableRole::Ledger, NONE),
     stays("server_clock", &["server"], &[], TableRole::State, NONE),
     stays("crawler_term", &["id"], &[], TableRole::Ledger, NONE),
-    stays("sender_clock", &["sender_id"], &[], TableRole::State, NONE),
     stays("clock_check", &["one"], &[], TableRole::State, NONE),
     stays("retention_policy", &["hypertable"], &[], TableRole::State, NONE),
     stays("export_target", &["id"], &[], TableRole::State, NONE),
