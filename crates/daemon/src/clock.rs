@@ -56,7 +56,7 @@ impl Clock {
     /// UTC nanoseconds since 1970.
     #[must_use]
     pub fn now(&self) -> i64 {
-        since_boot().wrapping_add(self.offset())
+        boot_nanoseconds().wrapping_add(self.offset())
     }
 
     /// Measures the offset again; call about once a minute. Returns the step in nanoseconds if the system's
@@ -82,16 +82,16 @@ impl Clock {
 /// UTC minus CLOCK_BOOTTIME: of three tries the one in which both were read closest together.
 fn measure(utc: &dyn Fn() -> i64) -> i64 {
     let tries = (0..3).map(|_| {
-        let before = since_boot();
+        let before = boot_nanoseconds();
         let utc = utc();
-        let after = since_boot();
+        let after = boot_nanoseconds();
         (after - before, utc - before - (after - before) / 2)
     });
     tries.min().map_or(0, |(_, offset)| offset)
 }
 
 /// CLOCK_BOOTTIME in nanoseconds.
-pub(crate) fn since_boot() -> i64 {
+pub(crate) fn boot_nanoseconds() -> i64 {
     read(ClockId::CLOCK_BOOTTIME)
 }
 
@@ -103,7 +103,7 @@ fn read(clock: ClockId) -> i64 {
 /// Time since this machine's boot, also that in which it was suspended (CLOCK_BOOTTIME). Nobody sets it.
 #[must_use]
 pub fn since_boot() -> std::time::Duration {
-    std::time::Duration::from_nanos(read(ClockId::CLOCK_BOOTTIME).try_into().unwrap_or_default())
+    std::time::Duration::from_nanos(boot_nanoseconds().try_into().unwrap_or_default())
 }
 
 /// The identity of this boot, from `/proc/sys/kernel/random/boot_id`; empty when it can't be read.

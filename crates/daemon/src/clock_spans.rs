@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use throughline_sample::clock_times::{TimeKind, newest_row, visit_times};
 use throughline_sample::wire::{Batch, BatchClock, EarlierTimes};
 
-use crate::clock::{Clock, STEP_NANOSECONDS, boot_id, since_boot};
+use crate::clock::{Clock, STEP_NANOSECONDS, boot_id, boot_nanoseconds};
 
 /// Spans of one boot that are remembered, the last ones: a clock is set a few times in a boot, most often once.
 pub const SPANS_MAX: usize = 64;
@@ -77,7 +77,7 @@ impl ClockSpans {
     /// The spans of this boot so far, from this file. One that is damaged or can't be read is logged, and a new span begins.
     #[must_use]
     pub fn open(clock: Arc<Clock>, file: Option<PathBuf>) -> Self {
-        let now = since_boot();
+        let now = boot_nanoseconds();
         let mut state = State { rotated: now, ..State::default() };
         match file.as_deref().map(load) {
             Some(Ok(Some((spans, origins)))) => (state.spans, state.origins) = (spans, origins),
@@ -106,14 +106,14 @@ impl ClockSpans {
         let mut state = self.lock();
         let step = self.clock.measure_again()?;
         let ended = state.present().id;
-        state.begin(since_boot(), self.clock.offset());
+        state.begin(boot_nanoseconds(), self.clock.offset());
         Some((step, ended))
     }
 
     /// Begins a span because the collector finds that the clock drifted.
     pub fn begin(&self) {
         let mut state = self.lock();
-        let now = since_boot();
+        let now = boot_nanoseconds();
         if now - state.present().from >= SHORTEST_NANOSECONDS {
             state.begin(now, self.clock.offset());
         }
@@ -150,7 +150,7 @@ impl ClockSpans {
     /// Notes in a batch by which span its times were made: the present one, or this one, which has ended.
     pub fn sign(&self, batch: &mut Batch, ended: Option<u64>) {
         let mut state = self.lock();
-        let now = since_boot();
+        let now = boot_nanoseconds();
         state.rotate(now);
         let span = ended.unwrap_or(state.present().id);
         let mut earlier: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
@@ -172,7 +172,7 @@ impl ClockSpans {
     /// those moments, and its epochs are those of the span before.
     pub fn adopt(&self, batch: &mut Batch) {
         let mut state = self.lock();
-        let now = since_boot();
+        let now = boot_nanoseconds();
         let [.., before, present] = state.spans[..] else { return };
         if now - present.from > LATE_NANOSECONDS {
             return;

@@ -37,7 +37,7 @@ const STATE_BYTES: f64 = 300.0;
 const STATES_A_YEAR: f64 = 24.0;
 
 /// Every table.
-pub static TABLES: [StoredTable; 92] = [
+pub static TABLES: [StoredTable; 94] = [
     hypertable(
         "ib_port_counters",
         &["port_id", "time"],
