@@ -31,7 +31,6 @@ use throughline_gateway::read::Limits;
 use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
-use throughline_sample::Guid;
 use throughline_store::{Groups, NodeLimits};
 
 /// Clocks further ahead than a day would make chunks that retention never reaches.
