@@ -27,7 +27,10 @@ declare -A pids
 # shellcheck disable=SC2317 # by the trap
 finish() {
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
-    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null; done
+    # A crawler whose simulator has ended waits for it.
+    for _ in $(seq 150); do [ -z "$(jobs -pr)" ] && break; sleep 0.1; done
+    for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null; done
+    wait 2>/dev/null
     rm -rf "$folder"
 }
 trap finish EXIT

@@ -77,7 +77,7 @@ CREATE TABLE internal.coverage (
 );
 SELECT public.create_hypertable('internal.coverage', public.by_range('time', INTERVAL '1 day'));
 
--- Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.
+-- Terms of the crawlers of a fabric. A batch of another crawler within a term is left out, so never two write.
 CREATE TABLE internal.crawler_term (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     fabric_id bigint NOT NULL,
@@ -97,8 +97,8 @@ CREATE TABLE internal.crawler_term (
     PRIMARY KEY (id),
     FOREIGN KEY (fabric_id) REFERENCES internal.fabric(id)
 );
-CREATE INDEX crawler_term_subnet_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
-CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
+CREATE INDEX crawler_term_fabric_id_ended_at_idx ON internal.crawler_term (fabric_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_fabric_id_idx ON internal.crawler_term (fabric_id) WHERE (ended_at IS NULL);
 
 -- Readings of GPUs' PCIe traffic, on demand; as gpu_pcie_counters.
 CREATE TABLE internal.detail_gpu_pcie (
@@ -375,7 +375,7 @@ CREATE INDEX detail_request_by_time ON internal.detail_request (requested_at);
 -- What became of a request on each of its nodes.
 CREATE TABLE internal.detail_request_node (
     request_id bigint NOT NULL,
-    -- The node; 0 for the crawler of the subnet that the ports are in.
+    -- The node; 0 for the crawler of the fabric that the ports are in.
     node_id bigint NOT NULL,
     -- waiting (no collector has its agent), sent, receiving, done, incomplete (parts were lost), refused, expired.
     state text NOT NULL DEFAULT 'waiting'::text,
@@ -479,17 +479,24 @@ CREATE TABLE internal.export_target (
     UNIQUE (name)
 );
 
--- InfiniBand fabrics. Ports are keyed by fabric, GUID and number; prefix and subnet manager are attributes, since two
+-- InfiniBand fabrics. A fabric is known by its switches; prefix and subnet manager are in fabric_attribute, since two
 -- fabrics may have the same ones.
 CREATE TABLE internal.fabric (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- Its name; the subnet prefix where nobody has named it.
+    -- Its name: the one that the configuration of its first crawler has, or fabric- and the end of its lowest
+    -- switch GUID then. Only a person changes it.
     name text NOT NULL,
-    -- Its subnet prefix, as read last.
-    prefix text NOT NULL,
+    -- Its last topology: node GUIDs of switches, of more than 256 those of lowest hash; without switches port GUIDs
+    -- of its hosts.
+    guids text[] NOT NULL DEFAULT '{}'::text[],
+    -- When that topology came last, within a minute.
+    observed_at timestamptz NOT NULL DEFAULT now(),
     first_seen timestamptz NOT NULL DEFAULT now(),
+    -- The fabric that it became a part of; NULL where it is one of its own.
+    part_of bigint,
     PRIMARY KEY (id),
-    UNIQUE (name)
+    UNIQUE (name),
+    FOREIGN KEY (part_of) REFERENCES internal.fabric(id)
 );
 
 -- Subnet prefix and subnet manager of a fabric over time.
@@ -741,12 +748,15 @@ CREATE TABLE internal.host_port_key (
     node_id bigint NOT NULL,
     device text NOT NULL,
     port integer NOT NULL,
-    -- Node GUID of the adapter, the same as in ib_node.
+    -- Node GUID of the adapter, which may have ports in two fabrics.
     guid text,
+    -- GUID of the port, the same as in ib_port: by it the port is found in its fabric.
+    port_guid text,
     PRIMARY KEY (id),
     UNIQUE (node_id, device, port),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
 );
+CREATE INDEX host_port_key_port_guid ON internal.host_port_key (port_guid);
 
 -- Ports of hosts' own adapters by the minute, made of host_port_counters. See host_port_minutes_named.
 CREATE TABLE internal.host_port_minutes (
@@ -905,6 +915,7 @@ CREATE TABLE internal.ib_port (
     FOREIGN KEY (remote_port_id) REFERENCES internal.ib_port_key(id),
     CHECK (((lmc >= 0) AND (lmc <= 7)))
 );
+CREATE INDEX ib_port_by_guid ON internal.ib_port (port_guid, valid_from);
 CREATE UNIQUE INDEX ib_port_current ON internal.ib_port (port_id) WHERE (valid_to IS NULL);
 CREATE INDEX ib_port_of_node ON internal.ib_port (ib_node_id) WHERE (valid_to IS NULL);
 
@@ -1986,7 +1997,8 @@ CREATE TABLE internal.retention_policy (
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
 -- and GPU, also where a sender has not reported any.
 CREATE TABLE internal.row_rules (
-    -- Who reports: a node's name, or a crawler's subnet prefix.
+    -- Who reports: a node's name, or for a crawler fabric: and the id of its fabric. instance_name() makes a name
+    -- of it.
     instance text NOT NULL,
     -- As in coverage: mad, sysfs, nvml.
     source text NOT NULL,
@@ -2363,6 +2375,41 @@ END;
 COMMENT ON FUNCTION internal.is_device_contested IS
     'Whether another node reports the same adapter (node GUID) as its own, and the fabric does not describe it as this node''s: what the subnet calls a channel adapter begins with its host''s name.';
 
+CREATE OR REPLACE FUNCTION internal.fabric_port_of(port_guid text, adapter_guid text, port integer, at timestamptz DEFAULT 'infinity')
+RETURNS TABLE (port_id bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN count(DISTINCT x.port_id) FILTER (WHERE x.is_valid) = 1 THEN min(x.port_id) FILTER (WHERE x.is_valid)
+                WHEN count(*) FILTER (WHERE x.is_valid) = 0 AND count(DISTINCT x.port_id) = 1 THEN min(x.port_id) END
+    FROM (
+        SELECT a.port_id, a.valid_from <= fabric_port_of.at AND (a.valid_to IS NULL OR a.valid_to > fabric_port_of.at) AS is_valid
+        FROM internal.ib_port a WHERE a.port_guid = fabric_port_of.port_guid
+        UNION ALL
+        SELECT q.id, true FROM internal.ib_node_key c
+        JOIN internal.ib_port_key q ON q.ib_node_id = c.id AND q.port = fabric_port_of.port
+        WHERE fabric_port_of.port_guid IS NULL AND c.guid = fabric_port_of.adapter_guid) x;
+END;
+COMMENT ON FUNCTION internal.fabric_port_of IS
+    'The fabric''s port that a host''s port was at a time (now by default): by its own GUID, or where that was not read by its adapter''s GUID and its number. NULL where no fabric has it, or two have it at that time.';
+
+CREATE OR REPLACE FUNCTION internal.instance_name(instance text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN instance_name.instance LIKE 'fabric:%'
+        THEN coalesce((SELECT f.name FROM internal.fabric f WHERE 'fabric:' || f.id = instance_name.instance), instance_name.instance)
+        ELSE instance_name.instance END;
+END;
+COMMENT ON FUNCTION internal.instance_name IS
+    'Who reported, for people: a node, or a fabric by its name now. Rows of crawlers have fabric: and the id of the fabric.';
+
+CREATE OR REPLACE FUNCTION internal.instances_named(name text) RETURNS text[]
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ARRAY[instances_named.name] || ARRAY(SELECT 'fabric:' || f.id FROM internal.fabric f WHERE f.name = instances_named.name);
+END;
+COMMENT ON FUNCTION internal.instances_named IS
+    'What instance is in rows of the node or fabric of this name: the other way round of instance_name.';
+
 CREATE OR REPLACE FUNCTION internal.row_rules_of_senders(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (instance text, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -2375,7 +2422,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.row_rules_of_senders IS
     'By which rules each sender leaves out rows of fabric ports (ib_port), ports of its host (host_port) or GPUs (gpu): the largest '
-    'values that it reported in the range. Instance: the node, or the prefix of the fabric.';
+    'values that it reported in the range. Instance as in row_rules.';
 
 CREATE OR REPLACE FUNCTION internal.row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (id bigint, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
@@ -2384,10 +2431,9 @@ BEGIN ATOMIC
     SELECT t.id, coalesce(r.heartbeat_seconds, d.heartbeat_seconds), coalesce(r.largest_gap_seconds, d.largest_gap_seconds),
            coalesce(r.quiet_bytes, d.quiet_bytes)
     FROM (
-        SELECT k.id, s.prefix AS instance
+        SELECT k.id, 'fabric:' || n.fabric_id AS instance
         FROM internal.ib_port_key k
         JOIN internal.ib_node_key n ON n.id = k.ib_node_id
-        JOIN internal.fabric s ON s.id = n.fabric_id
         WHERE row_rules_of.kind = 'ib_port'
         UNION ALL
         SELECT k.id, n.name FROM internal.host_port_key k JOIN internal.node_key n ON n.id = k.node_id
@@ -3292,7 +3338,7 @@ COMMENT ON FUNCTION public.gpu_pcie_readings IS
     'gpu_id, so that no others are unpacked.';
 
 CREATE OR REPLACE VIEW public.ib_port_named AS
-SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
+SELECT k.id AS port_id, s.name AS fabric, nk.id AS ib_node_id, nk.guid, k.port,
        n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
        p.lid, p.state, p.width, p.speed, p.rate_bytes_per_second, p.remote_port_id,
        rnk.guid AS remote_guid, rk.port AS remote_port, rn.type AS remote_type,
@@ -3311,7 +3357,7 @@ LEFT JOIN internal.ib_node rn ON rn.ib_node_id = rnk.id AND rn.valid_to IS NULL;
 COMMENT ON VIEW public.ib_port_named IS 'Fabric ports with what is known of them now, and the name of the link that leaves them.';
 
 CREATE OR REPLACE VIEW public.ib_link_named AS
-SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.subnet_prefix,
+SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.fabric,
        a.guid AS guid_a, a.port AS port_a, a.description AS description_a, a.node_type AS type_a,
        b.guid AS guid_b, b.port AS port_b, b.description AS description_b, b.node_type AS type_b,
        a.width, a.speed, a.rate_bytes_per_second, l.valid_from
@@ -4483,18 +4529,18 @@ FROM internal.job_rank r
 JOIN internal.run_visible j ON j.id = r.job_id
 LEFT JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
-    SELECT o.id AS host_port_id, o.device, o.port, o.guid FROM internal.host_port_key o
+    SELECT o.id AS host_port_id, o.device, o.port, o.guid, f.port_id FROM internal.host_port_key o
+    LEFT JOIN LATERAL internal.fabric_port_of(o.port_guid, o.guid, o.port, coalesce(r.end_time, 'infinity')) f ON true
     WHERE o.node_id = r.node_id AND NOT internal.is_device_contested(o.guid, r.node_id) AND (r.hca_ports IS NULL OR o.device || '/' || o.port = ANY (r.hca_ports))
     UNION ALL
     -- Of a node that reads no ports of its own (its source sysfs is off) those of the adapters that it names.
-    SELECT NULL, NULL, a.port, c.guid FROM internal.node n
+    SELECT NULL, NULL, a.port, c.guid, a.id FROM internal.node n
     JOIN internal.ib_node_key c ON c.guid = ANY (n.hca_guids)
     JOIN internal.ib_port_key a ON a.ib_node_id = c.id AND a.port > 0
     WHERE n.node_id = r.node_id AND n.valid_to IS NULL AND r.hca_ports IS DISTINCT FROM '{}'
         AND NOT internal.is_device_contested(c.guid, r.node_id)
         AND NOT EXISTS (SELECT FROM internal.host_port_key o WHERE o.node_id = r.node_id)) h ON true
-LEFT JOIN internal.ib_node_key g ON g.guid = h.guid
-LEFT JOIN internal.ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+LEFT JOIN internal.ib_port_key p ON p.id = h.port_id
 LEFT JOIN internal.ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
     AND (b.valid_to IS NULL OR b.valid_to > coalesce(r.end_time, now()))
 LEFT JOIN internal.ib_port_key q ON q.id = b.remote_port_id
@@ -4605,14 +4651,15 @@ COMMENT ON FUNCTION internal.coverage_rounds IS
     'were on average, and each took as long as the slowest.';
 
 CREATE OR REPLACE VIEW public.self_stats AS
-SELECT r.time, r.instance, v.source, v.label, v.name, v.value
+SELECT r.time, internal.instance_name(r.instance) AS instance, v.source, v.label, v.name, v.value,
+       r.instance AS instance_key
 FROM internal.self_stat_rows r
 LEFT JOIN internal.self_stat_names n ON n.id = r.names_id
 CROSS JOIN LATERAL unnest(
     coalesce(n.sources, r.sources), coalesce(n.labels, r.labels), coalesce(n.names, r.names), r.readings)
     v (source, label, name, value);
 COMMENT ON VIEW public.self_stats IS
-    'Self-metrics of Throughline; names, and what label means for each, are in the catalogue. For the newest value of one series use self_stat_newest.';
+    'Self-metrics of Throughline; names, and what label means for each, are in the catalogue. For the newest value of one series use self_stat_newest. Instance is a node or a fabric by its name, instance_key what the rows have.';
 
 CREATE OR REPLACE FUNCTION internal.self_stat_newest(
     of_name text, of_source text, of_instance text, since timestamptz, until timestamptz DEFAULT now(),
@@ -4805,7 +4852,7 @@ COMMENT ON FUNCTION internal.export_noticed IS
     'The latest export_target.noticed_until, NULL where nothing is exported; it stays so until the transaction ends. For writers of samples.';
 
 CREATE OR REPLACE VIEW public.event_named AS
-SELECT e.time, e.severity, e.kind, e.text, e.instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,
+SELECT e.time, e.severity, e.kind, e.text, internal.instance_name(e.instance) AS instance, e.source, e.ib_guid, e.ib_port, n.description AS ib_description,
        e.gpu_uuid, e.job_key, coalesce(j.native_id, j.key) AS job, j.user_name, e.before, e.after
 FROM internal.events e
 LEFT JOIN LATERAL (

@@ -200,6 +200,6 @@ async fn a_counter_that_was_cleared_makes_no_rate_across() {
 async fn subnets_and_what_they_have() {
     let router = api_on(seed::fabric().await);
     let body = get(&router, "/subnets").await;
-    let expected = json!({"subnet": SUBNET, "switches": 3, "adapters": 4, "links": 6, "changed_ms": START_MS, "swept_ms": null});
+    let expected = json!({"subnet": SUBNET, "prefix": SUBNET, "subnet_manager": null, "switches": 3, "adapters": 4, "links": 6, "changed_ms": START_MS, "swept_ms": null});
     assert_eq!(body["subnets"], json!([expected]));
 }
