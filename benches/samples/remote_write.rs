@@ -2,7 +2,6 @@
 //! scraping.
 
 use std::collections::HashMap;
-use throughline_benches::site::fabric::PREFIX;
 use throughline_sample::catalogue::{HCA_PORT_PREFIX, Metric, SWITCH_PORT_PREFIX, Table};
 use throughline_sample::wire::{Batch, Values};
 
@@ -28,7 +27,7 @@ impl Request {
 
     /// All samples of a batch's ports and links.
     pub fn add(&mut self, batch: &Batch) {
-        let instance = format!("{PREFIX:#018x}");
+        let instance = batch.fabric.as_ref().map(|fabric| fabric.name.clone()).unwrap_or_default();
         for sample in &batch.ib_ports {
             // Switches have GUIDs of another maker here.
             let is_host = sample.node_guid >> 32 != 0x0002_c903;

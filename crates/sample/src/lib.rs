@@ -4,8 +4,8 @@
 
 pub mod admission;
 pub mod catalogue;
-mod fabric;
 pub mod clock_times;
+mod fabric;
 mod ident;
 pub mod job_key;
 mod kinds;

@@ -80,8 +80,8 @@ pub use detail::{
 };
 pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
-pub use fabrics::{FabricState, fabric_states, rename_fabric};
 pub use export::{ExportTarget, ExportTime, LateNote, lock_export};
+pub use fabrics::{FabricState, fabric_states, rename_fabric};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, SHARE_WINDOW, largest_contributions,
     link_shares_made_until, make_link_shares,

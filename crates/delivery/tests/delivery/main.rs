@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
-use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_delivery::wire::{
+    ClockAnswer, ClockRequest, LeaseRequest, LeaseResponse, PutRequest, PutResponse,
+};
 use throughline_delivery::{
     Ack, Answer, Connecting, GrpcSink, Leases, OnRefusal, Reason, Session, ShipStats, Sink, ship,
 };
@@ -148,6 +150,16 @@ impl Collect for Server {
         Ok(tonic::Response::new(Box::pin(acks)))
     }
 
+    type ClockStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<ClockRequest, tonic::Status>> + Send>>;
+
+    /// It measures no clocks.
+    async fn clock(
+        &self,
+        _: tonic::Request<tonic::Streaming<ClockAnswer>>,
+    ) -> Result<tonic::Response<Self::ClockStream>, tonic::Status> {
+        Err(tonic::Status::unimplemented("no clocks here"))
+    }
+
     async fn lease(
         &self,
         request: tonic::Request<LeaseRequest>,
@@ -156,7 +168,8 @@ impl Collect for Server {
         if request.crawler.len() != 16 {
             return Err(tonic::Status::invalid_argument("crawler"));
         }
-        Ok(tonic::Response::new(LeaseResponse { granted: !request.release, holder: request.name }))
+        let (granted, holder) = (!request.release, request.name);
+        Ok(tonic::Response::new(LeaseResponse { granted, holder, ..LeaseResponse::default() }))
     }
 }
 

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
-use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_delivery::wire::{
+    ClockAnswer, ClockRequest, LeaseRequest, LeaseResponse, PutRequest, PutResponse,
+};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use tokio_stream::StreamExt;
@@ -78,6 +80,13 @@ impl Collect for Double {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(out))))
+    }
+
+    type ClockStream = ReceiverStream<Result<ClockRequest, Status>>;
+
+    /// It measures no clocks.
+    async fn clock(&self, _: Request<Streaming<ClockAnswer>>) -> Result<Response<Self::ClockStream>, Status> {
+        Err(Status::unimplemented("no clocks here"))
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
