@@ -30,6 +30,49 @@ CREATE TABLE internal.block_wanted (
     PRIMARY KEY ("time", kind, id)
 );
 
+-- Whether the database's clock is believed, checked every few seconds by the server that does upkeep: rows are dropped,
+-- thinned and packed only by a time that was checked.
+CREATE TABLE internal.clock_check (
+    one boolean NOT NULL DEFAULT true,
+    -- trusted: rows may be dropped. jumped: it moved otherwise than the monotonic clock of the server. outvoted:
+    -- most senders' clocks say another time. unconfirmed: since the server's boot most senders have not confirmed
+    -- it. unreported: nobody reports. waiting: the checks have just begun. unchecked: no upkeep has run.
+    state text NOT NULL DEFAULT 'unchecked'::text,
+    -- Why it is not believed, for people.
+    reason text,
+    -- How far it is ahead of the witness against it; negative where it is behind.
+    off_seconds double precision,
+    -- Senders whose clocks were measured lately.
+    reporting integer NOT NULL DEFAULT 0,
+    -- Those of them whose clocks agree with it.
+    agreeing integer NOT NULL DEFAULT 0,
+    -- Since when the state is so, by this clock.
+    since timestamptz NOT NULL DEFAULT now(),
+    -- What the clock said when it was believed last: the time of the last round. expiry_time() is no later.
+    trusted_at timestamptz,
+    -- The permission to drop, thin and pack ends then, unless another check renews it.
+    permitted_until timestamptz NOT NULL DEFAULT '-infinity'::timestamp with time zone,
+    -- What time it is by the last check: this clock where it is believed, else by the monotonic clock or by most
+    -- senders. upkeep_time() is hardly later.
+    estimate timestamptz NOT NULL DEFAULT '-infinity'::timestamp with time zone,
+    -- What the clock said when most senders confirmed it last; the monotonic clock counts from there.
+    anchor_at timestamptz,
+    -- The boot of the server that read it, from /proc/sys/kernel/random/boot_id.
+    anchor_boot text,
+    -- CLOCK_BOOTTIME of that boot at anchor_at.
+    anchor_seconds double precision,
+    -- What the clock said when somebody accepted it (throughline db clock accept), until upkeep has taken note.
+    accept_requested_at timestamptz,
+    accepted_at timestamptz,
+    -- The user of the server's machine who accepted it last.
+    accepted_by text,
+    -- How far it was ahead of most senders when it was accepted: they are no witnesses while that stays so.
+    accepted_off_seconds double precision,
+    PRIMARY KEY (one),
+    CHECK (one),
+    CHECK ((state = ANY (ARRAY['unchecked'::text, 'waiting'::text, 'trusted'::text, 'unreported'::text, 'unconfirmed'::text, 'outvoted'::text, 'jumped'::text])))
+);
+
 -- Stretches in which the clock of a sender was not set. Times of its records of a span were moved back by
 -- offset_seconds before they were stored.
 CREATE TABLE internal.clock_span (
@@ -1935,7 +1978,7 @@ CREATE TABLE internal.rank_claim (
     -- one does; neither counts. overruled: what other nodes report of the job, or of others that this node claims,
     -- is against it. barred: the node is (node_bar).
     contest text,
-    UNIQUE NULLS NOT DISTINCT (job_id, rank, start_time, node_id),
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     CHECK ((contest = ANY (ARRAY['contested'::text, 'overruled'::text, 'barred'::text])))
@@ -2019,10 +2062,11 @@ CREATE UNIQUE INDEX row_rules_current ON internal.row_rules (instance, source) W
 -- known.
 CREATE TABLE internal.run (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- The name that it is shown by: scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on
-    -- every node of the job.
+    -- The name that it is shown by: scheduler:[cluster:]id[.step]@uid, or local:...@uid without a scheduler; the
+    -- same on every node of the job.
     key text NOT NULL,
     scheduler text,
+    -- The scheduler's own id. A requeued job of Slurm has the same one in each of its runs.
     native_id text,
     step text,
     uid bigint,
@@ -2045,6 +2089,12 @@ CREATE TABLE internal.run (
     evidence text,
     -- Columns of it that are NULL because its nodes disagree about them: run_claim has what each says.
     contested_facts text[],
+    -- The Slurm cluster in its key, NULL where it is not known and with other schedulers.
+    cluster text GENERATED ALWAYS AS ("substring"(key, '^slurm:([^:]*):.*@[0-9]{1,10}$'::text)) STORED,
+    -- The id and step in its key; since Slurm 26.05 the SLUID of the run, and native_id has the number.
+    key_job text GENERATED ALWAYS AS ("substring"(key, '^(?:slurm:[^:]*:|[^:]*:)(.*)@[0-9]{1,10}$'::text)) STORED,
+    -- The user in its key, by the kernel's word.
+    key_uid text GENERATED ALWAYS AS ("substring"(key, ':.*@([0-9]{1,10})$'::text)) STORED,
     PRIMARY KEY (id),
     UNIQUE (key)
 );
@@ -2100,6 +2150,7 @@ CREATE TABLE internal.run_claim (
 );
 CREATE INDEX run_claim_turn ON internal.run_claim (node_id, COALESCE(uid, ('-1'::integer)::bigint), was_judged, judge_after, job_id) WHERE (judge_after IS NOT NULL);
 CREATE INDEX run_claim_unended ON internal.run_claim (node_id) WHERE (end_time IS NULL);
+CREATE INDEX run_claim_world ON internal.run_claim (job_id, world_size) WHERE has_ranks;
 
 CREATE TABLE internal.schema_migrations (
     version integer NOT NULL,
@@ -2221,7 +2272,7 @@ CREATE TABLE internal.thinned_chunk (
 
 CREATE OR REPLACE VIEW internal.run_visible AS
 SELECT id, key, scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, first_seen, name, account, queue,
-       array_id, evidence, contested_facts
+       array_id, evidence, contested_facts, cluster, key_job, key_uid
 FROM internal.run;
 COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
@@ -2328,11 +2379,20 @@ COMMENT ON FUNCTION internal.minutely_gap IS
 CREATE OR REPLACE VIEW internal.rank_contests AS
 SELECT a.job_id, a.rank, a.node_id, a.start_time, a.end_time, a.contest, b.node_id AS other_node_id, b.contest AS other_contest
 FROM internal.rank_claim a
-JOIN internal.rank_claim b ON b.job_id = a.job_id AND b.rank = a.rank AND b.node_id <> a.node_id
+-- Not b.node_id <> a.node_id, and no more than 64: a node that began the rank a thousand times would be compared with another such one
+-- a million times. Where there are as many, their times decide nothing.
+CROSS JOIN LATERAL (
+    SELECT *, count(*) OVER () = 64 AS are_many FROM (
+        SELECT * FROM internal.rank_claim b WHERE b.job_id = a.job_id AND b.rank = a.rank AND b.node_id < a.node_id
+            AND coalesce(b.contest, 'contested') = 'contested' LIMIT 64) b
+    UNION ALL
+    SELECT *, count(*) OVER () = 64 AS are_many FROM (
+        SELECT * FROM internal.rank_claim b WHERE b.job_id = a.job_id AND b.rank = a.rank AND b.node_id > a.node_id
+            AND coalesce(b.contest, 'contested') = 'contested' LIMIT 64) b) b
 LEFT JOIN internal.run_claim c ON c.job_id = a.job_id AND c.node_id = a.node_id
 LEFT JOIN internal.run_claim d ON d.job_id = b.job_id AND d.node_id = b.node_id
 -- A node that says nothing any more ran its ranks until it last did.
-WHERE internal.claims_overlap(
+WHERE b.are_many OR internal.claims_overlap(
     a.start_time, coalesce(a.end_time, CASE WHEN c.reported_at < now() - internal.minutely_gap() THEN greatest(c.last_seen, a.start_time) END),
     b.start_time, coalesce(b.end_time, CASE WHEN d.reported_at < now() - internal.minutely_gap() THEN greatest(d.last_seen, b.start_time) END))
 UNION ALL
@@ -2342,7 +2402,7 @@ FROM internal.rank_claim a
 JOIN internal.run_claim d ON d.job_id = a.job_id AND d.node_id <> a.node_id AND d.has_ranks AND d.world_size <= a.rank AND d.reported_at >= a.start_time
     AND d.first_seen <= coalesce(a.end_time, now());
 COMMENT ON VIEW internal.rank_contests IS
-    'Claims of ranks that another node''s claim is against: the same rank at the same time, or a rank that its world does not have.';
+    'Claims of ranks that another node''s claim is against, which is not overruled itself: the same rank at the same time, or a rank that its world does not have.';
 
 CREATE OR REPLACE FUNCTION internal.of_counted(job bigint, query text) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -3853,7 +3913,8 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
        internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
-                 coalesce(n.reported_at, j.first_seen), now()) AS state
+                 coalesce(n.reported_at, j.first_seen), now()) AS state,
+       j.cluster
 FROM internal.run_visible j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,

@@ -158,7 +158,7 @@ async fn equal_prefixes_descriptions_and_lids_are_two_fabrics() {
     let mut other = Crawler::new(&database, [0xb0000, 0xb0100]);
     let grant = other.ask().await;
     assert_eq!((grant.granted, grant.fabric.as_str()), (false, "fabric-0b0000"));
-    // They fail over in any order, and stay what they are.
+    // They fail over in any order, and no fabric changes.
     a.end().await;
     b.end().await;
     assert_eq!(other.swept().await, "fabric-0b0000");
