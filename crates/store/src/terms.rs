@@ -45,7 +45,7 @@ pub struct TermRequest {
     pub release: bool,
 }
 
-/// Who has the term, and of which fabric.
+/// Who has the term, and the fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TermGrant {
     /// Whether it is the requesting crawler.

@@ -23,6 +23,14 @@ fn fixed(answer: &str) -> String {
     })
 }
 
+/// The same without what is known of the database's clock, which upkeep of the running server checks all the time.
+fn without_clock(answer: &str) -> String {
+    let fixed = fixed(answer);
+    let Some((before, clock)) = fixed.split_once("\"clock\":{") else { return fixed };
+    let (_, after) = clock.split_once('}').unwrap();
+    format!("{before}{after}")
+}
+
 /// What the API answers to a request, as it comes.
 fn api(server: &Server, parts: &[&str], query: &[(&str, &str)]) -> String {
     tokio::task::block_in_place(|| server.answer::<Value>(parts, query)).unwrap().body
@@ -39,7 +47,7 @@ async fn commands_print_the_answers_of_the_api() {
     let server = tokio::task::block_in_place(|| connection.server()).unwrap();
     let same = |arguments: &[&str], expected: &str| {
         let printed = site.text(arguments);
-        assert_eq!(fixed(printed.trim_end_matches('\n')), fixed(expected), "{arguments:?}");
+        assert_eq!(without_clock(printed.trim_end_matches('\n')), without_clock(expected), "{arguments:?}");
         assert_eq!(printed.lines().count(), 1, "{arguments:?}: {printed}");
     };
     let job = "slurm:41.0@1000";

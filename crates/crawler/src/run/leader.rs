@@ -41,7 +41,7 @@ impl LeaderState {
         self.lock().role
     }
 
-    /// Whether nothing is to be recorded: another one sweeps, or it isn't clear of which fabric that would be.
+    /// Whether nothing is to be recorded: another one sweeps, or it isn't clear whose fabric that would be.
     pub fn is_passive(&self) -> bool {
         matches!(self.role(), Role::Standby | Role::Waiting)
     }

@@ -78,7 +78,20 @@ impl Seed {
             assert_eq!((outcome.quarantined, outcome.unknown_values), (0, 0));
         }
         shares::write(&database, self.end).await;
+        self.note_clocks(&database).await;
         database
+    }
+
+    /// As the collector notes that the clocks of a sender and of the server are right.
+    async fn note_clocks(&self, database: &Database) {
+        let client = database.connect().await.unwrap();
+        let end = self.end as f64 / 1e9;
+        let sender = "INSERT INTO internal.sender_clock (sender_id, measured_at, sender_time, offset_seconds, round_trip_seconds)
+                      SELECT 'node:n0', t, t, 0.1, 0.001 FROM to_timestamp($1) t";
+        client.execute(sender, &[&end]).await.unwrap();
+        let server = "INSERT INTO internal.server_clock (server, judged_at, noted_at, offset_seconds, senders_alike, senders)
+                      SELECT 'n0', t, t, 0, 0, 1 FROM to_timestamp($1) t";
+        client.execute(server, &[&end]).await.unwrap();
     }
 }
 

@@ -142,6 +142,16 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
             let (source, name) = (String::from("query"), metric.name.to_owned());
             batch.self_stats.push(SelfStat { time, source, name, value, ..SelfStat::default() });
         }
+        // Clocks are right.
+        for (source, metric, value) in [
+            ("delivery", &c::CLOCK_OFFSET_SECONDS, 0.1),
+            ("collector", &c::SERVER_CLOCK_OFFSET_SECONDS, 0.0),
+            ("clock", &c::EXPIRY_STOPPED, 0.0),
+            ("clock", &c::DATABASE_CLOCK_OFF_SECONDS, 0.0),
+        ] {
+            let (source, name) = (source.to_owned(), metric.name.to_owned());
+            batch.self_stats.push(SelfStat { time, source, name, value, ..SelfStat::default() });
+        }
         // Each daemon counts from its start what it rejects.
         for (source, metric, label) in [
             ("mpi", &c::RECORDS_REJECTED, "time_past"),
