@@ -23,7 +23,7 @@ const WORDS: [&str; 13] = [
 ];
 
 /// Constants with such names that judge no reading: file, name, reason.
-const OTHERS: [(&str, &str, &str); 47] = [
+const OTHERS: [(&str, &str, &str); 48] = [
     ("agent/src/fold.rs", "LATE_NANOSECONDS", "how long a fold waits for what comes late"),
     ("agent/src/health.rs", "RECENT", "for how long a failure is shown"),
     ("cli/src/serve/config/database.rs", "READ_LAG_SECONDS_CEILING", "bound of a setting of replicas"),
@@ -37,6 +37,11 @@ const OTHERS: [(&str, &str, &str); 47] = [
         "of a whole page: least of five of its own sweeps' intervals",
     ),
     ("crawler/src/run/health.rs", "RECENT", "for how long a failure is shown"),
+    (
+        "daemon/src/clock_spans.rs",
+        "LATE_NANOSECONDS",
+        "how long what was made before a step of the clock comes through queues",
+    ),
     ("delivery/src/ship.rs", "SILENCE_MAX", "a connection's time limit"),
     ("demo/src/meter.rs", "SILENT_NANOSECONDS", "the demo's own picture of ranks that push each second"),
     ("gateway/src/api/mod.rs", "FRESH", "of a cache"),
@@ -94,7 +99,7 @@ const OTHERS: [(&str, &str, &str); 47] = [
 ];
 
 /// Statements with a time of less than an hour before now, in what readers use: file, the time, how many, reason.
-const TIMES: [(&str, &str, usize, &str); 3] = [
+const TIMES: [(&str, &str, usize, &str); 4] = [
     ("query/src/recent.rs", "10 seconds", 1, "the demo's picture of ranks that push each second"),
     (
         "query/src/status.rs",
@@ -102,6 +107,7 @@ const TIMES: [(&str, &str, usize, &str); 3] = [
         9,
         "what rows per second are of: an age comes from coverage, of a day",
     ),
+    ("query/src/sender_clocks.rs", "2 minutes", 2, "a server notes each 30 s that its own clock is off"),
     ("store/schema/functions/ib_port_rates.sql", "1 minute", 1, "an example in a comment"),
 ];
 
