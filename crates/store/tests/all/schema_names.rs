@@ -10,7 +10,7 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 14] = [
+const VIEWS: [&str; 15] = [
     "contested_ranks",
     "event_named",
     "ib_link_named",
@@ -18,6 +18,7 @@ const VIEWS: [&str; 14] = [
     "intra_node_topo",
     "job_summary",
     "link_contributors",
+    "moved_times",
     "mpi_op_series",
     "mpi_op_totals",
     "mpi_peer_totals",
