@@ -170,7 +170,8 @@ impl Site {
         let configuration = self.path.join("server.toml");
         let crawlers: Vec<String> = (0..CRAWLERS).map(|index| format!("'crawler-{index}'")).collect();
         let settings = format!(
-            "[collect]\nlisten = '127.0.0.1:0'\ncrawlers = [{}]\ntls = {}\n[query]\nlisten = '127.0.0.1:0'\n",
+            // Writers make more events than a node of a site may.
+            "[collect]\nlisten = '127.0.0.1:0'\nevents_per_second_of_sender = 200\ncrawlers = [{}]\ntls = {}\n[query]\nlisten = '127.0.0.1:0'\n",
             crawlers.join(", "),
             toml(&self.certificate(SERVER))
         );
