@@ -27,12 +27,16 @@ WITH pairs AS (
     FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz, world_size integer)
     CROSS JOIN LATERAL (
         SELECT * FROM internal.rank_contests c
-        WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time
-        UNION ALL
-        -- Claims of others that the world of this one does not have, in either order.
-        SELECT * FROM internal.rank_contests c WHERE c.job_id = s.job_id AND c.rank >= s.world_size AND c.other_node_id = s.node_id
-        OFFSET 0) c
+        WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time OFFSET 0) c
     WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
+    UNION
+    -- Claims of others that the world of this one does not have, in either order: once for each node, however many ranks it reports.
+    SELECT r.job_id, r.rank, r.node_id, r.start_time, w.node_id
+    FROM (SELECT job_id, node_id, min(world_size) AS size
+          FROM jsonb_to_recordset($1) AS s(job_id bigint, node_id bigint, world_size integer) GROUP BY 1, 2) w
+    JOIN internal.run_claim d ON d.job_id = w.job_id AND d.node_id = w.node_id AND d.has_ranks AND NOT d.is_excluded
+    JOIN internal.rank_claim r ON r.job_id = w.job_id AND r.rank >= w.size AND r.node_id <> w.node_id AND r.contest IS NULL
+    WHERE r.rank >= d.world_size AND d.reported_at >= r.start_time AND d.first_seen <= coalesce(r.end_time, now())
 ), losers AS (
     SELECT DISTINCT x.node_id FROM internal.rank_claim x
     WHERE x.contest = 'overruled' AND coalesce(x.end_time, now()) > now() - INTERVAL '1 hour'
