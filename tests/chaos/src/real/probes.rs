@@ -147,7 +147,11 @@ impl Probes {
         let calm = |(name, begun, end)| (self.calm_between(begun, end), name);
         let mut times: Vec<(Duration, &RankName)> = self.contested.all().map(calm).collect();
         times.sort_unstable();
-        let Some((longest, (job, rank))) = times.last() else { return Ok(()) };
+        let Some((longest, (job, rank))) = times.last() else {
+            // It claims ranks of others all the time: nothing was measured then.
+            ensure!(hostile_nodes == 0, "no contested rank was seen");
+            return Ok(());
+        };
         println!(
             "{} times a rank of others was contested: median {:.1} s, at most {:.1} s without faults (rank {rank} of {job})",
             times.len(),
