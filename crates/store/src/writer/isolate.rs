@@ -12,8 +12,9 @@ use super::ledger::{Ledger, Place};
 use super::quarantine::RejectedRows;
 use super::rows::Rows;
 use super::statements::Statements;
+use super::transaction::write_rows;
 use super::{Content, Entry, RecordRejection, Session, TOO_SLOW, WriteError, WriteMethod, WriteOutcome};
-use super::{failed, fence, inventory, late_arrivals, write_rows};
+use super::{failed, fence, inventory, late_arrivals};
 use crate::error::Error;
 
 /// Halves that are tried for one entry: a dozen records at fault among thousands. What remains together after these is
