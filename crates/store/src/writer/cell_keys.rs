@@ -3,7 +3,9 @@
 //! Programs name regions, so unlike other keys these are removed with retention when no row has them any more: a writer that looks
 //! one up notes that it is used, and looks it up again after [`CACHED`].
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use throughline_sample::wire::{Batch, MpiOpCell};
@@ -17,7 +19,7 @@ use crate::copy::stored;
 const CACHED: Duration = Duration::from_secs(24 * 3600);
 
 /// What distinguishes cells, and how their algorithm is known.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellName {
     operation: String,
     size_class_bytes: i64,
@@ -40,6 +42,51 @@ impl CellName {
     }
 }
 
+/// The same of a name and of a record, so that a look-up copies no text: it is made twice for each cell.
+trait NameParts {
+    fn parts(&self) -> (i64, [&str; 4]);
+}
+
+impl NameParts for CellName {
+    fn parts(&self) -> (i64, [&str; 4]) {
+        let texts = [&*self.operation, &self.region, &self.algorithm, &self.algorithm_source];
+        (self.size_class_bytes, texts)
+    }
+}
+
+impl NameParts for MpiOpCell {
+    fn parts(&self) -> (i64, [&str; 4]) {
+        let texts = [&*self.operation, &self.region, &self.algorithm, &self.algorithm_source];
+        (stored(self.size_class_bytes), texts)
+    }
+}
+
+impl Borrow<dyn NameParts> for CellName {
+    fn borrow(&self) -> &(dyn NameParts + 'static) {
+        self
+    }
+}
+
+impl Hash for dyn NameParts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl PartialEq for dyn NameParts {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn NameParts {}
+
+impl Hash for CellName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
 /// Numbers of cells.
 #[derive(Default)]
 pub(super) struct CellKeys {
@@ -53,8 +100,13 @@ impl CellKeys {
     }
 
     pub fn id(&self, cell: &MpiOpCell) -> Result<i64, String> {
-        let id = self.ids.get(&CellName::of(cell)).copied();
+        let id = self.find(cell);
         id.ok_or_else(|| format!("operation '{}' has no identifier", cell.operation))
+    }
+
+    fn find(&self, cell: &MpiOpCell) -> Option<i64> {
+        // A record with a NUL byte is not equal to its name, which has another character there.
+        self.ids.get(cell as &dyn NameParts).or_else(|| self.ids.get(&CellName::of(cell))).copied()
     }
 
     /// Before cells are noted: numbers that were not looked up for long are looked up again.
@@ -73,9 +125,8 @@ impl CellKeys {
         let overflow = batch.mpi_ops.iter().filter(|_| batch.detail.is_none());
         let of_ranks = batch.mpi_rank_rows.iter().chain(overflow).flat_map(|all| &all.cells);
         for cell in of_ranks.chain(of_nodes) {
-            let name = CellName::of(cell);
-            if !self.ids.contains_key(&name) {
-                missing.insert(name);
+            if self.find(cell).is_none() {
+                missing.insert(CellName::of(cell));
             }
         }
     }
