@@ -26,6 +26,9 @@ pub(crate) const QUEUE_ITEMS: usize = 16 * 1024;
 /// Acknowledgements of one stream that its sender has not taken yet. One is made for each transaction, so
 /// a sender that is this far behind does not read.
 pub(crate) const ACKS_MAX: usize = 256;
+/// Records of a sender that follow each other in a transaction when all wait: a tenth of it. Rows of one node are close to each other
+/// in indexes and its entries are acknowledged together, so that single entries of all nodes in turn cost a tenth more.
+const TURN_RECORDS: usize = crate::writer::GATHER_RECORDS / 10;
 
 /// The ways to the writers. Cheap to clone; the writers end when the last one is dropped.
 #[derive(Clone)]
@@ -88,16 +91,24 @@ enum Lane {
 }
 
 /// Entries that wait for a writer. Each sender's come in their order; of all senders the one is next that had fewest records since
-/// it began to wait (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996). So a sender whose queue is long delays others
-/// by one entry, and one with large entries has its turn more rarely.
+/// it began to wait (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996), and has [`TURN_RECORDS`] then. So a sender whose
+/// queue is long delays others by one turn, and one with large entries has its turn more rarely.
 #[derive(Default)]
 pub(crate) struct Turns {
-    lanes: HashMap<Lane, VecDeque<QueuedEntry>>,
+    lanes: HashMap<Lane, LaneEntries>,
     /// Those with entries, by the records at which their turn begins, and by arrival.
     order: BTreeMap<(u64, u64), Lane>,
     /// Records at which the present turn began.
     now: u64,
     arrivals: u64,
+}
+
+/// What waits in a lane.
+#[derive(Default)]
+struct LaneEntries {
+    entries: VecDeque<QueuedEntry>,
+    /// Records that it had of its turn.
+    taken: usize,
 }
 
 impl Turns {
@@ -107,23 +118,27 @@ impl Turns {
             Some(name) => Lane::Sender(name.clone()),
             None => Lane::Spool(queued.entry.spool_id),
         };
-        let entries = self.lanes.entry(lane.clone()).or_default();
-        entries.push_back(queued);
-        if entries.len() == 1 {
+        let waiting = self.lanes.entry(lane.clone()).or_default();
+        waiting.entries.push_back(queued);
+        if waiting.entries.len() == 1 {
             self.line_up(lane, self.now);
         }
     }
 
     /// The entry whose turn it is.
     pub fn pop(&mut self) -> Option<QueuedEntry> {
-        let ((start, _), lane) = self.order.pop_first()?;
+        let ((start, arrival), lane) = self.order.pop_first()?;
         self.now = start;
-        let entries = self.lanes.get_mut(&lane)?;
-        let next = entries.pop_front();
-        if entries.is_empty() {
+        let waiting = self.lanes.get_mut(&lane)?;
+        let next = waiting.entries.pop_front();
+        waiting.taken += next.as_ref().map_or(0, |next| next.records);
+        if waiting.entries.is_empty() {
             self.lanes.remove(&lane);
-        } else if let Some(next) = &next {
-            self.line_up(lane, start + next.records as u64);
+        } else if waiting.taken < TURN_RECORDS {
+            self.order.insert((start, arrival), lane);
+        } else {
+            let taken = std::mem::take(&mut waiting.taken);
+            self.line_up(lane, start + taken as u64);
         }
         next
     }
@@ -190,12 +205,11 @@ pub(crate) fn units(bytes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{Batch, Event};
+    use throughline_sample::wire::Batch;
     use tokio::sync::Semaphore;
 
     fn queued(certificate: &str, spool: u128, sequence: u64, records: usize) -> QueuedEntry {
-        let batch = Batch { events: vec![Event::default(); records], ..Batch::default() };
-        let content = Content::Batch(batch);
+        let content = Content::Batch(Batch::default());
         let entry = Entry { spool_id: Uuid::from_u128(spool), sequence, content, sender: Default::default() };
         let memory = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let sender = Sender {
@@ -206,7 +220,7 @@ mod tests {
             takes_refusals: false,
             _memory: (memory, None),
         };
-        QueuedEntry::new(entry, 1, 1, sender)
+        QueuedEntry { records, ..QueuedEntry::new(entry, 1, 1, sender) }
     }
 
     fn popped(turns: &mut Turns) -> Vec<(u128, u64)> {
@@ -217,20 +231,23 @@ mod tests {
     #[test]
     fn attack_22_a_sender_with_many_entries_waits_for_its_turns() {
         let mut turns = Turns::default();
+        // Two entries are a turn.
+        let records = TURN_RECORDS / 2;
         // Eight streams of one certificate, a spool each, 100 entries before anybody else's.
         for n in 0..800 {
-            turns.push(queued("evil", n % 8, (n / 8) as u64, 50));
+            turns.push(queued("evil", n % 8, (n / 8) as u64, records));
         }
         let first = turns.pop().unwrap();
         assert_eq!(first.entry.sequence, 0);
         for (n, name) in ["a", "b"].iter().enumerate() {
-            (0..3).for_each(|sequence| turns.push(queued(name, 100 + n as u128, sequence, 50)));
+            (0..3).for_each(|sequence| turns.push(queued(name, 100 + n as u128, sequence, records)));
         }
-        (0..3).for_each(|sequence| turns.push(queued("", 200, sequence, 50)));
+        (0..3).for_each(|sequence| turns.push(queued("", 200, sequence, records)));
         let order = popped(&mut turns);
         let place = |spool, sequence| order.iter().position(|one| *one == (spool, sequence)).unwrap();
-        assert!((0..3).all(|sequence| place(100, sequence) < 4 * (sequence as usize + 1)), "{order:?}");
-        assert!(place(101, 2) < 12 && place(200, 2) < 12, "{order:?}");
+        // The first turn has one entry left; then each of the four has two of its own.
+        assert!((0..3).all(|sequence| place(100, sequence) < 1 + 8 * (sequence as usize / 2 + 1)), "{order:?}");
+        assert!(place(101, 2) < 17 && place(200, 2) < 17, "{order:?}");
         // Each spool in its order.
         for spool in (0..8).chain([100, 101, 200]) {
             let sequences: Vec<u64> =
@@ -243,8 +260,8 @@ mod tests {
     #[test]
     fn a_sender_of_large_entries_has_its_turn_more_rarely() {
         let mut turns = Turns::default();
-        (0..4).for_each(|sequence| turns.push(queued("large", 1, sequence, 1000)));
-        (0..40).for_each(|sequence| turns.push(queued("small", 2, sequence, 100)));
+        (0..4).for_each(|sequence| turns.push(queued("large", 1, sequence, TURN_RECORDS)));
+        (0..40).for_each(|sequence| turns.push(queued("small", 2, sequence, TURN_RECORDS / 10)));
         let order = popped(&mut turns);
         let large: Vec<usize> = (0..order.len()).filter(|at| order[*at].0 == 1).collect();
         assert!(large[1] >= 10 && large[2] >= 20 && large[3] >= 30, "{large:?}");

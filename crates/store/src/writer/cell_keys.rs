@@ -4,7 +4,9 @@
 //! one up notes that it is used, and looks it up again after [`CACHED`]. Before it uses one it looks whether it is still there: rows with a
 //! number that nothing explains would be lost.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use throughline_sample::wire::{Batch, MpiOpCell};
@@ -18,7 +20,7 @@ use crate::copy::stored;
 const CACHED: Duration = Duration::from_secs(24 * 3600);
 
 /// What distinguishes cells, and how their algorithm is known.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellName {
     operation: String,
     size_class_bytes: i64,
@@ -41,6 +43,51 @@ impl CellName {
     }
 }
 
+/// The same of a name and of a record, so that a look-up copies no text: it is made twice for each cell.
+trait NameParts {
+    fn parts(&self) -> (i64, [&str; 4]);
+}
+
+impl NameParts for CellName {
+    fn parts(&self) -> (i64, [&str; 4]) {
+        let texts = [&*self.operation, &self.region, &self.algorithm, &self.algorithm_source];
+        (self.size_class_bytes, texts)
+    }
+}
+
+impl NameParts for MpiOpCell {
+    fn parts(&self) -> (i64, [&str; 4]) {
+        let texts = [&*self.operation, &self.region, &self.algorithm, &self.algorithm_source];
+        (stored(self.size_class_bytes), texts)
+    }
+}
+
+impl Borrow<dyn NameParts> for CellName {
+    fn borrow(&self) -> &(dyn NameParts + 'static) {
+        self
+    }
+}
+
+impl Hash for dyn NameParts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl PartialEq for dyn NameParts {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn NameParts {}
+
+impl Hash for CellName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
 /// Numbers of cells.
 #[derive(Default)]
 pub(super) struct CellKeys {
@@ -54,8 +101,13 @@ impl CellKeys {
     }
 
     pub fn id(&self, cell: &MpiOpCell) -> Result<i64, String> {
-        let id = self.ids.get(&CellName::of(cell)).copied();
+        let id = self.find(cell);
         id.ok_or_else(|| format!("operation '{}' has no identifier", cell.operation))
+    }
+
+    fn find(&self, cell: &MpiOpCell) -> Option<i64> {
+        // A record with a NUL byte is not equal to its name, which has another character there.
+        self.ids.get(cell as &dyn NameParts).or_else(|| self.ids.get(&CellName::of(cell))).copied()
     }
 
     /// Before cells are noted: numbers that were not looked up for long are looked up again.
@@ -73,7 +125,7 @@ impl CellKeys {
         batches: impl Iterator<Item = &Batch>,
     ) -> Result<(), WriteError> {
         let used: BTreeSet<i64> =
-            batches.flat_map(cells).filter_map(|cell| self.ids.get(&CellName::of(cell)).copied()).collect();
+            batches.flat_map(cells).filter_map(|cell| self.find(cell)).collect();
         if used.is_empty() {
             return Ok(());
         }
@@ -90,9 +142,8 @@ impl CellKeys {
     /// Notes cells of a batch that have no number here.
     pub fn note(&self, batch: &Batch, missing: &mut BTreeSet<CellName>) {
         for cell in cells(batch) {
-            let name = CellName::of(cell);
-            if !self.ids.contains_key(&name) {
-                missing.insert(name);
+            if self.find(cell).is_none() {
+                missing.insert(CellName::of(cell));
             }
         }
     }
