@@ -110,24 +110,44 @@ impl CellKeys {
         self.ids.get(cell as &dyn NameParts).or_else(|| self.ids.get(&CellName::of(cell))).copied()
     }
 
-    /// Before cells are noted: numbers that were not looked up for long are looked up again.
-    pub fn expire(&mut self) {
+    /// Makes the cells of these batches known.
+    pub async fn resolve(
+        &mut self,
+        client: &Client,
+        batches: impl Iterator<Item = &Batch> + Clone,
+    ) -> Result<(), WriteError> {
+        self.expire();
+        let (mut missing, used) = self.find_all(batches.clone());
+        if self.evict_removed(client, used).await? {
+            (missing, _) = self.find_all(batches);
+        }
+        if missing.is_empty() { Ok(()) } else { self.add(client, missing).await }
+    }
+
+    /// Numbers that were not looked up for long are looked up again.
+    fn expire(&mut self) {
         if self.since.is_none_or(|since| since.elapsed() >= CACHED) {
             self.ids.clear();
             self.since = Some(Instant::now());
         }
     }
 
-    /// Evicts numbers of cells of these batches that somebody removed.
-    pub async fn evict_removed(
-        &mut self,
-        client: &Client,
-        batches: impl Iterator<Item = &Batch>,
-    ) -> Result<(), WriteError> {
-        let used: BTreeSet<i64> =
-            batches.flat_map(cells).filter_map(|cell| self.find(cell)).collect();
+    /// Cells without a number here, and the numbers of the others.
+    fn find_all<'a>(&self, batches: impl Iterator<Item = &'a Batch>) -> (BTreeSet<CellName>, BTreeSet<i64>) {
+        let (mut missing, mut used) = (BTreeSet::new(), BTreeSet::new());
+        for cell in batches.flat_map(cells) {
+            match self.find(cell) {
+                Some(id) => drop(used.insert(id)),
+                None => drop(missing.insert(CellName::of(cell))),
+            }
+        }
+        (missing, used)
+    }
+
+    /// Evicts those of these numbers that somebody removed; whether there were any.
+    async fn evict_removed(&mut self, client: &Client, used: BTreeSet<i64>) -> Result<bool, WriteError> {
         if used.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let used: Vec<i64> = used.into_iter().collect();
         let rows =
@@ -136,23 +156,10 @@ impl CellKeys {
         if !removed.is_empty() {
             self.ids.retain(|_, id| !removed.contains(id));
         }
-        Ok(())
+        Ok(!removed.is_empty())
     }
 
-    /// Notes cells of a batch that have no number here.
-    pub fn note(&self, batch: &Batch, missing: &mut BTreeSet<CellName>) {
-        for cell in cells(batch) {
-            if self.find(cell).is_none() {
-                missing.insert(CellName::of(cell));
-            }
-        }
-    }
-
-    /// Makes cells known.
-    pub async fn resolve(&mut self, client: &Client, wanted: BTreeSet<CellName>) -> Result<(), WriteError> {
-        if wanted.is_empty() {
-            return Ok(());
-        }
+    async fn add(&mut self, client: &Client, wanted: BTreeSet<CellName>) -> Result<(), WriteError> {
         let wanted: Vec<CellName> = wanted.into_iter().collect();
         let texts = |of: fn(&CellName) -> &str| wanted.iter().map(of).collect::<Vec<_>>();
         let (operations, regions) = (texts(|cell| &cell.operation), texts(|cell| &cell.region));

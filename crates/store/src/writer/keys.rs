@@ -11,7 +11,7 @@ use throughline_sample::wire::{Batch, MpiOpCell};
 use tokio_postgres::Client;
 
 use super::Entry;
-use super::cell_keys::{CellKeys, CellName};
+use super::cell_keys::CellKeys;
 use super::fabric_keys::FabricKeys;
 use super::key_sql::{KeySql, position_and_id};
 use super::{WriteError, failed};
@@ -55,7 +55,6 @@ struct MissingKeys {
     ib_nodes: BTreeSet<(i64, u64)>,
     ib_ports: BTreeSet<IbPort>,
     host_ports: BTreeMap<HostPort, HostPortGuids>,
-    cells: BTreeSet<CellName>,
 }
 
 impl Keys {
@@ -145,8 +144,7 @@ impl Keys {
         devices: &impl DeviceFilter,
     ) -> Result<(), WriteError> {
         let entries: Vec<_> = entries.collect();
-        self.cells.expire();
-        self.cells.evict_removed(client, entries.iter().map(|(_, batch)| *batch)).await?;
+        self.cells.resolve(client, entries.iter().map(|(_, batch)| *batch)).await?;
         let mut missing = MissingKeys::default();
         for (entry, batch) in entries {
             self.note_missing(batch, &mut missing);
@@ -162,7 +160,6 @@ impl Keys {
         self.resolve_gpus(client, missing.gpus).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
-        self.cells.resolve(client, missing.cells).await?;
         self.resolve_host_ports(client, missing.host_ports).await
     }
 
@@ -177,7 +174,6 @@ impl Keys {
     }
 
     fn note_missing(&self, batch: &Batch, missing: &mut MissingKeys) {
-        self.cells.note(batch, &mut missing.cells);
         let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
         let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
