@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Makes keys of what these entries name and their senders may report.
-    async fn resolve_keys(&mut self, entries: &[&Entry]) -> Result<(), WriteError> {
+    pub(super) async fn resolve_keys(&mut self, entries: &[&Entry]) -> Result<(), WriteError> {
         let batches = || entries.iter().filter_map(|entry| Some((*entry, batch_of(entry)?)));
         self.keys.resolve_names(&self.client, batches().map(|(_, batch)| batch)).await?;
         self.keys.resolve_fabrics(&mut self.client, entries).await?;

@@ -66,7 +66,7 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 type Expected = (&'static str, &'static str, &'static str);
 
 /// The alerts of each rule when everything is driven.
-const EXPECTED: [(&str, &[Expected]); 28] = [
+const EXPECTED: [(&str, &[Expected]); 31] = [
     (
         "throughline-link-saturated",
         &[
