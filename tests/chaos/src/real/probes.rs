@@ -37,6 +37,20 @@ struct Probe {
     ended: Option<Instant>,
     has_verdict: Option<Instant>,
     has_report: Option<Instant>,
+    /// Spools of agents that were damaged before it began.
+    torn_before: usize,
+    /// One was damaged since: its start, its end or a rank may be lost for good, and is counted as lost.
+    is_torn: bool,
+}
+
+impl Probe {
+    fn is_open(&self) -> bool {
+        self.has_report.is_none() && !self.is_torn
+    }
+}
+
+fn torn(site: &Site) -> usize {
+    site.agents.iter().map(|agent| agent.torn).sum()
 }
 
 /// All of them, and times without faults.
@@ -96,12 +110,18 @@ impl Probes {
             ended: None,
             has_verdict: None,
             has_report: None,
+            torn_before: torn(site),
+            is_torn: false,
         });
         Ok(())
     }
 
     /// Ends those that have run for long enough, and looks at the database now and then.
     pub fn go_on(&mut self, site: &Site) {
+        let torn = torn(site);
+        for probe in self.all.iter_mut().filter(|probe| probe.has_report.is_none()) {
+            probe.is_torn |= probe.torn_before < torn;
+        }
         for probe in self.all.iter_mut().filter(|probe| probe.ended.is_none()) {
             if probe.began.elapsed() > RUNS_FOR {
                 probe.ranks.iter_mut().for_each(Part::close_input);
@@ -139,7 +159,7 @@ impl Probes {
 
     /// Whether any has no report yet.
     pub fn are_open(&self) -> bool {
-        self.all.iter().any(|probe| probe.has_report.is_none())
+        self.all.iter().any(Probe::is_open)
     }
 
     /// Fails where a rank was contested for too long by one hostile node; prints what was measured.
@@ -170,7 +190,7 @@ impl Probes {
         self.check_contests(hostile_nodes)?;
         let now = Instant::now();
         let (mut verdicts, mut reports) = (Vec::new(), Vec::new());
-        for probe in &self.all {
+        for probe in self.all.iter().filter(|probe| !probe.is_torn) {
             let ended = probe.ended.unwrap_or(now);
             let verdict = self.calm_between(probe.began, probe.has_verdict.unwrap_or(now).min(ended));
             ensure!(
@@ -193,6 +213,10 @@ impl Probes {
             reports.len(),
             median(&mut reports),
             most(&reports)
+        );
+        let torn = self.all.iter().filter(|probe| probe.is_torn).count();
+        println!(
+            "{torn} of them while an agent's spool was damaged: neither their verdicts nor reports are judged"
         );
         ensure!(!self.are_open(), "a job has no report");
         Ok(())
