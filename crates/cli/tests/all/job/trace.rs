@@ -80,7 +80,8 @@ async fn all_calls_are_in_the_file_or_counted() {
         let of = |rank: &Value, name: &str| rank[name].as_u64().unwrap();
         for rank in summary["ranks"].as_array().unwrap() {
             assert_eq!(of(rank, "calls") + of(rank, "lost"), calls, "{rank}");
-            assert_eq!(of(rank, "lost") == 0, is_whole, "{rank}");
+            // How much is lost of many calls at once depends on how fast the machine takes them.
+            assert!(of(rank, "lost") == 0 || !is_whole, "{rank}");
         }
         let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let events = document["traceEvents"].as_array().unwrap();
