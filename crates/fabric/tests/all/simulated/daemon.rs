@@ -20,7 +20,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 /// Generous: tests wait for conditions.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Keeps what it gets and acknowledges it.
 #[derive(Clone, Default)]
