@@ -50,7 +50,7 @@ inside() { # FABRIC HOST COMMAND...
 }
 manager() { # FABRIC HOST
     mkdir -p "$folder/$1/osm$2"
-    (inside "$1" "$2" "$prefix/bin/opensm" -p $((15 - $2)) -f "$folder/$1/opensm$2.log") >"$folder/$1/opensm$2.out" 2>&1 </dev/null &
+    (cd "$folder/$1/osm$2" && inside "$1" "$2" "$prefix/bin/opensm" -p $((15 - $2)) -f "$folder/$1/opensm$2.log") >"$folder/$1/opensm$2.out" 2>&1 </dev/null &
     pids[sm$1$2]=$!
 }
 crawler() { # FABRIC HOST

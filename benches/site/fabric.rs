@@ -7,7 +7,7 @@ use throughline_sample::wire::{
     Batch, FabricFingerprint, IbNodeInfo, IbPortInfo, IbPortSample, IbTopologyMark,
 };
 
-/// What it is called.
+/// The name of the fabric.
 const NAME: &str = "site";
 const RATE: u64 = 25_000_000_000;
 

@@ -246,7 +246,10 @@ mod tests {
         let order = popped(&mut turns);
         let place = |spool, sequence| order.iter().position(|one| *one == (spool, sequence)).unwrap();
         // The first turn has one entry left; then each of the four has two of its own.
-        assert!((0..3).all(|sequence| place(100, sequence) < 1 + 8 * (sequence as usize / 2 + 1)), "{order:?}");
+        assert!(
+            (0..3).all(|sequence| place(100, sequence) < 1 + 8 * (sequence as usize / 2 + 1)),
+            "{order:?}"
+        );
         assert!(place(101, 2) < 17 && place(200, 2) < 17, "{order:?}");
         // Each spool in its order.
         for spool in (0..8).chain([100, 101, 200]) {

@@ -195,8 +195,10 @@ async fn tables_with_columns_take_new_columns_and_lose_old_chunks() {
         "ADD CHECK (rank >= 0)",
         "ALTER COLUMN rank TYPE bigint",
     ] {
-        let refused =
-            client.batch_execute(&format!("ALTER TABLE internal.mpi_rank_rows {change}")).await.expect_err(change);
+        let refused = client
+            .batch_execute(&format!("ALTER TABLE internal.mpi_rank_rows {change}"))
+            .await
+            .expect_err(change);
         assert_eq!(refused.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED), "{change}: {refused}");
     }
     client.batch_execute("CREATE INDEX added ON internal.mpi_rank_rows (rank, time)").await.unwrap();
