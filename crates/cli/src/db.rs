@@ -83,7 +83,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
     let retention = config.retention.times()?;
     // Before this process becomes the database's user.
-    let by = crate::node::user();
+    let by = crate::user::user();
     let url = arguments.database_url.or_else(|| config.database.session_url().map(str::to_owned));
     let place = Place {
         options: ClusterOptions {

@@ -42,10 +42,10 @@ enum Action {
     },
     /// Give a fabric another name
     Rename {
-        /// Its name now
+        /// Find the fabric of this name
         #[arg(value_name = "OLD")]
         old: String,
-        /// Its name from now on: letters, digits, `-`, `_` and `.`
+        /// Give it this name: letters, digits, `-`, `_` and `.`
         #[arg(value_name = "NEW")]
         new: String,
     },

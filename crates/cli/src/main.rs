@@ -11,6 +11,7 @@ mod fabric;
 mod job;
 mod node;
 mod serve;
+mod user;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;

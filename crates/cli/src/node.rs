@@ -9,13 +9,14 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use throughline_daemon::{ExitStatus, Failure, paths};
-use throughline_sample::admission::{NAME_BYTES_MAX, is_deceptive};
+use throughline_sample::admission::NAME_BYTES_MAX;
 use throughline_store::{
     BarSubject, Database, NodeCertificate, bar_node, node_certificates, serial_number, unbar_node,
 };
 
 use crate::Site;
 use crate::serve::config::ServerConfig;
+use crate::user::{is_plain, user};
 
 /// Longest reason, in bytes: it is a line of a log and of an event.
 const REASON_BYTES_MAX: usize = 200;
@@ -99,10 +100,6 @@ impl Subject {
     }
 }
 
-fn is_plain(text: &str) -> bool {
-    !text.chars().any(is_deceptive)
-}
-
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -118,19 +115,6 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Action::Bar { subject, reason } => bar(&database, &subject.subject()?, &by, &reason).await,
         Action::Unbar { subject } => unbar(&database, &subject.subject()?, &by).await,
         Action::List { barred, json } => list(&database, barred, json).await,
-    }
-}
-
-/// Who runs this: the user, and who became root by sudo.
-pub(crate) fn user() -> String {
-    let id = nix::unistd::getuid();
-    let user = nix::unistd::User::from_uid(id).ok().flatten();
-    let name = user.map_or_else(|| id.to_string(), |user| user.name);
-    match std::env::var("SUDO_USER") {
-        Ok(other) if id.is_root() && other.len() <= NAME_BYTES_MAX && is_plain(&other) => {
-            format!("{name} (sudo by {other})")
-        }
-        _ => name,
     }
 }
 

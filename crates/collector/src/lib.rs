@@ -60,9 +60,10 @@ pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};
 pub use limits::Limits;
 pub use limits::STREAMS_MAX;
+pub use queue::GATHER_RECORDS;
 pub use quota::QuotaLimits;
 pub use rejected_senders::RejectedSenders;
-pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
+pub use writer::{GATHER, GATHER_BYTES};
 
 /// The part of the process in metrics.
 pub(crate) const SOURCE: &str = "collector";

@@ -26,9 +26,11 @@ pub(crate) const QUEUE_ITEMS: usize = 16 * 1024;
 /// Acknowledgements of one stream that its sender has not taken yet. One is made for each transaction, so
 /// a sender that is this far behind does not read.
 pub(crate) const ACKS_MAX: usize = 256;
+/// Records of one transaction at most (and one entry more): a few COPYs of the size at which they are fastest.
+pub const GATHER_RECORDS: usize = 40_000;
 /// Records of a sender that follow each other in a transaction when all wait: a tenth of it. Rows of one node are close to each other
 /// in indexes and its entries are acknowledged together, so that single entries of all nodes in turn cost a tenth more.
-const TURN_RECORDS: usize = crate::writer::GATHER_RECORDS / 10;
+const TURN_RECORDS: usize = GATHER_RECORDS / 10;
 
 /// The ways to the writers. Cheap to clone; the writers end when the last one is dropped.
 #[derive(Clone)]

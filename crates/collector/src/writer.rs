@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use uuid::Uuid;
 
-use crate::queue::{QueuedEntry, Sender, Turns};
+use crate::queue::{GATHER_RECORDS, QueuedEntry, Sender, Turns};
 use crate::rejected_senders::RejectedSenders;
 use crate::{CommitError, Committer, SOURCE};
 
@@ -44,8 +44,6 @@ const FENCED: &str = "fenced";
 pub const GATHER: Duration = Duration::from_millis(100);
 /// Encoded bytes of one transaction at most (and one entry more).
 pub const GATHER_BYTES: usize = 8 << 20;
-/// Records of one transaction at most (and one entry more): a few COPYs of the size at which they are fastest.
-pub const GATHER_RECORDS: usize = 40_000;
 /// Memory of one transaction's entries at most (and one entry more).
 const GATHER_DECODED_BYTES: usize = 64 << 20;
 /// How often an entry that is refused alone is sent again before its records are tried one by one.

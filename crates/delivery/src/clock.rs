@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::grpc::{Authorization, authorized};
+use crate::authorization::{Authorization, authorized};
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{ClockAnswer, ClockReport, ClockRequest, ClockSpan};
 

@@ -16,6 +16,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
+use crate::authorization::{Authorization, authorized};
 use crate::clock::ClockExchange;
 use crate::sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, Sink, SinkError};
 use crate::tls::TlsFiles;
@@ -66,9 +67,6 @@ pub enum UrlError {
     #[error("'{0}' is not encrypted, and [delivery.tls] has certificates: use https://, or remove them")]
     NotEncrypted(String),
 }
-
-/// What a request is authorised by.
-pub(crate) type Authorization = Option<MetadataValue<Ascii>>;
 
 /// A collector at one address, or several that store in the same database: one is used for as long as it serves, and after
 /// a failure the next one.
@@ -343,15 +341,6 @@ impl Address {
     fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
         SinkError { to: self.url.clone(), reason, detail: detail.to_string() }
     }
-}
-
-/// A request with its authorization header, if there is one.
-pub(crate) fn authorized<T>(message: T, authorization: Option<&MetadataValue<Ascii>>) -> tonic::Request<T> {
-    let mut request = tonic::Request::new(message);
-    if let Some(value) = authorization {
-        request.metadata_mut().insert("authorization", value.clone());
-    }
-    request
 }
 
 fn answer(response: PutResponse) -> Option<Answer> {

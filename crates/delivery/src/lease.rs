@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::transport::Channel;
 
 use crate::GrpcSink;
-use crate::grpc::{Authorization, authorized};
+use crate::authorization::{Authorization, authorized};
 use crate::sink::{Reason, Sink, SinkError};
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{LeaseRequest, LeaseResponse};

@@ -5,6 +5,7 @@
 //!
 //! Knows entries as bytes with an identity; never what is in them, and never the database.
 
+mod authorization;
 mod backoff;
 mod clock;
 mod endpoint;

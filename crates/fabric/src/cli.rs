@@ -219,7 +219,7 @@ enum Command {
 struct RunOptions {
     #[command(flatten)]
     daemon: DaemonOptions,
-    /// Record at once where it isn't clear which fabric is seen, without a minute of agreement
+    /// Begin at once where it isn't clear which fabric is seen, without a minute of agreement
     #[arg(long)]
     accept: bool,
 }

@@ -4,29 +4,14 @@
 //! a rank claims against it. Nothing here believes the process's own environment or arguments.
 
 use std::fs;
-use std::path::PathBuf;
 
 use throughline_sample::job_key::is_sluid;
 
 use crate::cgroup;
 pub use crate::cgroup::Scheduler;
+pub use crate::process::Roots;
 use crate::process::{self, ProcessError, parse_boot_seconds};
 use crate::slurm;
-
-/// Where the kernel's file systems are mounted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roots {
-    /// proc.
-    pub proc: PathBuf,
-    /// Control groups.
-    pub cgroup: PathBuf,
-}
-
-impl Default for Roots {
-    fn default() -> Self {
-        Self { proc: PathBuf::from("/proc"), cgroup: PathBuf::from("/sys/fs/cgroup") }
-    }
-}
 
 /// What the kernel reports about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

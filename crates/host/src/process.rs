@@ -2,7 +2,22 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel's file systems are mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// proc.
+    pub proc: PathBuf,
+    /// Control groups.
+    pub cgroup: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self { proc: PathBuf::from("/proc"), cgroup: PathBuf::from("/sys/fs/cgroup") }
+    }
+}
 
 /// A process as the kernel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use throughline_sample::job_key::cluster_name;
 
 use crate::cgroup;
-use crate::identity::Roots;
-use crate::process;
+use crate::process::{self, Roots};
 
 /// Most steps of a run that are looked at for a slurmstepd: one is enough, and a job may have thousands.
 const STEPS_MAX: usize = 16;

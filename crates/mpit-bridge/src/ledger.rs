@@ -7,9 +7,9 @@
 
 use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
+use crate::moment::Moment;
 use crate::operations::{is_unreported, operation_name};
 use crate::quota::{HeldResource, Quotas, Resource, User};
-use crate::rank::Moment;
 use crate::sampled_calls::{NamedSample, SECONDS_MAX, SampledCalls};
 use crate::status::Quota;
 use crate::traffic_cells::{Cell, CellKey, Kind, LineKey, Sums};

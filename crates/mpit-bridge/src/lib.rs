@@ -19,6 +19,7 @@ mod layouts;
 mod ledger;
 mod member;
 mod members;
+mod moment;
 mod names;
 mod open_calls;
 mod open_frame;

@@ -5,6 +5,7 @@
 use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
+use crate::moment::Moment;
 use crate::names::{NameError, Names};
 use crate::open_calls::OpenCalls;
 use crate::operations::operation_name;
@@ -30,13 +31,6 @@ const VARIABLE_SOURCE: &str = "mpi_t";
 const DELAY_NANOSECONDS: i64 = 60_000_000_000;
 /// Most members of a communicator, and most communicators: what an `integer` column holds.
 const COMM_MAX: u32 = i32::MAX as u32;
-
-/// A moment on both clocks of the agent, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub monotonic: i64,
-    pub utc: i64,
-}
 
 /// What a rank's frames are judged by.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use throughline_sample::wire::FabricFingerprint;
 use tokio_postgres::{Error, Transaction};
 
 use choice::{FabricChange, FabricMatch, KnownFabric, match_fabric, name_of};
+pub(crate) use merging::END_PARTS_OF_NODES;
 pub use naming::{FabricState, fabric_states, rename_fabric};
 
 /// What the `instance` of a crawler's rows begins with; the fabric's id follows. Names are put in when they are read.

@@ -59,7 +59,6 @@ use crate::error::Error;
 use claims::Claims;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome};
 use hypertable_chunks::Chunks;
-pub(crate) use inventory::END_PARTS_OF_NODES;
 pub use job_limits::NodeLimits;
 pub(crate) use jobs::{SETTLE_FACTS, SETTLE_JOBS};
 use keys::Keys;

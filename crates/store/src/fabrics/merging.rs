@@ -6,7 +6,6 @@ use tokio_postgres::{Error, Transaction};
 
 use super::choice::{FabricChange, KnownFabric};
 use super::instance_of_fabric;
-use crate::writer::END_PARTS_OF_NODES;
 
 /// The same event is not repeated within an hour, however often crawlers ask.
 const REPEATED_AFTER_SECONDS: f64 = 3600.0;
@@ -15,6 +14,20 @@ const REPEATED_AFTER_SECONDS: f64 = 3600.0;
 const SHARED_AFTER_SECONDS: f64 = 120.0;
 /// Ports that are reported at once: two fabrics whose switches were cloned are a few events.
 const SHARED_PORTS_REPORTED: i64 = 20;
+
+/// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.
+pub(crate) const END_PARTS_OF_NODES: [&str; 5] = [
+    "UPDATE internal.ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
+    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE internal.ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
+    "UPDATE internal.ib_mft SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
+];
 
 /// Writes an event about a fabric, unless it is there already.
 pub(super) async fn event(

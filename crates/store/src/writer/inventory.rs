@@ -8,6 +8,8 @@ use throughline_sample::wire::{Batch, GpuLinkInfo, IbMulticastTable, IbNodeInfo}
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
+use crate::fabrics::END_PARTS_OF_NODES;
+
 use super::job_facts::{
     CommKey, INSERT_SETTINGS, OpenCallKey, SettingKey, UPSERT_COMMS, UPSERT_OPEN_CALLS, comm_row,
     open_call_row, setting_row,
@@ -386,17 +388,3 @@ UPDATE internal.ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid
 FROM internal.ib_node_key k
 WHERE k.id = n.ib_node_id AND k.fabric_id = $1 AND n.valid_to IS NULL AND n.generation < $2
 RETURNING n.ib_node_id";
-
-/// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.
-pub(crate) const END_PARTS_OF_NODES: [&str; 5] = [
-    "UPDATE internal.ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
-    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
-    "UPDATE internal.ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM internal.ib_port_key WHERE ib_node_id = ANY($1))",
-    "UPDATE internal.ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
-    "UPDATE internal.ib_mft SET valid_to = greatest($2::text::timestamptz, valid_from)
-WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
-];
