@@ -33,7 +33,7 @@ start_server() {
         sleep 0.2
     done
 }
-address() { sed -n "s/^listening $1=//p" "$folder/server.out"; }
+address() { sed -n "s/^listening $1=//p" "$folder/server.out" | head -n 1; }
 start_agent() {
     THROUGHLINE__NODE=$1 THROUGHLINE__HTTP__LISTEN=127.0.0.1:0 THROUGHLINE__DELIVERY__COLLECTOR="http://$collect" \
         "$run" "$folder/$1.clock" "$agent" run --state-dir "$folder/$1" >"$folder/$1.out" 2>"$folder/$1.log" &
