@@ -39,7 +39,7 @@ start_agent() {
         "$run" "$folder/$1.clock" "$agent" run --state-dir "$folder/$1" >"$folder/$1.out" 2>"$folder/$1.log" &
     started_one
 }
-page() { sed -n 's/.*listening agent=//p' "$folder/$1.out"; }
+page() { [ ! -e "$folder/$1.out" ] || sed -n "s/.*listening agent=//p" "$folder/$1.out"; }
 sql() { $psql -qAt -c "$1"; }
 said() {
     echo "== $1"
