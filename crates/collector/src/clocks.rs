@@ -336,11 +336,11 @@ impl Clocks {
             Some(store) => store.fix(sender, spans).await?,
             None => spans.to_vec(),
         };
-        self.remember(sender, fixed);
+        self.cache_offsets(sender, fixed);
         Ok(())
     }
 
-    fn remember(&self, sender: &str, offsets: Vec<SpanOffset>) {
+    fn cache_offsets(&self, sender: &str, offsets: Vec<SpanOffset>) {
         if let Some(known) = self.lock().senders.get_mut(sender) {
             if known.offsets.len() + offsets.len() > SPANS_MAX {
                 known.offsets.clear();
@@ -451,7 +451,7 @@ impl Clocks {
     async fn read(&self, sender: &str, spans: &[u64]) -> Result<(), CommitError> {
         if let Some(store) = &self.0.store {
             let offsets = store.offsets(sender, spans).await?;
-            self.remember(sender, offsets);
+            self.cache_offsets(sender, offsets);
         }
         Ok(())
     }

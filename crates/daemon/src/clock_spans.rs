@@ -3,7 +3,7 @@
 //! Each batch names the span that its times were made in, so that the collector moves them by how far the clock was off then,
 //! also where the batch waited in a spool meanwhile. An epoch is sent again long after it was made: what a batch holds of
 //! earlier spans it lists. Where a clock was set back, two spans have the same numbers for a while; epochs are therefore
-//! remembered with the span in which they came first. The spans of this boot are stored, as a daemon may be started anew.
+//! stored with the span in which they came first. The spans of this boot are stored, as a daemon may be started anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use throughline_sample::wire::{Batch, BatchClock, EarlierTimes};
 
 use crate::clock::{Clock, STEP_NANOSECONDS, boot_id, boot_nanoseconds};
 
-/// Spans of one boot that are remembered, the last ones: a clock is set a few times in a boot, most often once.
+/// Spans of one boot that are stored, the last ones: a clock is set a few times in a boot, most often once.
 pub const SPANS_MAX: usize = 64;
 /// Epochs in memory: those of 100,000 ports of a fabric twice over. Each takes some 30 bytes.
 const ORIGINS_MAX: usize = 1 << 18;

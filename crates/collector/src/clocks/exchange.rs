@@ -17,7 +17,7 @@ const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 const FAILED_MAX: usize = 3;
 /// From one round to the next, also where one is awaited.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Spans that a sender lists: it remembers no more.
+/// Spans that a sender lists: it stores no more.
 const SPANS_MAX: usize = 2 * throughline_daemon::SPANS_MAX;
 
 /// A stream by which a sender's clock is measured.

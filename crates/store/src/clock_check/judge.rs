@@ -379,9 +379,9 @@ mod tests {
     #[test]
     fn what_somebody_accepts_is_believed_until_it_moves_again() {
         let at = reading(START + 8.0 * DAY, "a", 1010.0);
-        let asked = ClockHistory { accept_requested_at: Some(at.database - 3.0), ..confirmed() };
+        let requested = ClockHistory { accept_requested_at: Some(at.database - 3.0), ..confirmed() };
         let leads = [8.0 * DAY; 4];
-        let found = of(&at, &asked, &leads);
+        let found = of(&at, &requested, &leads);
         assert_eq!((found.state, found.is_anchor), (ClockState::Trusted, true));
         let later = reading(at.database + 60.0, "a", 1070.0);
         let accepted =

@@ -209,7 +209,7 @@ async fn a_clock_that_somebody_accepts_is_believed() {
     let by = by.await.unwrap();
     assert_eq!((by.get::<_, &str>(0), by.get::<_, bool>(1)), ("root (sudo by ada)", true));
     bench.upkeep().await;
-    assert!(bench.contents().await.0.is_empty(), "that is what was asked for");
+    assert!(bench.contents().await.0.is_empty(), "what is expired goes once the clock is accepted");
 }
 
 #[tokio::test]
