@@ -31,7 +31,6 @@ const NODES: &str = "
     JOIN internal.node_key k ON k.id = c.node_id
     JOIN internal.node_key o ON o.id = c.other_node_id
     WHERE c.contest IN ('contested', 'overruled') AND coalesce(c.end_time, now()) > now() - INTERVAL '1 day'
-      AND coalesce(c.other_contest, '') <> 'barred'
     GROUP BY 1, 2 ORDER BY 2 DESC, 3 DESC, 1 LIMIT $1";
 
 /// What is contested of a job.

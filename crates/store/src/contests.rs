@@ -87,7 +87,7 @@ WHERE r.job_id = ANY($1) AND r.node_id IS NOT NULL AND coalesce(r.contest, 'cont
 /// Pairs of nodes in contests about these jobs, and when such a contest was last.
 const PAIRS: &str = "
 SELECT job_id, node_id, other_node_id, extract(epoch FROM now() - max(coalesce(end_time, now())))::float8 FROM internal.rank_contests
-WHERE job_id = ANY($1) AND contest IS NOT NULL AND contest <> 'barred' AND coalesce(other_contest, '') <> 'barred' GROUP BY 1, 2, 3";
+WHERE job_id = ANY($1) AND contest IS NOT NULL AND contest <> 'barred' GROUP BY 1, 2, 3";
 
 /// What nodes say that their ranks have sent to each rank. Sums are cumulative, so the newest of the last hour are enough.
 const SENT: &str = "
@@ -112,7 +112,7 @@ WHERE r.job_id = w.job_id AND r.node_id = w.node_id AND NOT r.is_excluded";
 const RELEASE: &str = "
 WITH against AS MATERIALIZED (
     SELECT DISTINCT c.job_id, c.rank, c.node_id FROM internal.rank_contests c
-    WHERE c.job_id = ANY($1) AND c.contest = 'contested' AND coalesce(c.other_contest, 'contested') = 'contested'
+    WHERE c.job_id = ANY($1) AND c.contest = 'contested'
 )
 UPDATE internal.rank_claim r SET contest = NULL
 WHERE r.job_id = ANY($1) AND r.contest = 'contested' AND NOT EXISTS (

@@ -28,7 +28,7 @@ WITH pairs AS (
     CROSS JOIN LATERAL (
         SELECT * FROM internal.rank_contests c
         WHERE c.job_id = s.job_id AND c.rank = s.rank AND c.node_id = s.node_id AND c.start_time = s.start_time OFFSET 0) c
-    WHERE c.contest IS NULL AND coalesce(c.other_contest, 'contested') = 'contested'
+    WHERE c.contest IS NULL
     UNION
     -- Claims of others that the world of this one does not have, in either order: once for each node, however many ranks it reports.
     SELECT r.job_id, r.rank, r.node_id, r.start_time, w.node_id
