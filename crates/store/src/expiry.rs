@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use crate::columnstore;
 use crate::error::Error;
 use crate::retention::{Retention, RetentionWay};
-use crate::tables::hypertables;
+use crate::tables::{TotalForm, hypertables};
 
 /// How often the database's job runs. A round in which nothing is old takes some milliseconds.
 const JOB_INTERVAL_SECONDS: f64 = 60.0;
@@ -87,23 +87,31 @@ async fn ensure_job(client: &Client) -> Result<(RetentionWay, bool), Error> {
 /// Writes the policies that differ; how many did.
 async fn write_policies(client: &Client, retention: &Retention, way: RetentionWay) -> Result<usize, Error> {
     let (mut names, mut keep, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut carried, mut keys) = (Vec::new(), Vec::new());
     for (table, chunks) in hypertables() {
         names.push(table.name);
         keep.push(retention.of(table.name).as_secs_f64());
         let after = columnstore::columns_after(table, chunks, retention, way);
         columns.push(after.map(|after| after.as_secs_f64()));
+        let (form, key) = table.carried().unzip();
+        carried.push(form.map(TotalForm::name));
+        keys.push(key.map(|key| key.join(",")));
     }
     let write = "
         WITH wanted AS (
-            SELECT w.hypertable, make_interval(secs => w.keep) AS keep, make_interval(secs => w.after) AS columns_after
-            FROM unnest($1::text[], $2::float8[], $3::float8[]) AS w (hypertable, keep, after)
+            SELECT w.hypertable, make_interval(secs => w.keep) AS keep, make_interval(secs => w.after) AS columns_after, w.carried_by,
+                string_to_array(w.carried_key, ',') AS carried_key
+            FROM unnest($1::text[], $2::float8[], $3::float8[], $4::text[], $5::text[]) AS w (hypertable, keep, after, carried_by, carried_key)
         ), gone AS (
             DELETE FROM internal.retention_policy p WHERE p.hypertable <> ALL ($1)
         )
-        INSERT INTO internal.retention_policy AS p (hypertable, keep, columns_after) SELECT * FROM wanted ORDER BY hypertable
-        ON CONFLICT (hypertable) DO UPDATE SET keep = excluded.keep, columns_after = excluded.columns_after
-        WHERE (p.keep, p.columns_after) IS DISTINCT FROM (excluded.keep, excluded.columns_after)";
-    let written = client.execute(write, &[&names, &keep, &columns]).await;
+        INSERT INTO internal.retention_policy AS p (hypertable, keep, columns_after, carried_by, carried_key)
+        SELECT * FROM wanted ORDER BY hypertable
+        ON CONFLICT (hypertable) DO UPDATE SET keep = excluded.keep, columns_after = excluded.columns_after,
+            carried_by = excluded.carried_by, carried_key = excluded.carried_key
+        WHERE (p.keep, p.columns_after, p.carried_by, p.carried_key)
+            IS DISTINCT FROM (excluded.keep, excluded.columns_after, excluded.carried_by, excluded.carried_key)";
+    let written = client.execute(write, &[&names, &keep, &columns, &carried, &keys]).await;
     let written = written.map_err(Error::sql("writing how long rows are kept"))?;
     Ok(usize::try_from(written).unwrap_or(usize::MAX))
 }

@@ -134,6 +134,31 @@ pub struct Chunks {
     pub thinned: Option<ThinningPlan>,
     /// How old chunks are held as columns on TimescaleDB's full edition.
     pub columns: Option<Columns>,
+    /// What a total of a job is, where rows are such: the last ones of jobs that go on are there however old they are
+    /// (`internal.carry_totals`).
+    pub(crate) carried: Option<TotalForm>,
+}
+
+/// What the total of a series is, whose rows are cumulative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TotalForm {
+    /// Its last row.
+    Row,
+    /// The last value of each packed cell: of the last row that has all, and those after it.
+    Cells,
+    /// Likewise of each peer.
+    Peers,
+}
+
+impl TotalForm {
+    /// Its name in the database.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TotalForm::Row => "row",
+            TotalForm::Cells => "cells",
+            TotalForm::Peers => "peers",
+        }
+    }
 }
 
 /// What a table has of a time whose chunk is thinned: of each step what its last row says.
@@ -191,6 +216,15 @@ impl StoredTable {
             Life::Chunks(chunks) => Some(chunks),
             Life::Stays(_) => None,
         }
+    }
+
+    /// What a total of a job is in it, and the columns that distinguish series of them: its key, and the epoch, since which rows count.
+    pub(crate) fn carried(&self) -> Option<(TotalForm, Vec<&'static str>)> {
+        let form = self.chunks()?.carried?;
+        let mut key: Vec<&str> = self.key.iter().copied().filter(|column| *column != "time").collect();
+        let copied = self.copied();
+        key.extend(["epoch"].iter().filter(|epoch| copied.contains(epoch) && !self.key.contains(epoch)));
+        Some((form, key))
     }
 
     /// Whether its rows were requested, and may be there from an earlier request. Those of operations hold many records each, and

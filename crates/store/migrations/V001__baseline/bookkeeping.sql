@@ -184,13 +184,21 @@ CREATE TABLE internal.retention_policy (
     hypertable text NOT NULL,
     keep interval NOT NULL,
     columns_after interval,
+    carried_by text,
+    carried_key text[],
+    carried_to timestamptz,
     dropped_chunks bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (hypertable)
+    PRIMARY KEY (hypertable),
+    CHECK (carried_by IN ('row', 'cells', 'peers'))
 );
 COMMENT ON TABLE internal.retention_policy IS
     'How long each hypertable has its rows, as throughline serve is configured: what the procedure expire goes by.';
 COMMENT ON COLUMN internal.retention_policy.columns_after IS
     'Chunks become columns once they are so old; NULL: never, as on the Apache edition.';
+COMMENT ON COLUMN internal.retention_policy.carried_by IS
+    'What a total of a job is: a row, or the last values of packed cells or peers. Those that chunks would take with them are written once more before (carry_totals). NULL: the table has none.';
+COMMENT ON COLUMN internal.retention_policy.carried_key IS 'Columns that distinguish series of totals.';
+COMMENT ON COLUMN internal.retention_policy.carried_to IS 'Time of the rows that were written so last.';
 COMMENT ON COLUMN internal.retention_policy.dropped_chunks IS 'Chunks that were dropped since the database was made.';
 
 -- There is one row.

@@ -1,6 +1,7 @@
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start; its row may be
+-- one that was carried (carry_totals).
 CREATE OR REPLACE FUNCTION internal.mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
@@ -32,14 +33,15 @@ BEGIN
                 SELECT m AS cell FROM internal.mpi_regions m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )
         SELECT (cell).rank, (cell).region, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$) USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until),
+        (SELECT p.carried_to + INTERVAL '1 second' FROM internal.retention_policy p WHERE p.hypertable = 'mpi_regions');
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';

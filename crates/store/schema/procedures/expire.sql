@@ -8,6 +8,7 @@ BEGIN
     -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
     FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
         BEGIN
+            PERFORM internal.carry_totals(of_table);
             PERFORM internal.expire_table(of_table);
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             RAISE WARNING 'chunks of % are in use: they are dropped in the next round', of_table;

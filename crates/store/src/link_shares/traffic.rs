@@ -231,12 +231,20 @@ impl Traffic {
                 wanted.push(*cell);
             }
         }
-        self.look_up(client, &wanted).await?;
+        let known = self.look_up(client, &wanted).await?;
+        let is_expired = |cell: &&Cell| {
+            !known.contains(&(cell.key.of_line(), cell.epoch)) && cell.epoch < taken_until - IDLE
+        };
+        let expired: Vec<Cell> = wanted.iter().filter(is_expired).copied().collect();
+        let expired = self.expired(client, &expired).await?;
         for cell in unknown {
             let id = (cell.key, cell.epoch);
             let last = self.cells.get(&id).copied();
             match last {
                 Some(last) => self.grow(&cell, last, taken_until),
+                // What it has was counted before: in a carried row since no time, and where retention took all that says when.
+                None if cell.since >= cell.last.time
+                    || expired.contains(&(cell.key.of_line(), cell.epoch)) => {}
                 None if cell.last.time > taken_until => {
                     // The cell's first row: it grew from nothing.
                     self.grow(&cell, CellReading { time: cell.epoch, bytes: 0, messages: 0 }, taken_until);
@@ -248,8 +256,31 @@ impl Traffic {
         Ok(())
     }
 
-    /// Reads the values of cells before their rows into the cache: of the last row that has all peers, and those after it.
-    async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
+    /// Those lines of which rows have expired, and no total is there that was carried on (`carry_totals`): of nodes that began to count
+    /// before rows are retained, and have no row of that time. As after a node was silent for so long.
+    async fn expired(&self, client: &Client, cells: &[Cell]) -> Result<HashSet<(Key, Micros)>, Error> {
+        let sql = "
+            SELECT w.n
+            FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) WITH ORDINALITY AS w (job, node, epoch, n)
+            JOIN internal.retention_policy p ON p.hypertable = 'mpi_node_traffic' AND w.epoch < internal.expiry_time() - p.keep
+            WHERE NOT EXISTS (
+                SELECT FROM internal.mpi_node_traffic t
+                WHERE t.job_id = w.job AND t.node_id = w.node AND t.epoch = w.epoch
+                  AND t.time <= internal.expiry_time() - p.keep + INTERVAL '2 hours')";
+        let mut expired = HashSet::new();
+        for some in cells.chunks(LINES_LOOKED_UP) {
+            let of = self.columns(some);
+            let rows =
+                client.query(sql, &[&of.jobs, &of.nodes, &of.epochs]).await.map_err(Error::sql(WHAT))?;
+            let lines = rows.iter().filter_map(|row| some.get(place(row)));
+            expired.extend(lines.map(|cell| (cell.key.of_line(), cell.epoch)));
+        }
+        Ok(expired)
+    }
+
+    /// Reads the values of cells before their rows into the cache: of the last row that has all peers, and those after it. Returns the
+    /// lines that have rows before.
+    async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<HashSet<(Key, Micros)>, Error> {
         let sql = "
             SELECT w.n, l.time, l.peers, l.bytes, l.messages
             FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
@@ -272,6 +303,7 @@ impl Traffic {
         let mut known: HashSet<(Key, Micros)> = HashSet::new();
         lines.extend(cells.iter().filter(|cell| known.insert((cell.key.of_line(), cell.epoch))));
         let wanted: HashSet<(Key, Micros)> = cells.iter().map(|cell| (cell.key, cell.epoch)).collect();
+        let mut found = HashSet::new();
         for some in lines.chunks(LINES_LOOKED_UP) {
             let of = self.columns(some);
             let parameters: [&(dyn ToSql + Sync); 7] =
@@ -280,6 +312,7 @@ impl Traffic {
             let mut rows = pin!(rows);
             while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
                 let Some(line) = some.get(place(&row)) else { continue };
+                found.insert((line.key.of_line(), line.epoch));
                 let (time, peers) = (micros(row.get(1)), row.get::<_, Vec<i32>>(2));
                 let amounts = numbers(&row, 3).into_iter().zip(numbers(&row, 4));
                 for (peer, (bytes, messages)) in peers.into_iter().zip(amounts) {
@@ -290,7 +323,7 @@ impl Traffic {
                 }
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// What cells are looked up by, but for their peers.
@@ -370,46 +403,5 @@ fn window_end(since: Micros) -> Micros {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Micros = 1_000_000;
-
-    fn cell(since: Micros, time: Micros, bytes: i64) -> Cell {
-        let key = Key { job: 1, node: 1, peer: 2, operation: 0, kind: Kind::Measured, is_received: false };
-        let last = CellReading { time: time * SECOND, bytes, messages: bytes / 10 };
-        Cell { key, epoch: 0, since: since * SECOND, last }
-    }
-
-    #[test]
-    fn growth_is_spread_over_the_time_in_which_it_flowed() {
-        let mut traffic = Traffic { read_until: Some(0), ..Traffic::default() };
-        let before = cell(0, 5, 1000);
-        // 400 bytes from 8 to 12 s: half of it in each window, whenever the row before was.
-        traffic.grow(&cell(8, 12, 1400), before.last, 0);
-        traffic.grow(&cell(12, 20, 1480), cell(8, 12, 1400).last, 0);
-        let bytes = |traffic: &Traffic, end: Micros| {
-            traffic.windows.get(&(end * SECOND)).map(|all| all.values().map(|one| one.bytes).sum::<f64>())
-        };
-        assert_eq!((bytes(&traffic, 10), bytes(&traffic, 20)), (Some(200.0), Some(280.0)));
-        assert_eq!(bytes(&traffic, 30), None);
-        // What was taken is not added to again, but known.
-        traffic.grow(&cell(18, 22, 1580), cell(12, 20, 1480).last, 20 * SECOND);
-        assert_eq!(bytes(&traffic, 20), Some(280.0));
-        assert_eq!((bytes(&traffic, 30), traffic.missed(1.0)), (Some(100.0), vec![]));
-        traffic.grow(
-            &cell(18, 22, 1780),
-            CellReading { time: 18 * SECOND, ..cell(12, 20, 1580).last },
-            20 * SECOND,
-        );
-        assert_eq!(traffic.missed(1.0), [20 * SECOND]);
-    }
-
-    #[test]
-    fn a_cell_that_does_not_grow_adds_nothing() {
-        let mut traffic = Traffic::default();
-        traffic.grow(&cell(0, 5, 100), cell(0, 4, 100).last, 0);
-        traffic.grow(&cell(0, 5, 100), cell(0, 4, 200).last, 0);
-        assert!(traffic.windows.is_empty());
-    }
-}
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -3,7 +3,8 @@
 use throughline_sample::catalogue::Table;
 
 use super::{
-    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Rule, Site, StoredTable, TableRole, ThinningPlan,
+    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Rule, Site, StoredTable, TableRole,
+    ThinningPlan, TotalForm,
 };
 
 /// A figure of a site.
@@ -23,6 +24,7 @@ pub(super) const fn rows(rows: SiteEstimate, row_bytes: SiteEstimate) -> Chunks 
         metrics: None,
         thinned: None,
         columns: None,
+        carried: None,
     }
 }
 
@@ -79,6 +81,10 @@ impl Chunks {
         row_bytes: SiteEstimate,
     ) -> Self {
         Self { thinned: Some(ThinningPlan { step_seconds, is_closed: false, rule, rows, row_bytes }), ..self }
+    }
+
+    pub(super) const fn totals(self, carried: TotalForm) -> Self {
+        Self { carried: Some(carried), ..self }
     }
 
     pub(super) const fn columns(

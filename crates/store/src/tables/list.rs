@@ -8,7 +8,7 @@ use super::site::{
     OWN_SECONDS, PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, RANK_SECONDS, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE,
     WINDOW_SECONDS, by_links, by_peers, by_values, own_values, traffic_cells,
 };
-use super::{Rule, StoredTable, TableRole};
+use super::{Rule, StoredTable, TableRole, TotalForm};
 
 const NONE: SiteEstimate = |_| 0.0;
 const OFF: &str = "off by default";
@@ -92,6 +92,7 @@ pub static TABLES: [StoredTable; 94] = [
         rows(NONE, |_| 207.0)
             .assuming(OFF)
             .copied("time, job_id, rank, node_id, name, element, source, variable_class, value")
+            .totals(TotalForm::Row)
             .columns("job_id", "rank, name, element, time", NONE),
     ),
     hypertable(
@@ -101,6 +102,7 @@ pub static TABLES: [StoredTable; 94] = [
         rows(NONE, |_| 186.0)
             .assuming("programs without annotations")
             .with_metrics(Table::MpiRegions, "time, job_id, rank, node_id, region, epoch, source, {metrics}")
+            .totals(TotalForm::Row)
             .columns("job_id", "rank, region, time", NONE),
     ),
     hypertable(
@@ -110,6 +112,7 @@ pub static TABLES: [StoredTable; 94] = [
         rows(NONE, |_| 232.0)
             .assuming("programs without annotations")
             .with_metrics(Table::MpiRegionPaths, "time, job_id, rank, node_id, path, epoch, source, {metrics}")
+            .totals(TotalForm::Row)
             .columns("job_id", "rank, path, time", NONE),
     ),
     hypertable(
@@ -132,6 +135,7 @@ pub static TABLES: [StoredTable; 94] = [
             .assuming("a rank has 10 cells and runs for hours")
             .copied("time, job_id, rank, node_id, epoch, source, is_folded, cells")
             .thinned_open(Rule::Last, RANK_STEP, |s| s.ranks() / 1800.0, |_| 408.0)
+            .totals(TotalForm::Cells)
             .columns("job_id", "rank, epoch, time", |_| 286.0),
     ),
     hypertable(
@@ -142,6 +146,7 @@ pub static TABLES: [StoredTable; 94] = [
             .assuming("a node's ranks have the same 10 cells")
             .copied("time, job_id, node_id, epoch, since, source, is_whole, cells, rounds")
             .thinned(Rule::Cells, SERIES_STEP, |s| s.mpi_nodes() * 61.0 / 3600.0, |_| 598.0)
+            .totals(TotalForm::Cells)
             .columns("job_id", "node_id, epoch, time", |_| 435.0),
     ),
     hypertable(
@@ -162,7 +167,8 @@ pub static TABLES: [StoredTable; 94] = [
             |s| s.mpi_nodes() * 13.0 / 3600.0,
             |s| by_peers(366.0, 2725.0, traffic_cells(s)),
         )
-        .columns("job_id", "node_id, operation, kind, direction, epoch, time", |s| {
+        .totals(TotalForm::Peers)
+            .columns("job_id", "node_id, operation, kind, direction, epoch, time", |s| {
             by_peers(55.0, 1439.0, traffic_cells(s))
         }),
     ),
@@ -179,6 +185,7 @@ pub static TABLES: [StoredTable; 94] = [
                 |s| s.ranks() / 1800.0,
                 |_| by_peers(297.0, 2597.0, PEERS_PER_RANK),
             )
+            .totals(TotalForm::Peers)
             .columns("job_id", "rank, kind, epoch, time", |_| by_peers(54.0, 1438.0, PEERS_PER_RANK)),
     ),
     hypertable(

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// One life of a rank: `bins` rows of each cell, `step` seconds apart; the nth holds n times the cell's values.
 #[derive(Clone)]
-struct Life {
+pub(crate) struct Life {
     job: &'static str,
     node: &'static str,
     rank: u32,
@@ -53,7 +53,7 @@ fn peers_of(rank: u32, n: u64, bytes: u64) -> Vec<MpiPeerCell> {
     if n.is_multiple_of(5) { vec![next, other] } else { vec![next] }
 }
 
-fn life(life: &Life) -> Batch {
+pub(crate) fn life(life: &Life) -> Batch {
     let start = START + life.begin * SECOND;
     let times = (1..=life.bins).map(|n| (n, start + i64::try_from(n).unwrap() * life.step * SECOND));
     let bin = |(n, time): (u64, i64)| MpiRankBin {
@@ -125,7 +125,7 @@ fn life(life: &Life) -> Batch {
 /// runs beside it with the same ranks.
 /// How a rank's operations come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// A row for each cell.
     Bins,
     /// All cells in a row.
@@ -135,7 +135,7 @@ enum Form {
 }
 
 impl Form {
-    fn apply(self, mut batch: Batch) -> Batch {
+    pub(crate) fn apply(self, mut batch: Batch) -> Batch {
         let bins = std::mem::take(&mut batch.mpi_ops);
         let first_row = match self {
             Form::Bins => bins.len(),
@@ -162,7 +162,7 @@ impl Form {
     }
 }
 
-fn lives() -> Vec<Life> {
+pub(crate) fn lives() -> Vec<Life> {
     let a = Life {
         job: "slurm:1.0",
         node: "n1",

@@ -18,6 +18,7 @@ mod job_links;
 mod job_totals;
 mod jobs;
 mod link_shares;
+mod long_jobs;
 mod minutes;
 mod node_rows;
 mod open_calls;

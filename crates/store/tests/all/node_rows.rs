@@ -23,7 +23,7 @@ fn time_of(number: usize) -> i64 {
 }
 
 /// The records of a job, some with all cells, or each with those that grew.
-fn job(key: &str, has_whole: bool) -> Batch {
+pub(crate) fn job(key: &str, has_whole: bool) -> Batch {
     let cell = |(operation, calls, has_grown): &Figures| MpiNodeCell {
         sums: Some(MpiOpCell {
             operation: (*operation).into(),

@@ -52,7 +52,7 @@ impl Peers {
 
 /// A job of two ranks on one node from `begin` on: traffic each 10 s in two operations, one always whole and one that is so each seventh
 /// time or never; rows of ranks each five minutes.
-fn job(key: &str, begin: i64, seconds: i64, whole_each: Option<i64>) -> Vec<Batch> {
+pub(crate) fn job(key: &str, begin: i64, seconds: i64, whole_each: Option<i64>) -> Vec<Batch> {
     let begin_batch = Batch {
         node: "n1".into(),
         jobs: vec![Job { key: key.into(), start: begin, world_size: 2, ..Job::default() }],
