@@ -12,8 +12,11 @@ use crate::turns::{Turn, TurnQueue};
 /// A job is judged for the last time so long after its end: by then shares of links and the last reports are there.
 const SETTLED: Duration = Duration::from_secs(45);
 
-/// Jobs that ended before are not judged: after an upgrade there may be years of them.
-const OLDEST: Duration = Duration::from_secs(86_400);
+/// SQL for when job `j` is too old to be judged: its last report was stored longer ago than rows are kept, and at least a day. A node that
+/// could not deliver for days has its jobs judged, too; their ends alone say nothing of what is there.
+const IS_TOO_OLD: &str = "greatest(j.end_time, (SELECT max(o.reported_at) FROM internal.run_claim o WHERE o.job_id = j.id AND NOT o.is_excluded))
+        < (SELECT internal.upkeep_time()) - coalesce(
+            (SELECT greatest(p.keep, INTERVAL '1 day') FROM internal.retention_policy p WHERE p.hypertable = 'mpi_rank_rows'), INTERVAL '7 days')";
 
 /// A job whose judgement failed is tried again after this time: until then others have its turn.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -81,15 +84,14 @@ fn first_of_new_node(min: &str) -> String {
 fn to_judge() -> String {
     format!(
         "SELECT t.job_id, j.end_time IS NOT NULL, t.node_id, t.uid, t.place,
-             CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $4)
+             CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $3)
                       AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()) OR coalesce({new_node} <= now(), false))
-                  ELSE j.end_time BETWEEN (SELECT internal.upkeep_time()) - make_interval(secs => $2)
-                          AND (SELECT internal.upkeep_time()) - make_interval(secs => $3)
-                      AND d.is_final IS NOT TRUE END
+                  ELSE j.end_time <= (SELECT internal.upkeep_time()) - make_interval(secs => $2)
+                      AND NOT {IS_TOO_OLD} AND d.is_final IS NOT TRUE END
          FROM ({}) t JOIN internal.run j ON j.id = t.job_id LEFT JOIN internal.job_judgement d ON d.job_id = t.job_id
          ORDER BY t.place, t.due, t.job_id",
         QUEUE.select(),
-        new_node = first_of_new_node("$4"),
+        new_node = first_of_new_node("$3"),
     )
 }
 
@@ -99,8 +101,7 @@ fn to_judge() -> String {
 /// # Errors
 /// The database's.
 pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<JobsInTurns, Error> {
-    let (oldest, settled) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64());
-    let rows = client.query(&to_judge(), &[&limit, &oldest, &settled, &SECONDS_MIN]).await;
+    let rows = client.query(&to_judge(), &[&limit, &SETTLED.as_secs_f64(), &SECONDS_MIN]).await;
     let rows = rows.map_err(Error::sql("looking for jobs to be judged"))?;
     let has_more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
     let job = |row: &Row| JobToJudge {
@@ -120,12 +121,12 @@ fn ending_turns() -> String {
     format!(
         "WITH next AS (
             SELECT c.job_id, c.node_id, d.job_id IS NOT NULL AS was_judged,
-                CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $6)
+                CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $5)
                      WHEN j.end_time IS NULL THEN coalesce({new_node}, greatest(
-                         coalesce(j.start_time, j.first_seen) + make_interval(secs => $5),
+                         coalesce(j.start_time, j.first_seen) + make_interval(secs => $4),
                          date_trunc('minute', d.judged_at) + interval '1 minute'))
-                     WHEN d.is_final OR j.end_time < (SELECT internal.upkeep_time()) - make_interval(secs => $3) THEN NULL
-                     ELSE j.end_time + make_interval(secs => $4) END AS judge_after
+                     WHEN d.is_final OR {IS_TOO_OLD} THEN NULL
+                     ELSE j.end_time + make_interval(secs => $3) END AS judge_after
             FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
             WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])
             FOR NO KEY UPDATE OF c SKIP LOCKED
@@ -133,7 +134,7 @@ fn ending_turns() -> String {
         UPDATE internal.run_claim c SET judge_after = next.judge_after, was_judged = next.was_judged
         FROM next WHERE c.job_id = next.job_id AND c.node_id = next.node_id
             AND ROW(c.judge_after, c.was_judged) IS DISTINCT FROM ROW(next.judge_after, next.was_judged)",
-        new_node = first_of_new_node("$5"),
+        new_node = first_of_new_node("$4"),
     )
 }
 
@@ -145,9 +146,8 @@ pub async fn end_turns(client: &Client, jobs: &[i64], failed: &[i64]) -> Result<
     if jobs.is_empty() && failed.is_empty() {
         return Ok(());
     }
-    let (oldest, settled, again) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64(), AGAIN.as_secs_f64());
-    let ended =
-        client.execute(&ending_turns(), &[&jobs, &failed, &oldest, &settled, &SECONDS_MIN, &again]).await;
+    let (settled, again) = (SETTLED.as_secs_f64(), AGAIN.as_secs_f64());
+    let ended = client.execute(&ending_turns(), &[&jobs, &failed, &settled, &SECONDS_MIN, &again]).await;
     ended.map(drop).map_err(Error::sql("noting when jobs are judged next"))
 }
 

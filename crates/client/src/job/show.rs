@@ -207,7 +207,7 @@ impl Report {
 }
 
 fn text(report: &Report, width: usize) -> String {
-    let mut text = verdicts::text(&report.verdicts, width) + "\n";
+    let mut text = verdicts::text(&report.verdicts, report.job.end_ms.is_some(), width) + "\n";
     text.push_str(&identity::text(&report.job, &report.identity, width));
     if let Some(lost) = &report.first_lost {
         text.push_str(&(folded(&lost::text(lost), width).join("\n") + "\n"));

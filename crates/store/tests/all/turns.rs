@@ -102,6 +102,31 @@ fn numbers(jobs: &[JobToJudge]) -> Vec<i64> {
 }
 
 #[tokio::test]
+async fn a_job_whose_records_come_days_after_its_end_is_judged() {
+    let site = Site::new().await;
+    let days = |days: i32| Some(days * 86_400);
+    let late = site.jobs(1, VICTIM, &[1, 2], 220_000, days(2)).await;
+    let later = site.jobs(1, VICTIM, &[1], 900_000, days(9)).await;
+    // One of which all was stored long ago, as after an upgrade.
+    let old = site.jobs(1, VICTIM, &[1], 900_000, days(9)).await;
+    let stored = "UPDATE internal.run_claim SET reported_at = now() - interval '8 days' WHERE job_id = $1";
+    site.client.execute(stored, &[&old]).await.unwrap();
+    let judged = site.round(10).await.jobs;
+    assert_eq!(
+        judged.iter().map(|job| (job.id, job.is_final)).collect::<Vec<_>>(),
+        [(late, true), (later, true)]
+    );
+    let waiting = "SELECT count(*) FROM internal.run_claim WHERE judge_after IS NOT NULL";
+    assert_eq!(site.number(waiting).await, 3, "the old one waits for nothing");
+    // Where rows are kept for longer, it has some.
+    let longer =
+        "INSERT INTO internal.retention_policy (hypertable, keep) VALUES ('mpi_rank_rows', '30 days');
+                  UPDATE internal.run_claim SET judge_after = now()";
+    site.client.batch_execute(longer).await.unwrap();
+    assert_eq!(site.round(10).await.jobs.len(), 3);
+}
+
+#[tokio::test]
 async fn attack_29_a_flood_of_ended_jobs_delays_nobody_elses_verdict_or_report() {
     let mut site = Site::new().await;
     site.jobs(5000, FLOOD, &[1], 120, Some(60)).await;

@@ -9,6 +9,7 @@ use super::{link_shares, links};
 use crate::job::whole::ReferenceTime;
 use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands, used};
+use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_api::jobs::{Operation, Pair};
 
 /// Most sentences.
@@ -23,6 +24,8 @@ const EVIDENCE_SECONDS: f64 = 1.0;
 const EVIDENCE_CALLS: u64 = 10;
 /// A job that lasted so long without any call has bypassed the shim, or computes without end.
 const WITHOUT_CALLS_SECONDS: f64 = 10.0;
+/// Longer after its end a job's calls may have expired: rows are kept for a week unless configured. Milliseconds.
+const CALLS_KEPT_MS: u128 = 86_400_000;
 /// A rank that sends so many times the mean is reported.
 const UNEQUAL_BYTES: f64 = 1.5;
 /// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
@@ -38,7 +41,7 @@ pub fn of(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(incomplete(report));
     found.extend(lost(report));
-    found.extend(bypassed(report));
+    found.extend(bypassed(report, SystemTime::now()));
     found.extend(unmeasured(report));
     found.extend(mpi_share(report));
     found.extend(heaviest(report));
@@ -94,10 +97,17 @@ fn of_whole(report: &Report, inside: f64) -> Option<String> {
     Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
 }
 
-/// Ranks that began MPI and do nothing with it.
-fn bypassed(report: &Report) -> Option<String> {
+/// Ranks that began MPI and do nothing with it. Not of a job that ended so long ago that its totals may have expired.
+fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
     let lasted = report.job.lasted_seconds().filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
-    let has_none = report.operations.is_empty() && report.open_calls.is_empty() && report.job.ranks > 0;
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let is_over = |end: i64| u128::from(end.unsigned_abs()) + CALLS_KEPT_MS < now;
+    let has_none = report.operations.is_empty()
+        && report.regions.is_empty()
+        && report.traffic.is_empty()
+        && report.open_calls.is_empty()
+        && report.job.ranks > 0
+        && !report.job.end_ms.is_some_and(is_over);
     has_none.then(|| {
         format!(
             "No MPI call of its {} was counted in {}: functions that a program looks up in the library itself (dlsym, as MPI.jl, \

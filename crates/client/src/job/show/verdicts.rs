@@ -7,10 +7,17 @@ use throughline_api::verdicts::JobVerdict;
 /// Most verdicts on the page; all are in the JSON document.
 const SHOWN: usize = 5;
 
+const NOT_YET: &str =
+    "Not judged yet: jobs are judged within 20 s of their start and each minute, after their first 5 s.";
+
+/// Also right for as long as nothing else is said.
+const NOT_JUDGED: &str = "No verdict: a job is judged a minute after its end, or when its records come. One that ran for less than 5 s, or \
+                          whose records came when others of its time had expired, has none.";
+
 /// Each verdict as a sentence with what to do; one line where nothing is said yet.
-pub fn text(verdicts: &[JobVerdict], width: usize) -> String {
+pub fn text(verdicts: &[JobVerdict], has_ended: bool, width: usize) -> String {
     if verdicts.is_empty() {
-        return "Not judged yet: jobs are judged within 20 s of their start and each minute, after their first 5 s.\n".to_owned();
+        return folded(if has_ended { NOT_JUDGED } else { NOT_YET }, width).join("\n") + "\n";
     }
     let mut text = String::new();
     for one in verdicts.iter().take(SHOWN) {
@@ -41,9 +48,10 @@ mod tests {
             remedy: "Bind it.".into(),
             ..JobVerdict::default()
         };
-        let text = text(&[one], 80);
+        let text = text(&[one], false, 80);
         assert!(text.contains("SLOW RANK (certain): The others wait for rank 3."), "{text}");
         assert!(text.find("→ Bind it.") > text.find("SLOW RANK"), "{text}");
-        assert!(super::text(&[], 80).starts_with("Not judged yet"));
+        assert!(super::text(&[], false, 80).starts_with("Not judged yet"));
+        assert!(super::text(&[], true, 80).starts_with("No verdict"), "nothing that is over soon");
     }
 }

@@ -14,8 +14,12 @@ const NAMES: Partial<Record<Verdict['kind'], string>> = {
 /** `slow_rank` as `slow rank`. */
 export const verdictName = (kind: Verdict['kind']): string => NAMES[kind] ?? kind.replaceAll('_', ' ')
 
+const NOT_YET = 'Not judged yet: jobs are judged within 20 s of their start, and each minute.'
+const NOT_JUDGED =
+  'No verdict: a job is judged a minute after its end, or when its records come. One that ran for less than 5 s, or whose records came when others of its time had expired, has none.'
+
 export function VerdictsView({ data }: { data: JobDetail }) {
-  if (data.verdicts.length === 0) return <p class="dim">Not judged yet: jobs are judged within 20 s of their start, and each minute.</p>
+  if (data.verdicts.length === 0) return <p class="dim">{data.job.end_ms === null ? NOT_YET : NOT_JUDGED}</p>
   return (
     <section aria-label="Verdicts" data-testid="verdicts">
       {data.verdicts.map((verdict) => (

@@ -1,6 +1,7 @@
 //! What is worth knowing of jobs, from their figures.
 
 use super::*;
+use std::time::Duration;
 use throughline_api::jobs::{Job, LinkPeak, Totals, mpi_time_share};
 
 #[test]
@@ -101,11 +102,16 @@ fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
     let mut report = Report::default();
     report.job.ranks = 4;
     report.job.duration_seconds = Some(0.5);
-    assert_eq!(bypassed(&report), None, "it has only begun");
+    let at = |hours: u64| UNIX_EPOCH + Duration::from_secs(1_000_000 + hours * 3600);
+    assert_eq!(bypassed(&report, at(0)), None, "it has only begun");
     report.job.duration_seconds = Some(60.0);
-    assert!(bypassed(&report).unwrap().contains("bypass the shim"));
+    assert!(bypassed(&report, at(200)).unwrap().contains("bypass the shim"));
+    report.job.end_ms = Some(1_000_000_000);
+    assert!(bypassed(&report, at(0)).is_some());
+    assert_eq!(bypassed(&report, at(169)), None, "what it called may have expired");
+    report.job.end_ms = None;
     report.operations.push(Operation::default());
-    assert_eq!(bypassed(&report), None);
+    assert_eq!(bypassed(&report, at(0)), None);
     assert_eq!(unmeasured(&report), None);
     report.settings.push(throughline_api::jobs::Setting { name: "pml".into(), value: "ob1".into() });
     assert!(unmeasured(&report).unwrap().ends_with("--mca pml ob1,monitoring."));
