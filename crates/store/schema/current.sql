@@ -2032,9 +2032,17 @@ CREATE TABLE internal.retention_policy (
     keep interval NOT NULL,
     -- Chunks become columns once they are so old; NULL: never, as on the Apache edition.
     columns_after interval,
+    -- What a total of a job is: a row, or the last values of packed cells or peers. Those that chunks would take
+    -- with them are written once more before (carry_totals). NULL: the table has none.
+    carried_by text,
+    -- Columns that distinguish series of totals.
+    carried_key text[],
+    -- Time of the rows that were written so last.
+    carried_to timestamptz,
     -- Chunks that were dropped since the database was made.
     dropped_chunks bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (hypertable)
+    PRIMARY KEY (hypertable),
+    CHECK ((carried_by = ANY (ARRAY['row'::text, 'cells'::text, 'peers'::text])))
 );
 
 -- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
@@ -3508,7 +3516,10 @@ COMMENT ON FUNCTION public.ib_port_rates IS
     'ib_port_rates(now() - interval ''1 minute'') for the present.';
 
 CREATE OR REPLACE VIEW internal.ib_port_minutes_named AS
-SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, m.seconds,
+SELECT m.time, m.port_id, nk.guid, k.port, d.description, coalesce(n.type, l.type) AS node_type,
+       d.description || '[' || k.port || ']' || coalesce(' > ' || coalesce(nullif(rn.description, ''), rnk.guid) || '[' || rk.port || ']', '')
+           AS link_name,
+       m.seconds,
        m.transmit_bytes_per_second, m.receive_bytes_per_second,
        m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
        m.rate_bytes_per_second,
@@ -3522,9 +3533,21 @@ SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_nam
        greatest(m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second) > nullif(m.rate_bytes_per_second, 0)
            AS is_above_speed
 FROM internal.ib_port_minutes m
-JOIN public.ib_port_named n ON n.port_id = m.port_id;
+JOIN internal.ib_port_key k ON k.id = m.port_id
+JOIN internal.ib_node_key nk ON nk.id = k.ib_node_id
+LEFT JOIN internal.ib_node n ON n.ib_node_id = nk.id AND n.valid_from <= m.time AND (n.valid_to IS NULL OR n.valid_to > m.time)
+LEFT JOIN internal.ib_port p ON p.port_id = k.id AND p.valid_from <= m.time AND (p.valid_to IS NULL OR p.valid_to > m.time)
+LEFT JOIN internal.ib_port_key rk ON rk.id = p.remote_port_id
+LEFT JOIN internal.ib_node_key rnk ON rnk.id = rk.ib_node_id
+LEFT JOIN internal.ib_node rn ON rn.ib_node_id = rnk.id AND rn.valid_from <= m.time AND (rn.valid_to IS NULL OR rn.valid_to > m.time)
+-- Counters are read a moment before a node is discovered, and after it was found gone.
+LEFT JOIN LATERAL (
+    SELECT o.type, o.description FROM internal.ib_node o
+    WHERE n.ib_node_id IS NULL AND o.ib_node_id = nk.id
+    ORDER BY o.valid_from > m.time, abs(extract(epoch FROM o.valid_from - m.time)) LIMIT 1) l ON true
+CROSS JOIN LATERAL (SELECT coalesce(nullif(coalesce(n.description, l.description), ''), nk.guid) AS description) d;
 COMMENT ON VIEW internal.ib_port_minutes_named IS
-    'ib_port_minutes with the names that ports have now, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
+    'ib_port_minutes with the names that ports and the other ends of their cables had then, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
 
 CREATE OR REPLACE FUNCTION public.host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
@@ -4330,7 +4353,8 @@ COMMENT ON FUNCTION internal.mpi_peer_cells IS
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start; its row may be
+-- one that was carried (carry_totals).
 CREATE OR REPLACE FUNCTION internal.mpi_region_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
@@ -4362,21 +4386,23 @@ BEGIN
                 SELECT m AS cell FROM internal.mpi_regions m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )
         SELECT (cell).rank, (cell).region, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$) USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until),
+        (SELECT p.carried_to + INTERVAL '1 second' FROM internal.retention_policy p WHERE p.hypertable = 'mpi_regions');
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
--- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start; its row may be
+-- one that was carried (carry_totals).
 CREATE OR REPLACE FUNCTION internal.mpi_path_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, path text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
@@ -4408,14 +4434,15 @@ BEGIN
                 SELECT m AS cell FROM internal.mpi_region_paths m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time{of_counted_rank}
                   AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )
         SELECT (cell).rank, (cell).path, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
                (cell).mpi_calls, (cell).mpi_seconds, (cell).time
         FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
-    $query$) USING job, span.since, least(span.ending, until);
+    $query$) USING job, span.since, least(span.ending, until),
+        (SELECT p.carried_to + INTERVAL '1 second' FROM internal.retention_policy p WHERE p.hypertable = 'mpi_region_paths');
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_path_cells IS 'The last row of each path of regions and epoch of a job''s ranks, up to a time.';
@@ -4769,6 +4796,157 @@ RETURN (
 COMMENT ON FUNCTION internal.expiry_time IS
     'The time by which rows are dropped, thinned and packed: no later than that of the last check that believed this clock. NULL without a permission that holds; nothing is older than NULL.';
 
+-- Each row is the total of its series. Rows of one rank or node keep their order: some are of earlier epochs.
+CREATE OR REPLACE FUNCTION internal.carry_query_of_rows() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN $$
+    WITH last AS (
+        SELECT DISTINCT ON ({key}) m.* FROM {table} m
+        WHERE m.time <= $1 AND m.job_id = ANY ($2)
+        ORDER BY {key}, m.time DESC
+    ), written AS (
+        INSERT INTO {table} (time, {columns})
+        SELECT $1 + row_number() OVER (PARTITION BY {sender} ORDER BY m.time) * INTERVAL '1 microsecond', {columns}
+        FROM last m
+        WHERE NOT EXISTS (SELECT FROM {table} n WHERE {same} AND n.time > $1)
+        ON CONFLICT DO NOTHING
+        RETURNING 1
+    )
+    SELECT count(*) FROM written
+$$;
+COMMENT ON FUNCTION internal.carry_query_of_rows IS
+    'For carry_query: of a table whose rows are totals by themselves.';
+
+-- Rows have all cells, or those that changed: of a series the last row that has all is needed, and of the others those with the last
+-- value of a cell. They keep their order. Numbers of cells are used for as long as rows have them.
+CREATE OR REPLACE FUNCTION internal.carry_query_of_cells() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN $$
+    WITH old AS MATERIALIZED (
+        SELECT m.*, row_number() OVER () AS number,
+               coalesce(max(m.time) FILTER (WHERE m.{whole}) OVER (PARTITION BY {key}), '-infinity') AS whole_time
+        FROM {table} m WHERE m.time <= $1 AND m.job_id = ANY ($2)
+    ), needed AS MATERIALIZED (
+        SELECT * FROM old m
+        WHERE m.time >= m.whole_time AND NOT EXISTS (SELECT FROM {table} n WHERE {same} AND n.{whole} AND n.time > $1)
+    ), written AS (
+        INSERT INTO {table} (time, {columns})
+        SELECT $1 + row_number() OVER (PARTITION BY {sender} ORDER BY m.time) * INTERVAL '1 microsecond', {columns}
+        FROM needed m
+        WHERE m.time = m.whole_time OR m.number IN (
+            SELECT c.number FROM (
+                SELECT DISTINCT ON ({key}, p.cell_id) m.number
+                FROM needed m CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
+                ORDER BY {key}, p.cell_id, m.time DESC) c)
+        ON CONFLICT DO NOTHING
+        RETURNING cells
+    ), used AS (
+        UPDATE internal.mpi_cell_key SET used_at = $3 WHERE id IN (
+            SELECT k.id FROM internal.mpi_cell_key k
+            WHERE k.id IN (SELECT p.cell_id FROM written w CROSS JOIN LATERAL internal.mpi_packed_cells(w.cells) p)
+                AND k.used_at < $3 - INTERVAL '12 hours'
+            ORDER BY k.id FOR UPDATE OF k)
+    )
+    SELECT count(*) FROM written
+$$;
+COMMENT ON FUNCTION internal.carry_query_of_cells IS
+    'For carry_query: of a table whose rows have packed cells, all of them or those that changed.';
+
+-- Rows have all peers, or those that changed: one row with the last value of each. Nothing flowed in it: it is since its own time.
+CREATE OR REPLACE FUNCTION internal.carry_query_of_peers() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN $$
+    WITH old AS MATERIALIZED (
+        SELECT m.*, coalesce(max(m.time) FILTER (WHERE m.{whole}) OVER (PARTITION BY {key}), min(m.time) OVER (PARTITION BY {key})) AS first_time
+        FROM {table} m WHERE m.time <= $1 AND m.job_id = ANY ($2)
+    ), needed AS (
+        SELECT * FROM old m
+        WHERE m.time >= m.first_time AND NOT EXISTS (SELECT FROM {table} n WHERE {same} AND n.{whole} AND n.time > $1)
+    ), peers AS (
+        SELECT {key}, c.peer, max(c.bytes) AS bytes, max(c.messages) AS messages, max(m.source) AS source, bool_or(m.{whole}) AS is_whole
+        FROM needed m CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages)
+        WHERE c.peer IS NOT NULL
+        GROUP BY {key}, c.peer
+    ), written AS (
+        INSERT INTO {table} (time, {names}, {since}source, is_whole, peers, bytes, messages)
+        SELECT $1 + INTERVAL '1 microsecond', {key}, {since_time}max(m.source), bool_or(m.is_whole), array_agg(m.peer ORDER BY m.peer),
+               array_agg(m.bytes ORDER BY m.peer), array_agg(m.messages ORDER BY m.peer)
+        FROM peers m
+        GROUP BY {key}
+        ON CONFLICT DO NOTHING
+        RETURNING 1
+    )
+    SELECT count(*) FROM written
+$$;
+COMMENT ON FUNCTION internal.carry_query_of_peers IS
+    'For carry_query: of a table whose rows have arrays of peers, all of them or those that changed.';
+
+CREATE OR REPLACE FUNCTION internal.carry_query(policy internal.retention_policy) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = ''
+AS $$
+DECLARE
+    columns text[] := (SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = format('internal.%I', policy.hypertable)::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'time');
+    statement text := CASE policy.carried_by WHEN 'row' THEN internal.carry_query_of_rows()
+        WHEN 'cells' THEN internal.carry_query_of_cells() WHEN 'peers' THEN internal.carry_query_of_peers() END;
+    has_since boolean := 'since' = ANY (columns);
+    part record;
+BEGIN
+    FOR part IN
+        SELECT 'table' AS name, format('internal.%I', policy.hypertable) AS text
+        UNION ALL SELECT 'whole', CASE WHEN 'is_folded' = ANY (columns) THEN 'is_folded' ELSE 'is_whole' END
+        UNION ALL SELECT 'columns', (SELECT string_agg(quote_ident(c), ', ') FROM unnest(columns) c)
+        UNION ALL SELECT 'names', (SELECT string_agg(quote_ident(c), ', ') FROM unnest(policy.carried_key) c)
+        UNION ALL SELECT 'key', (SELECT string_agg('m.' || quote_ident(c), ', ') FROM unnest(policy.carried_key) c)
+        UNION ALL SELECT 'same', (SELECT string_agg(format('n.%1$I = m.%1$I', c), ' AND ') FROM unnest(policy.carried_key) c)
+        UNION ALL SELECT 'sender', CASE WHEN 'rank' = ANY (columns) THEN 'm.job_id, m.node_id, m.rank' ELSE 'm.job_id, m.node_id' END
+        UNION ALL SELECT 'since', CASE WHEN has_since THEN 'since, ' ELSE '' END
+        UNION ALL SELECT 'since_time', CASE WHEN has_since THEN '$1 + INTERVAL ''1 microsecond'', ' ELSE '' END
+    LOOP
+        statement := replace(statement, '{' || part.name || '}', part.text);
+    END LOOP;
+    RETURN statement;
+END $$;
+COMMENT ON FUNCTION internal.carry_query IS
+    'The statement by which carry_totals writes last rows of a table once more: $1 is the beginning of the chunk that goes next, $2 the jobs, $3 the present. Rows at $1 itself are taken with those that go, so that the new ones come after them.';
+
+-- A total is the last row of its series, whenever that was written: a job that runs for longer than rows are kept, or was quiet for so
+-- long, would lose it with its chunk. What would be lost is written once more, at the beginning of the chunk that goes next: the total so
+-- far is still true then, and readers have one place to look. At no later time, so that all rows that stay come after it.
+CREATE OR REPLACE FUNCTION internal.carry_totals(of_table text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+-- Whether a series has a newer row is one step of the index for each chunk; the other way is to read a week.
+SET search_path = '' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    policy internal.retention_policy;
+    older timestamptz;
+    beginning timestamptz;
+    jobs bigint[];
+    carried bigint;
+BEGIN
+    SELECT * INTO policy FROM internal.retention_policy p WHERE p.hypertable = of_table AND p.carried_by IS NOT NULL;
+    older := internal.expiry_time() - policy.keep;
+    SELECT greatest(c.range_end, date_bin(c.range_end - c.range_start, older, TIMESTAMPTZ 'epoch')) INTO beginning
+    FROM timescaledb_information.chunks c
+    WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = of_table AND c.range_end <= older
+    ORDER BY c.range_end DESC LIMIT 1;
+    IF beginning IS NULL THEN
+        RETURN 0;
+    END IF;
+    -- Readers look for rows of a job up to its end.
+    SELECT array_agg(r.id) INTO jobs FROM internal.run r WHERE r.end_time IS NULL OR r.end_time > older;
+    -- Beside columns of the same job, which may become rows.
+    PERFORM pg_catalog.set_config(s.name, '0', true) FROM pg_catalog.pg_settings s
+    WHERE s.name = 'timescaledb.max_tuples_decompressed_per_dml_transaction';
+    EXECUTE internal.carry_query(policy) INTO carried USING beginning, jobs, internal.expiry_time();
+    UPDATE internal.retention_policy p SET carried_to = beginning WHERE p.hypertable = of_table;
+    RETURN carried;
+END $$;
+COMMENT ON FUNCTION internal.carry_totals IS
+    'Writes the last rows of series of totals once more that would go with the next chunks, of jobs that run or ended later; how many. Before expire_table, in the same transaction. For the procedure expire.';
+
 CREATE OR REPLACE FUNCTION internal.expire_table(of_table text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = ''
@@ -4851,6 +5029,7 @@ BEGIN
     -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
     FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
         BEGIN
+            PERFORM internal.carry_totals(of_table);
             PERFORM internal.expire_table(of_table);
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             RAISE WARNING 'chunks of % are in use: they are dropped in the next round', of_table;

@@ -7,7 +7,7 @@
 use std::time::SystemTime;
 
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, GenericClient};
+use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::BLOCK;
 use crate::error::Error;
@@ -45,6 +45,7 @@ pub async fn move_hours(client: &mut Client, retention: &Retention) -> Result<u6
         while move_next(client, kind, rows.as_secs_f64()).await? {
             moved += 1;
         }
+        drop_emptied(client, kind).await?;
     }
     Ok(moved)
 }
@@ -68,11 +69,8 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     let (begin, chunk): (SystemTime, &str) = (row.get(0), row.get(1));
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     // All writers of this chunk have committed, with a note.
-    let lock =
-        format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'; LOCK TABLE {chunk} IN ACCESS EXCLUSIVE MODE");
-    if let Err(error) = transaction.batch_execute(&lock).await {
-        let is_busy = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
-        return if is_busy { Ok(false) } else { Err(Error::sql(WHAT)(error)) };
+    if !lock(&transaction, chunk).await? {
+        return Ok(false);
     }
     let end = begin + BLOCK;
     let is_open = format!(
@@ -93,8 +91,59 @@ async fn move_next(client: &mut Client, kind: Kind, rows_seconds: f64) -> Result
     }
     let advance = "UPDATE internal.packed_state SET packed_until = $2 WHERE readings = $1";
     transaction.execute(advance, &[&kind.readings(), &end]).await.map_err(Error::sql(WHAT))?;
-    let drop = "SELECT public.drop_chunks(('internal.' || $1::text)::regclass, older_than => $3::timestamptz, newer_than => $2::timestamptz)";
-    transaction.query(drop, &[&kind.readings(), &begin, &end]).await.map_err(Error::sql(WHAT))?;
+    drop_chunk(&transaction, kind, begin, end).await?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     Ok(true)
+}
+
+/// Drops chunks of packed hours in which nothing is left: readings that came late made them, and are packed by now.
+async fn drop_emptied(client: &mut Client, kind: Kind) -> Result<(), Error> {
+    let find = "SELECT c.range_start, c.range_end, format('%I.%I', c.chunk_schema, c.chunk_name)
+                FROM timescaledb_information.chunks c JOIN internal.packed_state p ON p.readings = c.hypertable_name
+                WHERE c.hypertable_schema = 'internal' AND p.readings = $1 AND c.range_start >= p.packed_from AND c.range_end <= p.packed_until";
+    for row in client.query(find, &[&kind.readings()]).await.map_err(Error::sql(WHAT))? {
+        let (begin, end, chunk): (SystemTime, SystemTime, &str) = (row.get(0), row.get(1), row.get(2));
+        if has_rows(client, chunk).await? {
+            continue;
+        }
+        let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+        if lock(&transaction, chunk).await? && !has_rows(&transaction, chunk).await? {
+            drop_chunk(&transaction, kind, begin, end).await?;
+            transaction.commit().await.map_err(Error::sql(WHAT))?;
+        }
+    }
+    Ok(())
+}
+
+async fn has_rows(client: &impl GenericClient, chunk: &str) -> Result<bool, Error> {
+    let query = format!("SELECT EXISTS (SELECT FROM {chunk})");
+    match client.query_one(&query, &[]).await {
+        // Retention was first.
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(true),
+        found => Ok(found.map_err(Error::sql(WHAT))?.get(0)),
+    }
+}
+
+/// Locks a chunk against everybody; whether nobody was in the way.
+async fn lock(transaction: &Transaction<'_>, chunk: &str) -> Result<bool, Error> {
+    let lock =
+        format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'; LOCK TABLE {chunk} IN ACCESS EXCLUSIVE MODE");
+    match transaction.batch_execute(&lock).await {
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+        other => other.map(|()| true).map_err(Error::sql(WHAT)),
+    }
+}
+
+async fn drop_chunk(
+    transaction: &Transaction<'_>,
+    kind: Kind,
+    begin: SystemTime,
+    end: SystemTime,
+) -> Result<(), Error> {
+    let drop = "SELECT public.drop_chunks(('internal.' || $1::text)::regclass, older_than => $3::timestamptz, newer_than => $2::timestamptz)";
+    transaction
+        .query(drop, &[&kind.readings(), &begin, &end])
+        .await
+        .map(std::mem::drop)
+        .map_err(Error::sql(WHAT))
 }

@@ -137,6 +137,28 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
 }
 
 #[tokio::test]
+async fn minutes_have_the_names_of_their_time() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(0, 3)).await;
+    let mut renamed = fabric(600, 3);
+    renamed.ib_nodes[0].description = "leaf9".to_owned();
+    bench.send(renamed).await;
+    bench.send(fabric(1200, 2)).await; // host3 is gone, and the switch has its first name
+    let minutes = format!(
+        "INSERT INTO internal.ib_port_minutes (time, port_id, epoch, seconds)
+         SELECT to_timestamp({}) + at * INTERVAL '1 second', k.id, now(), 60
+         FROM unnest(ARRAY[-60, 300, 900, 1260]) at, internal.ib_port_key k JOIN internal.ib_node_key n ON n.id = k.ib_node_id
+         WHERE n.guid = '{}'",
+        START / SECOND,
+        Guid(HOST + 3)
+    );
+    bench.client.batch_execute(&minutes).await.unwrap();
+    let names = "SELECT link_name || ' ' || node_type FROM internal.ib_port_minutes_named ORDER BY time";
+    let expected = ["host3[1] ca", "host3[1] > leaf1[3] ca", "host3[1] > leaf9[3] ca", "host3[1] ca"];
+    assert_eq!(bench.texts(names).await, expected);
+}
+
+#[tokio::test]
 async fn how_a_switch_routes_has_a_history_and_stays_where_a_record_does_not_say_it() {
     let mut bench = Bench::new().await;
     let routing = |generation: i64, routing: Option<&str>| {

@@ -195,6 +195,14 @@ async fn what_comes_late_is_read_at_once_and_packed_with_the_rest() {
     assert_same(&answers(&database).await, &expected.0);
     blocks_made(&database).await.unwrap();
     assert_eq!(rows_of_all(&client).await, 0, "they are packed");
+    let chunks = "SELECT count(*) FROM timescaledb_information.chunks WHERE hypertable_name = ANY (ARRAY['ib_port_counters', 'nvlink_counters'])";
+    assert!(client.query_one(chunks, &[]).await.unwrap().get::<_, i64>(0) > 0);
+    assert_eq!(hours_moved(&database).await, 0);
+    assert_eq!(
+        client.query_one(chunks, &[]).await.unwrap().get::<_, i64>(0),
+        0,
+        "chunks with nothing in them"
+    );
     assert_same(&answers(&database).await, &expected.0);
     assert!(in_sql(&client).await == expected.1, "packed");
 
