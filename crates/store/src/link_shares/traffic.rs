@@ -256,7 +256,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Those lines of which rows have expired, and no total is there that was carried on (`carry_totals`): of nodes that began to count
+    /// Those lines whose rows have expired, and that have no total which was carried on (`carry_totals`): of nodes that began to count
     /// before rows are retained, and have no row of that time. As after a node was silent for so long.
     async fn expired(&self, client: &Client, cells: &[Cell]) -> Result<HashSet<(Key, Micros)>, Error> {
         let sql = "

@@ -107,7 +107,7 @@ async fn a_job_whose_records_come_days_after_its_end_is_judged() {
     let days = |days: i32| Some(days * 86_400);
     let late = site.jobs(1, VICTIM, &[1, 2], 220_000, days(2)).await;
     let later = site.jobs(1, VICTIM, &[1], 900_000, days(9)).await;
-    // One of which all was stored long ago, as after an upgrade.
+    // One whose records were all stored long ago, as after an upgrade.
     let old = site.jobs(1, VICTIM, &[1], 900_000, days(9)).await;
     let stored = "UPDATE internal.run_claim SET reported_at = now() - interval '8 days' WHERE job_id = $1";
     site.client.execute(stored, &[&old]).await.unwrap();
