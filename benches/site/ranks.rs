@@ -11,7 +11,8 @@ use throughline_sample::wire::{
 };
 
 /// Default intervals of the agent: `[mpi] fold_seconds`, `rank_seconds` and `rank_later_seconds`.
-const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND };
+const INTERVALS: Intervals =
+    Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND, repeat: 86_400 * SECOND };
 /// Seconds from one report of sampled calls to the next.
 pub const SAMPLED: u64 = 10;
 /// In nanoseconds.

@@ -359,7 +359,8 @@ mod tests {
         let open = |path: &std::path::Path| Spool::open(path, throughline_spool::Config::default()).unwrap();
         let spool = open(folder.path());
         let second = 1_000_000_000;
-        let intervals = Intervals { fold: 10 * second, rank: 60 * second, later: 300 * second };
+        let intervals =
+            Intervals { fold: 10 * second, rank: 60 * second, later: 300 * second, repeat: 86_400 * second };
         let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), SelfMetrics::default());
         let (mpi, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
         batcher.input("mpi", receiver);

@@ -279,6 +279,8 @@ pub struct Mpi {
     pub rank_seconds: Seconds,
     /// How often a rank that has run for longer has one.
     pub rank_later_seconds: Seconds,
+    /// How often rows have all that is known of each rank and of traffic, whether it changed or not.
+    pub repeat_seconds: u32,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
     /// Peers in rows of traffic by operation, of all jobs in a second; more come at longer intervals.
@@ -325,6 +327,7 @@ impl Default for Mpi {
             fold_seconds: Seconds::from_millis(10_000),
             rank_seconds: Seconds::from_millis(60_000),
             rank_later_seconds: Seconds::from_millis(300_000),
+            repeat_seconds: 86_400,
             peer_bytes_min: 0,
             traffic_cells_per_second: 200,
             wire: false,
@@ -357,6 +360,7 @@ impl Mpi {
             fold: nanoseconds(self.fold_seconds),
             rank: nanoseconds(self.rank_seconds),
             later: nanoseconds(self.rank_later_seconds),
+            repeat: i64::from(self.repeat_seconds) * 1_000_000_000,
         }
     }
 }

@@ -9,6 +9,7 @@ mod again;
 mod node;
 mod peers;
 mod rank;
+mod regions;
 
 use again::RepeatedRows;
 use node::NodeCells;
@@ -32,6 +33,9 @@ const AHEAD_CELLS_MAX: usize = 65_536;
 /// Most that waits for its rank's next row, of all ranks, in some 60 bytes: regions, paths and variables count as many
 /// ([`rank::REGION`], [`rank::VARIABLE`]).
 const WAITING_MAX: usize = 65_536;
+/// Most regions and paths in rows that are held of all ranks, of some 150 bytes each, so that a row can have all of a rank again. Beyond, a
+/// rank's rows have what changed.
+const REGIONS_MAX: usize = 65_536;
 /// Most peers that are held of all ranks, of some 50 bytes each. A rank that has more sends rows of those that changed alone.
 const PEERS_MAX: usize = 131_072;
 
@@ -44,6 +48,8 @@ pub struct Intervals {
     pub rank: i64,
     /// From one row of a rank to the next later on, nanoseconds.
     pub later: i64,
+    /// From one time at which rows have all that is known of a rank, changed or not, to the next, nanoseconds.
+    pub repeat: i64,
 }
 
 /// What ranks have reported and no row has yet.
@@ -60,6 +66,7 @@ pub struct Folder {
     cells: usize,
     waiting: usize,
     peers: usize,
+    regions: usize,
     again: RepeatedRows,
 }
 
@@ -80,7 +87,8 @@ impl Folder {
     pub fn new(intervals: Intervals) -> Self {
         let fold = intervals.fold.max(1);
         let rank = intervals.rank.max(fold);
-        let intervals = Intervals { fold, rank, later: intervals.later.max(rank) };
+        let later = intervals.later.max(rank);
+        let intervals = Intervals { fold, rank, later, repeat: intervals.repeat.max(later) };
         Self {
             intervals,
             edge: None,
@@ -91,6 +99,7 @@ impl Folder {
             cells: 0,
             waiting: 0,
             peers: 0,
+            regions: 0,
             again: RepeatedRows::default(),
         }
     }
@@ -248,8 +257,10 @@ impl Folder {
         let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
         self.waiting = self.waiting.saturating_sub(rank.waiting());
         self.peers -= rank.peers_held();
+        self.regions -= rank.regions_held();
         let (is_first, rows) = (!rank.has_row(), into.mpi_rank_rows.len());
-        rank.rows((job_key, id, &job.cells), into);
+        // All of it, however long ago it was reported.
+        rank.rows((job_key, id, &job.cells), Some(ended.end), REGIONS_MAX, into);
         if let Some(row) = into.mpi_rank_rows.get(rows).filter(|_| is_first) {
             let again = MpiRankBin { time: rank.next_time(row.time), ..row.clone() };
             self.again.add(again, ended, into.jobs.iter().find(|job| job.key == job_key));
@@ -309,11 +320,13 @@ impl Folder {
             into.mpi_node_cells.extend(job.cells.record(key, edge));
             let is_live = std::mem::take(&mut job.is_live);
             for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| !rank.has_ended()) {
-                let (waiting, held) = (rank.waiting(), rank.peers_held());
-                rank.due_rows(edge, is_live, (key, *id, &job.cells), into);
+                let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());
+                let space = REGIONS_MAX.saturating_sub(self.regions);
+                rank.due_rows(edge, is_live, (key, *id, &job.cells), space, into);
                 self.waiting = (self.waiting + rank.waiting()).saturating_sub(waiting);
                 self.peers -= held - rank.peers_held();
-                rank.plan(edge, id.1, &intervals, job.phase);
+                self.regions = self.regions + rank.regions_held() - regions;
+                rank.plan(edge, id.1, &intervals, (job.phase, turn(key, id.0)));
             }
             let gone: Vec<_> = job.ranks.extract_if(|_, rank| rank.has_ended()).collect();
             let cells: usize = gone.iter().map(|(_, rank)| rank.cells()).sum();
@@ -344,7 +357,7 @@ impl Folder {
             job.fold();
             batch.mpi_node_cells.extend(job.cells.last_record(&key));
             for (id, rank) in &mut job.ranks {
-                rank.rows((&key, *id, &job.cells), &mut batch);
+                rank.rows((&key, *id, &job.cells), None, 0, &mut batch);
             }
         }
         *self = Self::new(self.intervals);
@@ -377,6 +390,12 @@ fn pass(bin: MpiRankBin, passed: &mut Batch) {
 fn phase(job_key: &str, interval: i64) -> i64 {
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(job_key);
     i64::try_from(hash % interval.unsigned_abs().max(1)).unwrap_or(0)
+}
+
+/// A number of a rank by which all ranks of all nodes take turns.
+fn turn(job_key: &str, rank: u32) -> i64 {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((job_key, rank));
+    i64::try_from(hash >> 1).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -107,6 +107,8 @@ pub struct Limits {
     pub traffic_cells_per_second: u32,
     /// Shortest time between two sets of such records of a job, seconds; they come at its whole multiples in UTC.
     pub traffic_seconds: u32,
+    /// After so many seconds records have all cells of a job, whether they changed or not.
+    pub repeat_seconds: u32,
 }
 
 impl Default for Limits {
@@ -122,6 +124,7 @@ impl Default for Limits {
             trace: TraceLimits::default(),
             traffic_cells_per_second: 200,
             traffic_seconds: 1,
+            repeat_seconds: 86_400,
         }
     }
 }

@@ -5,10 +5,12 @@
 //! Pure: times come from the caller. Ranks send sums since MPI_Init; what a cell grows by is the difference to what the
 //! rank sent before. Collectives are laid out when records are made, not when they are reported.
 
+mod records;
+
 use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
 use crate::moment::Moment;
-use crate::operations::{is_unreported, operation_name};
+use crate::operations::is_unreported;
 use crate::quota::{HeldResource, Quotas, Resource, User};
 use crate::sampled_calls::{NamedSample, SECONDS_MAX, SampledCalls};
 use crate::status::Quota;
@@ -17,10 +19,10 @@ use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
 use crate::wholes::SnapshotSchedule;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_sample::catalogue::{TRAFFIC_BYTES, TRAFFIC_MESSAGES};
-use throughline_sample::wire::{Batch, MpiNodeTraffic, MpiPeerCell};
+use throughline_sample::wire::Batch;
 use throughline_shares::collective::Library;
 
 /// Records of jobs end at whole multiples of it: ranks report at whole seconds of UTC, and ports are read there.
@@ -147,6 +149,8 @@ struct JobHere {
     since: i64,
     /// When the next ones are made.
     due: i64,
+    /// When the next ones are made with all cells, whether they changed or not.
+    repeat_due: i64,
     account: Account,
     ranks: HashMap<RankId, RankHere>,
     cells: HashMap<CellKey, Cell>,
@@ -168,6 +172,8 @@ pub(crate) struct Ledger {
     /// Shortest time between two records of a job, in [`INTERVAL_NANOSECONDS`]. Records end at its whole multiples, as windows
     /// of link shares do.
     intervals: i64,
+    /// From one record of a job with all its cells to the next, nanoseconds.
+    repeat: i64,
     /// In which of their intervals the last records of sampled calls were made.
     samples_until: Option<i64>,
     /// UTC less CLOCK_MONOTONIC, as it was last.
@@ -177,12 +183,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// `cells_per_second`: in records of all jobs together, as far as intervals can be longer. `seconds`: the shortest interval.
-    pub fn new(cells_per_second: u32, seconds: u32) -> Self {
+    /// `cells_per_second`: in records of all jobs together, as far as intervals can be longer. `seconds`: the shortest interval;
+    /// `repeat_seconds`: after which all cells are in records, whether they changed or not.
+    pub fn new(cells_per_second: u32, seconds: u32, repeat_seconds: u32) -> Self {
         let intervals = i64::from(seconds).clamp(1, INTERVALS_MAX);
         let cells_per_second = cells_per_second.max(1);
+        let repeat = i64::from(repeat_seconds.max(1)) * INTERVAL_NANOSECONDS;
         let (jobs, layouts) = (HashMap::new(), Layouts::default());
-        Self { cells_per_second, intervals, samples_until: None, offset: None, jobs, layouts }
+        Self { cells_per_second, intervals, repeat, samples_until: None, offset: None, jobs, layouts }
     }
 
     /// A rank is here, perhaps not for the first time.
@@ -199,6 +207,8 @@ impl Ledger {
             epoch: now,
             since: now,
             due: now,
+            // Nodes take turns: each began to count at a time of its own.
+            repeat_due: now.saturating_add(1 + turn(job_key, now).rem_euclid(self.repeat)),
             account: Account {
                 user: user.clone(),
                 held: quotas.hold(user, Resource::TrafficBytes, ENTRY_BYTES).ok(),
@@ -246,7 +256,11 @@ impl Ledger {
                 batch.mpi_sampled_calls = job.sampled.records(key, now);
             }
             if job.due <= now {
-                let (records, cells) = job.records(key, now, &mut self.layouts);
+                let has_all = now >= job.repeat_due;
+                if has_all {
+                    job.repeat_due = now.saturating_add(self.repeat);
+                }
+                let (records, cells) = job.records(key, now, has_all, &mut self.layouts);
                 let cells = i64::try_from(cells).unwrap_or(i64::MAX);
                 job.due = due(now, (cells / share.max(1)).min(INTERVALS_MAX), self.intervals);
                 batch.mpi_traffic = records;
@@ -273,13 +287,15 @@ impl Ledger {
         for job in self.jobs.values_mut() {
             job.since = job.since.saturating_add(step);
             job.due = job.due.saturating_add(step);
+            job.repeat_due = job.repeat_due.saturating_add(step);
         }
     }
 
     /// The last records of a job whose last rank here has gone.
     pub fn finish(&mut self, job_key: &str, now: i64) -> Batch {
         let Some(mut job) = self.jobs.remove(job_key) else { return Batch::default() };
-        let (mpi_traffic, _) = job.records(job_key, now, &mut self.layouts);
+        // All of it, however long ago it was reported.
+        let (mpi_traffic, _) = job.records(job_key, now, true, &mut self.layouts);
         let mpi_sampled_calls = job.sampled.records(job_key, now);
         Batch { mpi_traffic, mpi_sampled_calls, ..Batch::default() }
     }
@@ -297,6 +313,12 @@ fn due(now: i64, seconds: i64, intervals: i64) -> i64 {
     let shortest = intervals * INTERVAL_NANOSECONDS;
     let earliest = now + (seconds * INTERVAL_NANOSECONDS).max(1);
     (earliest + shortest - 1).div_euclid(shortest) * shortest
+}
+
+/// A number of a job here by which nodes take turns.
+fn turn(job_key: &str, epoch: i64) -> i64 {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((job_key, epoch));
+    i64::try_from(hash >> 1).unwrap_or(0)
 }
 
 impl JobHere {
@@ -444,58 +466,6 @@ impl JobHere {
             }
         }
     }
-
-    /// A record for each operation, kind and direction with cells that changed, and how many cells are in them.
-    fn records(&mut self, job_key: &str, now: i64, layouts: &mut Layouts) -> (Vec<MpiNodeTraffic>, usize) {
-        let ids: Vec<RankId> = self.ranks.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.lay_out(id, None, layouts));
-        // How many cells of each line changed, of all.
-        let mut counts: HashMap<LineKey, (usize, usize)> = HashMap::new();
-        for (key, cell) in &self.cells {
-            let (changed, all) = counts.entry(key.line()).or_default();
-            *changed += usize::from(cell.now != cell.sent);
-            *all += 1;
-        }
-        counts.retain(|_, (changed, _)| *changed > 0);
-        let is_whole: HashMap<LineKey, bool> = counts
-            .into_iter()
-            .map(|(line, (changed, all))| (line, self.wholes.entry(line).or_default().is_next(changed, all)))
-            .collect();
-        let mut cells: Vec<(CellKey, Sums)> = Vec::new();
-        for (key, cell) in &mut self.cells {
-            if cell.now != cell.sent || is_whole.get(&key.line()) == Some(&true) {
-                cell.sent = cell.now;
-                cells.push((*key, cell.now));
-            }
-        }
-        cells.sort_unstable_by_key(|(key, _)| *key);
-        // A row's time is part of its key, in microseconds.
-        let now = if cells.is_empty() { now.max(self.since) } else { now.max(self.since + 1000) };
-        let records = cells.chunk_by(|(a, _), (b, _)| a.line() == b.line()).filter_map(|cells| {
-            let (key, _) = cells.first()?;
-            Some(MpiNodeTraffic {
-                time: now,
-                epoch: self.epoch,
-                job_key: job_key.to_owned(),
-                since: self.since,
-                operation: operation_name(key.operation).unwrap_or(OTHER).to_owned(),
-                kind: key.kind.name().to_owned(),
-                direction: if key.is_read { "receive" } else { "transmit" }.to_owned(),
-                source: if key.kind == Kind::Measured { MESSAGES_SOURCE } else { CALLS_SOURCE }.to_owned(),
-                cells: cells.iter().map(|(key, sums)| peer_cell(key.peer, *sums)).collect(),
-                is_whole: is_whole.get(&key.line()) == Some(&true),
-            })
-        });
-        let records = records.collect();
-        self.since = now;
-        (records, cells.len())
-    }
-}
-
-fn peer_cell(peer: u32, sums: Sums) -> MpiPeerCell {
-    let (bytes, messages) =
-        (TRAFFIC_BYTES.width.reduce(sums.bytes), TRAFFIC_MESSAGES.width.reduce(sums.messages));
-    MpiPeerCell { peer, bytes, messages }
 }
 
 fn add(cells: &mut HashMap<CellKey, Cell>, account: &mut Account, key: CellKey, more: Sums) {

@@ -75,7 +75,11 @@ impl Receiver {
             clock: ClockOf(clock),
             counters: counters.clone(),
             jobs: Mutex::default(),
-            traffic: Mutex::new(Ledger::new(limits.traffic_cells_per_second, limits.traffic_seconds)),
+            traffic: Mutex::new(Ledger::new(
+                limits.traffic_cells_per_second,
+                limits.traffic_seconds,
+                limits.repeat_seconds,
+            )),
             last_totals: Folder::of(&config.socket),
             due: Mutex::default(),
             outbox: Outbox::new(limits.quota.waiting_bytes, counters.clone()),

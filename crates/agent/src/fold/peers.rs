@@ -109,12 +109,23 @@ impl Peers {
         self.sent_time
     }
 
-    /// The row of what changed, or of all; `None` where nothing did.
-    pub fn row(&mut self, job_key: &str, (rank, epoch): (u32, i64), kind: &str) -> Option<MpiRankPeers> {
-        if self.changed == 0 {
+    /// The row of what changed, or of all; `None` where nothing did, unless with `whole_at` all are to be in a row as of that time.
+    pub fn row(
+        &mut self,
+        job_key: &str,
+        (rank, epoch): (u32, i64),
+        kind: &str,
+        whole_at: Option<i64>,
+    ) -> Option<MpiRankPeers> {
+        let whole_at = whole_at.filter(|_| self.is_complete && !self.peers.is_empty());
+        if self.changed == 0 && whole_at.is_none() {
             return None;
         }
-        let is_whole = self.is_complete && self.wholes.is_next(self.changed, self.peers.len());
+        if self.changed == 0 {
+            self.time = self.time.max(whole_at.unwrap_or(0));
+        }
+        let changed = if whole_at.is_some() { self.peers.len() } else { self.changed };
+        let is_whole = self.is_complete && self.wholes.is_next(changed, self.peers.len());
         let in_row = self.peers.iter().filter(|(_, peer)| is_whole || peer.has_changed);
         let cells = in_row.map(|(number, peer)| peer.cell(*number)).collect();
         if self.is_complete {
@@ -146,14 +157,14 @@ mod tests {
     }
 
     fn row(peers: &mut Peers) -> (bool, Vec<(u32, u64)>) {
-        let row = peers.row("job", (0, 0), "logical").unwrap();
+        let row = peers.row("job", (0, 0), "logical", None).unwrap();
         (row.is_whole, row.cells.iter().map(|cell| (cell.peer, cell.bytes)).collect())
     }
 
     #[test]
     fn a_row_has_all_peers_or_those_that_changed() {
         let mut peers = Peers::default();
-        assert!(peers.row("job", (0, 0), "logical").is_none());
+        assert!(peers.row("job", (0, 0), "logical", Some(5)).is_none());
         let all: Vec<(u32, u64)> = (0..100).map(|peer| (peer, 10)).collect();
         assert_eq!(peers.take(report(1, &all), 100), None);
         assert_eq!(row(&mut peers), (true, all.clone()));
@@ -168,7 +179,9 @@ mod tests {
         assert_eq!(wholes, 2);
         // The same once more is no change.
         peers.take(report(2, &all[..5]), 0);
-        assert!(peers.row("job", (0, 0), "logical").is_none());
+        assert!(peers.row("job", (0, 0), "logical", None).is_none());
+        let whole = peers.row("job", (0, 0), "logical", Some(1_000_000)).unwrap();
+        assert_eq!((whole.is_whole, whole.cells.len(), whole.time), (true, 100, 1_000_000));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use super::node::{CellNumber, Figures, NodeCells};
 use super::peers::Peers;
+use super::regions::Regions;
 use super::{Intervals, LONG_RUN_NANOSECONDS};
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{
-    Batch, MpiOpCell, MpiPathCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions,
-    MpiRankScheduling, MpiRegionCell,
+    Batch, MpiOpCell, MpiPvarSample, MpiRankBin, MpiRankPeers, MpiRankRegions, MpiRankScheduling,
 };
 
 /// All that a rank reports at once comes within this time; its next report comes a second later.
@@ -38,6 +38,9 @@ struct Cell {
 /// What was made of a rank at the end of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum IntervalRows {
+    /// All that is known of it, whether it changed or not.
+    Whole,
+    /// What changed.
     All,
     /// Variables and readings of the process.
     Values,
@@ -59,6 +62,8 @@ pub(super) struct RankHere {
     /// From when on its next row is due, and from when on while somebody looks at its job.
     due: i64,
     due_soon: i64,
+    /// From when on the next row with all that is known is due; 0: not planned yet.
+    whole_due: i64,
     /// At the end of the last interval.
     made: IntervalRows,
     has_changed: bool,
@@ -68,10 +73,7 @@ pub(super) struct RankHere {
     peers: BTreeMap<String, Peers>,
     /// Peers in its last rows.
     sent_peers: usize,
-    regions_time: i64,
-    regions_source: String,
-    regions: BTreeMap<String, MpiRegionCell>,
-    paths: BTreeMap<String, MpiPathCell>,
+    regions: Regions,
     variables: BTreeMap<(String, u32), MpiPvarSample>,
     /// Values of variables in their last rows.
     sent_variables: BTreeMap<(String, u32), f64>,
@@ -87,6 +89,7 @@ impl RankHere {
     pub fn end(&mut self) {
         self.has_ended = true;
         self.peers.clear();
+        self.regions = Regions::default();
     }
 
     pub fn has_ended(&self) -> bool {
@@ -105,7 +108,7 @@ impl RankHere {
 
     /// Records beside cells that wait, as [`super::WAITING_MAX`] counts them.
     pub fn waiting(&self) -> usize {
-        REGION * (self.regions.len() + self.paths.len()) + VARIABLE * self.variables.len()
+        REGION * self.regions.waiting() + VARIABLE * self.variables.len()
     }
 
     /// Takes a cell of a bin: whether it is new, or `None` where there is no place for a new one.
@@ -165,7 +168,7 @@ impl RankHere {
     /// The clock was set by so much.
     pub fn step(&mut self, step: i64) {
         let times =
-            [&mut self.time, &mut self.sent_time, &mut self.regions_time, &mut self.due, &mut self.due_soon];
+            [&mut self.time, &mut self.sent_time, &mut self.due, &mut self.due_soon, &mut self.whole_due];
         let held = self.variables.values_mut().map(|record| &mut record.time);
         let held = held.chain(self.scheduling.iter_mut().map(|record| &mut record.time));
         for time in times.into_iter().chain(self.first_report.as_mut()).chain(held).filter(|time| **time != 0)
@@ -173,6 +176,7 @@ impl RankHere {
             *time = time.saturating_add(step);
         }
         self.peers.values_mut().for_each(|peers| peers.step(step));
+        self.regions.step(step);
     }
 
     /// Peers that it holds, of all kinds.
@@ -185,17 +189,17 @@ impl RankHere {
         self.peers.entry(record.kind.clone()).or_default().take(record, space)
     }
 
+    /// Regions and paths that it holds beside those that wait.
+    pub fn regions_held(&self) -> usize {
+        self.regions.held()
+    }
+
     /// Takes changed regions and paths, as far as there is `space`; how much more waits now.
     pub fn regions(&mut self, record: MpiRankRegions, space: usize) -> Result<usize, MpiRankRegions> {
         if REGION * (record.cells.len() + record.paths.len()) > space {
             return Err(record);
         }
-        let before = self.regions.len() + self.paths.len();
-        self.regions_time = self.regions_time.max(record.time);
-        self.regions_source = record.source;
-        self.regions.extend(record.cells.into_iter().map(|cell| (cell.region.clone(), cell)));
-        self.paths.extend(record.paths.into_iter().map(|cell| (cell.path.clone(), cell)));
-        Ok(REGION * (self.regions.len() + self.paths.len() - before))
+        Ok(REGION * self.regions.take(record))
     }
 
     /// Takes a value of a performance variable, as [`Self::regions`].
@@ -218,22 +222,32 @@ impl RankHere {
     }
 
     /// Adds what is due at the end of an interval.
-    pub fn due_rows(&mut self, edge: i64, is_live: bool, whose: RankContext<'_>, into: &mut Batch) {
+    pub fn due_rows(
+        &mut self,
+        edge: i64,
+        is_live: bool,
+        whose: RankContext<'_>,
+        space: usize,
+        into: &mut Batch,
+    ) {
         let is_soon = edge >= self.due_soon;
+        let is_whole = self.whole_due != 0 && edge >= self.whole_due;
         self.made = match is_soon {
+            true if is_whole && edge >= self.due => IntervalRows::Whole,
             true if is_live || edge >= self.due => IntervalRows::All,
             true => IntervalRows::Values,
             false => IntervalRows::Nothing,
         };
         match self.made {
-            IntervalRows::All => self.rows(whose, into),
+            IntervalRows::Whole => self.rows(whose, Some(edge), space, into),
+            IntervalRows::All => self.rows(whose, None, space, into),
             IntervalRows::Values => self.values(into),
             IntervalRows::Nothing => {}
         }
     }
 
-    /// Says when the next ones are due, after [`Self::due_rows`].
-    pub fn plan(&mut self, edge: i64, start: i64, intervals: &Intervals, phase: i64) {
+    /// Says when the next ones are due, after [`Self::due_rows`]. `phase` is that of its job, `turn` any number of its own.
+    pub fn plan(&mut self, edge: i64, start: i64, intervals: &Intervals, (phase, turn): (i64, i64)) {
         let after = |interval: i64, times: i64| {
             let begun = (edge - phase).div_euclid(interval).saturating_mul(interval).saturating_add(phase);
             begun.saturating_add(interval.saturating_mul(times))
@@ -243,22 +257,36 @@ impl RankHere {
         if self.made != IntervalRows::Nothing {
             self.due_soon = after(intervals.rank, times);
         }
-        if self.made == IntervalRows::All {
+        if self.made == IntervalRows::Whole {
+            self.whole_due = edge.saturating_add(intervals.repeat);
+        } else if self.whole_due == 0 {
+            // Ranks take turns, wherever they began together.
+            self.whole_due = edge.saturating_add(1 + turn.rem_euclid(intervals.repeat));
+        }
+        if matches!(self.made, IntervalRows::All | IntervalRows::Whole) {
             let is_long = edge.saturating_sub(start) >= LONG_RUN_NANOSECONDS;
             self.due = if is_long { self.due_soon.max(after(intervals.later, 1)) } else { self.due_soon };
         }
     }
 
-    /// Adds its row, and what waits for it.
-    pub fn rows(&mut self, whose: RankContext<'_>, into: &mut Batch) {
-        self.sums(whose, into);
+    /// Adds its row, and what waits for it; with `whole_at` all that is known of it, as of that time where it did not change. At most
+    /// `space` more regions and paths may be held from then on.
+    pub fn rows(&mut self, whose: RankContext<'_>, whole_at: Option<i64>, space: usize, into: &mut Batch) {
+        self.sums(whose, whole_at, space, into);
         self.values(into);
     }
 
     /// What is cumulative.
-    fn sums(&mut self, (job_key, (rank, epoch), of_node): RankContext<'_>, into: &mut Batch) {
-        if std::mem::take(&mut self.has_changed) {
-            let time = self.next_time(self.time);
+    fn sums(
+        &mut self,
+        (job_key, (rank, epoch), of_node): RankContext<'_>,
+        whole_at: Option<i64>,
+        space: usize,
+        into: &mut Batch,
+    ) {
+        let unchanged_at = whole_at.filter(|_| !self.has_changed && !self.cells.is_empty());
+        if std::mem::take(&mut self.has_changed) || unchanged_at.is_some() {
+            let time = self.next_time(self.time.max(unchanged_at.unwrap_or(0)));
             let mut numbers: Vec<CellNumber> = self.cells.keys().copied().collect();
             numbers.sort_unstable();
             let cells =
@@ -274,21 +302,11 @@ impl RankHere {
         }
         self.sent_peers = 0;
         for (kind, peers) in &mut self.peers {
-            let row = peers.row(job_key, (rank, epoch), kind);
+            let row = peers.row(job_key, (rank, epoch), kind, whole_at);
             self.sent_peers += row.as_ref().map_or(0, |row| row.cells.len());
             into.mpi_peers.extend(row);
         }
-        if !(self.regions.is_empty() && self.paths.is_empty()) {
-            into.mpi_regions.push(MpiRankRegions {
-                time: self.regions_time,
-                epoch,
-                job_key: job_key.to_owned(),
-                rank,
-                source: self.regions_source.clone(),
-                cells: std::mem::take(&mut self.regions).into_values().collect(),
-                paths: std::mem::take(&mut self.paths).into_values().collect(),
-            });
-        }
+        into.mpi_regions.extend(self.regions.row(job_key, (rank, epoch), whole_at, space));
     }
 
     /// What is not, and is worth knowing now.

@@ -7,7 +7,8 @@ use throughline_sample::wire::{
 const SECOND: i64 = 1_000_000_000;
 /// A whole multiple of both intervals.
 const BEGIN: i64 = 60_000 * SECOND;
-const INTERVALS: Intervals = Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND };
+const INTERVALS: Intervals =
+    Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND, repeat: 86_400 * SECOND };
 
 fn cell(operation: &str, calls: u64, elapsed: u64) -> MpiOpCell {
     MpiOpCell {
@@ -361,4 +362,60 @@ fn the_only_row_of_a_young_rank_goes_twice_and_with_its_owners() {
     for second in 14..17 {
         assert!(folder.due(BEGIN + second * SECOND).mpi_rank_rows.is_empty());
     }
+}
+
+/// Rows of one rank: operations, peers, regions, each with its time.
+fn times(batch: &Batch) -> [Vec<i64>; 3] {
+    let seconds = |time: i64| (time - BEGIN) / SECOND;
+    [
+        batch.mpi_rank_rows.iter().map(|row| seconds(row.time)).collect(),
+        batch.mpi_peers.iter().filter(|row| row.is_whole).map(|row| seconds(row.time)).collect(),
+        batch.mpi_regions.iter().map(|row| seconds(row.time)).collect(),
+    ]
+}
+
+#[test]
+fn all_that_is_known_of_a_quiet_rank_comes_once_a_day_and_at_its_end() {
+    let mut folder = with_ranks(64);
+    let report = |rank| Batch {
+        mpi_ops: vec![bin(rank, BEGIN + SECOND, vec![cell("send", 5, 5)])],
+        mpi_peers: vec![MpiRankPeers {
+            time: BEGIN + SECOND,
+            epoch: BEGIN,
+            job_key: "job".into(),
+            rank,
+            kind: "logical".into(),
+            cells: vec![MpiPeerCell { peer: 1, bytes: 40, messages: 5 }],
+            ..MpiRankPeers::default()
+        }],
+        mpi_regions: vec![MpiRankRegions {
+            time: BEGIN + SECOND,
+            epoch: BEGIN,
+            job_key: "job".into(),
+            rank,
+            cells: vec![MpiRegionCell { region: "init".into(), visits: 3, ..MpiRegionCell::default() }],
+            ..MpiRankRegions::default()
+        }],
+        ..Batch::default()
+    };
+    (0..64).for_each(|rank| drop(take(&mut folder, report(rank), BEGIN + SECOND)));
+    assert_eq!(folder.due(BEGIN + 12 * SECOND).mpi_regions.len(), 64);
+    let (mut days, mut most) = ([0; 3], 0);
+    for tick in 2..3 * 8640 {
+        let batch = folder.due(BEGIN + (tick * 10 + 2) * SECOND);
+        let [rows, peers, regions] = times(&batch);
+        assert!(rows == peers && peers == regions, "{rows:?} {peers:?} {regions:?}");
+        assert!(rows.iter().all(|time| *time == tick * 10), "as of then");
+        most = most.max(rows.len());
+        days[usize::try_from(tick / 8640).unwrap()] += rows.len();
+    }
+    assert!(days[0] >= 60 && days[1..] == [64, 64], "each rank once a day: {days:?}");
+    assert!(most <= 4, "{most} at a time");
+    // It ends without MPI_Finalize; nothing has changed since its first second.
+    let now = BEGIN + 260_000 * SECOND;
+    let end = take(&mut folder, ranks([7], now), now);
+    assert_eq!(times(&end), [vec![260_000], vec![260_000], vec![260_000]]);
+    assert_eq!(calls(&end.mpi_rank_rows[0]), [("send", 5)]);
+    assert_eq!((end.mpi_peers[0].cells[0].bytes, end.mpi_regions[0].cells[0].visits), (40, 3));
+    assert_eq!((folder.peers, folder.regions, folder.waiting), (63, 63, 0));
 }

@@ -186,6 +186,7 @@ fn limits(settings: &Mpi) -> Limits {
         traffic_cells_per_second: settings.traffic_cells_per_second,
         // Folding has whole seconds, or what is shorter than one.
         traffic_seconds: u32::try_from(settings.fold_seconds.duration().as_secs()).unwrap_or(u32::MAX),
+        repeat_seconds: settings.repeat_seconds,
         trace: TraceLimits {
             records_per_second: settings.trace_records_per_second,
             records_of_job: settings.trace_records_of_job,

@@ -67,6 +67,7 @@ fn start_program(program: &Path, socket: &Path, options: &[&str]) -> Child {
 #[test]
 fn what_hangs_is_in_metrics_until_it_is_killed() {
     let node = Node::bare().with("HTTP__JOB_OWNERS", "true");
+    let node = node.with("MPI__FOLD_SECONDS", "1.0").with("MPI__RANK_SECONDS", "1.0");
     let mut agent = node.run();
     let program =
         start_program(&compiled("agent-hang", "tests/programs/hang.c"), &node.socket(), &["8000", "kill"]);
@@ -106,6 +107,14 @@ fn what_hangs_is_in_metrics_until_it_is_killed() {
     assert!(last.values().all(|(_, age)| *age > 2_000_000_000), "{last:?}");
     let lost = crate::bench::ended_ranks(&batches).into_iter().filter(|rank| rank.ending == "lost");
     assert_eq!(lost.count(), 4);
+    // Nothing was counted for seconds, and the last row of each has all that was, as of its end.
+    for rank in 0..4 {
+        let rows = batches.iter().flat_map(|batch| &batch.mpi_rank_rows).filter(|row| row.rank == rank);
+        let rows: Vec<_> = rows.collect();
+        let [.., before, last] = &rows[..] else { panic!("{rows:?}") };
+        assert!(!last.cells.is_empty() && before.cells == last.cells, "{before:?} {last:?}");
+        assert!(last.time - before.time > 2_000_000_000, "{before:?} {last:?}");
+    }
 }
 
 #[test]

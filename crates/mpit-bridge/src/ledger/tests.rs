@@ -1,10 +1,12 @@
 use super::*;
 use crate::accounts::Accounts;
+use crate::operations::operation_name;
 use crate::quota::QuotaLimits;
 use crate::status::Counters;
 use crate::traffic_frame::{Root, Run, Sample};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use throughline_sample::wire::{MpiNodeTraffic, MpiPeerCell};
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
@@ -29,7 +31,7 @@ impl Bench {
         let limits = QuotaLimits { traffic_bytes, ..QuotaLimits::default() };
         let quotas = Quotas::new(limits, 16, Accounts::default(), counters);
         let user = quotas.user(1000, Instant::now());
-        Self { ledger: Ledger::new(rows_per_second, 1), quotas, user }
+        Self { ledger: Ledger::new(rows_per_second, 1, 86_400), quotas, user }
     }
 
     fn join(&mut self, rank: u32, start: i64, now: i64) -> RankId {
@@ -117,6 +119,24 @@ fn ranks_of_a_node_are_one_row_and_rows_are_cumulative() {
         (later[0].epoch, later[0].since, later[0].time),
         (START, START + 2 * SECOND, START + 3 * SECOND)
     );
+}
+
+#[test]
+fn all_cells_come_once_a_day_and_at_the_end_of_a_job() {
+    let mut bench = Bench::new(100, 1 << 20);
+    let id = bench.join(0, START, START);
+    bench.peers(id, 1, &[(SEND, TrafficKind::Sent, 9, 1000, 1)]);
+    let first = bench.round(START + SECOND);
+    let minutes = 2..=3 * 1440;
+    let again: Vec<MpiNodeTraffic> =
+        minutes.flat_map(|minute| bench.round(START + minute * 60 * SECOND)).collect();
+    assert_eq!(again.len(), 3);
+    let last = bench.ledger.finish(JOB, START + 300_000 * SECOND).mpi_traffic;
+    for record in again.iter().chain(&last) {
+        assert_eq!(rows(std::slice::from_ref(record)), rows(&first));
+        assert!(record.is_whole && record.since < record.time);
+    }
+    assert_eq!(last[0].time, START + 300_000 * SECOND);
 }
 
 #[test]
@@ -227,7 +247,7 @@ fn many_cells_come_at_longer_intervals_and_the_last_ones_at_the_end() {
     assert_eq!((later[0].cells.len(), later[0].since), (50, START + SECOND));
     bench.peers(id, 3, &[(SEND, TrafficKind::Sent, 7, 3, 2)]);
     let last = bench.ledger.finish(JOB, START + 7 * SECOND);
-    assert_eq!((last.mpi_traffic[0].cells.len(), last.mpi_traffic[0].since), (1, START + 6 * SECOND));
+    assert_eq!((last.mpi_traffic[0].cells.len(), last.mpi_traffic[0].since), (50, START + 6 * SECOND));
     assert_eq!(bench.ledger.finish(JOB, START + 8 * SECOND), Batch::default());
 }
 
@@ -317,7 +337,7 @@ fn totals_are_the_last_whole_record_and_those_after_it() {
 #[test]
 fn sampled_calls_of_ten_seconds_are_one_record_and_the_last_ones_come_at_the_end() {
     let mut bench = Bench::new(100, 1 << 20);
-    bench.ledger = Ledger::new(100, 60); // traffic comes less often
+    bench.ledger = Ledger::new(100, 60, 86_400); // traffic comes less often
     let id = bench.join(0, START, START);
     bench.group(id, 1, 0, &[(0, 1, 4)]);
     let mut records = Vec::new();
