@@ -41,6 +41,7 @@ const LONG: &[(&str, f64)] = &[
     ("throughline-demo all", 150.0),
     ("throughline-agent all", 150.0),
     ("throughline-store all", 120.0),
+    ("throughline-weeks short", 120.0),
 ];
 
 /// The same of all others.

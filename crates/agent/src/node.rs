@@ -32,7 +32,8 @@ pub fn info(name: &str, clock: &Clock, configured: &[Guid], adapters: &Tree) -> 
     NodeInfo {
         name: name.to_owned(),
         boot_id: boot_id(),
-        boot_time: clock.now() - since_boot(),
+        // Where CLOCK_BOOTTIME is faked to be the time of day, both are read at a time.
+        boot_time: (clock.now() - since_boot()).max(0),
         hca_guids: guids,
     }
 }
