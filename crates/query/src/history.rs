@@ -6,7 +6,8 @@
 //! the subnet's prefix.
 //!
 //! Of bytes and speeds of ports and NVLinks there is a sample a minute too (the store's rollups), retained longer than readings:
-//! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
+//! they answer where readings are gone, and for the increase over ranges so long that a minute is little of them. Where a series begins
+//! or ends in such a range, the readings there are read besides ([`refine`]).
 //!
 //! Of ports and NVLinks there are blocks besides (the store's encoded chunks): what they have is not read from rows. [`BlockCache`] has those
 //! that were read lately.
@@ -19,6 +20,8 @@ mod cache;
 mod copy;
 mod family;
 mod infos;
+mod range_windows;
+mod refine;
 mod round;
 mod row_stream;
 mod samples;
@@ -28,6 +31,7 @@ pub mod tail;
 
 pub use cache::BlockCache;
 pub use family::{Family, families};
+pub use range_windows::RangeWindows;
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
 pub(crate) use series_lookup::of_ids;
@@ -160,7 +164,7 @@ impl HistoryQuery<'_> {
     }
 
     /// Reads the samples of these series and hands each that has any on. The number of samples that were
-    /// read, before thinning.
+    /// read, before thinning. Where an increase would need more than the limit, minutes answer if they are enough for it.
     ///
     /// # Errors
     /// [`HistoryError`]; what was handed on until then is incomplete.
@@ -169,6 +173,28 @@ impl HistoryQuery<'_> {
         client: &Client,
         series: &[Series],
         to: &mut impl SeriesSink,
+    ) -> Result<u64, HistoryError> {
+        let mut is_begun = false;
+        let read = self.read_rounds(client, series, to, &mut is_begun).await;
+        let coarser = match self.thinning {
+            Thinning::Increase(windows) => windows.coarser(),
+            Thinning::None => None,
+        };
+        match (read, coarser) {
+            (Err(HistoryError::TooMany(_)), Some(windows)) if !is_begun => {
+                let coarse = HistoryQuery { thinning: Thinning::Increase(windows), ..*self };
+                coarse.read_rounds(client, series, to, &mut is_begun).await
+            }
+            (read, _) => read,
+        }
+    }
+
+    async fn read_rounds(
+        &self,
+        client: &Client,
+        series: &[Series],
+        to: &mut impl SeriesSink,
+        is_begun: &mut bool,
     ) -> Result<u64, HistoryError> {
         let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
         let (mut read, mut done, mut last) = (0, 0, None);
@@ -179,6 +205,7 @@ impl HistoryQuery<'_> {
             let round = &series[done..series.len().min(done + round)];
             done += round.len();
             // While one round is handed on, the database reads the next one.
+            *is_begun |= last.is_some();
             let next = self.fetch(client, round, &gaps, self.limit - read);
             let (next, handed) = tokio::join!(next, self.hand_on(last.take(), &gaps, to));
             let (held, ()) = (next?, handed?);
@@ -214,7 +241,7 @@ impl HistoryQuery<'_> {
     ) -> Result<Vec<Samples>, HistoryError> {
         match round.first().map(|series| &series.known) {
             Some(SampleLocation::Valid(_)) => Ok(infos::samples(round, self.range)),
-            _ => copy::samples(client, self, round, gaps, limit).await,
+            _ => refine::samples(client, self, round, gaps, limit).await,
         }
     }
 

@@ -76,6 +76,12 @@ pub struct ReadHints {
     /// The function or aggregation around the selector; `series` where only labels are wanted.
     #[prost(string, tag = "2")]
     pub func: String,
+    /// Begin of the time that the selector needs, milliseconds since 1970: that of the query may be cut, where Prometheus has the rest.
+    #[prost(int64, tag = "3")]
+    pub start_ms: i64,
+    /// Its end.
+    #[prost(int64, tag = "4")]
+    pub end_ms: i64,
     /// Length of the selector's range; 0 for an instant selector.
     #[prost(int64, tag = "7")]
     pub range_ms: i64,

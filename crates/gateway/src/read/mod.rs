@@ -4,8 +4,8 @@
 //! later request it), or one compressed message. Names and labels are those of the daemons' pages
 //! ([`throughline_query::history`]), so that scraped and older samples are the same series.
 //!
-//! Of the hints two are used: `series` requests labels only, and for `rate` and `increase` a sample in each quarter of
-//! their range is enough. Everything else gets every sample: thinning would change what it says. Where readings are gone,
+//! Of the hints two are used: `series` requests labels only, and for `rate` and `increase` the samples at the ends of
+//! their ranges are nearly enough. Everything else gets every sample: thinning would change what it says. Where readings are gone,
 //! and where a sample a minute is enough, the rows of one minute answer (`throughline_query::history`).
 
 mod answer;

@@ -3,7 +3,7 @@
 use super::matchers::{self, Budget, Matcher};
 use super::message::Query;
 use std::sync::Arc;
-use throughline_query::history::{Family, Range, Thinning, families};
+use throughline_query::history::{Family, Range, RangeWindows, Thinning, families};
 
 /// Conditions of one query.
 const MATCHERS_MAX: usize = 64;
@@ -13,9 +13,6 @@ const FAMILIES_MAX: usize = 100;
 
 /// Functions that need no more than the increase over their range.
 const INCREASES: [&str; 2] = ["rate", "increase"];
-
-/// So many samples in each range of those.
-const SAMPLES_OF_RANGE: i64 = 4;
 
 /// Earliest and latest time requested, in milliseconds: the years 1970 and 2255, where times stay exact. Prometheus
 /// sends the ends of its own range for "all".
@@ -63,11 +60,11 @@ impl Plan {
                 wanted.len()
             ));
         }
-        let thinning = match hints.range_ms / SAMPLES_OF_RANGE {
-            interval @ 1.. if INCREASES.contains(&hints.func.as_str()) => Thinning::Every(interval),
-            _ => Thinning::None,
-        };
         let within = |time: i64| time.clamp(TIMES.0, TIMES.1);
+        let selected = Range { from: within(hints.start_ms), to: within(hints.end_ms) };
+        let windows = Some(&hints).filter(|hints| INCREASES.contains(&hints.func.as_str()));
+        let windows = windows.and_then(|hints| RangeWindows::new(selected, hints.step_ms, hints.range_ms));
+        let thinning = windows.map_or(Thinning::None, Thinning::Increase);
         let range = Range { from: within(query.start_timestamp_ms), to: within(query.end_timestamp_ms) };
         Ok(Plan { families: wanted, matchers: matchers.into(), range, thinning, labels_only })
     }
@@ -81,7 +78,8 @@ mod tests {
 
     fn query(func: &str, range_ms: i64) -> Query {
         let name = LabelMatcher { kind: 0, name: NAME.into(), value: "throughline_records_total".into() };
-        let hints = ReadHints { func: func.into(), range_ms, ..ReadHints::default() };
+        let hints =
+            ReadHints { func: func.into(), range_ms, step_ms: 15_000, start_ms: 1_000, end_ms: 900_000 };
         Query { start_timestamp_ms: 1, end_timestamp_ms: 2, matchers: vec![name], hints: Some(hints) }
     }
 
@@ -92,12 +90,13 @@ mod tests {
     #[test]
     fn only_increases_are_thinned() {
         let thinning = |func, range| plan(&query(func, range)).unwrap().thinning;
-        assert_eq!(thinning("rate", 60_000), Thinning::Every(15_000));
-        assert_eq!(thinning("increase", 60_000), Thinning::Every(15_000));
+        for func in ["rate", "increase"] {
+            assert!(matches!(thinning(func, 60_000), Thinning::Increase(_)), "{func}");
+        }
         for func in ["irate", "delta", "max_over_time", "changes", "resets", "", "sum"] {
             assert_eq!(thinning(func, 60_000), Thinning::None, "{func}");
         }
-        assert_eq!(thinning("rate", 0), Thinning::None);
+        assert_eq!((thinning("rate", 0), thinning("rate", i64::MAX)), (Thinning::None, Thinning::None));
         assert!(plan(&query("series", 0)).unwrap().labels_only);
     }
 

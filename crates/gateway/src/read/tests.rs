@@ -90,11 +90,12 @@ fn query(matchers: &[(MatchType, &str, &str)], func: &str) -> Query {
         name: (*name).into(),
         value: (*value).into(),
     };
+    let (start_ms, end_ms) = (START * 1000, (START + 120) * 1000);
     Query {
-        start_timestamp_ms: START * 1000,
-        end_timestamp_ms: (START + 120) * 1000,
+        start_timestamp_ms: start_ms,
+        end_timestamp_ms: end_ms,
         matchers: matchers.iter().map(matcher).collect(),
-        hints: Some(ReadHints { func: func.into(), range_ms: 120_000, ..ReadHints::default() }),
+        hints: Some(ReadHints { func: func.into(), range_ms: 120_000, step_ms: 15_000, start_ms, end_ms }),
     }
 }
 
@@ -315,28 +316,38 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     let mut upkeep = database.connect().await.unwrap();
     make_rollups(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     let name = "infiniband_switch_port_transmit_data_bytes_total";
-    let request = async |name: &str, func: &str, range_ms| {
-        let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
+    let request_within = async |limits, name: &str, func: &str, range_ms| {
+        let reader = Arc::new(Reader::new(database.clone(), limits));
         let mut query = query(&[(MatchType::Equal, NAME, name), (MatchType::Equal, "port", "7")], func);
         query.end_timestamp_ms = (START + 7 * 3600) * 1000;
-        query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
+        let (start_ms, end_ms) = (query.start_timestamp_ms, query.end_timestamp_ms);
+        query.hints = Some(ReadHints { func: func.into(), range_ms, step_ms: 15_000, start_ms, end_ms });
         let answer = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
         answer.into_iter().flatten().map(|(_, points)| points).next().unwrap_or_default()
+    };
+    let request = async |name: &str, func: &str, range_ms| {
+        request_within(Limits::default(), name, func, range_ms).await
     };
     let whole = request(name, "", 0).await;
     assert_eq!(whole.len(), 1441);
     let expected = 363.0 + 1_076_000.0;
     assert_eq!(increase(&whole), expected);
-    // Each quarter of the range is a minute: the readings themselves are not looked at.
-    let thinned = request(name, "rate", 240_000).await;
+    // Where readings would be too many, minutes are enough for a range of some of them.
+    let few = Limits { samples: 1000, ..Limits::default() };
+    let thinned = request_within(few, name, "rate", 240_000).await;
     assert!((120..125).contains(&thinned.len()), "{}", thinned.len());
     assert_eq!(increase(&thinned), expected, "the beginning in the middle of a minute is not hidden");
-    let apart = |points: &Points| points.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
-    assert!(apart(&request(name, "rate", 300_000).await) <= Some(75_000), "no farther apart than a quarter");
-    assert!(request(name, "rate", 3_600_000).await.len() < 20);
+    // No farther apart than a quarter, and what the ranges begin and end with.
+    let thinned = request(name, "rate", 300_000).await;
+    assert!((481..600).contains(&thinned.len()), "{}", thinned.len());
+    assert_eq!(increase(&thinned), expected);
+    // A long range has minutes, and the readings where the series begins and ends.
+    let long = request(name, "rate", 4 * 3_600_000).await;
+    assert!((481..700).contains(&long.len()), "{}", long.len());
+    assert_eq!((increase(&long), long.first(), long.last()), (expected, whole.first(), whole.last()));
     // What is denser is made of readings.
     let dense = request(name, "rate", 60_000).await;
-    assert!((481..500).contains(&dense.len()), "one in 15 s: {}", dense.len());
+    assert!((481..530).contains(&dense.len()), "one in 15 s: {}", dense.len());
     assert_eq!(increase(&dense), expected);
     let speed = "infiniband_switch_port_rate_bytes_per_second";
     assert_eq!(request(speed, "", 0).await.len(), 1441);
@@ -355,7 +366,7 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     // Thinned, the readings only: minutes are farther apart already.
     let dense = request(name, "rate", 60_000).await;
     assert_eq!(dense.iter().filter(|point| point.0 < at).count(), 62);
-    assert!((241..250).contains(&dense.iter().filter(|point| point.0 >= at).count()));
+    assert!((241..290).contains(&dense.iter().filter(|point| point.0 >= at).count()));
     assert_eq!(increase(&dense), expected);
     assert_eq!(request(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
     client
@@ -363,6 +374,19 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
         .await
         .unwrap();
     assert_eq!(increase(&request(name, "", 0).await), expected);
+    // The same where they were packed, and the packed hours have expired too.
+    let packed = format!(
+        "UPDATE internal.packed_state SET packed_from = to_timestamp({START}), packed_until = to_timestamp({START} + 28800)"
+    );
+    client.batch_execute(&packed).await.unwrap();
+    for (func, range_ms) in [("", 0), ("count_over_time", 3_600_000), ("max_over_time", 3_600_000)] {
+        let minutes = request(name, func, range_ms).await;
+        assert!((120..125).contains(&minutes.len()), "{func}: {}", minutes.len());
+        assert_eq!(increase(&minutes), expected, "{func}");
+    }
+    for range_ms in [3_600_000, 24 * 3_600_000] {
+        assert_eq!(increase(&request(name, "increase", range_ms).await), expected, "{range_ms}");
+    }
     assert_eq!(request(name, "series", 0).await.len(), 0);
     let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
     let mut labels = query(&[(MatchType::Equal, NAME, name)], "series");
@@ -410,7 +434,8 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
         let mut query = query(&[(MatchType::Equal, NAME, name)], func);
         query.start_timestamp_ms += 7_000;
         query.end_timestamp_ms = (START + 7 * 3600) * 1000;
-        query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
+        let (start_ms, end_ms) = (START * 1000, query.end_timestamp_ms);
+        query.hints = Some(ReadHints { func: func.into(), range_ms, step_ms: 15_000, start_ms, end_ms });
         query
     };
     let read = async |func: &str, range_ms, form| {

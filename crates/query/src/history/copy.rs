@@ -5,7 +5,7 @@ use super::round::{BufferedSeries, NO_SOURCE, Places, rank};
 use super::row_stream::{failing, next};
 use super::samples::Form;
 use super::series::{SampleLocation, Series, seconds};
-use super::{HistoryError, HistoryQuery, Range, Samples, Thinning, blocks};
+use super::{HistoryError, HistoryQuery, Range, Thinning, blocks};
 use crate::row_rules::Gaps;
 use bytes::{Buf, Bytes};
 use std::collections::{BTreeSet, HashMap};
@@ -43,7 +43,7 @@ pub(super) async fn samples(
     round: &[Series],
     gaps: &Gaps,
     limit: u64,
-) -> Result<Vec<Samples>, HistoryError> {
+) -> Result<Vec<BufferedSeries>, HistoryError> {
     let mut held = vec![BufferedSeries::default(); round.len()];
     let mut left = limit;
     let (places, queries) = match &request.family.place {
@@ -68,7 +68,7 @@ pub(super) async fn samples(
         let read = rows(client, request, &query, &places, &mut held, left).await?;
         left -= read.ok_or(HistoryError::TooMany(request.limit))?;
     }
-    Ok(held.into_iter().map(BufferedSeries::into_samples).collect())
+    Ok(held)
 }
 
 /// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
@@ -178,9 +178,9 @@ fn time_range(range: Range) -> String {
 
 /// Until when minutes are the better source for a column, and the kind of these minutes: where readings are gone, and where no more
 /// than a sample a minute is wanted.
-fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i64)> {
+pub(super) fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i64)> {
     let kind = Kind::keeping(metric.table, metric.name)?;
-    let is_sparse = matches!(request.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    let is_sparse = matches!(request.thinning, Thinning::Increase(windows) if windows.takes_minutes());
     let until = if is_sparse && metric.kind == catalogue::Kind::Counter {
         request.horizons.made_until()
     } else {
@@ -189,21 +189,17 @@ fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i
     until.filter(|until| *until > request.range.from).map(|until| (kind, until))
 }
 
-/// What is made of the samples of a request once they are read. Those of minutes are a minute apart already, and must not
-/// end up farther apart than was requested: of pieces much shorter than a minute each has at most one of them. The largest gap is
-/// the usual one.
+/// What is made of the samples of a request once they are read. The largest gap is the usual one.
 pub(super) fn form(request: &HistoryQuery<'_>) -> Form {
-    let thinning = match (&request.family.place, request.thinning) {
-        (Place::Column { metric, .. }, Thinning::Every(interval))
-            if interval > MINUTE / 2 && minutes_until(metric, request).is_some() =>
-        {
-            Thinning::Every((interval - MINUTE).max(1))
-        }
-        (_, thinning) => thinning,
-    };
-    let is_coarse = matches!(request.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    let is_coarse = matches!(request.thinning, Thinning::Increase(windows) if windows.is_over_minutes());
     let (is_counter, largest_gap) = (request.family.is_counter(), Gaps::usual());
-    Form { is_counter, largest_gap, thinning, is_coarse, takes_chunks: request.takes_chunks }
+    Form {
+        is_counter,
+        largest_gap,
+        thinning: request.thinning,
+        is_coarse,
+        takes_chunks: request.takes_chunks,
+    }
 }
 
 /// Minutes first, behind them blocks, which are read here, and of what these have not the readings.

@@ -29,6 +29,19 @@ impl BufferedSeries {
         &self.samples
     }
 
+    /// Adds what was read of the same series besides, if it is of the same source.
+    pub fn extend(&mut self, besides: BufferedSeries) {
+        if besides.source == self.source {
+            self.samples.extend(&besides.samples);
+        }
+    }
+
+    /// Has points in place of chunks. `None` for a chunk that can't be unpacked.
+    pub fn unpack(&mut self) -> Option<&Samples> {
+        self.samples.unpack()?;
+        Some(&self.samples)
+    }
+
     /// What was held.
     pub fn into_samples(self) -> Samples {
         self.samples

@@ -1,5 +1,6 @@
 //! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was requested. Pure.
 
+use super::range_windows::RangeWindows;
 use throughline_packed::gaps::{FILL_EVERY, is_gap, is_long};
 use throughline_packed::prometheus::{Chunk, chunks};
 
@@ -9,9 +10,8 @@ pub enum Thinning {
     /// All.
     #[default]
     None,
-    /// One in so many milliseconds, the first and the last, and both sides of each fall of a counter. Enough for the
-    /// increase over several times that long; wrong for anything that looks at each sample.
-    Every(i64),
+    /// Those that the increase over each of these ranges needs; wrong for anything that looks at each sample.
+    Increase(RangeWindows),
 }
 
 /// What is made of samples as they are read.
@@ -145,19 +145,25 @@ impl Samples {
             if form.takes_chunks && stays {
                 return Some(());
             }
-            for Packed { chunk, .. } in std::mem::take(&mut self.packed) {
-                chunk.unpack(&mut self.points)?;
-            }
-            self.order();
+            self.unpack()?;
         }
         if form.is_counter {
             if !form.is_coarse {
                 self.fill(form.largest_gap);
             }
-            if let Thinning::Every(interval) = form.thinning {
-                self.thin(interval);
+            if let Thinning::Increase(windows) = form.thinning {
+                self.points = windows.thin(&self.points);
             }
         }
+        Some(())
+    }
+
+    /// Has points in place of chunks, in order. `None` for a chunk that can't be unpacked.
+    pub(super) fn unpack(&mut self) -> Option<()> {
+        for Packed { chunk, .. } in std::mem::take(&mut self.packed) {
+            chunk.unpack(&mut self.points)?;
+        }
+        self.order();
         Some(())
     }
 
@@ -218,34 +224,22 @@ impl Samples {
         filled.extend(self.points.last());
         self.points = filled;
     }
-
-    fn thin(&mut self, interval: i64) {
-        let points = &self.points;
-        let (mut cache, mut last) = (Vec::new(), i64::MIN / 2);
-        for (index, point) in points.iter().enumerate() {
-            let falls = |from: usize, to: usize| match (points.get(from), points.get(to)) {
-                (Some(before), Some(after)) => after.1 < before.1,
-                _ => false,
-            };
-            let is_edge = index == 0 || index + 1 == points.len();
-            let is_fall = falls(index, index + 1) || index > 0 && falls(index - 1, index);
-            if is_edge || is_fall || point.0 - last >= interval {
-                cache.push(*point);
-                last = point.0;
-            }
-        }
-        self.points = cache;
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Range;
     use super::*;
     use crate::row_rules::Gaps;
 
+    /// For ranges of that length, evaluated each 15 s from the first sample on.
+    fn increase(length: i64) -> Thinning {
+        Thinning::Increase(RangeWindows::new(Range { from: -length, to: 100_000 }, 15_000, length).unwrap())
+    }
+
     fn finished(points: &[(i64, f64)], is_counter: bool, thinning: Thinning) -> Vec<(i64, f64)> {
         let mut samples = Samples { points: points.to_vec(), packed: Vec::new() };
-        let is_coarse = matches!(thinning, Thinning::Every(60_000..));
+        let is_coarse = matches!(thinning, Thinning::Increase(windows) if windows.is_over_minutes());
         let largest_gap = Gaps::usual();
         samples.finish(&Form { is_counter, largest_gap, thinning, is_coarse, takes_chunks: true }).unwrap();
         samples.points
@@ -265,8 +259,8 @@ mod tests {
             assert_eq!(finished(&cache, true, Thinning::None), cache);
         }
         // Thinned for rate(…[1m]), which would find one sample, and no more where a sample a minute is enough.
-        let filled = |every| finished(&[(0, 7.0), (60_000, 7.0)], true, Thinning::Every(every)).len();
-        assert_eq!((filled(15_000), filled(30_000), filled(60_000)), (5, 3, 2));
+        let filled = |length| finished(&[(0, 7.0), (60_000, 7.0)], true, increase(length)).len();
+        assert_eq!((filled(60_000), filled(240_000)), (5, 2));
         // A gauge says nothing about the time between.
         assert_eq!(finished(&[(0, 7.0), (60_000, 7.0)], false, Thinning::None).len(), 2);
     }
@@ -304,16 +298,16 @@ mod tests {
     fn thinning_keeps_ends_and_both_sides_of_each_fall() {
         let mut rows: Vec<(i64, f64)> = (0..100).map(|i| (i * 1_000, i as f64)).collect();
         rows[55].1 = 3.0;
-        let cache = finished(&rows, true, Thinning::Every(15_000));
+        let cache = finished(&rows, true, increase(60_000));
         for point in [rows[0], rows[54], rows[55], rows[99]] {
             assert!(cache.contains(&point), "{point:?}");
         }
-        assert!(cache.len() < 12, "{cache:?}");
+        assert!(cache.len() < 60, "{cache:?}");
         assert!(cache.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 15_000));
-        let increase = |points: &[(i64, f64)]| {
+        let grown = |points: &[(i64, f64)]| {
             points.windows(2).map(|p| if p[1].1 >= p[0].1 { p[1].1 - p[0].1 } else { p[1].1 }).sum::<f64>()
         };
-        assert_eq!(increase(&cache), increase(&rows));
-        assert_eq!(finished(&rows, false, Thinning::Every(15_000)), rows);
+        assert_eq!(grown(&cache), grown(&rows));
+        assert_eq!(finished(&rows, false, increase(60_000)), rows);
     }
 }

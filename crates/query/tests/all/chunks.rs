@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::batches::{PREFIX, SECOND, START, entry, port_sample};
 use throughline_query::Horizons;
 use throughline_query::history::{
-    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, SeriesSink, Thinning, families,
+    BlockCache, HistoryError, HistoryQuery, Range, RangeWindows, Samples, Series, SeriesSink, Thinning,
+    families,
 };
 use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
 use throughline_sample::wire::Batch;
@@ -275,12 +276,11 @@ async fn every_answer_is_that_of_rows() {
     compare("blocks and rows").await;
     // Thinned, both sides of a fall are there.
     for name in [BYTES, LINKS] {
-        for interval in [15_000, 59_000] {
+        for length in [60_000, 239_000] {
+            let windows = RangeWindows::new(hours(0, 3), 15_000, length).unwrap();
+            let thinning = Thinning::Increase(windows);
             let thinned =
-                request((&database, &no_cache()), name, hours(0, 3), Thinning::Every(interval), true)
-                    .await
-                    .unwrap()
-                    .0;
+                request((&database, &no_cache()), name, hours(0, 3), thinning, true).await.unwrap().0;
             let whole = answer(&database, name, hours(0, 3)).await;
             for (labels, points) in &whole {
                 assert_eq!(increase(&thinned[labels]), increase(points), "{name} {labels}");
