@@ -1,6 +1,7 @@
 //! Which time is in which tables: readings, rollups and chunks each reach back and on differently.
 
 use throughline_store::Error;
+use throughline_store::chunk_ranges::oldest_chunk;
 use throughline_store::rollup_kind::Kind;
 use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
@@ -16,34 +17,30 @@ pub struct Horizons {
     blocks_until: Option<i64>,
     /// From when on there may be readings as rows, for each kind.
     rows_from: [Option<i64>; KINDS],
-    /// From when on and until when readings are packed only, for each kind.
+    /// From when on and until when readings are packed only, for each kind. None where all packed hours have expired.
     packed: [Option<(i64, i64)>; KINDS],
     /// From when on there may be minutes, for each kind.
     minutes_from: [Option<i64>; KINDS],
 }
 
 impl Horizons {
-    /// Queries the database. Costs some milliseconds, more with thousands of chunks.
+    /// Queries the database. Costs some milliseconds.
     ///
     /// # Errors
     /// The database's.
     pub async fn read(client: &Client) -> Result<Horizons, Error> {
-        let begin = |table: &str| {
-            format!(
-                "(SELECT min(c.range_start) FROM timescaledb_information.chunks c \
-                 WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = {table})"
-            )
-        };
-        let first = |table: &str| format!("(extract(epoch FROM {}) * 1000)::bigint", begin(table));
+        let first = |table: &str| format!("(extract(epoch FROM {}) * 1000)::bigint", oldest_chunk(table));
         let sql = format!(
             "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
              {}, {}, \
-             (extract(epoch FROM greatest(p.packed_from, {})) * 1000)::bigint, (extract(epoch FROM p.packed_until) * 1000)::bigint \
-             FROM internal.minute_state s, unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS h (readings, minutes, blocks, place) \
-             LEFT JOIN internal.packed_state p ON p.readings = h.readings AND isfinite(p.packed_until) ORDER BY h.place",
+             (extract(epoch FROM greatest(p.packed_from, b.first)) * 1000)::bigint, (extract(epoch FROM p.packed_until) * 1000)::bigint \
+             FROM internal.minute_state s CROSS JOIN unnest($1::text[], $2::text[], $3::text[]) \
+             WITH ORDINALITY AS h (readings, minutes, blocks, place) CROSS JOIN LATERAL (SELECT {} AS first OFFSET 0) b \
+             LEFT JOIN internal.packed_state p ON p.readings = h.readings AND isfinite(p.packed_until) AND b.first IS NOT NULL \
+             ORDER BY h.place",
             first("h.readings"),
             first("h.minutes"),
-            begin("h.blocks"),
+            oldest_chunk("h.blocks"),
         );
         let (readings, minutes) = (Kind::ALL.map(Kind::readings), Kind::ALL.map(Kind::table));
         let blocks = Kind::ALL.map(Kind::blocks);
@@ -77,7 +74,7 @@ impl Horizons {
     }
 
     /// From when on there may be readings, as rows or packed.
-    fn readings_from(&self, kind: Kind) -> Option<i64> {
+    pub(crate) fn readings_from(&self, kind: Kind) -> Option<i64> {
         let packed = self.packed(kind).map(|(from, _)| from);
         self.rows_from[kind.place()].into_iter().chain(packed).min()
     }

@@ -21,6 +21,7 @@
 //! It must not know where batches come from, nor decide what is shown to people.
 
 pub mod binary_copy;
+pub mod chunk_ranges;
 pub mod chunks;
 mod clock_check;
 mod cluster;
