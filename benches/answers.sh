@@ -4,17 +4,19 @@
 #   benches/answers.sh OLD NEW        checkouts or git revisions; OLD's names go through benches/answers/renames.txt first
 #   benches/answers.sh --times [--only TEXT] OLD NEW   processor time of each request (that contains TEXT) on both, built with --release,
 #                                     cold and warm, in turn; ends with 1 where one is slower
+#   benches/answers.sh --history [--only TEXT] BUILD   processor time of each request for the same time on a site of some hours and on one with
+#                                     a week of packed hours and 400 days of chunks before; ends with 1 where one is above 1.5 times
 #   benches/answers.sh --seeds BUILD  proves the bench: errors in the input of the same build must be found, twelve of twelve
 # A revision is checked out and built below target/answers; a checkout that is built (target/demo or target/release; for --times
 # target/release) is used as it is. --json FILE writes all differences, --keep FOLDER leaves all answers. With THROUGHLINE_PG_BIN
 # (programs of a PostgreSQL with TimescaleDB's full edition) everything is done once more on it. Ends with 1 where anything differs.
 set -eu
 cd "$(dirname "$0")/.."
-usage() { sed -n '4,7s/^# *//p' benches/answers.sh >&2; exit 64; }
+usage() { sed -n '4,9s/^# *//p' benches/answers.sh >&2; exit 64; }
 action=compare builds='' json='' keep='' only='' count=0
 while [ $# -gt 0 ]; do
     case $1 in
-    --seeds | --times) action=${1#--} ;;
+    --seeds | --times | --history) action=${1#--} ;;
     --only) only=${2:?"a text"} && shift ;;
     --json) json=${2:?"a file"} && shift ;;
     --keep) keep=${2:?"a folder"} && shift ;;
@@ -23,11 +25,13 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$count" = "$([ "$action" = seeds ] && echo 1 || echo 2)" ] || usage
+wanted=2
+[ "$action" != seeds ] && [ "$action" != history ] || wanted=1
+[ "$count" = "$wanted" ] || usage
 mkdir -p target/answers
 # Profiles differ in what they optimise.
 profile=demo
-[ "$action" != times ] || profile=release
+[ "$action" != times ] && [ "$action" != history ] || profile=release
 
 # The checkout of a folder or a revision, built.
 checkout() {

@@ -89,7 +89,7 @@ fn curve(value: &str) -> String {
          public.counter_increase(coalesce(lag(m.bytes) OVER w, 0), m.bytes) AS bytes,
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, 0) AS elapsed
   FROM jobs j
-  JOIN public.mpi_op_series m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
+  CROSS JOIN LATERAL internal.mpi_op_series_between(j.id, j.began, j.ended + INTERVAL '1 minute') m
   WINDOW w AS (PARTITION BY j.which, m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch
                ORDER BY m.time)
 ), lengths AS (

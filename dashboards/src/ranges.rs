@@ -1,18 +1,19 @@
 //! Rates over the time range, from readings or, where the range is long, from rollups by the minute: these are few, and stored when
-//! readings are gone. Which of the two is a constant when the database plans, so that the other is never read.
+//! readings are gone. Which of the two is known before any row is read, so that the other is never read.
 //!
 //! Each is a subquery with the same columns either way; `condition` is put into both halves, where it can be used early.
 
 /// Ranges above this are read by the minute. A chart has some 600 points: each is about a minute then.
 const LONG: &str = "INTERVAL '6 hours'";
 
-/// Whether the range is long, as a condition that reads no row.
+/// Whether the range is long, as a condition that reads no row. A query of its own: where a condition is false when the database plans,
+/// TimescaleDB drops all others, and has every chunk in the plan of what is then not read.
 fn long() -> String {
-    format!("$__timeTo()::timestamptz - $__timeFrom()::timestamptz > {LONG}")
+    format!("(SELECT $__timeTo()::timestamptz - $__timeFrom()::timestamptz > {LONG})")
 }
 
 fn short() -> String {
-    format!("$__timeTo()::timestamptz - $__timeFrom()::timestamptz <= {LONG}")
+    format!("(SELECT $__timeTo()::timestamptz - $__timeFrom()::timestamptz <= {LONG})")
 }
 
 /// Whether minutes answer: the range is long, or begins where readings are packed only, which takes long to unpack where there are many

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use times::Compared;
 use wire::{Schema, Sender};
 
 /// What a server has cached for the second in which it was read is gone by then.
@@ -58,6 +59,15 @@ enum Action {
     Times {
         old: PathBuf,
         new: PathBuf,
+        /// Only requests that contain this
+        #[arg(long, default_value = "")]
+        only: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Measures the processor time of each request of one build on a site of some hours, and on one with months of history
+    History {
+        build: PathBuf,
         /// Only requests that contain this
         #[arg(long, default_value = "")]
         only: String,
@@ -123,7 +133,20 @@ async fn main() -> anyhow::Result<ExitCode> {
             let ((old, _), (new, _)) = bench.play_both((&old, &input), (&new, &input), false)?;
             let mut sites = [old, new];
             let is_met = tokio::task::block_in_place(|| {
-                times::measure(&mut sites, &bench.lists, (moment, now), &only)
+                times::measure(&mut sites, &bench.lists, (moment, now), (&only, Compared::Builds))
+            })?;
+            Ok(ExitCode::from(u8::from(!is_met)))
+        }
+        Action::History { build, only, options } => {
+            let young = Build::of("new", &build, RELEASE)?;
+            let bench = Bench::new(options)?;
+            let input = input::read(&bench.options.lists)?;
+            let moment = input.iter().rev().find_map(|line| line["moment"].as_str()).context("a moment")?;
+            let now = input.iter().rev().find_map(|line| line["at"].as_i64()).context("a time")?;
+            let ((one, _), (other, _)) = bench.play_both((&young, &input), (&young, &input), false)?;
+            let mut sites = [one, other];
+            let is_met = tokio::task::block_in_place(|| {
+                times::measure(&mut sites, &bench.lists, (moment, now), (&only, Compared::History))
             })?;
             Ok(ExitCode::from(u8::from(!is_met)))
         }

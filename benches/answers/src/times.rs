@@ -16,6 +16,8 @@ const LEAST_NANOSECONDS: f64 = 10e6;
 const REPEATS_MAX: f64 = 40.0;
 /// A request is slower, or faster, where the interval excludes this.
 const TOLERANCE: f64 = 0.05;
+/// What the same request may cost where there are months of history, as a ratio.
+const HISTORY_GOAL: f64 = 1.5;
 /// A difference of less than this is within what a clock's tick and a page fault cost.
 const LEAST_DIFFERENCE: f64 = 50e3;
 
@@ -45,6 +47,34 @@ struct Line {
     runs: Vec<[Times; 2]>,
 }
 
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// Two builds: neither may be slower.
+    Builds,
+    /// The same build without and with months of history: requests for a time may cost little more. Views are of all time.
+    History,
+}
+
+/// Months of history before what a site has: chunks of each table, and packed hours without readings.
+///
+/// # Errors
+/// The database's.
+pub fn add_history(site: &Site) -> anyhow::Result<()> {
+    let chunks = include_str!("../../../tests/dashboards/tests/all/old_chunks.sql");
+    site.sql(&chunks.replace("EACH_HOURS", "1 hour").replace("EACH_DAYS", "1 day"))?;
+    let hours = "generate_series(date_trunc('hour', now()) - INTERVAL '167 hours', date_trunc('hour', now()) - INTERVAL '36 hours', INTERVAL '1 hour')";
+    site.sql(&format!(
+        "INSERT INTO internal.ib_port_blocks (time, port_id) SELECT t, k.id FROM {hours} t, internal.ib_port_key k;
+         INSERT INTO internal.host_port_blocks (time, host_port_id) SELECT t, k.id FROM {hours} t, internal.host_port_key k;
+         INSERT INTO internal.nvlink_blocks (time, gpu_id, source) SELECT t, k.id, '' FROM {hours} t, internal.gpu_key k;
+         INSERT INTO internal.gpu_pcie_blocks (time, gpu_id, source) SELECT t, k.id, '' FROM {hours} t, internal.gpu_key k;
+         UPDATE internal.packed_state SET packed_from = date_trunc('hour', now()) - INTERVAL '167 hours'
+             WHERE packed_until > date_trunc('hour', now()) - INTERVAL '167 hours'"
+    ))?;
+    site.sql("VACUUM ANALYZE").map(drop)
+}
+
 /// Measures all requests that contain `only` on both sites at their present time, and prints what differs. Whether none is slower.
 ///
 /// # Errors
@@ -53,7 +83,7 @@ pub fn measure(
     sites: &mut [Site; 2],
     lists: &Lists,
     (moment, now): (&str, i64),
-    only: &str,
+    (only, compared): (&str, Compared),
 ) -> anyhow::Result<bool> {
     let [old, new] = &*sites;
     let day = std::thread::scope(|scope| {
@@ -62,11 +92,17 @@ pub fn measure(
         other.join().map_err(|_| anyhow::anyhow!("a run broke off"))??;
         anyhow::Ok(day)
     })?;
+    if compared == Compared::History {
+        add_history(new)?;
+    }
     let mut lines = Vec::new();
     for request in requests(&sites[1], lists, moment, day)? {
         lines.push(Line { request, repeats: Cell::new(0), runs: Vec::new() });
     }
     lines.retain(|line| line.name().contains(only));
+    if compared == Compared::History {
+        lines.retain(|line| !line.name().starts_with("SELECT * FROM "));
+    }
     let prometheus =
         [Prometheus::start(&lists.prometheus, &sites[0])?, Prometheus::start(&lists.prometheus, &sites[1])?];
     for run in 0..RUNS {
@@ -79,7 +115,7 @@ pub fn measure(
         });
     }
     ensure!(!lines.is_empty(), "neither build answers");
-    Ok(report(&lines))
+    Ok(report(&lines, compared))
 }
 
 /// All routes, functions and views, each metric, and ports over the packed day.
@@ -242,7 +278,7 @@ fn by_sql(site: &Site, query: &str, times: usize) -> anyhow::Result<f64> {
     Ok(last - first)
 }
 
-fn report(lines: &[Line]) -> bool {
+fn report(lines: &[Line], compared: Compared) -> bool {
     let mut is_met = true;
     for (what, figure) in
         [("cold", (|times: &Times| times.cold) as fn(&Times) -> f64), ("warm", |times| times.warm)]
@@ -250,14 +286,19 @@ fn report(lines: &[Line]) -> bool {
         let mut all: Vec<(Figures, &Line)> = lines.iter().map(|line| (line.figures(figure), line)).collect();
         all.sort_by(|one, other| other.0.ratio.total_cmp(&one.0.ratio));
         let matters = |one: &Figures| (one.new - one.old).abs() > LEAST_DIFFERENCE;
-        let slower = |one: &Figures| one.interval[0] > 1.0 + TOLERANCE && matters(one);
+        let slower = |one: &Figures| match compared {
+            Compared::Builds => one.interval[0] > 1.0 + TOLERANCE && matters(one),
+            Compared::History => one.ratio > HISTORY_GOAL && matters(one),
+        };
         let faster = |one: &Figures| one.interval[1] < 1.0 - TOLERANCE && matters(one);
         let sum = |figure: fn(&Figures) -> f64| all.iter().map(|(one, _)| figure(one)).sum::<f64>() / 1e6;
         println!(
-            "{what}: {} requests, {:.1} ms of processor time in the old build, {:.1} ms in the new one; {} faster, {} slower",
+            "{what}: {} requests, {:.1} ms of processor time in the {}, {:.1} ms in the {}; {} faster, {} slower",
             all.len(),
             sum(|one| one.old),
+            if compared == Compared::Builds { "old build" } else { "first hours" },
             sum(|one| one.new),
+            if compared == Compared::Builds { "new one" } else { "months of history" },
             all.iter().filter(|(one, _)| faster(one)).count(),
             all.iter().filter(|(one, _)| slower(one)).count()
         );

@@ -1,8 +1,10 @@
 //! Events, how old each source's data is, and from when to when there is any.
 
-use crate::time::milliseconds;
+use crate::time::{milliseconds, now};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_sample::row_rules::DEFAULT;
 use throughline_store::Error;
+use throughline_store::chunk_ranges::CHUNK_RANGES;
 use throughline_store::sql_time::moment;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -74,7 +76,7 @@ pub async fn events(client: &Client, which: &EventFilter<'_>) -> Result<Vec<Even
         "SELECT time, internal.instance_name(instance), source, kind, severity, text, ib_guid, ib_port, gpu_uuid, job_key, remote_ib_guid,
                 remote_ib_port, before, after
          FROM internal.events
-         WHERE time > {from} AND time <= TIMESTAMPTZ 'epoch' + INTERVAL '{newest} microseconds'
+         WHERE time > {from} AND time <= to_timestamp({newest} / 1000000.0)
            AND ($1::text IS NULL OR starts_with(kind, $1)) AND ($4::text IS NULL OR job_key = $4)
            AND ($5::text IS NULL OR instance = ANY (internal.instances_named($5)))
            AND ($2::text IS NULL OR ib_guid = $2 AND ($3::integer IS NULL OR ib_port = $3)
@@ -143,7 +145,7 @@ const SOURCES: &str = "
             ORDER BY c.source, c.instance LIMIT 1) n
     ), reported (source, instance, value) AS (
         SELECT DISTINCT ON (source, instance_key) source, instance_key, value FROM public.self_stats
-        WHERE name = 'source_up' AND time > now() - internal.default_gap()
+        WHERE name = 'source_up' AND time > SINCE_GAP
         ORDER BY source, instance_key, time DESC
     )
     SELECT a.source, internal.instance_name(a.instance), c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
@@ -163,7 +165,10 @@ const SOURCES: &str = "
 /// # Errors
 /// The database's.
 pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
-    let rows = client.query(SOURCES, &[]).await.map_err(Error::sql("reading the sources"))?;
+    // A constant: other chunks are no part of the plan.
+    let gap = i64::try_from(DEFAULT.largest_gap().as_millis()).unwrap_or(i64::MAX);
+    let sql = SOURCES.replace("SINCE_GAP", &moment(now(client).await? - gap));
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the sources"))?;
     let source = |row: &Row| Source {
         source: row.get(0),
         instance: row.get(1),
@@ -178,16 +183,14 @@ pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
     Ok(rows.iter().map(source).collect())
 }
 
-const RANGES: &str = "
-    SELECT hypertable_name, min(range_start), least(max(range_end), now())
-    FROM timescaledb_information.chunks WHERE hypertable_schema = 'internal'
-    GROUP BY hypertable_name HAVING min(range_start) <= now() ORDER BY hypertable_name";
-
 /// Tables with rows, and from when to when, milliseconds: by chunks, so to the hour or day.
 ///
 /// # Errors
 /// The database's.
 pub async fn ranges(client: &Client) -> Result<Vec<(String, i64, i64)>, Error> {
-    let rows = client.query(RANGES, &[]).await.map_err(Error::sql("reading the ranges of tables"))?;
+    let sql = format!(
+        "SELECT table_name::text, first, least(last, now()) FROM ({CHUNK_RANGES}) c WHERE first <= now() ORDER BY 1"
+    );
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the ranges of tables"))?;
     Ok(rows.iter().map(|row| (row.get(0), milliseconds(row.get(1)), milliseconds(row.get(2)))).collect())
 }

@@ -307,8 +307,15 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
 /// The database's.
 pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Error> {
     let order = "j.end_time IS NOT NULL, coalesce(j.end_time, j.start_time, j.first_seen) DESC, j.id DESC";
+    // Each part has an index.
     let sql = format!(
-        "WITH page AS MATERIALIZED (SELECT * FROM internal.run_visible j ORDER BY {order} LIMIT $1)
+        "WITH page AS MATERIALIZED (
+             SELECT * FROM (
+                 (SELECT * FROM internal.run_visible WHERE end_time IS NULL
+                  ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1)
+                 UNION ALL
+                 (SELECT * FROM internal.run_visible WHERE end_time IS NOT NULL ORDER BY end_time DESC, id DESC LIMIT $1)) j
+             ORDER BY {order} LIMIT $1)
          SELECT {COLUMNS}, {COUNTS} FROM page j {RANKS} ORDER BY {order}"
     );
     let rows = client.query(&sql, &[&limit]).await.map_err(Error::sql("reading the newest jobs"))?;

@@ -37,6 +37,7 @@ mod horizons;
 pub mod job_names;
 pub mod job_parts;
 pub mod job_rates;
+mod job_span;
 pub mod jobs;
 pub mod link_shares;
 pub mod links;

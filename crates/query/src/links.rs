@@ -213,8 +213,8 @@ fn series_query(grid: &Grid, gap: f64) -> String {
                     CASE WHEN c.transmit_wait >= lag(c.transmit_wait) OVER w
                          THEN (c.transmit_wait - lag(c.transmit_wait) OVER w)::float8 END * c.transmit_wait_tick_bytes AS wait,
                     greatest(({errors}) - lag({errors}) OVER w, 0)::float8 AS errors, c.rate_bytes_per_second AS speed
-             FROM public.ib_port_readings({from} - INTERVAL '{silence} seconds', {to}) c
-             WHERE c.port_id = ANY($1) AND c.time > {from} - INTERVAL '{silence} seconds'
+             FROM public.ib_port_readings({oldest}, {to}) c
+             WHERE c.port_id = ANY($1) AND c.time > {oldest}
                AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL)
              WINDOW w AS (PARTITION BY c.port_id, c.epoch ORDER BY c.time)
          )
@@ -227,9 +227,9 @@ fn series_query(grid: &Grid, gap: f64) -> String {
         received = increase("receive_data_bytes"),
         errors = errors_of("c"),
         from = moment(grid.from),
+        oldest = moment(grid.from - ms(gap)),
         to = moment(grid.to()),
         step = grid.step_of("time"),
-        silence = gap,
         most = gap.max(grid.step as f64 * 3.0 / 1e3),
     )
 }

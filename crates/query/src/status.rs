@@ -9,7 +9,7 @@ use crate::jobs;
 use crate::sender_clocks;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use throughline_api::status::{Delivery, Rejected, Source, SourceState, Status, StatusJob, StatusOperation};
 use throughline_sample::catalogue::{
     DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, ENTRIES_DISCARDED, FAILED_READS,
@@ -18,7 +18,11 @@ use throughline_sample::catalogue::{
 use throughline_sample::row_rules::DEFAULT;
 use throughline_sample::wire::RowRules;
 use throughline_store::Error;
+use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
+
+/// How far back anything is looked for.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
 /// the newest row before that is the coverage's: sources write one such row a round.
@@ -56,22 +60,18 @@ const SOURCES: &str = "
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source) c
         WHERE g.valid_to IS NULL
         UNION ALL
-        SELECT 'mpi', r.host, m.rows, m.newest
-        FROM (
-            SELECT job_id, rank, count(*) AS rows, max(time) AS newest
-            FROM (
-                SELECT job_id, rank, time FROM internal.mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
-                UNION ALL
-                SELECT job_id, rank, time FROM internal.mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
-                UNION ALL
-                SELECT job_id, rank, time FROM internal.mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
-            GROUP BY job_id, rank) m
-        JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
-              FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
-        UNION ALL
         SELECT 'mpi', n.name, m.rows, m.newest
-        FROM (SELECT node_id, count(*) AS rows, max(time) AS newest
-              FROM internal.mpi_node_rows WHERE time > now() - INTERVAL '1 minute' GROUP BY node_id) m
+        FROM (
+            SELECT node_id, count(*) AS rows, max(time) AS newest
+            FROM (
+                SELECT node_id, time FROM internal.mpi_rank_rows WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT node_id, time FROM internal.mpi_rank_peers WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT node_id, time FROM internal.mpi_pvars WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT node_id, time FROM internal.mpi_node_rows WHERE time > now() - INTERVAL '1 minute') rows
+            GROUP BY node_id) m
         JOIN internal.node_key n ON n.id = m.node_id
         UNION ALL
         -- Sources that were there within a day, so that one that went away does not just vanish.
@@ -83,7 +83,7 @@ const SOURCES: &str = "
             SELECT time AS newest FROM internal.coverage
             WHERE source = s.source AND instance = o.instance AND time > now() - INTERVAL '1 day'
             ORDER BY time DESC LIMIT 1) c ON true
-        LEFT JOIN LATERAL internal.self_stat_newest('source_up', s.source, o.instance, now() - INTERVAL '1 day') f ON true
+        LEFT JOIN LATERAL internal.self_stat_newest('source_up', s.source, o.instance, SINCE_DAY) f ON true
         WHERE c.newest IS NOT NULL OR f.time IS NOT NULL
     ) all_rows
     GROUP BY source, origin";
@@ -92,7 +92,7 @@ const SOURCES: &str = "
 const SELF_METRICS: &str = "
     SELECT DISTINCT ON (instance, source, name, label) instance, source, name, value
     FROM public.self_stats
-    WHERE time > now() - internal.default_gap() AND name = ANY($1)
+    WHERE time > SINCE_GAP AND name = ANY($1)
     ORDER BY instance, source, name, label, time DESC";
 
 /// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
@@ -102,7 +102,7 @@ const DELIVERY: &str = "
     FROM (SELECT name, name AS instance FROM internal.node_key
           UNION ALL SELECT name, 'fabric:' || id FROM internal.fabric) o
     CROSS JOIN unnest($1::text[], $2::text[], $3::text[]) m (source, name, label)
-    CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, now() - INTERVAL '1 day', of_label => m.label) s";
+    CROSS JOIN LATERAL internal.self_stat_newest(m.name, m.source, o.instance, SINCE_DAY, of_label => m.label) s";
 
 /// Why a spool loses entries. Evicted ones are not among them: the entries beside them have their counts.
 const DISCARDED: [&str; 4] = ["memory_full", "disk_full", "damaged", "size"];
@@ -137,8 +137,9 @@ const OPERATIONS: &str = "
 /// The database's.
 pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
     let time_ms = crate::time::now(client).await?;
-    let rows = client.query(&sources_query(), &[]).await.map_err(Error::sql("reading what arrives"))?;
-    let mut sources = join_sources(&rows, &self_metrics(client).await?);
+    let rows =
+        client.query(&sources_query(time_ms), &[]).await.map_err(Error::sql("reading what arrives"))?;
+    let mut sources = join_sources(&rows, &self_metrics(client, time_ms).await?);
     for row in client.query(REASONS, &[]).await.map_err(Error::sql("reading why sources are down"))? {
         add_reason(&mut sources, &row);
     }
@@ -155,7 +156,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         replica: None,
         clock: Some(crate::database_clock::read(client).await?),
         sources,
-        delivery: delivery(client).await?,
+        delivery: delivery(client, time_ms).await?,
         rejected: rejected(client).await?,
         contests: contests::nodes(client).await?,
         clocks: sender_clocks::faults(client).await?,
@@ -237,22 +238,31 @@ fn add_user(sources: &mut [Source], row: &Row) {
     source.reason.get_or_insert(text + &more);
 }
 
+/// A statement with its times as constants, which a function passes on to the planner: other chunks are then no part of the plan.
+fn as_of(sql: &str, now: i64) -> String {
+    let before = |span: Duration| moment(now - i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    sql.replace("SINCE_DAY", &before(DAY)).replace("SINCE_GAP", &before(DEFAULT.largest_gap()))
+}
+
 /// [`SOURCES`] with its times as this program reads them.
-fn sources_query() -> String {
+fn sources_query(now: i64) -> String {
+    let sources = as_of(SOURCES, now);
     format!(
         "SELECT source, origin, rows, (extract(epoch FROM newest) * 1e3)::bigint AS newest_ms,
                 extract(epoch FROM now() - newest)::double precision AS age
-         FROM ({SOURCES}) sources ORDER BY source, origin"
+         FROM ({sources}) sources ORDER BY source, origin"
     )
 }
 
 /// Self-metrics by instance and part of the daemon, then by name: sums over the reasons of losses.
 type SelfMetrics = BTreeMap<(String, String), BTreeMap<String, f64>>;
 
-async fn self_metrics(client: &Client) -> Result<SelfMetrics, Error> {
+async fn self_metrics(client: &Client, now: i64) -> Result<SelfMetrics, Error> {
     let names = [&SOURCE_UP, &RECORDS_DISCARDED, &FAILED_READS, &OVER_QUOTA_USERS].map(|metric| metric.name);
-    let rows =
-        client.query(SELF_METRICS, &[&&names[..]]).await.map_err(Error::sql("reading self-metrics"))?;
+    let rows = client
+        .query(&as_of(SELF_METRICS, now), &[&&names[..]])
+        .await
+        .map_err(Error::sql("reading self-metrics"))?;
     let mut metrics = SelfMetrics::new();
     for row in &rows {
         let part = (row.get("instance"), row.get("source"));
@@ -295,7 +305,7 @@ fn join_sources(rows: &[Row], metrics: &SelfMetrics) -> Vec<Source> {
     sources.into_values().collect()
 }
 
-async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
+async fn delivery(client: &Client, now: i64) -> Result<Vec<Delivery>, Error> {
     let wanted = [
         ("spool", SPOOL_ENTRIES.name, ""),
         ("delivery", DELIVERY_LAG_SECONDS.name, ""),
@@ -308,7 +318,7 @@ async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
     let sources: Vec<&str> = column(|one| one.0).collect();
     let names: Vec<&str> = column(|one| one.1).collect();
     let labels: Vec<&str> = column(|one| one.2).collect();
-    let rows = client.query(DELIVERY, &[&sources, &names, &labels]).await;
+    let rows = client.query(&as_of(DELIVERY, now), &[&sources, &names, &labels]).await;
     let mut all: BTreeMap<String, Delivery> = BTreeMap::new();
     for row in &rows.map_err(Error::sql("reading what daemons report of their delivery"))? {
         let instance: String = row.get("instance");

@@ -1,6 +1,7 @@
 //! Traced calls and messages of a job. A trace may have many millions of records: they are read page by page, down the
 //! primary key.
 
+use crate::job_span::Span;
 use std::collections::HashMap;
 use throughline_api::trace::{ComparisonColumns, RecordColumns, TraceRecords, TracedRank};
 use throughline_store::Error;
@@ -14,13 +15,13 @@ const RANKS: &str = "
            (SELECT host FROM internal.job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
            count(*) FILTER (WHERE t.kind IN ('call', 'send', 'receive')), max(t.number) + 1 - count(*),
            CASE max(t.bytes) FILTER (WHERE t.kind = 'end') WHEN 0 THEN 'limit' ELSE max('complete') FILTER (WHERE t.kind = 'end') END
-    FROM internal.mpi_trace t WHERE t.job_id = $1
+    FROM internal.mpi_trace t WHERE t.job_id = $1 AND t.time >= SINCE AND t.time <= UNTIL
       AND NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL AND x.job_id = t.job_id AND x.rank = t.rank AND x.node_id = t.node_id)
     GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
 
 const COMPARISONS: &str = "
     SELECT rank, (extract(epoch FROM epoch) * 1000000)::bigint, number, clock_ns, offset_ns, uncertainty_ns
-    FROM internal.mpi_clock WHERE job_id = $1 ORDER BY rank, epoch, number";
+    FROM internal.mpi_clock WHERE job_id = $1 AND time >= SINCE AND time <= UNTIL ORDER BY rank, epoch, number";
 
 /// The traced processes of a job, by rank and begin.
 ///
@@ -29,14 +30,15 @@ const COMPARISONS: &str = "
 pub async fn ranks(client: &Client, job: i64) -> Result<Vec<TracedRank>, Error> {
     let what = "reading the traced ranks of a job";
     let mut comparisons: HashMap<(i32, i64), ComparisonColumns> = HashMap::new();
-    for row in client.query(COMPARISONS, &[&job]).await.map_err(Error::sql(what))? {
+    let span = Span::of_job(client, job).await?;
+    for row in client.query(&span.within(COMPARISONS), &[&job]).await.map_err(Error::sql(what))? {
         let columns = comparisons.entry((row.get(0), row.get(1))).or_default();
         columns.number.push(row.get(2));
         columns.clock_ns.push(row.get(3));
         columns.offset_ns.push(row.get(4));
         columns.uncertainty_ns.push(row.get(5));
     }
-    let rows = client.query(RANKS, &[&job]).await.map_err(Error::sql(what))?;
+    let rows = client.query(&span.within(RANKS), &[&job]).await.map_err(Error::sql(what))?;
     let rank = |row: &Row| {
         let (rank, epoch_us) = (row.get(0), row.get(1));
         TracedRank {
@@ -81,7 +83,7 @@ const RECORDS: &str = "
     SELECT number, thread, kind, operation, region, start_ns, end_ns, peer, tag, bytes, comm, sequence
     FROM internal.mpi_trace
     WHERE job_id = $1 AND rank = $2 AND epoch = TIMESTAMPTZ 'epoch' + $3::bigint * INTERVAL '1 microsecond'
-      AND start_ns <= $4 AND end_ns >= $5 AND number > $7
+      AND start_ns <= $4 AND end_ns >= $5 AND number > $7 AND time >= SINCE AND time <= UNTIL
       AND time <= coalesce(TIMESTAMPTZ 'epoch' + $6::bigint * INTERVAL '1 millisecond', 'infinity')
     ORDER BY number LIMIT $8";
 
@@ -101,7 +103,8 @@ pub async fn records(client: &Client, job: i64, query: &RecordQuery) -> Result<T
         &query.after,
         &limit,
     ];
-    let rows = client.query(RECORDS, &parameters).await.map_err(Error::sql("reading a trace"))?;
+    let sql = Span::of_job(client, job).await?.within(RECORDS);
+    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a trace"))?;
     let page = &rows[..rows.len().min(usize::try_from(query.limit).unwrap_or(0))];
     let mut records = RecordColumns::default();
     for row in page {

@@ -1,5 +1,6 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
+use crate::job_span::Span;
 use crate::time::{Grid, QueryTime};
 use throughline_api::jobs::PairColumns;
 use throughline_store::Error;
@@ -87,11 +88,12 @@ pub async fn pairs_behind(
 /// From one rank and kind to the next down the primary key; a job that has both kinds has both for the first of them.
 const KINDS: &str = "
     WITH RECURSIVE lines (rank, kind) AS (
-        (SELECT rank, kind FROM internal.mpi_rank_peers m, internal.job_span($1) s
-         WHERE m.job_id = $1 AND m.time >= s.since AND m.time <= s.ending ORDER BY rank, kind LIMIT 1)
+        (SELECT rank, kind FROM internal.mpi_rank_peers m
+         WHERE m.job_id = $1 AND m.time >= SINCE AND m.time <= UNTIL ORDER BY rank, kind LIMIT 1)
         UNION ALL SELECT n.rank, n.kind FROM lines l CROSS JOIN LATERAL (
             SELECT m.rank, m.kind FROM internal.mpi_rank_peers m
-            WHERE m.job_id = $1 AND (m.rank, m.kind) > (l.rank, l.kind) ORDER BY m.rank, m.kind LIMIT 1) n
+            WHERE m.job_id = $1 AND m.time >= SINCE AND m.time <= UNTIL AND (m.rank, m.kind) > (l.rank, l.kind)
+            ORDER BY m.rank, m.kind LIMIT 1) n
     )
     SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first ORDER BY kind";
 
@@ -100,7 +102,8 @@ const KINDS: &str = "
 /// # Errors
 /// The database's.
 pub async fn kinds(client: &Client, job: i64) -> Result<Vec<String>, Error> {
-    let rows = client.query(KINDS, &[&job]).await.map_err(Error::sql("looking for a job's matrices"))?;
+    let sql = Span::of_job(client, job).await?.within(KINDS);
+    let rows = client.query(&sql, &[&job]).await.map_err(Error::sql("looking for a job's matrices"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 

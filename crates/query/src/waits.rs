@@ -212,11 +212,12 @@ async fn samples_sql(client: &Client, job: &Job, depth: Depth) -> Result<(String
     let stride = (windows + most - 1) / most;
     let sql = format!(
         "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
-         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time AND {within} \
                              AND m.time <= t.time + make_interval(secs => {WINDOW_SECONDS}) AND {OF_COUNTED_NODE}) m LIMIT {rows}",
         moment(from.div_euclid(1000 * WINDOW_SECONDS) * 1000 * WINDOW_SECONDS),
         moment(to),
-        stride * WINDOW_SECONDS
+        stride * WINDOW_SECONDS,
+        within = within(from - 1000 * WINDOW_SECONDS, to + 1000 * WINDOW_SECONDS)
     );
     #[allow(clippy::cast_precision_loss)] // seconds
     Ok((sql, stride as f64))
@@ -231,16 +232,22 @@ fn of_minutes(columns: &str, (from, to): (i64, i64), most: i64, rows: i64) -> (S
     let sql = format!(
         "SELECT {columns} FROM generate_series({}, {}, make_interval(secs => {})) t(time) \
          CROSS JOIN LATERAL (SELECT date_bin('{WINDOW_SECONDS} seconds', max(m.time) - INTERVAL '1 microsecond', 'epoch') AS since \
-                             FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time \
+                             FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > t.time AND {within} \
                                  AND m.time <= t.time + make_interval(secs => {minute})) l \
-         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since \
+         CROSS JOIN LATERAL (SELECT * FROM internal.mpi_sampled_calls m WHERE m.job_id = $1 AND m.time > l.since AND {within} \
                              AND m.time <= t.time + make_interval(secs => {minute}) AND {OF_COUNTED_NODE}) m LIMIT {rows}",
         moment(from.div_euclid(1000 * minute) * 1000 * minute),
         moment(to),
-        stride * minute
+        stride * minute,
+        within = within(from - 1000 * minute, to + 1000 * minute)
     );
     #[allow(clippy::cast_precision_loss)] // minutes
     (sql, (stride * THINNED_WINDOWS) as f64)
+}
+
+/// Bounds that are constants: those of a step are not known when the database plans.
+fn within(from: i64, to: i64) -> String {
+    format!("m.time > {} AND m.time <= {}", moment(from - 1), moment(to))
 }
 
 /// Whether sampled calls of some of this time are thinned.

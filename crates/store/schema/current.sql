@@ -1984,6 +1984,7 @@ CREATE TABLE internal.rank_claim (
     CHECK ((contest = ANY (ARRAY['contested'::text, 'overruled'::text, 'barred'::text])))
 );
 CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
+CREATE INDEX rank_claim_failed ON internal.rank_claim (job_id) WHERE (ending = ANY (ARRAY['lost'::text, 'silent'::text]));
 CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
 CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id, contest) WHERE (contest = ANY (ARRAY['overruled'::text, 'barred'::text]));
 CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
@@ -2106,6 +2107,7 @@ CREATE TABLE internal.run (
     PRIMARY KEY (id),
     UNIQUE (key)
 );
+CREATE INDEX run_ended ON internal.run (end_time DESC, id DESC) WHERE (end_time IS NOT NULL);
 CREATE INDEX run_native ON internal.run (native_id) WHERE (native_id IS NOT NULL);
 CREATE INDEX run_unended ON internal.run (id) WHERE (end_time IS NULL);
 
@@ -2864,6 +2866,90 @@ $$;
 COMMENT ON FUNCTION internal.packed_link_rows IS
     'Which readings of a packed hour have anything of a link, by their number, from 1: true, else NULL; NULL in place of the array where all have.';
 
+
+CREATE OR REPLACE FUNCTION internal.packed_span(of_readings text, since timestamptz, until timestamptz)
+RETURNS TABLE (first timestamptz, last timestamptz)
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 100 ROWS 1
+SET search_path = ''
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT w.first, w.last
+    FROM internal.packed_state s
+    CROSS JOIN LATERAL (
+        SELECT greatest(s.packed_from, date_bin('1 hour', since, TIMESTAMPTZ '2000-01-01 00:00:00+00')) AS first,
+               least(s.packed_until - INTERVAL '1 hour', until) AS last
+    ) w
+    WHERE s.readings = of_readings AND w.first <= w.last;
+END
+$$;
+COMMENT ON FUNCTION internal.packed_span IS
+    'When the first and the last packed hour with readings of a table from since to until begin; no row where all of that is rows.';
+
+CREATE OR REPLACE FUNCTION internal.ib_port_hours(thing bigint, first timestamptz, last timestamptz)
+RETURNS TABLE (samples bytea, metrics integer[], offsets integer[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 2
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT m.samples, m.metrics, m.offsets
+    FROM internal.ib_port_blocks m
+    WHERE m.port_id = thing AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.ib_port_hours IS
+    'Packed hours of a port_id that begin from first to last, as ib_port_blocks has them.';
+
+CREATE OR REPLACE FUNCTION internal.host_port_hours(thing bigint, first timestamptz, last timestamptz)
+RETURNS TABLE (samples bytea, metrics integer[], offsets integer[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 2
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT m.samples, m.metrics, m.offsets
+    FROM internal.host_port_blocks m
+    WHERE m.host_port_id = thing AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.host_port_hours IS
+    'Packed hours of a host_port_id that begin from first to last, as host_port_blocks has them.';
+
+CREATE OR REPLACE FUNCTION internal.nvlink_hours(thing bigint, first timestamptz, last timestamptz)
+RETURNS TABLE (samples bytea, metrics integer[], offsets integer[], source text, elements integer[])
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 2
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT m.samples, m.metrics, m.offsets, m.source, m.elements
+    FROM internal.nvlink_blocks m
+    WHERE m.gpu_id = thing AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.nvlink_hours IS
+    'Packed hours of a gpu_id that begin from first to last, as nvlink_blocks has them.';
+
+CREATE OR REPLACE FUNCTION internal.gpu_pcie_hours(thing bigint, first timestamptz, last timestamptz)
+RETURNS TABLE (samples bytea, metrics integer[], offsets integer[], source text)
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 2
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT m.samples, m.metrics, m.offsets, m.source
+    FROM internal.gpu_pcie_blocks m
+    WHERE m.gpu_id = thing AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.gpu_pcie_hours IS
+    'Packed hours of a gpu_id that begin from first to last, as gpu_pcie_blocks has them.';
+
 CREATE OR REPLACE FUNCTION public.ib_port_readings(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, port_id bigint, epoch timestamptz, source text, saturated text[],
@@ -2961,7 +3047,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.port_id, internal.packed_time(h.epochs[r.number]), h.sources[r.number], h.saturated[r.number]::text[],
+        internal.packed_time(h.times[r.number]), k.id, internal.packed_time(h.epochs[r.number]), h.sources[r.number], h.saturated[r.number]::text[],
         h.transmit_data_bytes[r.number],
         h.receive_data_bytes[r.number],
         h.transmit_packets[r.number],
@@ -3005,10 +3091,12 @@ BEGIN ATOMIC
         CASE WHEN 'fec_corrected_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_corrected_blocks[r.number] END,
         CASE WHEN 'fec_uncorrected_blocks' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_uncorrected_blocks[r.number] END,
         CASE WHEN 'fec_corrected_symbols' = ANY (h.saturated[r.number]::text[]) THEN NULL ELSE h.fec_corrected_symbols[r.number] END
-    FROM (
-        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
-        -- query does not use is neither read nor unpacked.
-        SELECT m.port_id,
+    FROM internal.packed_span('ib_port_counters', since, until) p
+    CROSS JOIN internal.ib_port_key k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
         internal.packed_texts(internal.packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
@@ -3056,10 +3144,8 @@ BEGIN ATOMIC
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 41)) AS fec_corrected_blocks,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 42)) AS fec_uncorrected_blocks,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 43)) AS fec_corrected_symbols
-        FROM internal.ib_port_blocks m, internal.packed_state s
-        WHERE s.readings = 'ib_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.port_id, m.time
+        FROM internal.ib_port_hours(k.id, p.first, p.last) m
+        OFFSET 0
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
@@ -3129,7 +3215,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.host_port_id, internal.packed_time(h.epochs[r.number]), h.sources[r.number],
+        internal.packed_time(h.times[r.number]), k.id, internal.packed_time(h.epochs[r.number]), h.sources[r.number],
         h.port_data_transmitted_bytes[r.number],
         h.port_data_received_bytes[r.number],
         h.port_packets_transmitted[r.number],
@@ -3155,10 +3241,12 @@ BEGIN ATOMIC
         h.state_id[r.number],
         h.physical_state_id[r.number],
         h.pcie_bytes_per_second[r.number]
-    FROM (
-        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
-        -- query does not use is neither read nor unpacked.
-        SELECT m.host_port_id,
+    FROM internal.packed_span('host_port_counters', since, until) p
+    CROSS JOIN internal.host_port_key k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
         internal.packed_texts(internal.packed_part(m.samples, m.metrics, m.offsets, -4)) AS sources,
@@ -3187,10 +3275,8 @@ BEGIN ATOMIC
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 123)) AS state_id,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 124)) AS physical_state_id,
         internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 125)) AS pcie_bytes_per_second
-        FROM internal.host_port_blocks m, internal.packed_state s
-        WHERE s.readings = 'host_port_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.host_port_id, m.time
+        FROM internal.host_port_hours(k.id, p.first, p.last) m
+        OFFSET 0
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
@@ -3252,7 +3338,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[v.number]), h.gpu_id, internal.packed_time(h.epochs[v.number]), h.source,
+        internal.packed_time(h.times[v.number]), k.id, internal.packed_time(h.epochs[v.number]), h.source,
         v.transmit_bytes,
         v.receive_bytes,
         v.replay_errors,
@@ -3274,14 +3360,17 @@ BEGIN ATOMIC
         v.symbol_ber_per_1e18,
         v.fec_corrected_blocks,
         v.fec_most_symbols
-    FROM (
-        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
-        FROM internal.nvlink_blocks m, internal.packed_state s
-        WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.gpu_id, m.time, m.source
+    FROM internal.packed_span('nvlink_counters', since, until) p
+    CROSS JOIN internal.gpu_key k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
+        m.source, m.samples, m.metrics, m.elements, m.offsets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM internal.nvlink_hours(k.id, p.first, p.last) m
+        OFFSET 0
     ) h
     CROSS JOIN LATERAL (
         SELECT
@@ -3384,19 +3473,22 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.gpu_id, internal.packed_time(h.epochs[r.number]), h.source,
+        internal.packed_time(h.times[r.number]), k.id, internal.packed_time(h.epochs[r.number]), h.source,
         h.transmit_bytes[r.number],
         h.receive_bytes[r.number]
-    FROM (
-        SELECT m.gpu_id, m.source,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
-        FROM internal.gpu_pcie_blocks m, internal.packed_state s
-        WHERE s.readings = 'gpu_pcie_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.gpu_id, m.time, m.source
+    FROM internal.packed_span('gpu_pcie_counters', since, until) p
+    CROSS JOIN internal.gpu_key k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
+        m.source,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 251)) AS transmit_bytes,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, 252)) AS receive_bytes
+        FROM internal.gpu_pcie_hours(k.id, p.first, p.last) m
+        OFFSET 0
     ) h
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
@@ -3687,7 +3779,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source,
+        internal.packed_time(h.times[r.number]), k.id, k.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source,
         l.transmit_bytes[r.number],
         l.receive_bytes[r.number],
         l.replay_errors[r.number],
@@ -3709,16 +3801,18 @@ BEGIN ATOMIC
         l.symbol_ber_per_1e18[r.number],
         l.fec_corrected_blocks[r.number],
         l.fec_most_symbols[r.number]
-    FROM (
-        SELECT m.gpu_id, m.source, m.samples, m.metrics, m.elements, m.offsets,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
-               internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
-        FROM internal.nvlink_blocks m, internal.packed_state s
-        WHERE s.readings = 'nvlink_counters' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.gpu_id, m.time, m.source
+    FROM internal.packed_span('nvlink_counters', since, until) p
+    CROSS JOIN internal.gpu_key k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
+        m.source, m.samples, m.metrics, m.elements, m.offsets,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -2)) AS times,
+        internal.packed_integers(internal.packed_part(m.samples, m.metrics, m.offsets, -3)) AS epochs
+        FROM internal.nvlink_hours(k.id, p.first, p.last) m
+        OFFSET 0
     ) h
-    JOIN internal.gpu_key g ON g.id = h.gpu_id
     CROSS JOIN LATERAL (
             SELECT e.link,
             internal.packed_link_rows(h.samples, h.metrics, h.elements, h.offsets, e.link, cardinality(h.times)) AS has_values,
@@ -3859,6 +3953,19 @@ END;
 COMMENT ON FUNCTION public.gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
 
+CREATE OR REPLACE FUNCTION internal.gpu_pm_before(since timestamptz, until timestamptz)
+RETURNS SETOF internal.gpu_pm_counters
+LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1
+SET search_path = ''
+AS $$
+BEGIN
+    IF since < until THEN
+        RETURN QUERY SELECT * FROM internal.gpu_pm_counters c WHERE c.time > since AND c.time <= until;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION internal.gpu_pm_before IS 'Rows of gpu_pm_counters after a time until another one; none where that is not later.';
+
 CREATE OR REPLACE FUNCTION public.gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
@@ -3878,9 +3985,15 @@ BEGIN ATOMIC
                public.counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
                public.counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
                public.counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
-        -- As in ib_port_rates.
+        -- The first row in the range has its predecessor before it, less than an hour nearly always: that bound is a constant when the
+        -- database plans, and no older chunk is part of the plan.
         FROM internal.row_gap('gpu', since, until) b
-        JOIN internal.gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
+        CROSS JOIN LATERAL (
+            SELECT * FROM internal.gpu_pm_counters m
+            WHERE m.time > since - b.gap AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+            UNION ALL
+            SELECT * FROM internal.gpu_pm_before(since - b.gap, since - INTERVAL '1 hour')
+        ) c
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
@@ -3926,7 +4039,21 @@ END;
 COMMENT ON FUNCTION public.jobs_running IS
     'Ids of the jobs that ran at a time. For now() these are the jobs whose state is running (job_state).';
 
+CREATE OR REPLACE FUNCTION internal.job_ranks_counted(job bigint)
+RETURNS TABLE (
+    ranks bigint, nodes bigint, started bigint, running bigint, lost bigint, unseen bigint, silent bigint, last_end timestamptz,
+    libraries text[])
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+    SELECT count(DISTINCT rank), count(DISTINCT host), count(*), count(*) FILTER (WHERE end_time IS NULL),
+           count(*) FILTER (WHERE ending = 'lost'), count(*) FILTER (WHERE ending = 'unseen'),
+           count(*) FILTER (WHERE ending = 'silent'), max(end_time), array_agg(DISTINCT mpi_library)
+    FROM internal.job_rank WHERE job_id = job HAVING count(*) > 0;
+END;
+COMMENT ON FUNCTION internal.job_ranks_counted IS 'The ranks of a job, counted; no row where none is known.';
+
 CREATE OR REPLACE VIEW public.job_summary AS
+-- In two parts, so that a query of the jobs that run counts no ranks of those that have ended: these have an end, and no rank without one.
 SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
        -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
        CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END AS end_time,
@@ -3939,16 +4066,27 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
                  coalesce(n.reported_at, j.first_seen), now()) AS state,
        j.cluster
 FROM internal.run_visible j
-LEFT JOIN LATERAL (
-    SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
-           count(*) FILTER (WHERE end_time IS NULL) AS running,
-           count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
-           count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
-           array_agg(DISTINCT mpi_library) AS libraries
-    FROM internal.job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
+LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
 LEFT JOIN LATERAL (
     SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
-    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true;
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
+WHERE j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL)
+UNION ALL
+SELECT j.id, j.key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
+       coalesce(r.last_end, j.end_time), j.first_seen, j.world_size, coalesce(r.ranks, 0), coalesce(r.nodes, 0),
+       0, coalesce(r.lost, 0), coalesce(r.started, 0), r.libraries, coalesce(r.unseen, 0), coalesce(r.silent, 0),
+       j.name, j.account, j.queue, j.array_id, n.reported_at,
+       internal.job_state(j.end_time,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost') THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent') THEN 1 ELSE 0 END,
+           j.end_time, j.end_time),
+       j.cluster
+FROM internal.run_visible j
+LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
+LEFT JOIN LATERAL (
+    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
+WHERE NOT (j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL));
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
@@ -3996,7 +4134,7 @@ BEGIN ATOMIC
            c.counted_bytes, c.peak_counted_bytes, c.windows
     FROM internal.link_share_hours h
     CROSS JOIN LATERAL internal.packed_shares(h.minutes, h.shares, cardinality(h.contributors)) c
-    WHERE h.time > since - INTERVAL '1 hour' AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
+    WHERE h.time >= date_bin('1 hour', since, TIMESTAMPTZ '2000-01-01 00:00:00+00') AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
       AND h.time < (SELECT s.hours_until FROM internal.link_share_state s)
       AND (of_job IS NULL OR h.job_ids[c.who] = of_job)
       AND h.time + c.minute * INTERVAL '1 minute' >= since AND h.time + c.minute * INTERVAL '1 minute' <= until;
@@ -4045,6 +4183,21 @@ END;
 COMMENT ON FUNCTION internal.mpi_packed_cells IS
     'The cells of a row of mpi_rank_rows or mpi_node_rows, a row for each; number: its index among them, from 0.';
 
+CREATE OR REPLACE FUNCTION internal.rank_newest_cells(job bigint, of_rank integer, node bigint, started timestamptz)
+RETURNS TABLE (cells bit varying)
+LANGUAGE plpgsql STABLE ROWS 1
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these values, and only where there is such a rank: no older chunk is opened.
+    RETURN QUERY
+    SELECT m.cells FROM internal.mpi_rank_rows m
+    WHERE m.job_id = job AND m.rank = of_rank AND m.epoch = started AND m.node_id = node AND m.is_folded AND m.time >= started
+    ORDER BY m.time DESC LIMIT 1;
+END
+$$;
+COMMENT ON FUNCTION internal.rank_newest_cells IS 'The newest totals that a node reports of a rank that started at a time.';
+
 CREATE OR REPLACE VIEW public.contested_ranks AS
 SELECT j.key AS job_key, r.job_id, r.rank, k.name AS node_name, coalesce(r.contest, 'counted') AS state, r.start_time, r.end_time,
        t.calls, t.bytes
@@ -4054,10 +4207,7 @@ JOIN internal.run_visible j ON j.id = r.job_id
 JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
     SELECT internal.stored_total(sum(p.calls)) AS calls, internal.stored_total(sum(p.bytes)) AS bytes
-    FROM (SELECT m.cells FROM internal.mpi_rank_rows m
-          WHERE m.job_id = r.job_id AND m.rank = r.rank AND m.epoch = r.start_time AND m.node_id = r.node_id AND m.is_folded
-            AND m.time >= r.start_time
-          ORDER BY m.time DESC LIMIT 1) newest
+    FROM internal.rank_newest_cells(r.job_id, r.rank, r.node_id, r.start_time) newest
     CROSS JOIN LATERAL internal.mpi_packed_cells(newest.cells) p) t ON true;
 COMMENT ON VIEW public.contested_ranks IS
     'Ranks that several nodes say they run, as each of them reports them. state: counted; contested: none counts until it is known which node runs it; overruled: other reports are against it; barred: its node is.';
@@ -4205,12 +4355,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         ), cells AS (
@@ -4281,6 +4432,25 @@ WHERE NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL 
 COMMENT ON VIEW public.mpi_op_series IS
     'MPI operations over time as finely as there are rows, to be summed over a job: of the ranks of a node together, and of a rank what its agent does not fold. Cumulative since epoch in each cell of a node or rank.';
 
+CREATE OR REPLACE FUNCTION internal.mpi_op_series_between(job bigint, first timestamptz, last timestamptz)
+RETURNS TABLE (
+    "time" timestamptz, since timestamptz, node_id bigint, rank integer, operation text, size_class_bytes bigint, region text,
+    algorithm text, epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET search_path = '' SET jit = off
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT m.time, m.since, m.node_id, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch, m.calls, m.bytes,
+           m.elapsed_seconds
+    FROM public.mpi_op_series m
+    WHERE m.job_id = job AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.mpi_op_series_between IS
+    'What mpi_op_series has of a job in a range of time that is a column of a query: with it as a condition on the view, all chunks would be part of the plan.';
+
 CREATE OR REPLACE VIEW internal.mpi_peer_rows AS
 SELECT m.time, m.job_id, m.rank, c.peer, m.kind, m.epoch, m.source, c.bytes, c.messages
 FROM internal.mpi_rank_peers m
@@ -4331,12 +4501,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )
@@ -4385,8 +4556,9 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_regions m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time{of_counted_rank}
-                  AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
+                  -- The first two are constants of the plan.
+                  AND m.time >= $2 AND m.time <= $3 AND m.time >= r.start_time
+                  AND m.time <= greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4)
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )
@@ -4433,8 +4605,9 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_region_paths m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time{of_counted_rank}
-                  AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
+                  -- The first two are constants of the plan.
+                  AND m.time >= $2 AND m.time <= $3 AND m.time >= r.start_time
+                  AND m.time <= greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4)
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )
@@ -4481,13 +4654,14 @@ BEGIN
                 SELECT m.time FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         )

@@ -187,5 +187,5 @@ fn system_time(micros: Micros) -> SystemTime {
 
 /// A time as SQL: a constant, so that chunks outside of a range are no part of the plan.
 fn moment(micros: Micros) -> String {
-    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{micros} microseconds')")
+    format!("to_timestamp({micros} / 1000000.0)")
 }

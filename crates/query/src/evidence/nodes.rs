@@ -128,15 +128,20 @@ pub(super) async fn gpu_links(
     Ok(())
 }
 
+/// Ten minutes, and one more for the way.
+const SLOWED_REPEAT_MS: i64 = 11 * 60_000;
+
 /// Of each rank the last report that one of its GPUs is slowed down. One from before the range counts where it was not over
 /// before it: agents repeat it each ten minutes.
 const SLOWED: &str = "
     SELECT DISTINCT ON (r.rank) r.rank, e.text
     FROM (SELECT DISTINCT rank, unnest(gpu_uuids) AS uuid FROM internal.job_rank WHERE job_id = $1) r
     JOIN internal.events e ON e.gpu_uuid = r.uuid
-    WHERE e.kind = 'gpu.slowed' AND e.time > SINCE - INTERVAL '11 minutes' AND e.time <= UNTIL
-      AND NOT EXISTS (SELECT FROM internal.events o WHERE o.gpu_uuid = e.gpu_uuid AND o.kind = 'gpu.full_speed'
-                      AND o.time >= e.time AND o.time < SINCE AND o.time > SINCE - INTERVAL '11 minutes')
+    WHERE e.kind = 'gpu.slowed' AND e.time > EARLIER AND e.time <= UNTIL
+      -- On its own: TimescaleDB finds no bounds in what becomes a condition of a join.
+      AND NOT EXISTS (SELECT FROM (SELECT gpu_uuid, time FROM internal.events
+                                   WHERE kind = 'gpu.full_speed' AND time < SINCE AND time > EARLIER OFFSET 0) o
+                      WHERE o.gpu_uuid = e.gpu_uuid AND o.time >= e.time)
     ORDER BY r.rank, e.time DESC";
 
 /// Puts into ranks what slowed their GPUs down.
@@ -150,6 +155,7 @@ pub(super) async fn slowed_gpus(
     (from, to): (i64, i64),
 ) -> Result<(), Error> {
     let sql = SLOWED.replace("SINCE", &moment(from)).replace("UNTIL", &moment(to));
+    let sql = sql.replace("EARLIER", &moment(from - SLOWED_REPEAT_MS));
     let rows = client.query(&sql, &[&id]).await.map_err(Error::sql("reading what slowed GPUs down"))?;
     let mut by: HashMap<u32, String> =
         rows.iter().filter_map(|row| Some((u32::try_from(row.get::<_, i32>(0)).ok()?, row.get(1)))).collect();

@@ -4,6 +4,7 @@
 use crate::time::{MINUTE_MS, milliseconds};
 use std::time::SystemTime;
 use throughline_store::Error;
+use throughline_store::chunk_ranges::oldest_chunk;
 use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
 
@@ -52,10 +53,11 @@ impl Source {
     /// # Errors
     /// The database's.
     pub async fn read(client: &Client) -> Result<Source, Error> {
-        let sql = "SELECT (SELECT min(c.range_start) FROM timescaledb_information.chunks c
-                            WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = 'link_shares'),
-                           s.minutes_since, s.minutes_until FROM internal.link_share_state s";
-        let row = client.query_opt(sql, &[]).await;
+        let sql = format!(
+            "SELECT {}, s.minutes_since, s.minutes_until FROM internal.link_share_state s",
+            oldest_chunk("'link_shares'")
+        );
+        let row = client.query_opt(&sql, &[]).await;
         let row = row.map_err(Error::sql("reading which shares of links there are"))?;
         let time = |column: usize| row.as_ref()?.get::<_, Option<SystemTime>>(column).map(milliseconds);
         Ok(Source { windows_from: time(0), minutes: time(1).zip(time(2)), is_by_minute: false })

@@ -27,6 +27,7 @@ CREATE TABLE internal.run (
 );
 CREATE INDEX run_native ON internal.run (native_id) WHERE (native_id IS NOT NULL);
 CREATE INDEX run_unended ON internal.run (id) WHERE (end_time IS NULL);
+CREATE INDEX run_ended ON internal.run (end_time DESC, id DESC) WHERE (end_time IS NOT NULL);
 COMMENT ON TABLE internal.run IS
     'Jobs and job steps: what is shown of each. run_claim has what each node says of it, run_alias by which names it is known.';
 COMMENT ON COLUMN internal.run.key IS
@@ -120,6 +121,7 @@ CREATE TABLE internal.rank_claim (
 );
 CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
 CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
+CREATE INDEX rank_claim_failed ON internal.rank_claim (job_id) WHERE (ending IN ('lost', 'silent'));
 CREATE INDEX rank_claim_excluded ON internal.rank_claim (job_id, rank, node_id) WHERE (contest IS NOT NULL);
 CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id, contest) WHERE (contest IN ('overruled', 'barred'));
 COMMENT ON TABLE internal.rank_claim IS

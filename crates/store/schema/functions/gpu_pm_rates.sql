@@ -17,9 +17,15 @@ BEGIN ATOMIC
                public.counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
                public.counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
                public.counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
-        -- As in ib_port_rates.
+        -- The first row in the range has its predecessor before it, less than an hour nearly always: that bound is a constant when the
+        -- database plans, and no older chunk is part of the plan.
         FROM internal.row_gap('gpu', since, until) b
-        JOIN internal.gpu_pm_counters c ON c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
+        CROSS JOIN LATERAL (
+            SELECT * FROM internal.gpu_pm_counters m
+            WHERE m.time > since - b.gap AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+            UNION ALL
+            SELECT * FROM internal.gpu_pm_before(since - b.gap, since - INTERVAL '1 hour')
+        ) c
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
     SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,

@@ -16,7 +16,7 @@ BEGIN ATOMIC
            c.counted_bytes, c.peak_counted_bytes, c.windows
     FROM internal.link_share_hours h
     CROSS JOIN LATERAL internal.packed_shares(h.minutes, h.shares, cardinality(h.contributors)) c
-    WHERE h.time > since - INTERVAL '1 hour' AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
+    WHERE h.time >= date_bin('1 hour', since, TIMESTAMPTZ '2000-01-01 00:00:00+00') AND h.time <= until AND (of_job IS NULL OR h.job_ids @> ARRAY[of_job])
       AND h.time < (SELECT s.hours_until FROM internal.link_share_state s)
       AND (of_job IS NULL OR h.job_ids[c.who] = of_job)
       AND h.time + c.minute * INTERVAL '1 minute' >= since AND h.time + c.minute * INTERVAL '1 minute' <= until;

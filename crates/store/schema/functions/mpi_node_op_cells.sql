@@ -32,12 +32,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_rows m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         ), cells AS (

@@ -32,8 +32,9 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT m AS cell FROM internal.mpi_region_paths m
                 WHERE m.job_id = $1 AND m.rank = r.rank AND m.path = (l.cell).path AND m.epoch = r.start_time{of_counted_rank}
-                  AND m.time >= greatest($2, r.start_time)
-                  AND m.time <= least($3, greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4))
+                  -- The first two are constants of the plan.
+                  AND m.time >= $2 AND m.time <= $3 AND m.time >= r.start_time
+                  AND m.time <= greatest(coalesce(r.end_time + INTERVAL '10 minutes', $3), $4)
                 ORDER BY m.time DESC
                 LIMIT 1) e
         )

@@ -31,12 +31,13 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT m.time FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole{of_counted_rank}
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_rank_peers m
                 WHERE m.job_id = $1 AND m.rank = (l.line).rank AND m.kind = (l.line).kind AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )

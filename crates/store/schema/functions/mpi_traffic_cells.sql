@@ -32,13 +32,14 @@ BEGIN
                 SELECT m.time FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
-                  AND m.time >= $2 AND m.time < (l.line).time AND m.is_whole
+                  AND m.time >= $2 AND m.time <= $3 AND m.time < (l.line).time AND m.is_whole
                 ORDER BY m.time DESC
                 LIMIT 1) w ON true
             CROSS JOIN LATERAL (
                 SELECT m AS line FROM internal.mpi_node_traffic m
                 WHERE m.job_id = $1 AND m.node_id = (l.line).node_id AND m.operation = (l.line).operation
                   AND m.kind = (l.line).kind AND m.direction = (l.line).direction AND m.epoch = (l.line).epoch
+                  AND m.time >= $2 AND m.time <= $3
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         )

@@ -320,3 +320,22 @@ END
 $$;
 COMMENT ON FUNCTION internal.packed_link_rows IS
     'Which readings of a packed hour have anything of a link, by their number, from 1: true, else NULL; NULL in place of the array where all have.';
+
+CREATE OR REPLACE FUNCTION internal.packed_span(of_readings text, since timestamptz, until timestamptz)
+RETURNS TABLE (first timestamptz, last timestamptz)
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 100 ROWS 1
+SET search_path = ''
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT w.first, w.last
+    FROM internal.packed_state s
+    CROSS JOIN LATERAL (
+        SELECT greatest(s.packed_from, date_bin('1 hour', since, TIMESTAMPTZ '2000-01-01 00:00:00+00')) AS first,
+               least(s.packed_until - INTERVAL '1 hour', until) AS last
+    ) w
+    WHERE s.readings = of_readings AND w.first <= w.last;
+END
+$$;
+COMMENT ON FUNCTION internal.packed_span IS
+    'When the first and the last packed hour with readings of a table from since to until begin; no row where all of that is rows.';

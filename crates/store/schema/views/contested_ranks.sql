@@ -7,10 +7,7 @@ JOIN internal.run_visible j ON j.id = r.job_id
 JOIN internal.node_key k ON k.id = r.node_id
 LEFT JOIN LATERAL (
     SELECT internal.stored_total(sum(p.calls)) AS calls, internal.stored_total(sum(p.bytes)) AS bytes
-    FROM (SELECT m.cells FROM internal.mpi_rank_rows m
-          WHERE m.job_id = r.job_id AND m.rank = r.rank AND m.epoch = r.start_time AND m.node_id = r.node_id AND m.is_folded
-            AND m.time >= r.start_time
-          ORDER BY m.time DESC LIMIT 1) newest
+    FROM internal.rank_newest_cells(r.job_id, r.rank, r.node_id, r.start_time) newest
     CROSS JOIN LATERAL internal.mpi_packed_cells(newest.cells) p) t ON true;
 COMMENT ON VIEW public.contested_ranks IS
     'Ranks that several nodes say they run, as each of them reports them. state: counted; contested: none counts until it is known which node runs it; overruled: other reports are against it; barred: its node is.';

@@ -1,4 +1,5 @@
 CREATE OR REPLACE VIEW public.job_summary AS
+-- In two parts, so that a query of the jobs that run counts no ranks of those that have ended: these have an end, and no rank without one.
 SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
        -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
        CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END AS end_time,
@@ -11,15 +12,26 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
                  coalesce(n.reported_at, j.first_seen), now()) AS state,
        j.cluster
 FROM internal.run_visible j
-LEFT JOIN LATERAL (
-    SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
-           count(*) FILTER (WHERE end_time IS NULL) AS running,
-           count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
-           count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
-           array_agg(DISTINCT mpi_library) AS libraries
-    FROM internal.job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
+LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
 LEFT JOIN LATERAL (
     SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
-    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true;
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
+WHERE j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL)
+UNION ALL
+SELECT j.id, j.key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
+       coalesce(r.last_end, j.end_time), j.first_seen, j.world_size, coalesce(r.ranks, 0), coalesce(r.nodes, 0),
+       0, coalesce(r.lost, 0), coalesce(r.started, 0), r.libraries, coalesce(r.unseen, 0), coalesce(r.silent, 0),
+       j.name, j.account, j.queue, j.array_id, n.reported_at,
+       internal.job_state(j.end_time,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost') THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent') THEN 1 ELSE 0 END,
+           j.end_time, j.end_time),
+       j.cluster
+FROM internal.run_visible j
+LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
+LEFT JOIN LATERAL (
+    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
+    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
+WHERE NOT (j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL));
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';

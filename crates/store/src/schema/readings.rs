@@ -19,7 +19,7 @@ pub(crate) fn host_port_readings() -> String {
 
 /// All metrics of these kinds are integers.
 fn readings(kind: Kind, function: &str, things: &str) -> String {
-    let (id, rows, blocks) = (kind.id(), kind.readings(), kind.blocks());
+    let (id, rows) = (kind.id(), kind.readings());
     let metrics = kind.catalogue().metrics();
     let saturates = metrics.iter().any(|metric| has_saturation(metric));
     let lines =
@@ -65,17 +65,8 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.{id}, internal.packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
-    FROM (
-        -- Grouped by the key of the table, so that each series is unpacked once and not for each of its readings. A series that the
-        -- query does not use is neither read nor unpacked.
-        SELECT m.{id},
-{series}
-        FROM internal.{blocks} m, internal.packed_state s
-        WHERE s.readings = '{rows}' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.{id}, m.time
-    ) h
+        internal.packed_time(h.times[r.number]), k.id, internal.packed_time(h.epochs[r.number]), h.sources[r.number]{packed_saturated}{packed}
+    FROM {hours}
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
 END;
@@ -89,7 +80,7 @@ COMMENT ON FUNCTION public.{function} IS
         of_rows = lines(&|metric| format!(",\n        c.{}", metric.name)),
         packed_saturated = when_saturates(", h.saturated[r.number]::text[]"),
         packed = lines(&value),
-        series = series.trim_end_matches(",\n"),
+        hours = hours_of_things(kind, series.trim_end_matches(",\n")),
     )
 }
 
@@ -108,7 +99,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[v.number]), h.gpu_id, internal.packed_time(h.epochs[v.number]), h.source{of_arrays}
+        internal.packed_time(h.times[v.number]), k.id, internal.packed_time(h.epochs[v.number]), h.source{of_arrays}
     FROM {hours}
     CROSS JOIN LATERAL (
         SELECT
@@ -156,9 +147,8 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.gpu_id, g.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source{of_links}
+        internal.packed_time(h.times[r.number]), k.id, k.uuid, l.link, internal.packed_time(h.epochs[r.number]), h.source{of_links}
     FROM {hours}
-    JOIN internal.gpu_key g ON g.id = h.gpu_id
     CROSS JOIN LATERAL {links}
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE (l.has_values IS NULL OR l.has_values[r.number])
@@ -199,7 +189,7 @@ BEGIN ATOMIC
     WHERE c.time >= since AND c.time <= until
     UNION ALL
     SELECT
-        internal.packed_time(h.times[r.number]), h.gpu_id, internal.packed_time(h.epochs[r.number]), h.source{packed}
+        internal.packed_time(h.times[r.number]), k.id, internal.packed_time(h.epochs[r.number]), h.source{packed}
     FROM {hours}
     CROSS JOIN LATERAL generate_series(1, cardinality(h.times)) AS r (number)
     WHERE internal.packed_time(h.times[r.number]) >= since AND internal.packed_time(h.times[r.number]) <= until;
@@ -215,28 +205,98 @@ COMMENT ON FUNCTION public.gpu_pcie_readings IS
     )
 }
 
-/// Packed hours of a GPU by one source: these columns, the times and epochs, and these series. Grouped by the key of the table, so that
-/// each is unpacked once, and a condition on the GPU reaches the table.
+/// Packed hours of a GPU by one source: these columns, the times and epochs, and these series.
 fn hours_by_source(kind: Kind, columns: &str, metrics: &[&Metric]) -> String {
     let part = |series: i32| format!("internal.packed_integers({})", part_of_hour(series));
     let series: String = metrics
         .iter()
-        .map(|metric| format!(",\n               {} AS {}", part(metric.id.cast_signed()), metric.name))
+        .map(|metric| format!(",\n        {} AS {}", part(metric.id.cast_signed()), metric.name))
         .collect();
-    format!(
-        "(
-        SELECT m.gpu_id, m.source{columns},
-               {} AS times,
-               {} AS epochs{series}
-        FROM internal.{} m, internal.packed_state s
-        WHERE s.readings = '{}' AND m.time >= s.packed_from AND m.time < s.packed_until
-          AND m.time > since - INTERVAL '1 hour' AND m.time <= until
-        GROUP BY m.gpu_id, m.time, m.source
-    ) h",
+    let series = format!(
+        "        m.source{columns},\n        {} AS times,\n        {} AS epochs{series}",
         part(TIMES),
         part(EPOCHS),
-        kind.blocks(),
-        kind.readings(),
+    );
+    hours_of_things(kind, &series)
+}
+
+/// The things of a kind as `k`, and their packed hours in the range as `h`, with what a SELECT makes of each. What the planner sees is
+/// the same however many hours are packed: functions look for them, and for none where all of the range is rows. A condition on the thing
+/// reaches its key.
+fn hours_of_things(kind: Kind, series: &str) -> String {
+    format!(
+        "internal.packed_span('{rows}', since, until) p
+    CROSS JOIN internal.{keys} k
+    CROSS JOIN LATERAL (
+        -- On its own, so that each series is unpacked once and not for each of its readings. A series that the query does not use is
+        -- neither read nor unpacked.
+        SELECT
+{series}
+        FROM internal.{function}(k.id, p.first, p.last) m
+        OFFSET 0
+    ) h",
+        rows = kind.readings(),
+        keys = kind.keys(),
+        function = hours_function(kind),
+    )
+}
+
+fn hours_function(kind: Kind) -> String {
+    format!("{}_hours", kind.blocks().trim_end_matches("_blocks"))
+}
+
+/// The packed hours of one fabric port.
+pub(crate) fn ib_port_hours() -> String {
+    hours(Kind::IbPorts)
+}
+
+/// The packed hours of one port of a host.
+pub(crate) fn host_port_hours() -> String {
+    hours(Kind::HostPorts)
+}
+
+/// The packed hours of the NVLinks of one GPU.
+pub(crate) fn nvlink_hours() -> String {
+    hours(Kind::Nvlinks)
+}
+
+/// The packed hours of one GPU's PCIe.
+pub(crate) fn gpu_pcie_hours() -> String {
+    hours(Kind::GpuPcie)
+}
+
+fn hours(kind: Kind) -> String {
+    let mut columns = vec![("samples", "bytea"), ("metrics", "integer[]"), ("offsets", "integer[]")];
+    if kind.has_sources() {
+        columns.push(("source", "text"));
+    }
+    if kind.catalogue().has_arrays() {
+        columns.push(("elements", "integer[]"));
+    }
+    let declared: Vec<String> = columns.iter().map(|(name, of)| format!("{name} {of}")).collect();
+    let named: Vec<String> = columns.iter().map(|(name, _)| format!("m.{name}")).collect();
+    format!(
+        r#"CREATE OR REPLACE FUNCTION internal.{function}(thing bigint, first timestamptz, last timestamptz)
+RETURNS TABLE ({declared})
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1000 ROWS 2
+SET search_path = ''
+AS $$
+BEGIN
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT {named}
+    FROM internal.{blocks} m
+    WHERE m.{id} = thing AND m.time >= first AND m.time <= last;
+END
+$$;
+COMMENT ON FUNCTION internal.{function} IS
+    'Packed hours of a {id} that begin from first to last, as {blocks} has them.';
+"#,
+        function = hours_function(kind),
+        declared = declared.join(", "),
+        named = named.join(", "),
+        blocks = kind.blocks(),
+        id = kind.id(),
     )
 }
 

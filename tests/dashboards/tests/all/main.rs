@@ -4,6 +4,7 @@
 mod against_data;
 mod alerts;
 mod form;
+mod old_chunks;
 mod remote_read;
 mod scrape;
 mod support;
