@@ -1,8 +1,9 @@
-//! `throughline db install|init|start|stop|status|size|clock`: the private database by hand, how large it becomes, and whether its clock is
-//! believed.
+//! `throughline db install|init|start|stop|status|size|clock|backup|restore|verify`: the private database by hand, how large it becomes,
+//! whether its clock is believed, and its backups.
 //!
 //! Only the words of the command line; all of it is done by `throughline_store`. `serve` needs none of this.
 
+mod backup;
 mod clock;
 mod size;
 
@@ -35,9 +36,12 @@ Examples:
                                           rows a second, bytes a day and disk of a busy site by table
   throughline db clock                    whether the database's clock is believed, and why not
   throughline db clock accept             take it as right: rows are dropped by it again
+  throughline db backup /backup/monday    a dump of the database while everything runs
+  throughline db restore /backup/monday --state-dir /srv/throughline
+                                          a new private database of it; `db verify` with the same compares
   $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM public.mpi_op_totals LIMIT 5'
 
-What the tables mean: docs/DATABASE.md.";
+What the tables mean: docs/DATABASE.md. Backups: docs/BACKUP.md.";
 
 /// Options of `db`.
 #[derive(clap::Args, Clone, Debug)]
@@ -48,8 +52,8 @@ pub struct Arguments {
     /// Use this operated database [default: the private one in the state folder]
     #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<String>,
-    /// Find PostgreSQL's programs for the private database in FOLDER
-    #[arg(long, global = true, value_name = "FOLDER", conflicts_with = "database_url")]
+    /// Find PostgreSQL's programs in FOLDER: for the private database, and for backups of an operated one
+    #[arg(long, global = true, value_name = "FOLDER")]
     pub pg_bin: Option<PathBuf>,
 }
 
@@ -73,6 +77,12 @@ enum Action {
     Size(size::SizeArguments),
     /// Report whether the database's clock is believed; ends with 2 where it is not
     Clock(clock::ClockArguments),
+    /// Make a backup of the database in DIR, while everything runs
+    Backup(backup::BackupArguments),
+    /// Make the database of a backup: a new private one, or in an empty operated one
+    Restore(backup::BackupArguments),
+    /// Compare a database with a backup by table and hour; ends with 2 where they differ
+    Verify(backup::VerifyArguments),
 }
 
 /// Runs the subcommand.
@@ -101,6 +111,9 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Action::Status { json } => place.status(json).await,
         Action::Size(arguments) => place.size(&arguments).await,
         Action::Clock(arguments) => clock::run(&place.database()?, &arguments, &by).await,
+        Action::Backup(arguments) => place.backup(&arguments).await,
+        Action::Restore(arguments) => place.restore(&arguments).await,
+        Action::Verify(arguments) => place.verify(&arguments).await,
     }
 }
 
@@ -284,6 +297,9 @@ impl Place {
         let clock = throughline_store::clock_standing(&client).await.map_err(Failure::from)?;
         let why =
             clock.warning().map_or_else(String::new, |(reason, remedy)| format!(": {reason}; {remedy}"));
+        if throughline_store::is_backup_running(&client).await.map_err(Failure::from)? {
+            report["backup"] = "in progress: nothing is dropped, thinned or packed meanwhile".into();
+        }
         report["clock"] = format!("{}{why}", clock.state.name()).into();
         let predicted = size::json(&prediction);
         report["predicted_bytes_per_day"] = predicted["bytes_per_day"].clone();

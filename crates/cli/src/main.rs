@@ -69,7 +69,7 @@ impl Site {
 enum Command {
     /// Take batches, answer HTTP, keep the database within its retention
     Serve(OnSite<serve::Arguments>),
-    /// Manage the private database: install, init, start, stop, status, and predict its size
+    /// Manage the database: install, init, start, stop, status, backup, restore, verify, and predict its size
     Db(OnSite<db::Arguments>),
     /// Refuse nodes and certificates that were stolen, and list those that send records
     Node(OnSite<node::Arguments>),

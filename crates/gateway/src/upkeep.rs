@@ -31,7 +31,8 @@ use throughline_sample::catalogue::{
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
-    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups, move_hours, thin_chunks,
+    close_orphaned_jobs, database_size, encode_chunks, is_backup_running, lock_upkeep, make_rollups,
+    move_hours, thin_chunks,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -96,6 +97,8 @@ struct State {
     dropped_in_all: Option<u64>,
     /// From when on silence says something.
     silence_counts_from: Instant,
+    /// Whether a backup was in progress in the last round: its begin and end are logged once.
+    has_backup: bool,
 }
 
 /// Runs until `stop` is cancelled. An absent database is waited for. `series` are of the contributors of links, for
@@ -116,8 +119,14 @@ pub async fn run(
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
-        let mut state =
-            State { failing: false, stands_by: false, way: None, dropped_in_all: None, silence_counts_from };
+        let mut state = State {
+            failing: false,
+            stands_by: false,
+            way: None,
+            dropped_in_all: None,
+            silence_counts_from,
+            has_backup: false,
+        };
         loop {
             match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
@@ -200,6 +209,7 @@ async fn rounds(
     loop {
         let started = Instant::now();
         let round = async {
+            note_backup(client, state).await?;
             if started >= retention_due {
                 let is_permitted = retain(client, options, metrics, state).await?;
                 let pause =
@@ -234,6 +244,21 @@ async fn rounds(
             rest(client, (started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await?;
         }
     }
+}
+
+/// Says once that a backup keeps chunks as they are, and once that it has ended.
+async fn note_backup(client: &Client, state: &mut State) -> anyhow::Result<()> {
+    let is_running = is_backup_running(client).await?;
+    match (std::mem::replace(&mut state.has_backup, is_running), is_running) {
+        (false, true) => tracing::info!(
+            "a backup is in progress: nothing is dropped, thinned or packed until it has ended"
+        ),
+        (true, false) => {
+            tracing::info!("the backup has ended: old rows are dropped, thinned and packed again")
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Sleeps until then, unless the session ends before, and with it the lock: another server does the work from then on.

@@ -1,6 +1,7 @@
 //! How to connect: to the private cluster's socket or to a server that somebody operates. No SQL here beyond
 //! the session's settings.
 
+mod libpq;
 mod login;
 mod password;
 mod tls;

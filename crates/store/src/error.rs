@@ -107,6 +107,12 @@ pub enum Error {
     /// The database was migrated by a newer build, or by a changed file.
     #[error("{0}")]
     Schema(String),
+    /// TimescaleDB is not as it has to be.
+    #[error("{0}")]
+    Edition(String),
+    /// A backup is incomplete, damaged, or not for here.
+    #[error("{0}")]
+    Backup(String),
 }
 
 /// SQLSTATE of a login to a database that the server does not have.
@@ -148,7 +154,7 @@ impl Error {
             }
             Error::Permission { .. } => ExitStatus::Permission,
             Error::Place(_) | Error::Url(_) | Error::UrlTls(_) => ExitStatus::Usage,
-            Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
+            Error::Refused { .. } | Error::Schema(_) | Error::Backup(_) => ExitStatus::Failed,
             _ => ExitStatus::Unavailable,
         }
     }

@@ -14,12 +14,14 @@
 //! * [`write_judgements`]: what is said of jobs; [`reports_to_post`]: reports that wait to be posted.
 //! * [`ExportTarget`]: how far samples are sent to a receiver of remote write, and what arrived late for it.
 //! * [`encode_chunks`]: readings of an hour, bit-packed; [`move_hours`]: the rows of such an hour go.
+//! * [`back_up`]: a dump while everything runs, and what is in it; [`restore`], [`verify`].
 //! * [`thin_chunks`]: chunks older than rows at the full rate have fewer rows.
 //! * [`rollup_kind`], [`chunks`], [`binary_copy`], [`counter_sql`], [`sql_time`]: how rows are stored, for those who read them.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
 
+mod backup;
 pub mod binary_copy;
 pub mod chunk_ranges;
 pub mod chunks;
@@ -32,6 +34,7 @@ mod copy;
 pub mod counter_sql;
 mod database;
 mod detail;
+mod edition;
 mod error;
 mod expiry;
 mod export;
@@ -63,6 +66,10 @@ mod verdicts;
 mod watermarks;
 mod writer;
 
+pub use backup::{
+    BackupMade, BackupProgress, ClientPrograms, Difference, HourDifference, Manifest, Restored, Verified,
+    back_up, check_files, is_backup_running, prepare_folder, restore, restore_cluster, verify,
+};
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use clock_check::{
     ClockCheck, ClockChecker, ClockStanding, ClockState, MachineClock, PERMISSION, accept_clock,
@@ -79,6 +86,7 @@ pub use detail::{
     DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers,
     end_detail_turn, lift_job, request_detail,
 };
+pub use edition::{Edition, edition};
 pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
 pub use export::{ExportTarget, ExportTime, LateNote, lock_export};

@@ -95,6 +95,8 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await.map_err(Error::sql(&what))?;
     // The lock ends with the session, that is when `client` goes.
     create_extension(&client).await?;
+    refuse_half_restored(&client, database.place()).await?;
+    crate::edition::check(&client, database.place()).await?;
     refuse_earlier_build(&client, database.place()).await?;
     let create = "CREATE SCHEMA IF NOT EXISTS internal; \
                   CREATE TABLE IF NOT EXISTS internal.schema_migrations (version integer PRIMARY KEY, name text NOT NULL, \
@@ -122,6 +124,19 @@ pub(crate) async fn migrate_to(database: &Database, migrations: &[Migration]) ->
     crate::reading::grant_reading(&client).await?;
     crate::reading::restrict(&client).await?;
     Ok(Migrated { applied: pending.len(), objects, version: known })
+}
+
+/// TimescaleDB marks a database from the begin of a restore to its end.
+async fn refuse_half_restored(client: &Client, place: &str) -> Result<(), Error> {
+    let row = client.query_one("SELECT current_setting('timescaledb.restoring', true) = 'on'", &[]).await;
+    let is_marked: Option<bool> = row.map_err(Error::sql("looking for a restore in progress"))?.get(0);
+    if is_marked != Some(true) {
+        return Ok(());
+    }
+    Err(Error::Schema(format!(
+        "the database {place} is being restored, or a restore of it was stopped: wait until that has ended, or remove the database and \
+         restore it again"
+    )))
 }
 
 /// Builds from before 0.1.0 had their tables in the schema public.

@@ -19,6 +19,7 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
+use crate::backup::may_change_chunk;
 use crate::error::Error;
 use crate::link_shares::read_until;
 use crate::retention::Retention;
@@ -110,6 +111,9 @@ async fn due(client: &Client, kept: &ThinnedTable, rows: Duration) -> Result<Vec
 /// Thins one chunk; how many rows it had and has. `None` where somebody writes into it now, or reads it for long: it has its turn later.
 async fn thin(client: &mut Client, kept: &ThinnedTable, chunk: &str) -> Result<Option<(u64, u64)>, Error> {
     let mut transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    if !may_change_chunk(&transaction, chunk).await? {
+        return Ok(None);
+    }
     let columns = columns(&transaction, chunk).await?;
     // Nobody deletes rows: as many rows are the same rows. Counted first, so that what comes meanwhile is noticed.
     let before = count(&transaction, chunk).await?;

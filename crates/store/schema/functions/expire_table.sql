@@ -6,7 +6,7 @@ DECLARE
     older timestamptz := (SELECT internal.expiry_time() - p.keep FROM internal.retention_policy p WHERE p.hypertable = of_table);
     dropped bigint;
 BEGIN
-    IF older IS NULL THEN
+    IF older IS NULL OR NOT internal.try_lock_chunks() THEN
         RETURN 0;
     END IF;
     IF of_table = 'link_shares' THEN

@@ -5,6 +5,10 @@ DECLARE
     of_table text;
     chunk regclass;
 BEGIN
+    IF internal.is_backup_running() THEN
+        RAISE WARNING 'a backup is in progress: nothing is dropped in this round';
+        RETURN;
+    END IF;
     -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
     FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
         BEGIN
@@ -18,7 +22,7 @@ BEGIN
         FOR chunk IN SELECT c FROM internal.next_columns(of_table) c LOOP
             BEGIN
                 -- Again: the permission may have ended since the last commit.
-                IF internal.expiry_time() IS NOT NULL THEN
+                IF internal.expiry_time() IS NOT NULL AND internal.try_lock_chunk(chunk) THEN
                     PERFORM public.compress_chunk(chunk);
                 END IF;
             EXCEPTION WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
@@ -31,4 +35,4 @@ BEGIN
     COMMIT;
 END $$;
 COMMENT ON PROCEDURE internal.expire IS
-    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check) it does nothing.';
+    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check), or while a backup is in progress, it does nothing.';

@@ -10,6 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::BLOCK;
+use crate::backup::may_change_chunks;
 use crate::error::Error;
 use crate::link_shares::read_until;
 use crate::retention::Retention;
@@ -124,8 +125,11 @@ async fn has_rows(client: &impl GenericClient, chunk: &str) -> Result<bool, Erro
     }
 }
 
-/// Locks a chunk against everybody; whether nobody was in the way.
+/// Locks a chunk against everybody; whether nobody was in the way, and no backup is in progress.
 async fn lock(transaction: &Transaction<'_>, chunk: &str) -> Result<bool, Error> {
+    if !may_change_chunks(transaction).await? {
+        return Ok(false);
+    }
     let lock =
         format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'; LOCK TABLE {chunk} IN ACCESS EXCLUSIVE MODE");
     match transaction.batch_execute(&lock).await {

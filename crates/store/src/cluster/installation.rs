@@ -8,6 +8,7 @@ use std::process::Command;
 use throughline_prefix::{Prefix, Set};
 
 use super::folder::ServerUser;
+use crate::edition;
 use crate::error::Error;
 
 /// Environment variable that names the folder of PostgreSQL's programs.
@@ -93,6 +94,29 @@ fn candidates(explicit: Option<&Path>, prefix: Option<&Prefix>) -> Vec<(PathBuf,
     places
 }
 
+/// The folder of `pg_dump` and `pg_restore` for a server of that major version, and theirs: the same where it is here, else a newer one.
+pub(crate) fn find_client_programs(explicit: Option<&Path>, server: u32) -> Result<(PathBuf, u32), Error> {
+    let prefix = Prefix::locate().ok();
+    let of_path = std::env::var_os("PATH").unwrap_or_default();
+    let of_path = std::env::split_paths(&of_path).filter(|_| explicit.is_none());
+    let places = candidates(explicit, prefix.as_ref()).into_iter().map(|(bin, _)| bin).chain(of_path);
+    let (mut found, mut passed_over) = (Vec::new(), Vec::new());
+    for bin in places.filter(|bin| bin.join("pg_dump").is_file() && bin.join("pg_restore").is_file()) {
+        match major_version(&bin.join("pg_dump"), None) {
+            Ok(major) if major >= server => found.push((major, bin)),
+            Ok(major) => passed_over.push(format!("{} has {major}", bin.display())),
+            Err(reason) => passed_over.push(format!("{}: {reason}", bin.display())),
+        }
+    }
+    found.into_iter().min_by_key(|(major, _)| *major).map(|(major, bin)| (bin, major)).ok_or_else(|| {
+        let found = if passed_over.is_empty() { "nothing installed".to_owned() } else { passed_over.join("; ") };
+        Error::Edition(format!(
+            "no pg_dump and pg_restore for PostgreSQL {server} found ({found}); install PostgreSQL's client programs {server}, or name \
+             their folder with --pg-bin"
+        ))
+    })
+}
+
 /// What is in a folder of programs, or why it does not serve.
 fn examine(bin: &Path, origin: &str, user: Option<&ServerUser>) -> Result<Installation, String> {
     for program in ["postgres", "initdb", "pg_ctl"] {
@@ -101,13 +125,38 @@ fn examine(bin: &Path, origin: &str, user: Option<&ServerUser>) -> Result<Instal
         }
     }
     let major = major_version(&bin.join("postgres"), user)?;
-    if !share_folders(bin, major, user)
-        .iter()
-        .any(|share| share.join("extension/timescaledb.control").is_file())
-    {
+    let shares = share_folders(bin, major, user);
+    let controls = shares.iter().map(|share| share.join("extension/timescaledb.control"));
+    let Some(control) = controls.into_iter().find(|control| control.is_file()) else {
         return Err("no TimescaleDB".to_owned());
+    };
+    if let Some(version) = version_of_control(&control)
+        && !edition::is_new_enough(&version)
+        && has_full_edition(bin, &version, user)
+    {
+        return Err(edition::too_old(&version));
     }
     Ok(Installation { bin: bin.to_owned(), major, origin: origin.to_owned() })
+}
+
+/// The version that an extension's control file has for new databases.
+fn version_of_control(control: &Path) -> Option<String> {
+    let text = fs::read_to_string(control).ok()?;
+    let value = text.lines().find_map(|line| line.trim().strip_prefix("default_version")?.split('\'').nth(1));
+    value.map(str::to_owned)
+}
+
+/// Whether the library of that version's full edition is there, where libraries are by pg_config or by the usual layouts.
+fn has_full_edition(bin: &Path, version: &str, user: Option<&ServerUser>) -> bool {
+    let mut folders = Vec::new();
+    if let Ok(output) = as_user(&bin.join("pg_config"), user).arg("--pkglibdir").output()
+        && output.status.success()
+    {
+        folders.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    }
+    let bin = fs::canonicalize(bin).unwrap_or_else(|_| bin.to_owned());
+    folders.extend(["../lib", "../lib/postgresql"].map(|folder| bin.join(folder)));
+    folders.iter().any(|folder| folder.join(format!("timescaledb-tsl-{version}.so")).is_file())
 }
 
 /// A program to be run as the server's user: the prefix may belong to that user, so root does not run what is in it.
@@ -180,6 +229,19 @@ mod tests {
         let bin = fake(folder.path(), 17, false);
         let error = find(Some(&bin), None, None, Path::new("/d"), None).unwrap_err().to_string();
         assert!(error.contains("no TimescaleDB") && error.contains("throughline db install"), "{error}");
+    }
+
+    #[test]
+    fn an_old_full_edition_is_passed_over_and_an_old_apache_edition_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = fake(folder.path(), 17, true);
+        let control = folder.path().join("share/extension/timescaledb.control");
+        fs::write(control, "comment = 'x'\ndefault_version = '2.19.3'\n").unwrap();
+        assert!(find(Some(&bin), None, None, Path::new("/d"), None).is_ok());
+        fs::create_dir_all(folder.path().join("lib")).unwrap();
+        fs::write(folder.path().join("lib/timescaledb-tsl-2.19.3.so"), "").unwrap();
+        let error = find(Some(&bin), None, None, Path::new("/d"), None).unwrap_err().to_string();
+        assert!(error.contains("2.19.3, full edition") && error.contains("install 2.20.1"), "{error}");
     }
 
     #[test]

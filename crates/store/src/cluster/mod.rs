@@ -19,6 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use throughline_prefix::Prefix;
 
 pub use installation::Installation;
+pub(crate) use installation::find_client_programs;
 pub(crate) use tuning::WAL_MEGABYTES;
 pub use tuning::{SettingRemark, review_settings};
 
@@ -275,13 +276,7 @@ impl PrivateCluster {
     /// # Errors
     /// The database refused, or it was made by a newer build.
     pub async fn prepare(&self) -> Result<Migrated, Error> {
-        let database = self.database();
-        let admin = database.with("postgres", ADMIN_ROLE).connect().await?;
-        let create = format!("CREATE ROLE {WRITE_ROLE} LOGIN");
-        create_missing(&admin, "pg_roles", "rolname", WRITE_ROLE, &create).await?;
-        crate::reading::create_roles(&admin).await?;
-        let create = format!("CREATE DATABASE {DATABASE} OWNER {WRITE_ROLE}");
-        create_missing(&admin, "pg_database", "datname", DATABASE, &create).await?;
+        let database = self.make_database().await?;
         let admin = database.with(DATABASE, ADMIN_ROLE);
         update_extension(&admin).await?;
         let admin = admin.connect().await?;
@@ -289,6 +284,28 @@ impl PrivateCluster {
         let migrated = migrate(&database).await?;
         crate::reading::note(&admin, &found).await?;
         Ok(migrated)
+    }
+
+    /// Makes roles and the database, where they are missing.
+    pub(crate) async fn make_database(&self) -> Result<Database, Error> {
+        let database = self.database();
+        let admin = database.with("postgres", ADMIN_ROLE).connect().await?;
+        let create = format!("CREATE ROLE {WRITE_ROLE} LOGIN");
+        create_missing(&admin, "pg_roles", "rolname", WRITE_ROLE, &create).await?;
+        crate::reading::create_roles(&admin).await?;
+        let create = format!("CREATE DATABASE {DATABASE} OWNER {WRITE_ROLE}");
+        create_missing(&admin, "pg_database", "datname", DATABASE, &create).await?;
+        Ok(database)
+    }
+
+    /// Removes the data folder of a cluster that does not run: it is of a restore that failed.
+    pub(crate) fn remove_data(&self) -> Result<(), Error> {
+        let data = folder::data_folder(&self.folder);
+        root::with_files_of(&self.user, || fs::remove_dir_all(&data)).map_err(Error::io(
+            "remove",
+            &data,
+            STATE_REMEDY,
+        ))
     }
 
     /// Starts and prepares: what `serve` and `db start` do.

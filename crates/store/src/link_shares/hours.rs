@@ -12,6 +12,7 @@ use tokio_postgres::{Client, Row};
 
 use super::hour::Hour;
 use super::{Micros, micros, moment};
+use crate::backup::may_change_chunks;
 use crate::copy::RowBuffer;
 use crate::error::Error;
 use crate::retention::Retention;
@@ -119,6 +120,9 @@ async fn drop_minutes(client: &mut Client) -> Result<(), Error> {
     let Some(row) = client.query_opt(sql, &[]).await.map_err(Error::sql(WHAT))? else { return Ok(()) };
     let until: SystemTime = row.get(0);
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    if !may_change_chunks(&transaction).await? {
+        return Ok(());
+    }
     let limit = format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'");
     transaction.batch_execute(&limit).await.map_err(Error::sql(WHAT))?;
     let drop = "SELECT public.drop_chunks('internal.link_share_minutes', older_than => $1::timestamptz)";

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ages;
+mod backup;
 mod batches;
 mod block_sizes;
 mod clock_check;
