@@ -16,6 +16,9 @@ pub struct Status {
     /// Whether the database's clock is believed; null where an older server answers.
     #[serde(default)]
     pub clock: Option<DatabaseClock>,
+    /// How far history goes back; null where an older server answers.
+    #[serde(default)]
+    pub history: Option<StoredHistory>,
     /// Each source of each instance.
     pub sources: Vec<Source>,
     /// Each daemon's way to the database.
@@ -51,6 +54,25 @@ pub struct DatabaseClock {
     pub reporting: u32,
     /// Those of them that agree with it.
     pub agreeing: u32,
+}
+
+/// How far history goes back, by the begins of the oldest chunks, and what goes next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredHistory {
+    /// Of readings of ports and links, as rows or packed, milliseconds since 1970; null while there are none.
+    pub readings_ms: Option<i64>,
+    /// Of minutes of ports and links.
+    pub minutes_ms: Option<i64>,
+    /// Of shares of links.
+    pub shares_ms: Option<i64>,
+    /// When the first job that is stored began.
+    pub jobs_ms: Option<i64>,
+    /// Chunks that will be older than their retention 24 hours from now.
+    pub next_day_chunks: u64,
+    /// Their bytes on disk, as the database's statistics have them.
+    pub next_day_bytes: u64,
+    /// Whether a backup is in progress: nothing is dropped meanwhile.
+    pub is_backup_running: bool,
 }
 
 /// A node that reports what others report.

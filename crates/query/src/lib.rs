@@ -60,6 +60,7 @@ mod row_rules;
 pub mod search;
 pub mod sender_clocks;
 pub mod status;
+pub mod stored_history;
 pub mod time;
 pub mod trace;
 pub mod traffic;

@@ -155,6 +155,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         database: String::new(),
         replica: None,
         clock: Some(crate::database_clock::read(client).await?),
+        history: Some(crate::stored_history::read(client).await?),
         sources,
         delivery: delivery(client, time_ms).await?,
         rejected: rejected(client).await?,

@@ -2,9 +2,9 @@
 //!
 //! Texts come from other people's programs: control characters never reach the terminal.
 
-use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands, time};
+use crate::text::{ABSENT, Table, age, bytes, clean, count, middle_cut, thousands, time};
 use throughline_api::JobState;
-use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob};
+use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob, StoredHistory};
 use unicode_width::UnicodeWidthStr;
 
 /// Widest line.
@@ -34,6 +34,9 @@ pub fn text(status: &Status, server: &str) -> String {
         let lag = replica.lag_seconds.map_or("lag not known".to_owned(), |lag| format!("{lag:.1} s behind"));
         let line = format!("Replica {}, {lag} (at most {} s)", replica.place, replica.lag_seconds_max);
         text.push_str(&(clean(&line, COLUMNS) + "\n"));
+    }
+    if let Some(history) = &status.history {
+        text.push_str(&folded(&self::history(history)));
     }
     if status.sources.is_empty() && status.jobs.is_empty() && status.rejected.is_empty() {
         text.push_str(
@@ -69,6 +72,28 @@ pub fn text(status: &Status, server: &str) -> String {
         text.push_str(&self::job(job, status.time_ms));
     }
     text
+}
+
+/// How far history goes back, and what the next night takes of it.
+fn history(history: &StoredHistory) -> String {
+    let of = [
+        ("readings", history.readings_ms),
+        ("minutes", history.minutes_ms),
+        ("shares", history.shares_ms),
+        ("jobs", history.jobs_ms),
+    ];
+    let since = |ms: i64| time(ms).get(..16).unwrap_or_default().replace('T', " ");
+    let there: Vec<String> =
+        of.iter().filter_map(|(name, ms)| Some(format!("{name} since {}", since((*ms)?)))).collect();
+    let there = if there.is_empty() { "nothing yet".to_owned() } else { there.join(", ") };
+    let goes = match (history.next_day_chunks, history.is_backup_running) {
+        (_, true) => "a backup is in progress, and nothing is dropped meanwhile".to_owned(),
+        (0, _) => "nothing goes in the next 24 h".to_owned(),
+        (chunks, _) => {
+            format!("{} of {} go in the next 24 h", count(chunks, "chunk"), bytes(history.next_day_bytes))
+        }
+    };
+    format!("History: {there}; {goes}")
 }
 
 /// One line for all nodes that have nothing for a source to read: on most clusters many, and no fault.
@@ -257,6 +282,7 @@ mod tests {
             database: "throughline on /var/lib/throughline/db/socket".into(),
             replica: None,
             clock: None,
+            history: None,
             contests: Vec::new(),
             clocks: Vec::new(),
             rejected: vec![Rejected {
