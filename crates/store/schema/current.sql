@@ -5121,6 +5121,31 @@ END $$;
 COMMENT ON FUNCTION internal.carry_totals IS
     'Writes the last rows of series of totals once more that would go with the next chunks, of jobs that run or ended later; how many. Before expire_table, in the same transaction. For the procedure expire.';
 
+CREATE OR REPLACE FUNCTION internal.try_lock_chunks() RETURNS boolean
+LANGUAGE sql VOLATILE
+-- "tlbackup" in ASCII. A backup has this lock for itself for all its time; those who change chunks share it.
+RETURN pg_try_advisory_xact_lock_shared(8389188376303727984);
+COMMENT ON FUNCTION internal.try_lock_chunks IS
+    'Whether chunks may be dropped or rewritten: no backup is in progress, and none begins until the end of this transaction.';
+
+CREATE OR REPLACE FUNCTION internal.try_lock_chunk(chunk regclass) RETURNS boolean
+LANGUAGE sql VOLATILE
+-- "tlch" in ASCII.
+RETURN internal.try_lock_chunks() AND pg_try_advisory_xact_lock(1953260392, chunk::oid::integer);
+COMMENT ON FUNCTION internal.try_lock_chunk IS
+    'As try_lock_chunks, and that nobody else rewrites this chunk: thinning and the making of columns would wait for each other.';
+
+CREATE OR REPLACE FUNCTION internal.is_backup_running() RETURNS boolean
+LANGUAGE sql STABLE
+-- The key of try_lock_chunks, as pg_locks has it.
+RETURN EXISTS (
+    SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.classid = 1953260129 AND l.objid = 1667986800
+      AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND l.granted
+);
+COMMENT ON FUNCTION internal.is_backup_running IS
+    'Whether throughline db backup reads this database now: nothing is dropped, thinned or packed meanwhile.';
+
 CREATE OR REPLACE FUNCTION internal.expire_table(of_table text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = ''
@@ -5129,7 +5154,7 @@ DECLARE
     older timestamptz := (SELECT internal.expiry_time() - p.keep FROM internal.retention_policy p WHERE p.hypertable = of_table);
     dropped bigint;
 BEGIN
-    IF older IS NULL THEN
+    IF older IS NULL OR NOT internal.try_lock_chunks() THEN
         RETURN 0;
     END IF;
     IF of_table = 'link_shares' THEN
@@ -5200,6 +5225,10 @@ DECLARE
     of_table text;
     chunk regclass;
 BEGIN
+    IF internal.is_backup_running() THEN
+        RAISE WARNING 'a backup is in progress: nothing is dropped in this round';
+        RETURN;
+    END IF;
     -- A procedure with settings of its own can't commit: this one names the schema of all that it calls, and the functions have theirs.
     FOR of_table IN SELECT p.hypertable FROM internal.retention_policy p LOOP
         BEGIN
@@ -5213,7 +5242,7 @@ BEGIN
         FOR chunk IN SELECT c FROM internal.next_columns(of_table) c LOOP
             BEGIN
                 -- Again: the permission may have ended since the last commit.
-                IF internal.expiry_time() IS NOT NULL THEN
+                IF internal.expiry_time() IS NOT NULL AND internal.try_lock_chunk(chunk) THEN
                     PERFORM public.compress_chunk(chunk);
                 END IF;
             EXCEPTION WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
@@ -5226,7 +5255,7 @@ BEGIN
     COMMIT;
 END $$;
 COMMENT ON PROCEDURE internal.expire IS
-    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check) it does nothing.';
+    'Retention: drops chunks that are older than retention_policy says, and makes columns of old ones on the full edition; commits after each table. Upkeep calls it on the Apache edition, one job of the database on the full one. Without a permission (clock_check), or while a backup is in progress, it does nothing.';
 
 CREATE OR REPLACE FUNCTION internal.minutes_noticed() RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE

@@ -26,7 +26,7 @@ pub use manifest::Manifest;
 pub use programs::ClientPrograms;
 pub use restoring::{Restored, restore, restore_cluster};
 
-/// How far a backup, a restore or a comparison is; read by whoever shows it while the work goes on.
+/// How far a backup, a restore or a comparison is; read by programs that show it meanwhile.
 #[derive(Debug, Default)]
 pub struct BackupProgress {
     step: Mutex<&'static str>,

@@ -1,4 +1,4 @@
-//! PostgreSQL's programs for dumps: found, and run with their progress. What a server is told to log in goes by the environment, which
+//! PostgreSQL's programs for dumps: found, and run with their progress. Hosts, logins and passwords go by the environment, which
 //! other users don't see, never by arguments.
 
 use std::path::{Path, PathBuf};

@@ -234,8 +234,8 @@ async fn create_extension(database: &Database, manifest: &Manifest) -> Result<()
     session.batch_execute(&create).await.map_err(Error::sql("setting up TimescaleDB"))
 }
 
-/// The dump gives tables to the role that had them. Where the server has no such role, one stands in until they are the owner's;
-/// whether it does.
+/// The dump gives tables to the role that had them. Where the server has no such role, one is made until they are the owner's;
+/// whether it was.
 async fn stand_in_owner(
     client: &Client,
     from: &str,
