@@ -14,6 +14,7 @@ mod lanes;
 mod link_shares;
 mod link_shares_scale;
 mod links;
+mod long_jobs;
 mod nodes;
 mod pvars;
 mod refusals;
