@@ -1,7 +1,7 @@
 #!/bin/sh
 # A site whose clocks jump through days, weeks and a year under libfaketime, wall and monotonic clocks alike: links whose counters are known at
 # each second (constant, ramps, bursts; series that start, stop, pause and begin anew), records that come 3 hours, 3 days and 8 days late, a
-# week off, jobs of minutes and of 40 days by formula, MPI programs that are quiet for a week, one of which ends without MPI_Finalize. What
+# week off, jobs of minutes and of 40 days by formula, MPI programs that are quiet for a week, and one that ends without MPI_Finalize. What
 # is left at each age is compared with the formulae, and PromQL over remote-read with Prometheus' own storage of the same readings.
 #   benches/weeks.sh [--days N] [--dense N] [--edition apache|full] [--quiet] [--keep]
 #     --days N        days to play (400); --days 0 plays the ten days of `make test`
