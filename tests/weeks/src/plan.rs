@@ -36,6 +36,8 @@ pub struct Plan {
     pub jobs: Vec<JobPlan>,
     /// Times that are compared at each check once they are over.
     pub windows: Vec<(i64, i64)>,
+    /// Whether totals of jobs are compared that ended more than a week ago.
+    pub has_past_jobs: bool,
 }
 
 /// So long before a check rollups are made, and ranks' rows are there.
@@ -97,6 +99,7 @@ impl Plan {
         let job_ends = 40 * DAY;
         let mut plan = Self::new(job_ends);
         let (late, too_late) = (3 * DAY, 10 * DAY);
+        plan.has_past_jobs = true;
         plan.feed(EVENTS, HOUR);
         plan.feed(EVENTS + HOUR, 10 * MINUTE);
         plan.late_hour(EVENTS + HOUR, EVENTS + 2 * HOUR);
@@ -176,7 +179,7 @@ impl Plan {
             job("quiet", 7002, 5 * MINUTE, 65 * MINUTE, job_ends),
             job("active", 7003, 5 * MINUTE, job_ends, job_ends),
         ];
-        Self { steps: Vec::new(), links: links(EVENTS), jobs, windows: Vec::new() }
+        Self { steps: Vec::new(), links: links(EVENTS), jobs, windows: Vec::new(), has_past_jobs: false }
     }
 
     /// The second at which the last step ends.

@@ -130,7 +130,7 @@ fn write_history(file: &Path, links: &[Link], began: i64, spans: &[(i64, i64)]) 
                 }
                 // A minute has a row for each epoch in it.
                 let ends =
-                    |last: &i64| last / MINUTE != second / MINUTE || link.epoch(*last) != link.epoch(second);
+                    |last: &i64| minute(*last) != minute(second) || link.epoch(*last) != link.epoch(second);
                 if let Some(before) = last.filter(ends) {
                     put(before, &mut out)?;
                 }
@@ -144,6 +144,11 @@ fn write_history(file: &Path, links: &[Link], began: i64, spans: &[(i64, i64)]) 
     writeln!(out, "# EOF")?;
     out.flush()?;
     Ok(())
+}
+
+/// The minute that a reading is the end of a part of: one at a whole minute of the minute before.
+fn minute(second: i64) -> i64 {
+    (second - 1).div_euclid(MINUTE)
 }
 
 async fn start(program: &Path, folder: &Path, name: &str) -> anyhow::Result<Server> {

@@ -289,6 +289,7 @@ impl World {
                 ]),
 
                 Some(ROWS..TOTALS_FROM) => continue, // a chunk may be there or not
+                Some(TOTALS_FROM..) if !self.plan.has_past_jobs => continue,
                 Some(TOTALS_FROM..JOBS) => list.push(("matrix of nodes", checks::PAIRS, pairs)),
                 Some(JOBS..JOBS_GONE) => continue,
                 Some(_) => list = vec![("operations", checks::OPERATIONS, Rows::new())],

@@ -6,7 +6,6 @@ use std::process::Command;
 use throughline_test_support::skip;
 
 #[test]
-#[ignore = "increase of series that begin within the range is not within 1 % of Prometheus' own storage yet"]
 fn ten_days_of_jumps() {
     let program = Path::new(env!("CARGO_BIN_EXE_throughline-weeks"));
     for needed in ["throughline", "throughline-agent"] {
