@@ -11,10 +11,10 @@ use crate::sql::{JOB, events, job_range, op_cells_in_range};
 const MATRIX_RANKS: u32 = 64;
 /// Events of the job, and of the nodes where it runs.
 const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (
-  e.instance IN (SELECT r.host FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
-  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
+  e.instance IN (SELECT r.host FROM internal.run_visible j CROSS JOIN LATERAL internal.job_ranks(j.id) r WHERE j.key = ${job:sqlstring})
+  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.run_visible j CROSS JOIN LATERAL internal.job_ranks(j.id) r
                    JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring})
-  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
+  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM internal.run_visible j CROSS JOIN LATERAL internal.job_ranks(j.id) r
                    JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring}))";
 
 /// The dashboard.
@@ -141,7 +141,7 @@ ORDER BY 1, 2"
             )
             .stacked()
             .over_time(&chart(
-                &format!("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM internal.job_rank WHERE job_id = {JOB})"),
+                &format!("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM internal.job_ranks({JOB}))"),
             ))
             .unit(SHARE)
             .link(compare()),
@@ -270,7 +270,7 @@ ORDER BY s.rank, d.rank"
        t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
        (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM internal.gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
        array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port::text AS \"Port\"
-FROM (SELECT DISTINCT ON (rank) * FROM internal.job_rank WHERE job_id = {JOB} ORDER BY rank, start_time DESC) r
+FROM (SELECT DISTINCT ON (rank) * FROM internal.job_ranks({JOB}) ORDER BY rank, start_time DESC) r
 LEFT JOIN public.mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}
 LEFT JOIN LATERAL (SELECT guid, port FROM internal.job_rank_ports p WHERE p.job_id = r.job_id AND p.rank = r.rank AND p.start_time = r.start_time
                    ORDER BY p.device, p.port LIMIT 1) p ON true

@@ -13,7 +13,7 @@ const SERIES: u32 = 16;
 
 /// Nodes of the job, on tables with a `node_id`.
 fn nodes_of_job() -> String {
-    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM internal.job_rank WHERE job_id = {JOB}))")
+    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM internal.job_ranks({JOB})))")
 }
 
 /// Adds the panels.

@@ -12,10 +12,13 @@ fn running() -> String {
         "WITH steps AS (
   SELECT generate_series($__timeFrom()::timestamptz, $__timeTo()::timestamptz, make_interval(secs => $__interval_ms / 1000.0)) AS time
 )
-SELECT s.time, count(DISTINCT r.job_id) AS jobs, count(r.rank) AS ranks
+SELECT s.time, count(DISTINCT r.job_id) AS jobs, coalesce(sum(r.ranks), 0) AS ranks
 FROM steps s
-LEFT JOIN internal.job_rank r ON r.job_id = ANY (ARRAY({JOBS_IN_RANGE}))
-  AND r.start_time <= s.time AND coalesce(r.end_time, 'infinity') > s.time
+LEFT JOIN (
+  SELECT job_id, start_time, end_time, 1 AS ranks FROM internal.job_rank WHERE job_id = ANY (ARRAY({JOBS_IN_RANGE}))
+  UNION ALL
+  SELECT job_id, began_at, ended_at, ranks FROM internal.job_final WHERE is_released AND job_id = ANY (ARRAY({JOBS_IN_RANGE}))
+) r ON r.start_time <= s.time AND coalesce(r.end_time, 'infinity') > s.time
 GROUP BY 1
 ORDER BY 1"
     )
@@ -26,8 +29,12 @@ fn counts() -> String {
     format!(
         "SELECT (SELECT count(*) FROM public.jobs_running($__timeTo())) AS running,
        count(DISTINCT job_id) AS \"in the time range\",
-       count(*) FILTER (WHERE ending IN ('lost', 'silent')) AS \"ranks lost\"
-FROM internal.job_rank
+       coalesce(sum(lost), 0) AS \"ranks lost\"
+FROM (
+  SELECT job_id, start_time, end_time, (ending IN ('lost', 'silent'))::integer AS lost FROM internal.job_rank
+  UNION ALL
+  SELECT job_id, began_at, ended_at, lost + silent FROM internal.job_final WHERE is_released
+) r
 WHERE job_id = ANY (ARRAY({JOBS_IN_RANGE})) AND start_time <= $__timeTo()
   AND coalesce(end_time, 'infinity') >= $__timeFrom()"
     )

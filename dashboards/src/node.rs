@@ -385,10 +385,17 @@ ORDER BY 1, 2",
 
 fn jobs() -> Panel {
     let sql = format!(
-        "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", count(DISTINCT r.rank) AS \"Ranks here\",
+        "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", sum(r.ranks) AS \"Ranks here\",
        min(r.start_time) AS \"Start\", CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) END AS \"End\",
        (SELECT s.state FROM public.job_summary s WHERE s.id = j.id) AS \"State\", {}
-FROM internal.job_rank r
+FROM (
+  SELECT job_id, node_id, count(DISTINCT rank) AS ranks, min(start_time) AS start_time,
+         CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time
+  FROM internal.job_rank WHERE node_id = (SELECT id FROM internal.node_key WHERE name = ${{node:sqlstring}}) GROUP BY job_id, node_id
+  UNION ALL
+  SELECT p.job_id, p.node_id, p.rank_count, p.began_at, p.ended_at
+  FROM internal.job_node_final p JOIN internal.job_final f ON f.job_id = p.job_id AND f.is_released
+) r
 JOIN internal.run_visible j ON j.id = r.job_id
 JOIN internal.node_key n ON n.id = r.node_id
 WHERE n.name = ${{node:sqlstring}} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()

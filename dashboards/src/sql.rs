@@ -80,11 +80,10 @@ pub const PORT: &str =
 
 /// Fabric ports of the adapters of the job's nodes, as an array: also where it is not known which ports of a node
 /// the ranks use.
-pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM internal.job_rank r
+pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM internal.job_ranks((SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring})) r
   JOIN internal.node n ON n.node_id = r.node_id AND n.valid_to IS NULL
   JOIN internal.ib_node_key k ON k.guid = ANY (n.hca_guids)
-  JOIN internal.ib_port_key p ON p.ib_node_id = k.id
-  WHERE r.job_id = (SELECT id FROM internal.run_visible WHERE key = ${job:sqlstring}))";
+  JOIN internal.ib_port_key p ON p.ib_node_id = k.id)";
 
 /// The colour of a scale for a number in SQL; NULL where the number is.
 pub fn colour(scale: &Scale, number: &str) -> String {

@@ -4,7 +4,7 @@ mod contests;
 mod traffic;
 
 pub use contests::{ContestedFact, ContestedRanks, FactVersion, JobContests};
-pub use traffic::{JobLinkPeaks, JobPairs, JobTraffic, LinkPeak, Pair, PairColumns, Traffic};
+pub use traffic::{JobLinkPeaks, JobPairs, JobTraffic, LinkPeak, NodePairs, Pair, PairColumns, Traffic};
 
 use crate::JobState;
 use crate::verdicts::JobVerdict;

@@ -31,8 +31,8 @@ use throughline_sample::catalogue::{
 };
 use throughline_store::{
     ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
-    close_orphaned_jobs, database_size, encode_chunks, is_backup_running, lock_upkeep, make_rollups,
-    move_hours, thin_chunks,
+    close_orphaned_jobs, database_size, encode_chunks, expire_jobs, is_backup_running, lock_upkeep,
+    make_rollups, move_hours, pack_totals, release_claims, thin_chunks,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -60,6 +60,9 @@ const BLOCKS_PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long old rows are thinned at a time.
 const THINNING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long final totals are packed at a time.
+const FINALS_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The next round of retention comes so soon where nothing may be dropped yet: within seconds of a start senders have confirmed the clock.
 const PERMISSION_WAIT: Duration = Duration::from_secs(10);
@@ -211,9 +214,8 @@ async fn rounds(
         let round = async {
             note_backup(client, state).await?;
             if started >= retention_due {
-                let is_permitted = retain(client, options, metrics, state).await?;
-                let pause =
-                    if is_permitted { options.interval } else { PERMISSION_WAIT.min(options.interval) };
+                let is_done = retain(client, options, metrics, state).await?;
+                let pause = if is_done { options.interval } else { PERMISSION_WAIT.min(options.interval) };
                 retention_due = started + pause;
             }
             if started >= state.silence_counts_from {
@@ -270,14 +272,33 @@ async fn rest(client: &Client, until: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies retention; whether anything may be dropped now.
+/// Packs final totals of jobs, then applies retention; `false` where nothing may be dropped now, or more is to be done.
 async fn retain(
-    client: &Client,
+    client: &mut Client,
     options: &Options,
     metrics: &SelfMetrics,
     state: &mut State,
 ) -> anyhow::Result<bool> {
+    // Before rows go.
+    let begun = Instant::now();
+    let packed = pack_totals(client, FINALS_PATIENCE).await?;
+    if packed.jobs > 0 {
+        tracing::debug!(
+            jobs = packed.jobs,
+            seconds = begun.elapsed().as_secs_f64(),
+            "final totals of jobs are packed"
+        );
+    }
     let done = apply_retention(client, &options.retention, state.way).await?;
+    let released = release_claims(client).await?;
+    let expired = expire_jobs(client, &options.retention).await?;
+    if expired.jobs > 0 || released.jobs > 0 {
+        tracing::info!(
+            expired = expired.jobs,
+            released = released.jobs,
+            "jobs, and claims of ranks of jobs that are packed"
+        );
+    }
     state.way = Some(done.way);
     // The database's job drops between two rounds.
     let dropped = match state.dropped_in_all.replace(done.dropped_in_all) {
@@ -292,7 +313,7 @@ async fn retain(
         };
         tracing::info!(way, dropped, changed = done.changed_policies, "retention");
     }
-    Ok(done.is_permitted)
+    Ok(done.is_permitted && !(packed.is_behind || released.is_behind || expired.is_behind))
 }
 
 /// Makes rows of minutes, then blocks; whether there is more to do.

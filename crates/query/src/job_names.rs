@@ -72,8 +72,10 @@ pub struct Candidate {
 /// which anybody can set to any job's, or where nothing is said.
 const CANDIDATES: &str = "
     SELECT id, key, coalesce(left(user_name, 64), key_uid) AS user_name, evidence, cluster, native_id, began,
-           NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id) AS is_empty,
-           (SELECT left(min(host), 64) FROM internal.job_rank r WHERE r.job_id = j.id) AS host,
+           NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = j.id)
+               AND NOT EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.ranks > 0) AS is_empty,
+           coalesce((SELECT left(min(host), 64) FROM internal.job_rank r WHERE r.job_id = j.id),
+                    (SELECT left(min(host), 64) FROM internal.job_node_final n WHERE n.job_id = j.id)) AS host,
            key_uid = $2 AS is_own,
            CASE WHEN evidence = 'cgroup' THEN 0 WHEN evidence <> 'environment' THEN 1 ELSE 2 END AS strength,
            CASE WHEN key = $1 THEN 0 WHEN is_of_parts AND $7 IN (native_id, native_step, key_job) THEN 1 ELSE 2 END AS distance

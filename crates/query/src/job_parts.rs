@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 
 const ENDINGS: &str = "
     SELECT coalesce(ending, 'running') AS ending, count(*) AS ranks, (array_agg(rank ORDER BY rank))[1:8] AS examples
-    FROM internal.job_rank WHERE job_id = $1 GROUP BY 1 ORDER BY 2 DESC, 1";
+    FROM internal.job_ranks($1) GROUP BY 1 ORDER BY 2 DESC, 1";
 
 /// How many starts of ranks ended in which way, the most frequent first.
 ///
@@ -29,11 +29,15 @@ const FIRST_LOST: &str = "
            extract(epoch FROM r.next_end - r.end_time)::double precision AS next_after, c.operation, c.seconds
     FROM (SELECT job_id, rank, host, start_time, end_time, count(*) OVER () AS ranks,
                  lead(end_time) OVER (ORDER BY end_time, rank) AS next_end
-          FROM internal.job_rank WHERE job_id = $1 AND ending = 'lost' ORDER BY end_time, rank LIMIT 1) r
+          FROM internal.job_ranks($1) WHERE ending = 'lost' ORDER BY end_time, rank LIMIT 1) r
     LEFT JOIN LATERAL (
         SELECT o.operation, extract(epoch FROM r.end_time - o.start_time)::double precision AS seconds
         FROM internal.mpi_open_calls o WHERE o.job_id = r.job_id AND o.rank = r.rank AND o.rank_end_time = r.end_time
-        ORDER BY o.start_time LIMIT 1) c ON true";
+        UNION ALL
+        SELECT e.open_operation, e.open_nanoseconds / 1e9::double precision
+        FROM internal.job_final_ranks(r.job_id) e
+        WHERE e.is_released AND e.rank = r.rank AND e.end_time = r.end_time AND e.open_nanoseconds IS NOT NULL
+        ORDER BY seconds DESC LIMIT 1) c ON true";
 
 /// The rank that ended first without MPI_Finalize. Clocks of nodes differ by what the alignment of their times is.
 ///
@@ -64,11 +68,16 @@ pub async fn settings(client: &Client, id: i64) -> Result<Vec<Setting>, Error> {
 }
 
 const REGIONS: &str = "
+    WITH state AS MATERIALIZED (SELECT internal.job_rows_gone($1, 'mpi_regions') AS is_gone)
     SELECT region, count(DISTINCT rank) AS ranks, internal.stored_total(sum(visits)) AS visits,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds,
            internal.stored_total(sum(mpi_calls)) AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
-    FROM internal.mpi_region_totals WHERE job_id = $1
-    GROUP BY region ORDER BY mpi_seconds DESC NULLS LAST, elapsed_seconds DESC, region";
+    FROM internal.mpi_region_totals WHERE job_id = $1 AND NOT (SELECT is_gone FROM state) GROUP BY region
+    UNION ALL
+    SELECT r->>0, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::double precision, (r->>4)::bigint, (r->>5)::double precision
+    FROM internal.job_final f CROSS JOIN LATERAL json_array_elements(f.regions) AS rows (r)
+    WHERE f.job_id = $1 AND (SELECT is_gone FROM state)
+    ORDER BY mpi_seconds DESC NULLS LAST, elapsed_seconds DESC, region";
 
 /// Annotated regions of the program, those with the most MPI time first.
 ///
@@ -91,24 +100,31 @@ pub async fn regions(client: &Client, id: i64) -> Result<Vec<Region>, Error> {
 const BUSIEST: i64 = 3;
 
 const TRAFFIC: &str = "
-    WITH hosts AS MATERIALIZED (
-        SELECT DISTINCT ON (rank) rank, host FROM internal.job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC
+    WITH state AS MATERIALIZED (
+        SELECT internal.job_rows_gone($1, 'mpi_rank_peers') AS is_gone
+    ), hosts AS MATERIALIZED (
+        SELECT DISTINCT ON (rank) rank, host FROM internal.job_ranks($1) ORDER BY rank, start_time DESC
     ), pairs AS MATERIALIZED (
         SELECT p.kind, p.rank, p.peer, p.bytes, p.messages, s.host = d.host AS same_node,
                row_number() OVER (PARTITION BY p.kind ORDER BY p.bytes DESC, p.messages DESC, p.rank, p.peer) AS place
         FROM public.mpi_peer_totals p
         LEFT JOIN hosts s ON s.rank = p.rank
         LEFT JOIN hosts d ON d.rank = p.peer
-        WHERE p.job_id = $1
+        WHERE p.job_id = $1 AND NOT (SELECT is_gone FROM state)
     ), sums AS (
         SELECT kind, internal.stored_total(sum(bytes)) AS all_bytes,
                internal.stored_total(sum(messages)) AS all_messages, count(*) AS all_pairs,
                internal.stored_total(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0)) AS between_bytes
         FROM pairs GROUP BY kind
     )
-    SELECT s.*, p.rank, p.peer, p.bytes, p.messages, p.same_node
+    SELECT s.*, p.rank, p.peer, p.bytes, p.messages, p.same_node, p.place
     FROM sums s JOIN pairs p ON p.kind = s.kind AND p.place <= $2
-    ORDER BY s.kind, p.place";
+    UNION ALL
+    SELECT t->>0, (t->>1)::bigint, (t->>2)::bigint, (t->>3)::bigint, (t->>4)::bigint, (t->>5)::integer, (t->>6)::integer, (t->>7)::bigint,
+           (t->>8)::bigint, (t->>9)::boolean, row_number() OVER ()
+    FROM internal.job_final f CROSS JOIN LATERAL json_array_elements(f.traffic) AS rows (t)
+    WHERE f.job_id = $1 AND (SELECT is_gone FROM state)
+    ORDER BY kind, place";
 
 /// Traffic of each kind with its busiest pairs.
 ///

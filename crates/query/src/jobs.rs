@@ -202,8 +202,9 @@ const COLUMNS: &str =
     left(j.queue, 256), left(j.command, 2048),
     j.start_time, j.end_time, j.first_seen, j.world_size, coalesce(j.contested_facts, '{}'), j.cluster";
 
-/// What the ranks of job `j` report, and its nodes.
+/// What the ranks of job `j` report, and its nodes; of a job whose claims are gone what is packed.
 const RANKS: &str = "
+    LEFT JOIN internal.job_final f ON f.job_id = j.id AND f.is_released
     LEFT JOIN LATERAL (
         SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes,
                count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
@@ -217,9 +218,9 @@ const RANKS: &str = "
     LEFT JOIN LATERAL (
         SELECT count(DISTINCT rank) AS ranks FROM internal.rank_claim WHERE job_id = j.id AND contest = 'contested') c ON true";
 
-const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
-    c.ranks, (SELECT name FROM internal.node_key WHERE id = n.only_node_id AND coalesce(r.nodes, 0) <= 1),
-    internal.job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
+const COUNTS: &str = "coalesce(f.ranks, r.ranks), coalesce(f.nodes, r.nodes), r.running, coalesce(f.lost, r.lost), coalesce(f.silent, r.silent),
+    n.reported, c.ranks, (SELECT name FROM internal.node_key WHERE id = n.only_node_id AND coalesce(f.nodes, r.nodes, 0) <= 1),
+    internal.job_state(j.end_time, coalesce(f.lost, r.lost), coalesce(f.silent, r.silent), coalesce(n.reported, j.first_seen), now()),
     (SELECT v.kind FROM internal.job_judgement d JOIN internal.job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
      WHERE d.job_id = j.id ORDER BY v.place LIMIT 1)";
 
@@ -392,10 +393,15 @@ pub struct Cell {
 }
 
 const CELLS: &str = "
+    WITH state AS MATERIALIZED (SELECT internal.job_rows_gone($1, 'mpi_rank_rows') AS is_gone)
     SELECT operation, size_class_bytes, algorithm, algorithm_source, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
            internal.stored_total(sum(received_bytes)), coalesce(sum(elapsed_seconds), 0), sum(wait_seconds), max(longest_seconds)
-    FROM internal.mpi_op_cell_totals WHERE job_id = $1
+    FROM internal.mpi_op_cell_totals WHERE job_id = $1 AND NOT (SELECT is_gone FROM state)
     GROUP BY operation, size_class_bytes, algorithm, algorithm_source
+    UNION ALL
+    SELECT operation, size_class_bytes, algorithm, algorithm_source, calls, bytes, received_bytes, elapsed_seconds, wait_seconds,
+           longest_seconds
+    FROM internal.job_final_cells($1) WHERE (SELECT is_gone FROM state)
     ORDER BY operation, size_class_bytes, algorithm, algorithm_source";
 
 /// A job's operations.
@@ -448,7 +454,7 @@ pub struct Rank {
 /// The database's.
 pub async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
     let sql = "SELECT DISTINCT ON (rank) rank, host, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus
-               FROM internal.job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
+               FROM internal.job_ranks($1) ORDER BY rank, start_time DESC";
     let rows = client.query(sql, &[&id]).await.map_err(Error::sql("reading the ranks of a job"))?;
     let rank = |row: &Row| Rank {
         rank: row.get(0),

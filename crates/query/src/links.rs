@@ -327,16 +327,25 @@ pub enum Ranks {
 /// The database's.
 pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Error> {
     let of_rank = "coalesce(r.end_time, 'infinity')".to_owned();
-    let (which, time) = match ranks {
-        Ranks::Of(id) => (format!("r.job_id = {id}"), of_rank),
-        Ranks::Running => ("r.end_time IS NULL".to_owned(), of_rank),
+    let (from, time) = match ranks {
+        Ranks::Of(id) => (format!("internal.job_ranks({id}) r"), of_rank),
+        Ranks::Running => ("internal.job_rank r WHERE r.end_time IS NULL".to_owned(), of_rank),
         Ranks::RunningAt(time) => {
             let at = moment(time);
-            (format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})"), at)
+            // Jobs of that time whose claims are gone have theirs packed.
+            let from = format!(
+                "(SELECT r.job_id, r.node_id, r.hca_ports, r.start_time, r.end_time FROM internal.job_rank r
+                  UNION ALL
+                  SELECT r.job_id, r.node_id, r.hca_ports, r.start_time, r.end_time
+                  FROM internal.job_final f CROSS JOIN LATERAL internal.job_final_ranks(f.job_id) r
+                  WHERE f.is_released AND f.began_at <= {at} AND f.ended_at > {at}) r
+                 WHERE r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})"
+            );
+            (from, at)
         }
     };
     let sql = format!(
-        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports, r.end_time FROM internal.job_rank r WHERE {which})
+        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports, r.end_time FROM {from})
          SELECT DISTINCT r.job_id, p.id
          FROM places r
          JOIN internal.host_port_key h ON h.node_id = r.node_id

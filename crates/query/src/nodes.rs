@@ -283,16 +283,22 @@ pub async fn pcie(client: &Client, ports: &[i64], at: i64) -> Result<HashMap<i64
 /// # Errors
 /// The database's.
 pub async fn jobs(client: &Client, host: i64, at: QueryTime) -> Result<Vec<JobThere>, Error> {
-    let there = match at {
-        QueryTime::Latest => "r.end_time IS NULL".to_owned(),
+    let (there, packed) = match at {
+        QueryTime::Latest => ("r.end_time IS NULL".to_owned(), "false".to_owned()),
         QueryTime::Time(time) => {
             let at = moment(time);
-            format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})")
+            let there = format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})");
+            (there, format!("f.is_released AND p.began_at <= {at} AND p.ended_at > {at}"))
         }
     };
     let sql = format!(
         "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM internal.job_rank r JOIN internal.run_visible j ON j.id = r.job_id
-         WHERE r.node_id = $1 AND {there} GROUP BY j.key, j.user_name, j.name ORDER BY j.key"
+         WHERE r.node_id = $1 AND {there} GROUP BY j.key, j.user_name, j.name
+         UNION ALL
+         SELECT j.key, j.user_name, j.name, sum(p.rank_count) FROM internal.job_node_final p
+         JOIN internal.job_final f ON f.job_id = p.job_id JOIN internal.run_visible j ON j.id = p.job_id
+         WHERE p.node_id = $1 AND {packed} GROUP BY j.key, j.user_name, j.name
+         ORDER BY 1"
     );
     let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading the jobs of a host"))?;
     let job = |row: &Row| JobThere { key: row.get(0), user: row.get(1), name: row.get(2), ranks: row.get(3) };

@@ -10,11 +10,17 @@ use tokio_postgres::Client;
 const LISTED: usize = 4096;
 
 const PATHS: &str = "
+    WITH state AS MATERIALIZED (SELECT internal.job_rows_gone($1, 'mpi_region_paths') AS is_gone)
     SELECT path, count(DISTINCT rank) AS ranks, internal.stored_total(sum(visits)) AS visits,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds, coalesce(sum(own_seconds), 0) AS own_seconds,
            internal.stored_total(sum(mpi_calls)) AS mpi_calls, coalesce(sum(mpi_seconds), 0) AS mpi_seconds
-    FROM internal.mpi_path_totals WHERE job_id = $1
-    GROUP BY path ORDER BY elapsed_seconds DESC, path";
+    FROM internal.mpi_path_totals WHERE job_id = $1 AND NOT (SELECT is_gone FROM state) GROUP BY path
+    UNION ALL
+    SELECT p->>0, (p->>1)::bigint, (p->>2)::bigint, (p->>3)::double precision, (p->>4)::double precision, (p->>5)::bigint,
+           (p->>6)::double precision
+    FROM internal.job_final f CROSS JOIN LATERAL json_array_elements(f.paths) AS rows (p)
+    WHERE f.job_id = $1 AND (SELECT is_gone FROM state)
+    ORDER BY elapsed_seconds DESC, path";
 
 /// The paths of a job, each after the one around it, and how many are left out.
 ///

@@ -12,7 +12,7 @@ const RANKS: &str = "
     SELECT t.rank, (extract(epoch FROM t.epoch) * 1000000)::bigint, count(*), min(t.start_ns), max(t.start_ns),
            min((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
            max((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
-           (SELECT host FROM internal.job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
+           (SELECT host FROM internal.job_ranks($1) r WHERE r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
            count(*) FILTER (WHERE t.kind IN ('call', 'send', 'receive')), max(t.number) + 1 - count(*),
            CASE max(t.bytes) FILTER (WHERE t.kind = 'end') WHEN 0 THEN 'limit' ELSE max('complete') FILTER (WHERE t.kind = 'end') END
     FROM internal.mpi_trace t WHERE t.job_id = $1 AND t.time >= SINCE AND t.time <= UNTIL

@@ -1,8 +1,8 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
 use crate::job_span::Span;
-use crate::time::{Grid, QueryTime};
-use throughline_api::jobs::PairColumns;
+use crate::time::{Grid, QueryTime, milliseconds};
+use throughline_api::jobs::{NodePairs, PairColumns};
 use throughline_store::Error;
 use throughline_store::sql_time::moment;
 use tokio_postgres::Client;
@@ -95,7 +95,10 @@ const KINDS: &str = "
             WHERE m.job_id = $1 AND m.time >= SINCE AND m.time <= UNTIL AND (m.rank, m.kind) > (l.rank, l.kind)
             ORDER BY m.rank, m.kind LIMIT 1) n
     )
-    SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first ORDER BY kind";
+    SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first
+    UNION
+    SELECT unnest(f.pair_kinds) FROM internal.job_final f WHERE f.job_id = $1 AND internal.job_rows_gone($1, 'mpi_rank_peers')
+    ORDER BY kind";
 
 /// Kinds of matrices that a job has.
 ///
@@ -105,6 +108,44 @@ pub async fn kinds(client: &Client, job: i64) -> Result<Vec<String>, Error> {
     let sql = Span::of_job(client, job).await?.within(KINDS);
     let rows = client.query(&sql, &[&job]).await.map_err(Error::sql("looking for a job's matrices"))?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Hosts of the final pairs, and when the rows of ranks went.
+const FINAL_NODES: &str = "
+    SELECT coalesce((SELECT array_agg(n.host ORDER BY n.place) FROM internal.job_node_final n WHERE n.job_id = f.job_id), '{}'),
+           f.ended_at + p.keep
+    FROM internal.job_final f CROSS JOIN internal.retention_policy p
+    WHERE f.job_id = $1 AND p.hypertable = 'mpi_rank_peers' AND internal.job_rows_gone($1, 'mpi_rank_peers')";
+
+const FINAL_PAIRS: &str = "
+    SELECT from_place, to_place, bytes, messages, rank_pairs FROM internal.job_final_pairs($1) WHERE kind = $2
+    ORDER BY from_place, to_place";
+
+/// Traffic between the nodes of a job whose pairs of ranks are kept no longer; `None` where these are there.
+///
+/// # Errors
+/// The database's.
+pub async fn node_pairs(client: &Client, job: i64, kind: &str) -> Result<Option<NodePairs>, Error> {
+    const WHAT: &str = "reading which node sent how much to which";
+    let Some(row) = client.query_opt(FINAL_NODES, &[&job]).await.map_err(Error::sql(WHAT))? else {
+        return Ok(None);
+    };
+    let mut pairs =
+        NodePairs { hosts: row.get(0), ranks_until_ms: milliseconds(row.get(1)), ..NodePairs::default() };
+    for row in client.query(FINAL_PAIRS, &[&job, &kind]).await.map_err(Error::sql(WHAT))? {
+        let place = |column: usize| usize::try_from(row.get::<_, i32>(column) - 1).ok();
+        if let Some((from, to)) = place(0).zip(place(1)) {
+            pairs.from.push(from);
+            pairs.to.push(to);
+            pairs.bytes.push(row.get(2));
+            pairs.messages.push(row.get(3));
+        } else {
+            pairs.others_bytes += row.get::<_, i64>(2);
+            pairs.others_messages += row.get::<_, i64>(3);
+            pairs.others_rank_pairs += row.get::<_, i64>(4);
+        }
+    }
+    Ok(Some(pairs))
 }
 
 /// What operations over time are distinguished by.

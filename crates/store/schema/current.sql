@@ -1204,6 +1204,56 @@ CREATE TABLE internal.job_comm (
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 );
 
+-- Final totals of each job that has ended, packed by upkeep once its records are settled and again when late ones come.
+-- Readers take them when rows of the job's time are gone (job_rows_gone); job_node_final has those of ranks.
+CREATE TABLE internal.job_final (
+    job_id bigint NOT NULL,
+    packed_at timestamptz NOT NULL DEFAULT now(),
+    began_at timestamptz NOT NULL,
+    -- run.end_time of what is packed: where they differ it is packed again.
+    ended_at timestamptz NOT NULL,
+    -- Rows of rank_claim, mpi_open_call, mpi_rank_scheduling and job_comm are gone: what they had of its ranks is
+    -- in job_node_final only.
+    is_released boolean NOT NULL DEFAULT false,
+    -- What most of its ranks report; job_node_final has that of others.
+    world_size integer,
+    ranks integer NOT NULL,
+    rank_starts integer NOT NULL,
+    nodes integer NOT NULL,
+    lost integer NOT NULL,
+    unseen integer NOT NULL,
+    silent integer NOT NULL,
+    -- MPI libraries of its ranks.
+    libraries text[] NOT NULL,
+    -- What cells are of: operation, algorithm and the algorithm's source, separated by tabs.
+    operations text[] NOT NULL,
+    -- Operations over all ranks by size class and algorithm, bit-packed: the function job_final_cells has a row for
+    -- each.
+    cells bit varying NOT NULL,
+    -- Unit of times in cells: a large job's sum of nanoseconds has no place in 63 bits.
+    unit_nanoseconds bigint NOT NULL DEFAULT 1,
+    -- Annotated regions over all ranks, those with the most time; NULL without any.
+    regions json,
+    -- Paths of annotated regions over all ranks, those with the most time; NULL without any.
+    paths json,
+    -- Of each kind of traffic between ranks the sums, and the pairs of ranks with the most.
+    traffic json,
+    -- Kinds of traffic, as in mpi_rank_peers.
+    pair_kinds text[] NOT NULL,
+    -- Of each kind the traffic between nodes, bit-packed: the function job_final_pairs has a row for each of the
+    -- 10,000 pairs with the most bytes, and one for all others.
+    pairs bit varying[] NOT NULL,
+    PRIMARY KEY (job_id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id)
+);
+
+-- Jobs whose final totals are packed again: a record of an earlier time came.
+CREATE TABLE internal.job_final_wanted (
+    job_id bigint NOT NULL,
+    noted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (job_id)
+);
+
 -- When each job was judged last: each minute while it runs, and once after its end.
 CREATE TABLE internal.job_judgement (
     job_id bigint NOT NULL,
@@ -1224,6 +1274,38 @@ CREATE TABLE internal.job_judgement (
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=70);
 CREATE INDEX job_judgement_detail_turn ON internal.job_judgement (node_id, uid, is_brief, detail_after, job_id) WHERE (detail_after IS NOT NULL);
+
+-- Final totals of a job's ranks on a node, and what rank_claim had of them, bit-packed. The functions job_final_ranks
+-- and job_final_operations have a row for each.
+CREATE TABLE internal.job_node_final (
+    job_id bigint NOT NULL,
+    -- Number of the node in the job, from 1, by its first rank: pairs of job_final have it.
+    place integer NOT NULL,
+    -- NULL where the ranks were reported by none.
+    node_id bigint,
+    host text NOT NULL,
+    began_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL,
+    -- Ranks in number, each once.
+    rank_count integer NOT NULL,
+    -- The operations that its ranks called, a line for each: totals has an element for each.
+    operations text NOT NULL,
+    -- Texts that places refers to by number, from 1, a line for each: of lists of GPUs each has its number in
+    -- gpu_key.
+    texts text NOT NULL,
+    -- Each start of a rank: when, how long, how it ended, and a call in which it was killed.
+    ranks bit varying NOT NULL,
+    -- Of each start of a rank its library, CPUs, GPUs and adapter ports.
+    places bit varying NOT NULL,
+    -- Of each operation the calls, bytes and times of each start of a rank.
+    totals bit varying[] NOT NULL,
+    -- Of each start of a rank where its time went; NULL where that is not known.
+    accounts bit varying,
+    PRIMARY KEY (job_id, place),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
+);
+CREATE INDEX job_node_final_of_node ON internal.job_node_final (node_id, ended_at);
 
 -- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each node and value that
 -- any rank of it has.
@@ -4045,12 +4127,149 @@ RETURNS TABLE (
     libraries text[])
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
-    SELECT count(DISTINCT rank), count(DISTINCT host), count(*), count(*) FILTER (WHERE end_time IS NULL),
-           count(*) FILTER (WHERE ending = 'lost'), count(*) FILTER (WHERE ending = 'unseen'),
-           count(*) FILTER (WHERE ending = 'silent'), max(end_time), array_agg(DISTINCT mpi_library)
-    FROM internal.job_rank WHERE job_id = job HAVING count(*) > 0;
+    SELECT coalesce(f.ranks, r.ranks), coalesce(f.nodes, r.nodes), coalesce(f.rank_starts, r.started), r.running, coalesce(f.lost, r.lost),
+           coalesce(f.unseen, r.unseen), coalesce(f.silent, r.silent), greatest(r.last_end, f.ended_at), coalesce(f.libraries, r.libraries)
+    FROM (
+        SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
+               count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
+               count(*) FILTER (WHERE ending = 'unseen') AS unseen, count(*) FILTER (WHERE ending = 'silent') AS silent,
+               max(end_time) AS last_end, array_agg(DISTINCT mpi_library) AS libraries
+        FROM internal.job_rank WHERE job_id = job) r
+    -- Where claims of ranks are gone.
+    LEFT JOIN internal.job_final f ON f.job_id = job AND f.is_released
+    WHERE r.started > 0 OR f.ranks > 0;
 END;
 COMMENT ON FUNCTION internal.job_ranks_counted IS 'The ranks of a job, counted; no row where none is known.';
+
+CREATE OR REPLACE FUNCTION internal.packed_job_ranks(
+    ranks bit varying, places bit varying, texts text, operations text, libraries text[], world_size integer)
+RETURNS TABLE (
+    number integer, rank integer, pid bigint, start_time timestamptz, end_time timestamptz, ending text, open_operation text,
+    open_nanoseconds bigint, rank_world_size integer, mpi_library text, cpus text, gpu_uuids text[], hca_ports text[],
+    numa_nodes integer[], hca_numa_nodes integer[])
+-- A session plans it once, as packed_shares.
+LANGUAGE plpgsql STABLE ROWS 32
+SET search_path = '' SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+DECLARE
+    lines text[] := string_to_array(packed_job_ranks.texts, E'\n');
+    names text[] := string_to_array(packed_job_ranks.operations, E'\n');
+BEGIN
+    RETURN QUERY
+    SELECT r.number, r.c1::integer, r.c2, internal.packed_time(r.c3), CASE WHEN r.c4 >= 0 THEN internal.packed_time(r.c3 + r.c4) END,
+           (ARRAY['clean', 'lost', 'unseen', 'silent'])[r.c5], names[r.c7], r.c6,
+           coalesce(r.c8::integer, packed_job_ranks.world_size), packed_job_ranks.libraries[p.c1], lines[p.c2],
+           (SELECT coalesce(array_agg(coalesce(k.uuid, u.uuid) ORDER BY u.n), '{}')
+            FROM unnest(lines[p.c3]::text[]) WITH ORDINALITY u (uuid, n)
+            LEFT JOIN internal.gpu_key k ON k.id = CASE WHEN u.uuid LIKE '#%' THEN substr(u.uuid, 2)::bigint END
+            WHERE p.c3 > 0 HAVING p.c3 > 0),
+           lines[p.c4]::text[], lines[p.c5]::integer[], lines[p.c6]::integer[]
+    FROM (SELECT * FROM internal.packed_rows(packed_job_ranks.ranks) OFFSET 0) r
+    JOIN (SELECT * FROM internal.packed_rows(packed_job_ranks.places) OFFSET 0) p USING (number);
+END $$;
+COMMENT ON FUNCTION internal.packed_job_ranks IS
+    'The starts of ranks in a row of job_node_final, by their number in it, from 0. pid is -1 where only totals are known of one.';
+
+CREATE OR REPLACE FUNCTION internal.job_final_ranks(job bigint)
+RETURNS TABLE (
+    job_id bigint, rank integer, node_id bigint, host text, pid bigint, world_size integer, mpi_library text, start_time timestamptz,
+    end_time timestamptz, ending text, gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[],
+    place integer, number integer, open_operation text, open_nanoseconds bigint, is_released boolean)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    SELECT f.job_id, e.rank, n.node_id, n.host, e.pid, e.rank_world_size, e.mpi_library, e.start_time, e.end_time, e.ending, e.gpu_uuids,
+           e.hca_ports, e.cpus, e.numa_nodes, e.hca_numa_nodes, n.place, e.number, e.open_operation, e.open_nanoseconds, f.is_released
+    FROM internal.job_final f
+    JOIN internal.job_node_final n ON n.job_id = f.job_id
+    CROSS JOIN LATERAL internal.packed_job_ranks(n.ranks, n.places, n.texts, n.operations, f.libraries, f.world_size) e
+    WHERE f.job_id = job_final_ranks.job;
+END;
+COMMENT ON FUNCTION internal.job_final_ranks IS
+    'Each start of a rank that is packed of a job, as in rank_claim, with the number that it has in job_node_final, and the call in which it was killed.';
+
+CREATE OR REPLACE FUNCTION internal.job_final_operations(job bigint)
+RETURNS TABLE (
+    rank integer, epoch timestamptz, operation text, calls bigint, bytes bigint, elapsed_nanoseconds bigint, longest_nanoseconds bigint,
+    wait_nanoseconds bigint, received_bytes bigint, last_time timestamptz)
+LANGUAGE sql STABLE ROWS 1000
+BEGIN ATOMIC
+    SELECT e.rank, e.start_time, o.operation, p.c2, p.c3, p.c4, p.c5, p.c6, p.c7, coalesce(e.end_time, n.ended_at)
+    FROM internal.job_final f
+    JOIN internal.job_node_final n ON n.job_id = f.job_id
+    CROSS JOIN LATERAL unnest(string_to_array(n.operations, E'\n'), n.totals) o (operation, packed)
+    CROSS JOIN LATERAL (SELECT * FROM internal.packed_rows(o.packed) OFFSET 0) p
+    JOIN LATERAL (
+        SELECT r.number, r.rank, r.start_time, r.end_time
+        FROM internal.packed_job_ranks(n.ranks, n.places, n.texts, n.operations, f.libraries, f.world_size) r OFFSET 0) e ON e.number = p.number + p.c1
+    WHERE f.job_id = job_final_operations.job;
+END;
+COMMENT ON FUNCTION internal.job_final_operations IS
+    'Final totals of each start of a rank by operation, over size classes, regions and algorithms.';
+
+CREATE OR REPLACE FUNCTION internal.job_final_cells(job bigint)
+RETURNS TABLE (
+    operation text, size_class_bytes bigint, algorithm text, algorithm_source text, calls bigint, bytes bigint, received_bytes bigint,
+    elapsed_seconds double precision, wait_seconds double precision, longest_seconds double precision)
+LANGUAGE sql STABLE ROWS 20
+BEGIN ATOMIC
+    SELECT split_part(f.operations[p.c1], E'\t', 1), p.c8, split_part(f.operations[p.c1], E'\t', 2),
+           split_part(f.operations[p.c1], E'\t', 3), p.c2, p.c3, p.c7, p.c4 * (f.unit_nanoseconds / 1e9::double precision),
+           p.c6 * (f.unit_nanoseconds / 1e9::double precision), p.c5 * (f.unit_nanoseconds / 1e9::double precision)
+    FROM internal.job_final f
+    CROSS JOIN LATERAL (SELECT * FROM internal.packed_rows(f.cells) OFFSET 0) p
+    WHERE f.job_id = job_final_cells.job;
+END;
+COMMENT ON FUNCTION internal.job_final_cells IS
+    'Final totals of a job over all ranks by operation, size class and algorithm.';
+
+CREATE OR REPLACE FUNCTION internal.job_final_pairs(job bigint)
+RETURNS TABLE (
+    kind text, from_place integer, to_place integer, from_host text, to_host text, bytes bigint, messages bigint, rank_pairs bigint)
+LANGUAGE sql STABLE ROWS 1000
+BEGIN ATOMIC
+    SELECT k.kind, p.c1::integer, p.c2::integer, s.host, d.host, p.c3, p.c4, p.c5
+    FROM internal.job_final f
+    CROSS JOIN LATERAL unnest(f.pair_kinds, f.pairs) k (kind, packed)
+    CROSS JOIN LATERAL (SELECT * FROM internal.packed_rows(k.packed) OFFSET 0) p
+    LEFT JOIN internal.job_node_final s ON s.job_id = f.job_id AND s.place = p.c1
+    LEFT JOIN internal.job_node_final d ON d.job_id = f.job_id AND d.place = p.c2
+    WHERE f.job_id = job_final_pairs.job;
+END;
+COMMENT ON FUNCTION internal.job_final_pairs IS
+    'Final traffic of a job between its nodes, by kind: the 10,000 pairs with the most bytes, and one row for all others, whose places are 0. rank_pairs: pairs of ranks in it. Other kinds are other views of the same traffic.';
+
+CREATE OR REPLACE FUNCTION internal.job_rows_gone(job bigint, of_table text) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM internal.job_final f
+        JOIN internal.run j ON j.id = f.job_id AND j.end_time IS NOT NULL
+        JOIN internal.retention_policy p ON p.hypertable = job_rows_gone.of_table
+        WHERE f.job_id = job_rows_gone.job AND f.ended_at < now() - p.keep);
+END;
+COMMENT ON FUNCTION internal.job_rows_gone IS
+    'Whether rows of a hypertable that are of a job may be gone: it ended before the table''s retention, and its final totals are packed. Readers take these then.';
+
+CREATE OR REPLACE FUNCTION internal.job_ranks(job bigint)
+RETURNS TABLE (
+    job_id bigint, rank integer, node_id bigint, host text, pid bigint, world_size integer, mpi_library text, start_time timestamptz,
+    end_time timestamptz, ending text, gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    SELECT r.job_id, r.rank, r.node_id, r.host, r.pid, r.world_size, r.mpi_library, r.start_time, r.end_time, r.ending, r.gpu_uuids,
+           r.hca_ports, r.cpus, r.numa_nodes, r.hca_numa_nodes
+    FROM internal.job_rank r WHERE r.job_id = job_ranks.job
+    UNION ALL
+    -- A start of a rank that came again later is above.
+    SELECT e.job_id, e.rank, e.node_id, e.host, e.pid, e.world_size, e.mpi_library, e.start_time, e.end_time, e.ending, e.gpu_uuids,
+           e.hca_ports, e.cpus, e.numa_nodes, e.hca_numa_nodes
+    FROM internal.job_final f
+    CROSS JOIN LATERAL internal.job_final_ranks(f.job_id) e
+    WHERE f.job_id = job_ranks.job AND f.is_released AND e.pid >= 0
+      AND NOT EXISTS (SELECT FROM internal.job_rank r WHERE r.job_id = e.job_id AND r.rank = e.rank AND r.start_time = e.start_time);
+END;
+COMMENT ON FUNCTION internal.job_ranks IS
+    'The ranks of one job, as job_rank has them, also when their claims are gone: then they are those of job_node_final.';
 
 CREATE OR REPLACE VIEW public.job_summary AS
 -- In two parts, so that a query of the jobs that run counts no ranks of those that have ended: these have an end, and no rank without one.
@@ -4077,8 +4296,10 @@ SELECT j.id, j.key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.comm
        0, coalesce(r.lost, 0), coalesce(r.started, 0), r.libraries, coalesce(r.unseen, 0), coalesce(r.silent, 0),
        j.name, j.account, j.queue, j.array_id, n.reported_at,
        internal.job_state(j.end_time,
-           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost') THEN 1 ELSE 0 END,
-           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent') THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost')
+                OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.lost > 0) THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent')
+                OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.silent > 0) THEN 1 ELSE 0 END,
            j.end_time, j.end_time),
        j.cluster
 FROM internal.run_visible j
@@ -4168,7 +4389,11 @@ BEGIN ATOMIC
     SELECT coalesce(min(r.start_time) - INTERVAL '2 minutes', '-infinity'),
            CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) + INTERVAL '10 minutes'
                 ELSE 'infinity' END
-    FROM internal.job_rank r WHERE r.job_id = job_span.job;
+    FROM (
+        SELECT r.start_time, r.end_time FROM internal.job_rank r WHERE r.job_id = job_span.job
+        UNION ALL
+        SELECT f.began_at, f.ended_at FROM internal.job_final f WHERE f.job_id = job_span.job AND f.is_released
+    ) r;
 END;
 COMMENT ON FUNCTION internal.job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
 
@@ -4677,6 +4902,29 @@ $$;
 COMMENT ON FUNCTION internal.mpi_traffic_cells IS
     'The last value of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
 
+CREATE OR REPLACE FUNCTION internal.job_op_cells(job bigint)
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET search_path = ''
+AS $$
+BEGIN
+    IF internal.job_rows_gone(job_op_cells.job, 'mpi_rank_rows') THEN
+        RETURN QUERY SELECT o.rank, o.operation, NULL::bigint, ''::text, ''::text, ''::text, o.epoch, o.calls, o.bytes,
+            o.elapsed_nanoseconds / 1e9::double precision, o.longest_nanoseconds / 1e9::double precision,
+            o.wait_nanoseconds / 1e9::double precision, o.received_bytes, o.last_time
+        FROM internal.job_final_operations(job_op_cells.job) o;
+    ELSE
+        RETURN QUERY SELECT c.rank, c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, c.epoch, c.calls, c.bytes,
+            c.elapsed_seconds, c.longest_seconds, c.wait_seconds, c.received_bytes, c.last_time
+        FROM internal.mpi_op_cells(job_op_cells.job) c;
+    END IF;
+END $$;
+COMMENT ON FUNCTION internal.job_op_cells IS
+    'The last value of each cell and epoch of a job''s operations; of a job whose rows are gone its final totals, over size classes, regions and algorithms.';
+
 CREATE OR REPLACE VIEW internal.mpi_op_cell_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm,
        max(t.algorithm_source) AS algorithm_source, internal.stored_total(sum(t.calls)) AS calls,
@@ -4685,10 +4933,10 @@ SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes
        sum(t.wait_seconds) AS wait_seconds, internal.stored_total(sum(t.received_bytes)) AS received_bytes,
        max(t.last_time) AS last_time
 FROM internal.run_visible j
-CROSS JOIN LATERAL internal.mpi_op_cells(j.id) t
+CROSS JOIN LATERAL internal.job_op_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
 COMMENT ON VIEW internal.mpi_op_cell_totals IS
-    'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time.';
+    'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time. Of a job whose rows are gone the size class is NULL and the others are empty.';
 
 CREATE OR REPLACE VIEW public.mpi_op_totals AS
 SELECT job_key, job_id, rank, operation, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
@@ -4750,24 +4998,43 @@ GROUP BY j.key, j.id, n.name, t.operation, t.kind, t.direction, t.peer;
 COMMENT ON VIEW internal.mpi_traffic_totals IS
     'Bytes and messages by operation between each node of a job and each rank so far; all kinds are to be summed.';
 
+CREATE OR REPLACE FUNCTION internal.job_rank_totals(job bigint)
+RETURNS TABLE (
+    rank integer, calls bigint, bytes bigint, elapsed_seconds double precision, observed_seconds double precision, last_time timestamptz,
+    wait_seconds double precision, received_bytes bigint)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    WITH ranks AS MATERIALIZED (
+        SELECT r.rank, r.start_time, r.end_time FROM internal.job_ranks(job_rank_totals.job) r
+    ), counted AS MATERIALIZED (
+        SELECT o.rank, internal.stored_total(sum(o.calls)) AS calls, internal.stored_total(sum(o.bytes)) AS bytes,
+               sum(o.elapsed_seconds) AS elapsed_seconds, max(o.last_time) AS last_time, sum(o.wait_seconds) AS wait_seconds,
+               internal.stored_total(sum(o.received_bytes)) AS received_bytes
+        FROM (
+            SELECT c.rank, c.calls, c.bytes, c.elapsed_seconds, c.last_time, c.wait_seconds, c.received_bytes
+            FROM internal.job_op_cells(job_rank_totals.job) c
+            UNION ALL
+            -- Not counted yet, and never where the rank was killed in it.
+            SELECT c.rank, 0, 0, c.seconds, c.reported_at, NULL, NULL FROM internal.mpi_open_calls c WHERE c.job_id = job_rank_totals.job
+            UNION ALL
+            SELECT e.rank, 0, 0, e.open_nanoseconds / 1e9::double precision, e.end_time, NULL, NULL
+            FROM internal.job_final f CROSS JOIN LATERAL internal.job_final_ranks(f.job_id) e
+            WHERE f.job_id = job_rank_totals.job AND f.is_released AND e.open_nanoseconds IS NOT NULL) o
+        GROUP BY o.rank
+    )
+    SELECT t.rank, t.calls, t.bytes, t.elapsed_seconds,
+           sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))::double precision,
+           t.last_time, t.wait_seconds, t.received_bytes
+    FROM counted t LEFT JOIN ranks r ON r.rank = t.rank
+    GROUP BY t.rank, t.calls, t.bytes, t.elapsed_seconds, t.last_time, t.wait_seconds, t.received_bytes;
+END;
+COMMENT ON FUNCTION internal.job_rank_totals IS 'The rows of mpi_rank_totals of one job.';
+
 CREATE OR REPLACE VIEW public.mpi_rank_totals AS
-SELECT t.job_key, t.job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, s.observed_seconds, t.last_time,
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, t.observed_seconds, t.last_time,
        t.wait_seconds, t.received_bytes
-FROM (
-    SELECT job_key, job_id, rank, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
-           sum(elapsed_seconds) AS elapsed_seconds, max(last_time) AS last_time, sum(wait_seconds) AS wait_seconds,
-           internal.stored_total(sum(received_bytes)) AS received_bytes
-    FROM (
-        SELECT job_key, job_id, rank, calls, bytes, elapsed_seconds, last_time, wait_seconds, received_bytes
-        FROM public.mpi_op_totals
-        UNION ALL
-        -- Not counted yet, and never where the rank was killed in it.
-        SELECT job_key, job_id, rank, 0, 0, seconds, reported_at, NULL, NULL FROM internal.mpi_open_calls) o
-    GROUP BY job_key, job_id, rank) t
-CROSS JOIN LATERAL (
-    SELECT sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))
-               ::double precision AS observed_seconds
-    FROM internal.job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
+FROM internal.run_visible j
+CROSS JOIN LATERAL internal.job_rank_totals(j.id) t;
 COMMENT ON VIEW public.mpi_rank_totals IS
     'Each rank''s MPI so far, over all operations, and the time in a call that goes on included, and how long it was observed: from MPI_Init to its end or its newest report.';
 

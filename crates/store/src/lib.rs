@@ -7,6 +7,7 @@
 //! * [`TermClient`]: which of several crawlers of a subnet writes.
 //! * [`NodeBars`]: nodes and certificates that are refused.
 //! * [`apply_retention`]: old chunks go, by one procedure that upkeep or a job of the database calls; some become columns before.
+//! * [`pack_totals`]: what stays of a job that has ended; [`release_claims`], [`expire_jobs`]: what goes of it, and when.
 //! * [`ClockChecker`]: whether the database's clock is believed; without that nothing is dropped, thinned or packed.
 //! * [`predict_size`]: in which form each table is, how long, and what a site takes.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
@@ -39,6 +40,7 @@ mod error;
 mod expiry;
 mod export;
 mod fabrics;
+mod finals;
 mod lazy_connection;
 mod link_shares;
 mod migrate;
@@ -91,6 +93,7 @@ pub use error::Error;
 pub use expiry::{RetentionOutcome, apply_retention};
 pub use export::{ExportTarget, ExportTime, LateNote, lock_export};
 pub use fabrics::{FabricState, fabric_states, rename_fabric};
+pub use finals::{ExpiredJobs, TotalsPacked, expire_jobs, pack_totals, release_claims};
 pub use link_shares::{
     Groups, LinkContribution, LinkShareCache, LinkSharesMade, SHARE_WINDOW, largest_contributions,
     link_shares_made_until, make_link_shares,
@@ -115,11 +118,11 @@ pub use schema::schema_text;
 pub use sender_clocks::{SenderClock, SenderClocks, ServerClock, SpanOffset};
 pub use session::{ReplicationRole, check_session, replication_role};
 pub use size::{
-    ObservedTable, OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way, observed_site,
-    observed_tables, predict_size, tables_document,
+    ObservedTable, OldSize, PlainSize, SizePrediction, TableSize, WAL_BYTES_MAX, observed_retention_way,
+    observed_site, observed_tables, predict_size, tables_document,
 };
 pub use tables::{
-    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Site, StoredTable, TABLES, TableRole,
+    Chunks, Columns, Form, Life, PlainRetention, PlainTable, RetentionClass, Site, StoredTable, TABLES,
     ThinningPlan, hypertable, hypertables,
 };
 pub use terms::{TermClient, TermGrant, TermRequest};

@@ -52,6 +52,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     sql: baseline!(
         "inventory",
         "jobs",
+        "finals",
         "links",
         "mpi",
         "reports",

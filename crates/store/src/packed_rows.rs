@@ -9,16 +9,49 @@
 //! | minute of a link | minute of the hour | windows | 1: counted | | | peak | | |
 //! | share of a minute | | | | | | bytes | bytes less low | high less bytes |
 //!
-//! Bytes of shares and peaks have seven digits, as [`scaled`] writes them. Shares are of each minute those of all contributors of the hour.
+//! Rows of final totals are in `finals::encode`. Bytes of shares and peaks have seven digits, as [`scaled`] writes them. Shares are of each minute those of all contributors of the hour.
 
 use std::error::Error;
 
+use bytes::{BufMut, BytesMut};
 use throughline_packed::Bits;
 use throughline_packed::rows::{Row, pack, unpack};
 use throughline_sample::wire::{MpiNodeCell, MpiOpCell};
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::copy::stored;
+
+/// Bits, as a parameter of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackedBits {
+    count: i32,
+    bytes: Vec<u8>,
+}
+
+impl PackedBits {
+    pub fn of(bits: Bits) -> Self {
+        Self { count: i32::try_from(bits.count()).unwrap_or(i32::MAX), bytes: bits.finish() }
+    }
+
+    #[cfg(test)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl ToSql for PackedBits {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.put_i32(self.count);
+        out.put_slice(&self.bytes);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::VARBIT
+    }
+
+    to_sql_checked!();
+}
 
 /// Packed rows, read from the database.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,12 @@ const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// Events are few, and people look for one of last month.
+const DEFAULT_EVENTS: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What is known of a job stays for a year after its end unless configured: who compares with last year's runs looks it up.
+const DEFAULT_JOBS: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Readings of ports, NVLinks and PCIe are rows for so long unless configured: live views and alerts look back an hour at most, and some
 /// readings come late. Whatever reads older ones unpacks them or takes minutes.
 const DEFAULT_ROWS: Duration = Duration::from_secs(5400);
@@ -34,6 +40,8 @@ pub struct Retention {
     default: Duration,
     minutes: Duration,
     detail: Duration,
+    events: Duration,
+    jobs: Duration,
     rows: Option<Duration>,
     tables: BTreeMap<String, Duration>,
 }
@@ -44,6 +52,8 @@ impl Default for Retention {
             default: DEFAULT_RAW,
             minutes: DEFAULT_MINUTES,
             detail: DEFAULT_DETAIL,
+            events: DEFAULT_EVENTS,
+            jobs: DEFAULT_JOBS,
             rows: Some(DEFAULT_ROWS),
             tables: BTreeMap::new(),
         }
@@ -51,9 +61,34 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// The same time for all tables; readings are rows for as long.
+    /// The same time for all hypertables; readings are rows for as long, jobs stay for a year.
     pub fn for_all(keep: Duration) -> Self {
-        Self { default: keep, minutes: keep, detail: keep, rows: None, tables: BTreeMap::new() }
+        Self {
+            default: keep,
+            minutes: keep,
+            detail: keep,
+            events: keep,
+            jobs: DEFAULT_JOBS,
+            rows: None,
+            tables: BTreeMap::new(),
+        }
+    }
+
+    /// Another time for events.
+    #[must_use]
+    pub fn with_events(self, keep: Duration) -> Self {
+        Self { events: keep, ..self }
+    }
+
+    /// Another time for what is known of jobs, from their end on.
+    #[must_use]
+    pub fn with_jobs(self, keep: Duration) -> Self {
+        Self { jobs: keep, ..self }
+    }
+
+    /// How long what is known of a job stays after its end.
+    pub fn jobs(&self) -> Duration {
+        self.jobs
     }
 
     /// Another time for rollups.
@@ -131,6 +166,7 @@ impl Retention {
         }
         match hypertable(table).map(|(_, chunks)| chunks.keep) {
             Some(RetentionClass::Minutes) => self.minutes,
+            Some(RetentionClass::Events) => self.events,
             Some(RetentionClass::Windows) => {
                 self.default.min(self.rows.unwrap_or(LONGEST_WINDOWS)).min(LONGEST_WINDOWS)
             }
@@ -166,6 +202,9 @@ mod tests {
         assert_eq!(longer.of("link_share_minutes"), Duration::from_secs(90));
         assert_eq!(longer.of("link_shares"), Duration::from_secs(60));
         assert_eq!(Retention::default().of("link_shares"), DEFAULT_ROWS);
+        assert_eq!(Retention::default().of("events"), DEFAULT_EVENTS);
+        assert_eq!(longer.clone().with_events(Duration::from_secs(7)).of("events"), Duration::from_secs(7));
+        assert_eq!(longer.jobs(), DEFAULT_JOBS);
         let of_rows = |retention: Retention| retention.of("link_shares").as_secs();
         let week = Retention::for_all(Duration::from_secs(7 * 86_400));
         assert_eq!(of_rows(week.clone()), 86_400);

@@ -6,4 +6,4 @@ mod predict;
 
 pub use document::tables_document;
 pub use observed::{ObservedTable, observed_retention_way, observed_site, observed_tables};
-pub use predict::{OldSize, SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};
+pub use predict::{OldSize, PlainSize, SizePrediction, TableSize, WAL_BYTES_MAX, predict_size};

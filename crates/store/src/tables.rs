@@ -4,12 +4,27 @@
 
 mod entry;
 mod list;
+mod plain;
 mod site;
 
 use throughline_sample::catalogue;
 
-pub use list::TABLES;
 pub use site::Site;
+
+/// Every table: hypertables, then plain ones.
+pub static TABLES: [StoredTable; list::HYPERTABLES.len() + plain::PLAIN_TABLES.len()] = {
+    let mut all = [list::HYPERTABLES[0]; list::HYPERTABLES.len() + plain::PLAIN_TABLES.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < list::HYPERTABLES.len() {
+            list::HYPERTABLES[at]
+        } else {
+            plain::PLAIN_TABLES[at - list::HYPERTABLES.len()]
+        };
+        at += 1;
+    }
+    all
+};
 
 /// A table.
 #[derive(Clone, Copy, Debug)]
@@ -29,46 +44,48 @@ pub struct StoredTable {
 pub enum Life {
     /// A hypertable, whose chunks go.
     Chunks(Chunks),
-    /// Not by time.
-    Stays(PlainTable),
+    /// A plain table.
+    Plain(PlainTable),
 }
 
-/// A table whose rows do not go by time.
+/// A table whose rows do not go by chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainTable {
-    /// Why not.
-    pub why: TableRole,
-    /// Bytes on disk that a year adds, with indexes, estimated from the widths of columns.
+    /// How long rows are there.
+    pub keep: PlainRetention,
+    /// Bytes on disk that a year adds, with indexes, estimated from the widths of columns; 0 where that is next to nothing.
     pub bytes_a_year: fn(&Site) -> f64,
 }
 
-/// Why rows of a table do not go by time.
+/// How long rows of a plain table are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableRole {
-    /// Rows of hypertables refer to it by number, or it says what such a number is.
-    Key,
-    /// What exists, a row for each state of a thing.
-    Inventory,
-    /// What is shown of jobs.
-    Job,
-    /// What is committed, or was refused.
-    Ledger,
-    /// How far something is, replaced in its place.
-    State,
-    /// What is to be done: rows go when it is.
-    Queue,
+pub enum PlainRetention {
+    /// As long as the job whose number this column has: `retention.jobs_seconds` after its end.
+    Job(&'static str),
+    /// As long as rows of its job's ranks: then what it has of the job whose number this column has is packed (`job_node_final`).
+    Rank(&'static str),
+    /// As long or as many as this says: whoever writes the table, or upkeep, removes the others.
+    Bounded(&'static str),
+    /// One row for each thing that there is, replaced in its place.
+    Replaced,
+    /// Until what it asks for is done.
+    Done,
+    /// For ever, for this reason.
+    Forever(&'static str),
 }
 
-impl TableRole {
+impl PlainRetention {
     /// For people.
-    pub const fn text(self) -> &'static str {
+    pub fn text(self) -> String {
         match self {
-            TableRole::Key => "key of rows elsewhere",
-            TableRole::Inventory => "states of a thing",
-            TableRole::Job => "one each of a job",
-            TableRole::Ledger => "ledger",
-            TableRole::State => "replaced in its place",
-            TableRole::Queue => "goes when it is done",
+            PlainRetention::Job(_) => "`jobs_seconds`".to_owned(),
+            PlainRetention::Rank(_) => {
+                "`default_seconds` after the end of the job, then in `job_node_final`".to_owned()
+            }
+            PlainRetention::Bounded(limit) => limit.to_owned(),
+            PlainRetention::Replaced => "replaced in its place".to_owned(),
+            PlainRetention::Done => "until it is done".to_owned(),
+            PlainRetention::Forever(reason) => format!("for ever: {reason}"),
         }
     }
 }
@@ -102,6 +119,8 @@ pub enum RetentionClass {
     Readings,
     /// `retention.minutes_seconds`.
     Minutes,
+    /// `retention.events_seconds`.
+    Events,
     /// As long as readings are rows, at most a day, or `retention.default_seconds` where that is less: minutes are made of them, which
     /// stay.
     Windows,
@@ -214,7 +233,15 @@ impl StoredTable {
     pub const fn chunks(&self) -> Option<&Chunks> {
         match &self.life {
             Life::Chunks(chunks) => Some(chunks),
-            Life::Stays(_) => None,
+            Life::Plain(_) => None,
+        }
+    }
+
+    /// The plain table that it is.
+    pub const fn plain(&self) -> Option<&PlainTable> {
+        match &self.life {
+            Life::Plain(plain) => Some(plain),
+            Life::Chunks(_) => None,
         }
     }
 
@@ -255,6 +282,11 @@ impl StoredTable {
 /// The hypertables, in the order of [`TABLES`].
 pub fn hypertables() -> impl Iterator<Item = (&'static StoredTable, &'static Chunks)> {
     TABLES.iter().filter_map(|table| Some((table, table.chunks()?)))
+}
+
+/// The plain tables, in the order of [`TABLES`].
+pub fn plain_tables() -> impl Iterator<Item = (&'static StoredTable, &'static PlainTable)> {
+    TABLES.iter().filter_map(|table| Some((table, table.plain()?)))
 }
 
 /// The entry of a hypertable; `None` for what is none of ours.

@@ -28,6 +28,7 @@ mod key_sql;
 mod keys;
 mod late_arrivals;
 mod late_exports;
+mod late_jobs;
 mod ledger;
 mod multicast_groups;
 mod quarantine;

@@ -90,8 +90,33 @@ pub struct JobPairs {
     pub kind: String,
     /// Pairs of ranks with traffic, by sender and receiver.
     pub pairs: PairColumns,
+    /// Pairs of nodes, where those of ranks are kept no longer; null where they are.
+    pub nodes: Option<NodePairs>,
     /// Parameter `next` of the following request; null in the last page.
     pub next: Option<String>,
+}
+
+/// Traffic from node to node of a job that ended longer ago than its rows are kept; columns of one length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePairs {
+    /// Nodes by their first ranks.
+    pub hosts: Vec<String>,
+    /// Who sent: a place in `hosts`.
+    pub from: Vec<usize>,
+    /// To whom.
+    pub to: Vec<usize>,
+    /// Bytes.
+    pub bytes: Vec<i64>,
+    /// Messages.
+    pub messages: Vec<i64>,
+    /// Bytes of all other pairs: the 10,000 with the most are listed.
+    pub others_bytes: i64,
+    /// Messages of all other pairs.
+    pub others_messages: i64,
+    /// Pairs of ranks in these.
+    pub others_rank_pairs: i64,
+    /// Until when pairs of ranks were kept.
+    pub ranks_until_ms: i64,
 }
 
 /// Traffic from rank to rank so far; columns of one length.

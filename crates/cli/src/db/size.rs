@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use throughline_client::text;
 use throughline_daemon::Failure;
-use throughline_store::{ObservedTable, RetentionWay, Site, SizePrediction, TableSize, WAL_BYTES_MAX};
+use throughline_store::{
+    ObservedTable, PlainRetention, PlainSize, RetentionWay, Site, SizePrediction, TableSize, WAL_BYTES_MAX,
+};
 
 /// The site; without any of these the one that the database has.
 #[derive(clap::Args, Clone, Debug)]
@@ -129,10 +131,17 @@ pub fn json(prediction: &SizePrediction) -> Value {
             "assumes": (!size.assumes.is_empty()).then_some(size.assumes),
         })
     };
+    let plain = |size: &PlainSize| {
+        json!({
+            "table": size.table, "kept": plain_kept(size), "bytes_per_year": whole(size.bytes_per_year),
+            "retention_seconds": size.retention.map(|time| time.as_secs()), "bytes": whole(size.steady_bytes()),
+        })
+    };
     json!({
         "site": site_json(&prediction.site),
         "edition": edition(prediction.way),
         "tables": prediction.tables.iter().map(table).collect::<Vec<_>>(),
+        "plain_tables": prediction.plain_tables.iter().map(plain).collect::<Vec<_>>(),
         "rows_per_second": prediction.rows_per_second(),
         "written_rows_per_second": prediction.written_rows_per_second(),
         "bytes_per_day": whole(prediction.bytes_per_day()),
@@ -195,15 +204,16 @@ pub fn table(prediction: &SizePrediction) -> String {
     }
     let _ = writeln!(
         out,
-        "{:<29}{:>12}{:>20}{:>12}{:>12}{:>10}{:>12}",
+        "{:<29}{:>12}{:>20}{:>12}{:>12}{:>10}{:>12}\n",
         "all",
         rate(prediction.rows_per_second()),
         "",
         text::bytes(whole(prediction.bytes_per_day())),
         text::bytes(whole(prediction.staying_bytes_per_day())),
         "",
-        text::bytes(whole(prediction.steady_bytes()))
+        text::bytes(whole(prediction.steady_bytes() - prediction.plain_bytes()))
     );
+    out.push_str(&plain_text(prediction));
     let _ = writeln!(
         out,
         "\n{} rows a second through the collector; the log takes up to {} more",
@@ -211,6 +221,38 @@ pub fn table(prediction: &SizePrediction) -> String {
         text::bytes(WAL_BYTES_MAX)
     );
     out.lines().fold(String::new(), |all, line| all + line.trim_end() + "\n")
+}
+
+/// Plain tables: what a year adds, and what is there in the end.
+fn plain_text(prediction: &SizePrediction) -> String {
+    let mut out = format!("{:<29}{:>12}{:>12}  kept\n", "table without chunks", "a year", "on disk");
+    let mut line = |name: &str, year: f64, bytes: f64, kept: &str| {
+        // Writing to a String cannot fail.
+        let (year, bytes) = (text::bytes(whole(year)), text::bytes(whole(bytes)));
+        let _ = writeln!(out, "{name:<29}{year:>12}{bytes:>12}  {kept}");
+    };
+    let mut small = 0;
+    for size in &prediction.plain_tables {
+        if size.bytes_per_year > 0.0 {
+            line(size.table, size.bytes_per_year, size.steady_bytes(), &plain_kept(size));
+        } else {
+            small += 1;
+        }
+    }
+    line(&format!("{small} others"), 0.0, 0.0, "bounded, or replaced in their place");
+    let year = prediction.plain_tables.iter().map(|size| size.bytes_per_year).sum();
+    line("all", year, prediction.plain_bytes(), "");
+    out
+}
+
+/// How long rows of a plain table are there.
+fn plain_kept(size: &PlainSize) -> String {
+    match (size.keep, size.retention) {
+        (PlainRetention::Job(_) | PlainRetention::Rank(_), Some(time)) => {
+            format!("{} after the job", length(time))
+        }
+        (keep, _) => keep.text(),
+    }
 }
 
 /// What is assumed of the site, and which rows are kept of old ones.
@@ -274,7 +316,14 @@ pub fn headline(report: &Value) -> String {
 pub struct Comparison<'a> {
     observed: &'a ObservedTable,
     predicted: Option<&'a TableSize>,
+    plain: Option<&'a PlainSize>,
     predicted_bytes: Option<u64>,
+}
+
+impl Comparison<'_> {
+    fn retention(&self) -> Option<Duration> {
+        self.predicted.map(|size| size.retention).or(self.plain.and_then(|size| size.retention))
+    }
 }
 
 /// Each table that is there beside the prediction for the time since its first row.
@@ -286,9 +335,10 @@ pub fn compare<'a>(
     let one = |table: &'a ObservedTable| {
         let predicted = prediction.tables.iter().find(|size| size.table == table.table);
         let age = now.duration_since(table.since).unwrap_or_default();
-        let predicted_bytes =
-            predicted.filter(|size| size.rows_per_second > 0.0).map(|size| whole(size.bytes_after(age)));
-        Comparison { observed: table, predicted, predicted_bytes }
+        let plain = prediction.plain_tables.iter().find(|size| size.table == table.table);
+        let of_chunks = predicted.filter(|size| size.rows_per_second > 0.0).map(|size| size.bytes_after(age));
+        let of_plain = plain.filter(|size| size.bytes_per_year > 0.0).map(|size| size.bytes_after(age));
+        Comparison { observed: table, predicted, plain, predicted_bytes: of_chunks.or(of_plain).map(whole) }
     };
     observed.iter().map(one).collect()
 }
@@ -301,7 +351,7 @@ pub fn compared_json(tables: &[Comparison<'_>]) -> Value {
             "chunks": table.observed.chunks, "bytes": table.observed.bytes,
             "predicted_bytes": table.predicted_bytes, "bytes_per_row": table.observed.bytes_per_row,
             "predicted_bytes_per_row": table.predicted.map(|size| size.bytes_per_row),
-            "retention_seconds": table.predicted.map(|size| size.retention.as_secs()),
+            "retention_seconds": table.retention().map(|time| time.as_secs()),
         })
     };
     tables.iter().map(one).collect()
@@ -323,12 +373,12 @@ pub fn compared_text(tables: &[Comparison<'_>]) -> String {
             out,
             "{:<22}{:>8}{:>12}{:>12}{:>11}{:>11}{:>8}",
             table.observed.table,
-            table.observed.chunks,
+            table.observed.chunks.map_or_else(absent, |chunks| chunks.to_string()),
             text::bytes(u64::try_from(table.observed.bytes).unwrap_or(0)),
             table.predicted_bytes.map_or_else(absent, text::bytes),
             table.observed.bytes_per_row.map_or_else(absent, |bytes| format!("{bytes:.0}")),
             table.predicted.map_or_else(absent, |size| format!("{:.0}", size.bytes_per_row)),
-            table.predicted.map_or_else(absent, |size| length(size.retention)),
+            table.retention().map_or_else(absent, length),
         );
     }
     out
@@ -336,129 +386,4 @@ pub fn compared_text(tables: &[Comparison<'_>]) -> String {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-    use throughline_store::{Retention, predict_size};
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        size: SizeArguments,
-    }
-
-    fn arguments(words: &[&str]) -> SizeArguments {
-        Command::try_parse_from([&["size"], words].concat()).unwrap().size
-    }
-
-    #[test]
-    fn a_site_on_the_command_line_is_predicted() {
-        let words = [
-            "--nodes",
-            "1428",
-            "--ranks",
-            "32",
-            "--ports",
-            "4830",
-            "--gpus",
-            "640",
-            "--links",
-            "6",
-            "--port-seconds",
-            "1",
-        ];
-        let arguments = arguments(&words);
-        assert!(!arguments.is_open());
-        let site = arguments.site(None).unwrap();
-        assert_eq!((site.nodes, site.host_ports, site.links_per_gpu), (1428, 1428, 6));
-        let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
-        let document = json(&prediction);
-        let ports =
-            document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_counters").unwrap();
-        assert!((ports["rows_per_second"].as_f64().unwrap() - 4830.0).abs() < 1e-9);
-        assert_eq!(ports["retention_seconds"], 5400, "rows");
-        let blocks =
-            document["tables"].as_array().unwrap().iter().find(|t| t["table"] == "ib_port_blocks").unwrap();
-        assert_eq!(blocks["retention_seconds"], 7 * 86_400);
-        let sum: u64 =
-            document["tables"].as_array().unwrap().iter().map(|t| t["bytes"].as_u64().unwrap()).sum();
-        assert!(document["bytes"].as_u64().unwrap().abs_diff(sum) <= 30);
-        let text = table(&prediction);
-        let mut lines = text.lines();
-        let first = lines.next().unwrap();
-        assert!(
-            first.contains(" on disk with the configured retention on the apache edition, most of it "),
-            "{first}"
-        );
-        let site = "1,428 nodes, 32 ranks each; 4,830 fabric ports, read each 1 s";
-        assert!(lines.next().unwrap().starts_with(site), "{text}");
-        assert!(text.contains("\nib_port_counters      row           4,830        293"), "{text}");
-        let words = [&words[..], &["--edition", "full"]].concat();
-        let full = self::arguments(&words).edition.map(Edition::way).unwrap();
-        let full = predict_size(&prediction.site, &Retention::default(), full);
-        assert!(full.steady_bytes() < prediction.steady_bytes() && json(&full)["edition"] == "full");
-        assert!(table(&full).contains(" on the full edition, "));
-        assert!(!text.contains("mpi_trace"), "tables without rows are left out: {text}");
-    }
-
-    #[test]
-    fn the_first_line_of_the_status_says_what_is_wrong() {
-        let running = |predicted: u64, settings: Value| {
-            json!({"state": "running", "schema": 3, "bytes": 1_000_000, "free_bytes": 9_000_000,
-                   "predicted_bytes": predicted, "settings": settings})
-        };
-        assert_eq!(
-            headline(&running(5_000_000, json!([]))),
-            "Nothing is wrong: it runs, 1.0 MB of 5.0 MB predicted are on disk."
-        );
-        assert!(
-            headline(&running(50_000_000, json!([]))).starts_with("NOT ENOUGH ROOM: 50.0 MB are predicted")
-        );
-        assert!(
-            headline(&running(5_000_000, json!([{}])))
-                .ends_with("1 setting below would be better otherwise.")
-        );
-        assert!(headline(&json!({"state": "stopped"})).contains("does not run (stopped)"));
-        assert!(headline(&json!({"state": "running"})).contains("no schema"));
-    }
-
-    #[test]
-    fn without_options_the_database_is_asked_and_wrong_ones_are_named() {
-        let open = arguments(&["--port-seconds", "2"]);
-        assert!(open.is_open());
-        let known = Site { ports: 10, ..Site::default() };
-        assert_eq!(open.site(Some(known)).unwrap(), Site { port_seconds: 2.0, ..known });
-        let wrong = arguments(&["--ports", "3", "--port-seconds", "0"]).site(None).unwrap_err();
-        assert!(wrong.to_string().contains("--port-seconds 0"), "{wrong}");
-        assert!(Command::try_parse_from(["size", "--ranks", "3"]).is_err(), "ranks of no nodes");
-    }
-
-    #[test]
-    fn what_is_there_stands_beside_what_was_predicted() {
-        let site = Site { ports: 100, port_seconds: 1.0, ..Site::default() };
-        let prediction = predict_size(&site, &Retention::default(), RetentionWay::Upkeep);
-        let now = SystemTime::now();
-        let observed = |table: &str, bytes_per_row| ObservedTable {
-            table: table.to_owned(),
-            chunks: 2,
-            bytes: 30_000_000,
-            bytes_per_row,
-            since: now - Duration::from_secs(1000),
-        };
-        let tables = [observed("ib_port_counters", Some(300.4)), observed("events", None)];
-        let compared = compare(&prediction, &tables, now);
-        assert_eq!(compared[0].predicted_bytes, Some(29_300_000));
-        let text = compared_text(&compared);
-        let line = text.lines().find(|line| line.starts_with("ib_port_counters")).unwrap();
-        assert_eq!(
-            line.split_whitespace().collect::<Vec<_>>()[1..],
-            ["2", "30.0", "MB", "29.3", "MB", "300", "293", "90", "min"]
-        );
-        let document = compared_json(&compared);
-        assert_eq!(
-            (&document[1]["predicted_bytes"], &document[1]["bytes"]),
-            (&Value::Null, &json!(30_000_000))
-        );
-        assert_eq!(compared_text(&[]), "");
-    }
-}
+mod tests;

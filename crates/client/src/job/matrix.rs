@@ -7,12 +7,13 @@ mod unit;
 
 use super::name::find;
 use crate::csv::text_field;
-use crate::text::columns;
+use crate::text::{bytes, columns, count, folded, thousands};
 use crate::{Answer, Server, answer};
-use grid::{Entry, Grid};
+use grid::{Entry, Grid, UNKNOWN_NODE};
+use jiff::Timestamp;
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_api::jobs::{JobPairs, JobRanks};
+use throughline_api::jobs::{JobPairs, JobRanks, NodePairs};
 use throughline_daemon::Failure;
 
 /// Shown below the options.
@@ -29,7 +30,10 @@ A row is who sends, a column who receives. A world that is too large for numbers
 one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
 program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
 wire is the messages that the library sent, also inside collectives; ranks record it only where
-asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).";
+asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).
+
+Pairs of ranks are kept for as long as rows are ([retention] default_seconds of server.toml, a week), pairs of nodes for as long
+as the job is known (jobs_seconds, a year).";
 
 /// Options of `job matrix`.
 #[derive(clap::Args, Clone, Debug)]
@@ -68,8 +72,9 @@ pub struct Options {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
     let pages = pages(server, &key, &options.kind)?;
+    let nodes = pages.iter().find_map(|page| page.value.nodes.as_ref());
     let entries = entries(&pages);
-    if entries.is_empty() {
+    if entries.is_empty() && nodes.is_none_or(|nodes| nodes.from.is_empty() && nodes.others_bytes == 0) {
         return Err(Failure::unavailable(nothing(&key, &options.kind)).into());
     }
     if options.json {
@@ -78,9 +83,12 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     }
     // By its own account.
     let world = pages.last().and_then(|page| page.value.world_size).map_or(0, rank);
-    let is_by_node = options.by == "node";
-    let hosts = if is_by_node || !options.csv { hosts(server, &key)? } else { Vec::new() };
-    let by_node = Grid::by_node(&entries, &hosts);
+    let is_by_node = options.by == "node" || nodes.is_some();
+    let by_node = match nodes {
+        Some(nodes) => Grid::of_nodes(nodes),
+        None if is_by_node || !options.csv => Grid::by_node(&entries, &hosts(server, &key)?),
+        None => Grid::default(),
+    };
     let crossing = headline::InterNodeTraffic::of(&by_node);
     let grid = if is_by_node { by_node } else { Grid::by_rank(&entries, world) };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -93,6 +101,9 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     } else {
         let width = options.width.map_or_else(columns, usize::from);
         let unit = if options.messages { unit::Unit::Messages } else { unit::Unit::Bytes };
+        if let Some(nodes) = nodes {
+            out.write_all(no_ranks(nodes, width).as_bytes())?;
+        }
         out.write_all(draw::text(&key, &options.kind, &grid, &crossing, unit, width).as_bytes())?;
     }
     out.flush()?;
@@ -121,7 +132,6 @@ fn pages(server: &Server, key: &str, kind: &str) -> Result<Vec<Answer<JobPairs>>
 }
 
 fn entries(pages: &[Answer<JobPairs>]) -> Vec<Entry> {
-    let value = |value: i64| u64::try_from(value).unwrap_or(0);
     let of_page = |page: &Answer<JobPairs>| {
         let pairs = &page.value.pairs;
         let ends = pairs.from.iter().zip(&pairs.to);
@@ -142,6 +152,32 @@ fn hosts(server: &Server, key: &str) -> Result<Vec<(u32, String)>, Failure> {
     let host = |place: usize| hosts.get(place).cloned().unwrap_or_default();
     let ranks = ranks.rank.into_iter().zip(ranks.host);
     Ok(ranks.map(|(number, place)| (rank(number), host(place))).collect())
+}
+
+/// Why there is no matrix of ranks.
+fn no_ranks(nodes: &NodePairs, width: usize) -> String {
+    let until = Timestamp::from_millisecond(nodes.ranks_until_ms)
+        .map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string());
+    let others = match nodes.others_rank_pairs {
+        0 => String::new(),
+        pairs => format!(
+            " The {} pairs with the most bytes are by themselves; {} and {} of {} of ranks are at {UNKNOWN_NODE}.",
+            thousands(nodes.from.len() as u64),
+            bytes(value(nodes.others_bytes)),
+            count(value(nodes.others_messages), "message"),
+            count(value(pairs), "pair"),
+        ),
+    };
+    let text = format!(
+        "Pairs of ranks are no longer kept, they were until {}; this is what went between nodes.{others}",
+        until.unwrap_or_default()
+    );
+    folded(&text, width).join("\n").trim_start().to_owned() + "\n"
+}
+
+/// A count of the API, which has them signed.
+fn value(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
 }
 
 fn nothing(key: &str, kind: &str) -> String {

@@ -55,7 +55,9 @@ const OF_LINK: &str = "FROM internal.gpu_link v JOIN internal.gpu_key k ON k.id 
 /// A job on each of its nodes, while any of its ranks runs there.
 const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_time, \
       CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time \
-    FROM internal.job_rank GROUP BY job_id, node_id) v \
+    FROM internal.job_rank GROUP BY job_id, node_id \
+    UNION ALL SELECT f.job_id, p.node_id, p.began_at, p.ended_at FROM internal.job_final f JOIN internal.job_node_final p ON p.job_id = f.job_id \
+    WHERE f.is_released) v \
     JOIN internal.run_visible j ON j.id = v.job_id JOIN internal.node_key n ON n.id = v.node_id WHERE true";
 
 /// All of them.

@@ -4,6 +4,7 @@
 mod batches;
 mod chunks;
 mod evidence;
+mod finals;
 mod intervals;
 mod job_ports;
 mod lost;

@@ -23,8 +23,10 @@ SELECT j.id, j.key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.comm
        0, coalesce(r.lost, 0), coalesce(r.started, 0), r.libraries, coalesce(r.unseen, 0), coalesce(r.silent, 0),
        j.name, j.account, j.queue, j.array_id, n.reported_at,
        internal.job_state(j.end_time,
-           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost') THEN 1 ELSE 0 END,
-           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent') THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost')
+                OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.lost > 0) THEN 1 ELSE 0 END,
+           CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent')
+                OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.silent > 0) THEN 1 ELSE 0 END,
            j.end_time, j.end_time),
        j.cluster
 FROM internal.run_visible j

@@ -6,7 +6,7 @@ SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes
        sum(t.wait_seconds) AS wait_seconds, internal.stored_total(sum(t.received_bytes)) AS received_bytes,
        max(t.last_time) AS last_time
 FROM internal.run_visible j
-CROSS JOIN LATERAL internal.mpi_op_cells(j.id) t
+CROSS JOIN LATERAL internal.job_op_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
 COMMENT ON VIEW internal.mpi_op_cell_totals IS
-    'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time.';
+    'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time. Of a job whose rows are gone the size class is NULL and the others are empty.';

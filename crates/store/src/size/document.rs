@@ -2,7 +2,7 @@
 
 use super::predict::predict_size;
 use crate::retention::{Retention, RetentionWay};
-use crate::tables::{Chunks, Life, PlainTable, RetentionClass, Site, StoredTable, TABLES};
+use crate::tables::{Chunks, PlainTable, RetentionClass, Site, StoredTable, TABLES, plain_tables};
 
 /// The site of the figures: a hundred nodes with four GPUs each, a fabric of 200 cables.
 const SITE: Site = Site {
@@ -16,21 +16,12 @@ const SITE: Site = Site {
     node_seconds: 1.0,
 };
 
-/// Two tables in Markdown: hypertables, and those whose rows do not go by time.
+/// Two tables in Markdown: hypertables, and plain ones.
 #[must_use]
 pub fn tables_document() -> String {
     let chunks = TABLES.iter().filter_map(|table| Some(hypertable(table, table.chunks()?)));
-    let stays = TABLES.iter().filter_map(|table| match &table.life {
-        Life::Stays(stays) => Some(plain(table, stays)),
-        Life::Chunks(_) => None,
-    });
-    let year: f64 = TABLES
-        .iter()
-        .filter_map(|table| match table.life {
-            Life::Stays(stays) => Some((stays.bytes_a_year)(&SITE)),
-            Life::Chunks(_) => None,
-        })
-        .sum();
+    let stays = plain_tables().map(|(table, entry)| plain(table, entry));
+    let year: f64 = plain_tables().map(|(_, entry)| (entry.bytes_a_year)(&SITE)).sum();
     let day = predict_size(&SITE, &Retention::default(), RetentionWay::Upkeep).bytes_per_day();
     format!(
         "Bytes of rows and years are those of a busy site of {} nodes with {} ranks and {} GPUs each and {} ports of switches, at \
@@ -54,6 +45,7 @@ fn hypertable(table: &StoredTable, chunks: &Chunks) -> String {
     let kept = match chunks.keep {
         RetentionClass::Readings => "`default_seconds`".to_owned(),
         RetentionClass::Minutes => "`minutes_seconds`".to_owned(),
+        RetentionClass::Events => "`events_seconds`".to_owned(),
         RetentionClass::Windows => "`rows_seconds`".to_owned(),
         RetentionClass::Detail => "`detail_seconds`".to_owned(),
         RetentionClass::With(other) => format!("`{other}`"),
@@ -74,13 +66,13 @@ fn hypertable(table: &StoredTable, chunks: &Chunks) -> String {
     format!("| {name} | {key} | {records} | {} h | {kept} | {row} | {old} | {columns} |\n", chunks.hours)
 }
 
-fn plain(table: &StoredTable, stays: &PlainTable) -> String {
-    let year = match (stays.bytes_a_year)(&SITE) {
+fn plain(table: &StoredTable, entry: &PlainTable) -> String {
+    let year = match (entry.bytes_a_year)(&SITE) {
         0.0 => String::new(),
         bytes => format!("{:.1} MB", bytes / 1e6),
     };
     let (name, key, records) = names(table);
-    format!("| {name} | {key} | {records} | {} | {year} |\n", stays.why.text())
+    format!("| {name} | {key} | {records} | {} | {year} |\n", entry.keep.text())
 }
 
 fn names(table: &StoredTable) -> (String, String, String) {

@@ -8,22 +8,22 @@ use crate::error::Error;
 use crate::retention::RetentionWay;
 use crate::tables::Site;
 
-/// A hypertable with chunks.
+/// A table that has rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedTable {
     /// Its name.
     pub table: String,
-    /// Chunks in number.
-    pub chunks: i64,
+    /// Chunks in number; `None` of a plain table.
+    pub chunks: Option<i64>,
     /// Bytes on disk, with indexes and TOAST.
     pub bytes: i64,
-    /// Bytes of a row in the chunks whose rows PostgreSQL has counted; `None` without such a chunk.
+    /// Bytes of a row in the chunks, or the table, whose rows PostgreSQL has counted; `None` without such a chunk.
     pub bytes_per_row: Option<f64>,
     /// When its first row may have come: when the oldest chunk begins, or the database was made.
     pub since: SystemTime,
 }
 
-/// The hypertables that have chunks, by name.
+/// The hypertables that have chunks, by name, then plain tables larger than a megabyte.
 ///
 /// # Errors
 /// The database is away or refuses.
@@ -38,7 +38,15 @@ pub async fn observed_tables(client: &Client) -> Result<Vec<ObservedTable>, Erro
                  JOIN timescaledb_information.chunks c ON c.chunk_schema = s.chunk_schema AND c.chunk_name = s.chunk_name \
                  CROSS JOIN LATERAL public.approximate_row_count(format('%I.%I', c.chunk_schema, c.chunk_name)::regclass) r (rows) \
                  WHERE h.hypertable_schema = 'internal' GROUP BY 1 ORDER BY 1";
-    let rows = client.query(query, &[]).await.map_err(Error::sql("measuring the tables"))?;
+    let plain = "SELECT c.relname::text, NULL::bigint, pg_total_relation_size(c.oid), \
+                     CASE WHEN c.reltuples >= 1000 THEN pg_total_relation_size(c.oid) / c.reltuples::double precision END, \
+                     (SELECT min(applied_at) FROM internal.schema_migrations) \
+                 FROM pg_class c \
+                 WHERE c.relkind = 'r' AND c.relnamespace = 'internal'::regnamespace AND pg_total_relation_size(c.oid) > 1048576 \
+                     AND NOT EXISTS (SELECT FROM timescaledb_information.hypertables h \
+                         WHERE h.hypertable_schema = 'internal' AND h.hypertable_name = c.relname) ORDER BY 1";
+    let mut rows = client.query(query, &[]).await.map_err(Error::sql("measuring the tables"))?;
+    rows.extend(client.query(plain, &[]).await.map_err(Error::sql("measuring the plain tables"))?);
     let table = |row: &tokio_postgres::Row| ObservedTable {
         table: row.get(0),
         chunks: row.get(1),

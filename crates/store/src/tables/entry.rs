@@ -3,7 +3,7 @@
 use throughline_sample::catalogue::Table;
 
 use super::{
-    Chunks, Columns, Form, Life, PlainTable, RetentionClass, Rule, Site, StoredTable, TableRole,
+    Chunks, Columns, Form, Life, PlainRetention, PlainTable, RetentionClass, Rule, Site, StoredTable,
     ThinningPlan, TotalForm,
 };
 
@@ -47,6 +47,10 @@ impl Chunks {
 
     pub(super) const fn minutes(self) -> Self {
         Self { form: Form::Rollup, keep: RetentionClass::Minutes, hours: 24, ..self }
+    }
+
+    pub(super) const fn events(self) -> Self {
+        Self { keep: RetentionClass::Events, ..self }
     }
 
     pub(super) const fn windows(self) -> Self {
@@ -106,12 +110,12 @@ pub(super) const fn hypertable(
     StoredTable { name, key, records, life: Life::Chunks(chunks) }
 }
 
-pub(super) const fn stays(
+pub(super) const fn plain(
     name: &'static str,
     key: Names,
     records: Names,
-    why: TableRole,
+    keep: PlainRetention,
     bytes_a_year: SiteEstimate,
 ) -> StoredTable {
-    StoredTable { name, key, records, life: Life::Stays(PlainTable { why, bytes_a_year }) }
+    StoredTable { name, key, records, life: Life::Plain(PlainTable { keep, bytes_a_year }) }
 }

@@ -1,14 +1,14 @@
-//! The entries.
+//! The entries of hypertables.
 
 use throughline_sample::catalogue::Table;
 
-use super::entry::{SiteEstimate, hypertable, rows, stays};
+use super::entry::{SiteEstimate, hypertable, rows};
 use super::site::{
-    ALL_VALUES, BLOCK_SECONDS, CONTRIBUTORS, FOLD_SECONDS, JOBS_A_YEAR, LISTED_ROW, MPI_TOTALS, NVLINK_HOURS,
-    OWN_SECONDS, PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, RANK_SECONDS, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE,
+    ALL_VALUES, BLOCK_SECONDS, CONTRIBUTORS, FOLD_SECONDS, LISTED_ROW, MPI_TOTALS, NVLINK_HOURS, OWN_SECONDS,
+    PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, RANK_SECONDS, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE,
     WINDOW_SECONDS, by_links, by_peers, by_values, own_values, traffic_cells,
 };
-use super::{Rule, StoredTable, TableRole, TotalForm};
+use super::{Rule, StoredTable, TotalForm};
 
 const NONE: SiteEstimate = |_| 0.0;
 const OFF: &str = "off by default";
@@ -31,13 +31,8 @@ const METRICS_STEP: u32 = 240;
 /// Ten of the rows that agents send. Readers of `coverage_rounds` look so far ahead, and as far as a row of an agent spans.
 const ROUNDS_STEP: u32 = 300;
 
-/// What a new state of a thing takes, and how many it has in a year: of nodes and GPUs one a boot, of ports one each time that a link
-/// comes up or goes down.
-const STATE_BYTES: f64 = 300.0;
-const STATES_A_YEAR: f64 = 24.0;
-
-/// Every table.
-pub static TABLES: [StoredTable; 94] = [
+/// Hypertables.
+pub(super) const HYPERTABLES: [StoredTable; 38] = [
     hypertable(
         "ib_port_counters",
         &["port_id", "time"],
@@ -213,7 +208,7 @@ pub static TABLES: [StoredTable; 94] = [
         "events",
         &["time", "instance", "source", "kind"],
         &["events"],
-        rows(NONE, NONE).hours(24).assuming("few").copied(
+        rows(NONE, |_| 400.0).events().hours(24).assuming("few").copied(
             "time, instance, source, kind, severity, text, ib_guid, ib_port, gpu_uuid, job_key, remote_ib_guid, \
              remote_ib_port, before, after",
         ),
@@ -403,113 +398,4 @@ pub static TABLES: [StoredTable; 94] = [
             .on_demand()
             .with_metrics(Table::IbPortCounters, "time, port_id, epoch, source, {metrics}, saturated"),
     ),
-    stays("fabric", &["id"], &["ib_nodes"], TableRole::Key, NONE),
-    stays("fabric_attribute", &["fabric_id", "valid_from"], &["ib_nodes"], TableRole::Inventory, NONE),
-    stays("node_key", &["id"], &["nodes"], TableRole::Key, NONE),
-    stays("gpu_key", &["id"], &["gpus"], TableRole::Key, NONE),
-    stays("host_port_key", &["id"], &["host_ports"], TableRole::Key, NONE),
-    stays("ib_node_key", &["id"], &["ib_nodes"], TableRole::Key, NONE),
-    stays("ib_port_key", &["id"], &["ib_nodes"], TableRole::Key, NONE),
-    stays("mpi_cell_key", &["id"], &["mpi_rank_rows", "mpi_node_cells"], TableRole::Key, NONE),
-    stays("self_stat_names", &["id"], &[], TableRole::Key, NONE),
-    stays("node", &["node_id", "valid_from"], &["nodes"], TableRole::Inventory, |s| {
-        s.nodes() * STATES_A_YEAR * STATE_BYTES
-    }),
-    stays("gpu", &["gpu_id", "valid_from"], &["gpus"], TableRole::Inventory, |s| {
-        s.gpus() * STATES_A_YEAR * STATE_BYTES
-    }),
-    stays("gpu_link", &["gpu_id", "link", "valid_from"], &["gpu_link_infos"], TableRole::Inventory, |s| {
-        s.gpus() * s.links() * STATES_A_YEAR * STATE_BYTES
-    }),
-    stays("device_claim", &["kind", "name", "node_id"], &["gpus", "nodes", "host_ports"], TableRole::State, NONE),
-    stays(
-        "ib_node",
-        &["ib_node_id", "valid_from"],
-        &["ib_nodes", "ib_topology_marks"],
-        TableRole::Inventory,
-        |s| s.nodes() * STATES_A_YEAR * STATE_BYTES,
-    ),
-    stays(
-        "ib_port",
-        &["port_id", "valid_from"],
-        &["ib_nodes", "ib_topology_marks"],
-        TableRole::Inventory,
-        |s| s.ports() * STATES_A_YEAR * STATE_BYTES,
-    ),
-    stays(
-        "ib_link",
-        &["port_a_id", "port_b_id", "valid_from"],
-        &["ib_nodes", "ib_topology_marks"],
-        TableRole::Inventory,
-        |s| s.ports() / 2.0 * STATES_A_YEAR * STATE_BYTES,
-    ),
-    stays("ib_lft", &["ib_node_id", "valid_from"], &["ib_nodes"], TableRole::Inventory, |s| {
-        // A switch has some forty ports, and its table two bytes a node: each time that the subnet manager routes anew.
-        s.ports() / 40.0 * STATES_A_YEAR * (STATE_BYTES + 2.0 * s.nodes())
-    }),
-    stays("ib_mft", &["ib_node_id", "valid_from"], &["ib_multicast_tables"], TableRole::Inventory, |s| {
-        s.ports() / 40.0 * STATES_A_YEAR * STATE_BYTES
-    }),
-    stays(
-        "ib_multicast_group",
-        &["fabric_id", "mgid", "valid_from"],
-        &["ib_multicast_groups", "ib_multicast_marks"],
-        TableRole::Inventory,
-        NONE,
-    ),
-    stays("run", &["id"], &["jobs"], TableRole::Job, |s| s.nodes() * JOBS_A_YEAR * 700.0),
-    stays("run_alias", &["key"], &["jobs"], TableRole::Job, |s| s.nodes() * JOBS_A_YEAR * 200.0),
-    stays("run_claim", &["job_id", "node_id"], &["jobs"], TableRole::Job, |s| {
-        s.nodes() * JOBS_A_YEAR * 400.0
-    }),
-    stays("rank_claim", &["job_id", "rank", "start_time", "node_id"], &["job_ranks"], TableRole::Job, |s| {
-        s.ranks() * JOBS_A_YEAR * 450.0
-    }),
-    stays(
-        "job_comm",
-        &["job_id", "rank", "epoch", "library", "comm"],
-        &["job_comms"],
-        TableRole::Job,
-        NONE,
-    ),
-    stays("job_setting", &["job_id", "name", "value", "node_id"], &["job_settings"], TableRole::Job, |s| {
-        s.nodes() * JOBS_A_YEAR * 2400.0
-    }),
-    stays("job_judgement", &["job_id"], &[], TableRole::Job, |s| s.nodes() * JOBS_A_YEAR * 6000.0),
-    stays("job_verdict", &["job_id", "kind", "subject"], &[], TableRole::Job, |s| {
-        s.nodes() * JOBS_A_YEAR * 1800.0
-    }),
-    stays("report_post", &["job_id"], &[], TableRole::Queue, NONE),
-    stays("mpi_open_call", &["job_id", "rank", "library", "thread", "node_id"], &["mpi_open_calls"], TableRole::Job, |s| {
-        s.ranks() * JOBS_A_YEAR * 250.0
-    }),
-    stays("mpi_rank_scheduling", &["job_id", "rank", "epoch"], &["mpi_scheduling"], TableRole::Job, |s| {
-        s.ranks() * JOBS_A_YEAR * 250.0
-    }),
-    stays("row_rules", &["instance", "source", "valid_from"], &["coverage"], TableRole::Inventory, NONE),
-    stays("self_stat_series", &["name", "source", "label", "instance"], &["self_stats"], TableRole::Key, NONE),
-    stays("detail_request", &["id"], &[], TableRole::Ledger, NONE),
-    stays("detail_request_node", &["request_id", "node_id"], &[], TableRole::Ledger, NONE),
-    stays("batch_ledger", &["spool_id"], &[], TableRole::Ledger, NONE),
-    stays("batch_quarantine", &["spool_id", "sequence"], &[], TableRole::Ledger, NONE),
-    stays("record_quarantine", &["day", "sender", "reason", "kind"], &[], TableRole::Ledger, NONE),
-    stays("node_bar", &["id"], &[], TableRole::State, NONE),
-    stays("node_certificate", &["node", "serial"], &[], TableRole::State, NONE),
-    stays("sender_clock", &["sender_id"], &[], TableRole::State, NONE),
-    stays("clock_span", &["sender_id", "span"], &[], TableRole::Ledger, NONE),
-    stays("server_clock", &["server"], &[], TableRole::State, NONE),
-    stays("crawler_term", &["id"], &[], TableRole::Ledger, NONE),
-    stays("clock_check", &["one"], &[], TableRole::State, NONE),
-    stays("retention_policy", &["hypertable"], &[], TableRole::State, NONE),
-    stays("export_target", &["id"], &[], TableRole::State, NONE),
-    stays("export_late", &["id"], &[], TableRole::Queue, NONE),
-    stays("minute_state", &["one"], &[], TableRole::State, NONE),
-    stays("minute_late", &["kind", "id", "since"], &[], TableRole::Queue, NONE),
-    stays("block_wanted", &["time", "kind", "id"], &[], TableRole::Queue, NONE),
-    stays("packed_state", &["readings"], &[], TableRole::State, NONE),
-    stays("link_share_state", &["one"], &[], TableRole::State, NONE),
-    stays("link_share_late", &["time"], &[], TableRole::Queue, NONE),
-    stays("thinned_chunk", &["chunk"], &[], TableRole::Ledger, NONE),
-    stays("schema_objects", &["name"], &[], TableRole::State, NONE),
-    stays("schema_migrations", &["version"], &[], TableRole::Ledger, NONE),
 ];

@@ -63,9 +63,16 @@ fn rows_that_are_predicted_have_a_size() {
             assert!(order.contains(&"time") && !order.contains(&columns.segment_by), "{}", table.name);
         }
     }
-    for table in &TABLES {
-        if let Life::Stays(stays) = table.life {
-            assert!((stays.bytes_a_year)(&site) >= 0.0 && (stays.bytes_a_year)(&Site::default()) == 0.0);
+    for (table, plain) in plain_tables() {
+        let year = (plain.bytes_a_year)(&site);
+        assert!(year >= 0.0 && (plain.bytes_a_year)(&Site::default()) == 0.0, "{}", table.name);
+        // What nobody removes has its reason and its bytes a year.
+        if let PlainRetention::Forever(reason) = plain.keep {
+            assert!(
+                !reason.is_empty() && year > 0.0,
+                "{} stays for ever: why, and how many bytes?",
+                table.name
+            );
         }
     }
     assert!((by_links(657.0, 1437.0, 12.0) - 1047.0).abs() < 1e-9);

@@ -16,7 +16,7 @@ use super::rows::{Rows, now_nanoseconds};
 use super::work::Work;
 use super::{
     Content, Entry, Session, WriteError, WriteMethod, WriteOutcome, batch_of, claims, failed, fence,
-    inventory, late_arrivals, limits, quarantine, statements,
+    inventory, late_arrivals, late_jobs, limits, quarantine, statements,
 };
 
 impl Session {
@@ -138,6 +138,7 @@ impl Session {
         new_rules.write(&transaction).await?;
         let new_series = stat_series.changed(&written, keys);
         new_series.write(&transaction).await?;
+        late_jobs::note(&transaction, &written, keys, now).await?;
         // 6.
         late_arrivals::note(&transaction, &written, keys, row_rules).await?;
         // 7.

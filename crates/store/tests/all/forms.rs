@@ -20,13 +20,13 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn an_operation_of_mpi_has_two_forms_beside_what_is_requested() {
+async fn an_operation_of_mpi_has_two_forms_beside_what_is_requested_and_what_stays_of_a_job() {
     let client = testing::database().await.connect().await.unwrap();
     let query = "SELECT table_name::text FROM information_schema.columns
                  WHERE table_schema = 'internal' AND column_name IN ('cells', 'calls') AND table_name IN (
                      SELECT relname FROM pg_class WHERE relkind = 'r') ORDER BY 1";
     let tables: Vec<String> = client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
-    assert_eq!(tables, ["detail_mpi_bins", "detail_mpi_bins", "mpi_node_rows", "mpi_rank_rows"]);
+    assert_eq!(tables, ["detail_mpi_bins", "detail_mpi_bins", "job_final", "mpi_node_rows", "mpi_rank_rows"]);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod columnstore;
 mod contests;
 mod details;
 mod fabrics;
+mod finals;
 mod forms;
 mod gpu_rates;
 mod inventory;

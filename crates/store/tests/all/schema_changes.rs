@@ -194,7 +194,7 @@ async fn functions_and_views_follow_their_files() {
         (
             "DROP VIEW internal.mpi_op_cell_totals CASCADE; CREATE VIEW internal.mpi_op_cell_totals AS SELECT 1 AS job_key, 2 AS job_id; \
           CREATE VIEW public.mpi_op_totals AS SELECT job_key FROM internal.mpi_op_cell_totals",
-            3,
+            2,
         ),
         // Lost.
         ("DROP VIEW public.pvar_table", 1),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throughline_store::{Life, TABLES, testing};
+use throughline_store::{Life, PlainRetention, TABLES, testing};
 
 #[tokio::test]
 async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks() {
@@ -25,7 +25,7 @@ async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks()
         assert!(primary.is_empty() || primary == key, "{}: {primary:?} and {key:?}", table.name);
         let hours = match &table.life {
             Life::Chunks(chunks) => Some(i64::from(chunks.hours) * 3600),
-            Life::Stays(_) => None,
+            Life::Plain(_) => None,
         };
         assert_eq!(chunk_seconds, hours, "{}", table.name);
         // Its key has columns of it.
@@ -33,4 +33,20 @@ async fn the_registry_has_each_table_with_its_key_and_the_length_of_its_chunks()
         client.query(&format!("SELECT {columns} FROM internal.{} LIMIT 0", table.name), &[]).await.unwrap();
     }
     assert!(schema.is_empty(), "no entry of {:?}", schema.keys());
+}
+
+#[tokio::test]
+async fn what_has_a_job_s_number_goes_with_the_job() {
+    let client = testing::database().await.connect().await.unwrap();
+    let query = "SELECT c.conrelid::regclass::text, a.attname::text FROM pg_constraint c
+                 JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
+                 WHERE c.contype = 'f' AND c.confrelid = 'internal.run'::regclass";
+    for row in client.query(query, &[]).await.unwrap() {
+        let (table, column): (String, String) = (row.get(0), row.get(1));
+        let table = table.rsplit('.').next().unwrap_or_default().to_owned();
+        let entry = TABLES.iter().find(|entry| entry.name == table).unwrap();
+        let keep = entry.plain().map(|plain| plain.keep);
+        let goes = matches!(keep, Some(PlainRetention::Job("job_id") | PlainRetention::Rank("job_id")));
+        assert!(goes && column == "job_id", "{table}.{column}: {keep:?}");
+    }
 }

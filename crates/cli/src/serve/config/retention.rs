@@ -69,6 +69,10 @@ pub struct RetentionConfig {
     pub minutes_seconds: u64,
     /// For detail on demand.
     pub detail_seconds: u64,
+    /// For events.
+    pub events_seconds: u64,
+    /// For what is known of a job, from its end on.
+    pub jobs_seconds: u64,
     /// For how long readings of ports, NVLinks and PCIe are rows before they are packed only; 0 for as long as they are kept.
     pub rows_seconds: u64,
     /// By hypertable, in seconds.
@@ -82,6 +86,8 @@ impl Default for RetentionConfig {
             default_seconds: usual.of("").as_secs(),
             minutes_seconds: usual.minutes().as_secs(),
             detail_seconds: usual.of("detail_mpi_bins").as_secs(),
+            events_seconds: usual.of("events").as_secs(),
+            jobs_seconds: usual.jobs().as_secs(),
             rows_seconds: usual.rows_at_most().map_or(0, |rows| rows.as_secs()),
             table_seconds: BTreeMap::new(),
         }
@@ -97,7 +103,19 @@ impl RetentionConfig {
         let minutes = retention_time("retention.minutes_seconds", self.minutes_seconds)?;
         let default = retention_time("retention.default_seconds", self.default_seconds)?;
         let detail = retention_time("retention.detail_seconds", self.detail_seconds)?;
-        let mut kept = Retention::for_all(default).with_minutes(minutes).with_detail(detail);
+        let events = retention_time("retention.events_seconds", self.events_seconds)?;
+        let jobs = retention_time("retention.jobs_seconds", self.jobs_seconds)?;
+        if jobs < default {
+            return Err(Failure::usage(format!(
+                "retention.jobs_seconds = {}: must be at least default_seconds ({}), as rows of a job are there for so long",
+                self.jobs_seconds, self.default_seconds
+            )));
+        }
+        let mut kept = Retention::for_all(default)
+            .with_minutes(minutes)
+            .with_detail(detail)
+            .with_events(events)
+            .with_jobs(jobs);
         if self.rows_seconds > 0 {
             if self.rows_seconds < ROWS_SECONDS_MIN {
                 return Err(Failure::usage(format!(

@@ -93,6 +93,8 @@ fn each_wrong_value_names_its_key() {
         ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
         ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
         ("[retention]\nminutes_seconds = 0", "retention.minutes_seconds"),
+        ("[retention]\nevents_seconds = 0", "retention.events_seconds"),
+        ("[retention]\njobs_seconds = 86400", "retention.jobs_seconds"),
         ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
         ("[groups]\nlustre = []", "groups.lustre"),
         ("[groups]\nlustre = ['']", "groups.lustre"),

@@ -1,12 +1,13 @@
 //! A matrix of traffic: by rank or by node, and summed to tiles. Pure.
 
 use std::collections::BTreeMap;
+use throughline_api::jobs::NodePairs;
 
 /// Widest name of a row.
 pub const NAME_COLUMNS: usize = 20;
 
 /// What stands for a rank whose node is not known.
-const UNKNOWN_NODE: &str = "?";
+pub const UNKNOWN_NODE: &str = "?";
 
 /// Traffic from one row to one column; both are places in the grid's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +68,28 @@ impl Grid {
         Self { names, entries: sums.into_values().collect(), ranks: false }
     }
 
+    /// Pairs of nodes as they are stored of an old job. All pairs that are not stored by themselves are one of a node that is not known.
+    pub fn of_nodes(nodes: &NodePairs) -> Self {
+        let value = |value: &i64| u64::try_from(*value).unwrap_or(0);
+        let place = |place: &usize| u32::try_from(*place).unwrap_or(u32::MAX);
+        let (ends, amounts) = (nodes.from.iter().zip(&nodes.to), nodes.bytes.iter().zip(&nodes.messages));
+        let entry = |((from, to), (bytes, messages))| Entry {
+            from: place(from),
+            to: place(to),
+            bytes: value(bytes),
+            messages: value(messages),
+        };
+        let mut entries: Vec<Entry> = ends.zip(amounts).map(entry).collect();
+        let mut names = nodes.hosts.clone();
+        if nodes.others_bytes > 0 || nodes.others_messages > 0 {
+            let other = place(&names.len());
+            names.push(UNKNOWN_NODE.to_owned());
+            let (bytes, messages) = (value(&nodes.others_bytes), value(&nodes.others_messages));
+            entries.push(Entry { from: other, to: other, bytes, messages });
+        }
+        Self { names, entries, ranks: false }
+    }
+
     /// Bytes and messages of all entries.
     pub fn sums(&self) -> (u64, u64) {
         self.entries.iter().fold((0, 0), |(bytes, messages), entry| {
@@ -110,6 +133,25 @@ mod tests {
         let pairs: Vec<_> = grid.entries.iter().map(|e| (e.from, e.to, e.bytes, e.messages)).collect();
         assert_eq!(pairs, [(0, 0, 5, 1), (0, 1, 15, 2), (1, 0, 1, 1), (2, 0, 2, 1)]);
         assert_eq!(grid.sums(), (23, 5));
+    }
+
+    #[test]
+    fn stored_pairs_of_nodes_are_a_grid_and_all_others_one_pair() {
+        let nodes = NodePairs {
+            hosts: vec!["a".to_owned(), "b".to_owned()],
+            from: vec![0, 1],
+            to: vec![1, 1],
+            bytes: vec![5, 6],
+            messages: vec![1, 2],
+            others_bytes: 9,
+            others_messages: 4,
+            ..NodePairs::default()
+        };
+        let grid = Grid::of_nodes(&nodes);
+        assert_eq!(grid.names, ["a", "b", "?"]);
+        assert_eq!((grid.sums(), grid.entries[2].from), ((20, 7), 2));
+        let none = NodePairs { others_bytes: 0, others_messages: 0, ..nodes };
+        assert_eq!(Grid::of_nodes(&none).names, ["a", "b"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use throughline_api::jobs::JobPairs;
+use throughline_api::jobs::{JobPairs, PairColumns};
 use throughline_api::trace::TracedRanks;
 use throughline_query::trace::{self, RecordQuery};
 use throughline_query::{job_rates, traffic};
@@ -69,11 +69,16 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let limit = request.number("limit", PAIRS_MAX, 1, PAIRS_MAX)?;
     let behind: Option<(i32, i32)> = page::next(&request)?;
     request.done()?;
-    let (job, mut pairs) = api
+    let (job, mut pairs, nodes) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            let pairs = traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?;
-            Ok((job, pairs))
+            let nodes = traffic::node_pairs(client, job.id, kind).await?;
+            let pairs = match nodes {
+                // Some rows may be there still.
+                Some(_) => PairColumns::default(),
+                None => traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?,
+            };
+            Ok((job, pairs, nodes))
         })
         .await?;
     let fits = usize::try_from(limit).unwrap_or(0);
@@ -85,7 +90,8 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let last = pairs.from.last().zip(pairs.to.last()).filter(|_| is_more);
     let next = last.map(|(from, to)| page::cursor(&(*from, *to)));
     let size_hint = pairs.from.len() * 20;
-    let pairs = JobPairs { job_key: job.key, world_size: job.world_size, kind: kind.to_owned(), pairs, next };
+    let pairs =
+        JobPairs { job_key: job.key, world_size: job.world_size, kind: kind.to_owned(), pairs, nodes, next };
     Ok(answer::body_aside(pairs, size_hint).await?.response(&request.headers, None))
 }
 

@@ -10,6 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use throughline_api::jobs::NodePairs;
 use throughline_query::detail;
 use throughline_query::jobs::{Job, ranks};
 use throughline_query::time::{Grid, now};
@@ -28,6 +29,8 @@ struct Matrix {
     kind: &'static str,
     measure: &'static str,
     fold: &'static str,
+    /// Until when pairs of ranks were kept, where they are no more.
+    ranks_until_ms: Option<i64>,
     size: usize,
     names: Vec<String>,
     host_of: Vec<Option<usize>>,
@@ -53,11 +56,21 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let (job, ranks, pairs) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
+            if let Some(nodes) = traffic::node_pairs(client, job.id, kind).await? {
+                return Ok((job, Vec::new(), Err(nodes)));
+            }
             let ranks = ranks(client, job.id).await?;
             let pairs = traffic::pairs(client, job.id, kind, measure, at, CELLS_MAX as i64 + 1).await?;
-            Ok((job, ranks, pairs))
+            Ok((job, ranks, Ok(pairs)))
         })
         .await?;
+    let pairs = match pairs {
+        Ok(pairs) => pairs,
+        Err(nodes) => {
+            let matrix = of_nodes(job.key, kind, (measure, measure_name), nodes);
+            return answer::json(&matrix, &request.headers);
+        }
+    };
     if pairs.len() > CELLS_MAX {
         let message = format!("the matrix of {} has more than {CELLS_MAX} cells", job.key);
         let remedy =
@@ -82,6 +95,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
         kind,
         measure: measure_name,
         fold,
+        ranks_until_ms: None,
         size,
         names,
         host_of,
@@ -91,6 +105,35 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     };
     let size_hint = matrix.cells.gap.len() * 12;
     Ok(answer::body_aside(matrix, size_hint).await?.response(&request.headers, None))
+}
+
+/// The matrix of nodes of a job whose pairs of ranks are kept no longer.
+fn of_nodes(
+    job_key: String,
+    kind: &'static str,
+    (measure, measure_name): (Measure, &'static str),
+    nodes: NodePairs,
+) -> Matrix {
+    let (values, others) = match measure {
+        Measure::Bytes => (&nodes.bytes, nodes.others_bytes),
+        Measure::Messages => (&nodes.messages, nodes.others_messages),
+    };
+    let places = nodes.from.iter().copied().zip(nodes.to.iter().copied());
+    let sums: Sums = places.zip(values.iter().copied()).filter(|(_, value)| *value > 0).collect();
+    let size = nodes.hosts.len();
+    Matrix {
+        job_key,
+        kind,
+        measure: measure_name,
+        fold: "node",
+        ranks_until_ms: Some(nodes.ranks_until_ms),
+        size,
+        host_of: (0..size).map(Some).collect(),
+        names: nodes.hosts,
+        total: sums.iter().fold(others, |sum, (_, value)| sum.saturating_add(*value)),
+        largest: sums.iter().map(|(_, value)| *value).max().unwrap_or(0),
+        cells: cells(&sums, size),
+    }
 }
 
 /// Row, column and value, in order.

@@ -7,6 +7,7 @@ const matrix: Matrix = {
   kind: 'logical',
   measure: 'bytes',
   fold: 'rank',
+  ranks_until_ms: null,
   size: 3,
   names: ['n1', 'n2'],
   host_of: [0, 0, 1],
