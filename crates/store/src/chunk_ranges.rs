@@ -13,9 +13,10 @@ pub fn oldest_chunk(table: &str) -> String {
 
 /// A query of each table of the schema `internal` that has chunks, and from when to when these are.
 pub const CHUNK_RANGES: &str = "
-    SELECT t.table_name, to_timestamp(r.first / 1000000.0) AS first, to_timestamp(r.last / 1000000.0) AS last
+    SELECT t.table_name, to_timestamp(b.first / 1000000.0) AS first, to_timestamp(e.last / 1000000.0) AS last
     FROM _timescaledb_catalog.hypertable t
     JOIN _timescaledb_catalog.dimension d ON d.hypertable_id = t.id
-    CROSS JOIN LATERAL (SELECT min(s.range_start) AS first, max(s.range_end) AS last FROM _timescaledb_catalog.dimension_slice s
-                        WHERE s.dimension_id = d.id) r
-    WHERE t.schema_name = 'internal' AND r.first IS NOT NULL";
+    CROSS JOIN LATERAL (SELECT min(s.range_start) AS first FROM _timescaledb_catalog.dimension_slice s WHERE s.dimension_id = d.id) b
+    CROSS JOIN LATERAL (SELECT s.range_end AS last FROM _timescaledb_catalog.dimension_slice s WHERE s.dimension_id = d.id
+                        ORDER BY s.range_start DESC LIMIT 1) e
+    WHERE t.schema_name = 'internal'";

@@ -196,6 +196,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_state"),
     function!("jobs_running"),
     function!("job_ranks_counted"),
+    function!("job_reported_at"),
     function!("packed_job_ranks"),
     function!("job_final_ranks"),
     function!("job_final_operations"),
