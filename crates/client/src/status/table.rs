@@ -36,7 +36,7 @@ pub fn text(status: &Status, server: &str) -> String {
         text.push_str(&(clean(&line, COLUMNS) + "\n"));
     }
     if let Some(history) = &status.history {
-        text.push_str(&folded(&self::history(history)));
+        text.push_str(folded(&self::history(history)).trim_start());
     }
     if status.sources.is_empty() && status.jobs.is_empty() && status.rejected.is_empty() {
         text.push_str(
