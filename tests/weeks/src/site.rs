@@ -13,8 +13,8 @@ use tokio_postgres::NoTls;
 
 /// Longest wait for a program to get ready, by true time.
 const READY: Duration = Duration::from_secs(120);
-/// Longest wait for upkeep after a jump.
-const SETTLED: Duration = Duration::from_secs(240);
+/// Longest wait for upkeep after days of readings in a few minutes: it makes up for them.
+const SETTLED: Duration = Duration::from_secs(3600);
 
 /// A program with its log.
 struct Program {
