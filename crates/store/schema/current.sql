@@ -4307,7 +4307,6 @@ LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
 LEFT JOIN LATERAL (SELECT internal.job_reported_at(j.id) AS reported_at) n ON true;
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
-    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
 CREATE OR REPLACE FUNCTION internal.contributor_label(contributor text, operation text, job text, user_name text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
