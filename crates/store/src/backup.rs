@@ -1,7 +1,7 @@
 //! Backups of a database while everything runs: a dump by PostgreSQL's own programs, and a manifest that says what is in it.
 //!
 //! One snapshot serves both. The session that exports it holds a lock for all its time, by which upkeep and the database's job drop, thin
-//! and pack nothing meanwhile ([`lock`]): a chunk that goes after the snapshot would be missing in the dump, and one that is rewritten would
+//! and pack nothing meanwhile ([`crate::backup_lock`]): a chunk that goes after the snapshot would be missing in the dump, and one that is rewritten would
 //! differ from the manifest. The lock ends with the session. The manifest is written last: a folder without one is no backup.
 //!
 //! [`restore`] fills an empty database from it, and [`verify`] compares one with the manifest, by table and hour ([`content`]).
@@ -9,7 +9,6 @@
 mod content;
 mod dump;
 mod files;
-mod lock;
 mod manifest;
 mod programs;
 mod restoring;
@@ -20,8 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use content::{Difference, HourDifference, Verified, verify};
 pub use dump::{BackupMade, back_up};
 pub use files::{check_files, prepare_folder};
-pub use lock::is_backup_running;
-pub(crate) use lock::{may_change_chunk, may_change_chunks};
 pub use manifest::Manifest;
 pub use programs::ClientPrograms;
 pub use restoring::{Restored, restore, restore_cluster};

@@ -23,6 +23,7 @@
 //! It must not know where batches come from, nor decide what is shown to people.
 
 mod backup;
+mod backup_lock;
 pub mod binary_copy;
 pub mod chunk_ranges;
 pub mod chunks;
@@ -70,8 +71,9 @@ mod writer;
 
 pub use backup::{
     BackupMade, BackupProgress, ClientPrograms, Difference, HourDifference, Manifest, Restored, Verified,
-    back_up, check_files, is_backup_running, prepare_folder, restore, restore_cluster, verify,
+    back_up, check_files, prepare_folder, restore, restore_cluster, verify,
 };
+pub use backup_lock::is_backup_running;
 pub use chunks::{ChunksEncoded, encode_chunks, move_hours};
 pub use clock_check::{
     ClockCheck, ClockChecker, ClockStanding, ClockState, MachineClock, PERMISSION, accept_clock,

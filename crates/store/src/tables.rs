@@ -64,7 +64,7 @@ pub enum PlainRetention {
     Job(&'static str),
     /// As long as rows of its job's ranks: then what it has of the job whose number this column has is packed (`job_node_final`).
     Rank(&'static str),
-    /// As long or as many as this says: whoever writes the table, or upkeep, removes the others.
+    /// As long or as many as this says: the writer of the table, or upkeep, removes the others.
     Bounded(&'static str),
     /// One row for each thing that there is, replaced in its place.
     Replaced,

@@ -19,7 +19,7 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
-use crate::backup::may_change_chunk;
+use crate::backup_lock::may_change_chunk;
 use crate::error::Error;
 use crate::link_shares::read_until;
 use crate::retention::Retention;

@@ -37,12 +37,12 @@ fn cell(operation: &str, size_class_bytes: u64, algorithm: &str, n: u64) -> MpiO
         size_class_bytes,
         calls: 1_000 + n,
         bytes: (1_000 + n) * size_class_bytes,
-        elapsed_nanoseconds: 123_456_789_012 + n * 7_777,
-        longest_nanoseconds: 1_234_567 + n,
+        elapsed_nanoseconds: 123_456_789_000 + n * 7_000,
+        longest_nanoseconds: 1_234_000 + n * 1_000,
         region: if n.is_multiple_of(2) { "solve" } else { "" }.into(),
         algorithm: algorithm.into(),
         algorithm_source: if algorithm.is_empty() { "" } else { "observed" }.into(),
-        wait_nanoseconds: (operation == "isend").then_some(99_999_999_999 + n),
+        wait_nanoseconds: (operation == "isend").then_some(99_999_999_000 + n * 1_000),
         received_bytes: (operation == "irecv").then_some(4096 * n),
         ..MpiOpCell::default()
     }
@@ -362,7 +362,7 @@ async fn the_largest_pairs_of_nodes_stay_and_the_rest_is_one() {
     let mut site = Site::new().await;
     let first = site.life(0, "n1", 0, Some((3600, "clean")));
     site.send(first).await;
-    // 102 nodes with a rank each, each of which sends to all.
+    // 102 nodes with a rank each; each rank sends to all.
     let fill = "
         DELETE FROM internal.mpi_rank_peers;
         INSERT INTO internal.rank_claim (job_id, rank, host, pid, world_size, mpi_library, start_time, end_time, ending)

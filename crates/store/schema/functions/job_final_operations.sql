@@ -4,7 +4,7 @@ RETURNS TABLE (
     wait_nanoseconds bigint, received_bytes bigint, last_time timestamptz)
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
-    SELECT e.rank, e.start_time, o.operation, p.c2, p.c3, p.c4, p.c5, p.c6, p.c7, coalesce(e.end_time, n.ended_at)
+    SELECT e.rank, e.start_time, o.operation, p.c2, p.c3, p.c4 * 1000, p.c5 * 1000, p.c6 * 1000, p.c7, coalesce(e.end_time, n.ended_at)
     FROM internal.job_final f
     JOIN internal.job_node_final n ON n.job_id = f.job_id
     CROSS JOIN LATERAL unnest(string_to_array(n.operations, E'\n'), n.totals) o (operation, packed)
@@ -15,4 +15,4 @@ BEGIN ATOMIC
     WHERE f.job_id = job_final_operations.job;
 END;
 COMMENT ON FUNCTION internal.job_final_operations IS
-    'Final totals of each start of a rank by operation, over size classes, regions and algorithms.';
+    'Final totals of each start of a rank by operation, over size classes, regions and algorithms. Times are to the microsecond.';

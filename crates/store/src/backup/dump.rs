@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Client;
 
 use super::files::{self, DUMP};
-use super::manifest::{Manifest, TableContent};
-use super::{BackupProgress, ClientPrograms, content, lock};
+use super::manifest::{BACKUP_REMEDY, Manifest, TableContent};
+use super::{BackupProgress, ClientPrograms, content};
+use crate::backup_lock;
 use crate::database::Database;
 use crate::edition::edition;
 use crate::error::Error;
@@ -58,7 +59,7 @@ fn of_folder(error: Error, folder: &Path) -> Error {
         return error;
     }
     let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-    Error::io("write the backup into", folder, files::BACKUP_REMEDY)(full)
+    Error::io("write the backup into", folder, BACKUP_REMEDY)(full)
 }
 
 async fn make(
@@ -79,7 +80,7 @@ async fn make(
     };
     let edition = edition(&client).await?;
     progress.begin("waiting for upkeep");
-    lock::lock(&client).await?;
+    backup_lock::lock(&client).await?;
     // Nothing of the session but this may write, and each look is at the same rows.
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     client.batch_execute(begin).await.map_err(Error::sql(WHAT))?;

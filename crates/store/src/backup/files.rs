@@ -6,15 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::manifest::{DumpedFile, Manifest};
+use super::manifest::{BACKUP_REMEDY, DumpedFile, Manifest};
 use crate::error::Error;
 
 /// What PostgreSQL's program writes.
 pub(super) const DUMP: &str = "dump";
-
-/// What to do where a file of a backup can't be used.
-pub(super) const BACKUP_REMEDY: &str =
-    "check its owner, its mode and the free space, or name a folder on another disk";
 
 /// How much is read at a time.
 const PART_BYTES: usize = 1 << 20;
@@ -108,10 +104,4 @@ fn checksum(path: &PathBuf) -> Result<(u64, u32), Error> {
     };
     read().map_err(Error::io("read", path, BACKUP_REMEDY))?;
     Ok((bytes, crc))
-}
-
-/// Makes names of files in a folder last.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
-    let sync = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    sync.map_err(Error::io("sync", folder, BACKUP_REMEDY))
 }

@@ -6,10 +6,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{BACKUP_REMEDY, sync_folder};
 use crate::edition::Edition;
 use crate::error::Error;
 use crate::migrate::schema_version;
+
+/// What to do where a file of a backup can't be used.
+pub(super) const BACKUP_REMEDY: &str =
+    "check its owner, its mode and the free space, or name a folder on another disk";
 
 /// The file.
 const NAME: &str = "manifest.json";
@@ -160,6 +163,12 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Makes names of files in a folder last.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
+    let sync = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    sync.map_err(Error::io("sync", folder, BACKUP_REMEDY))
 }
 
 #[cfg(test)]

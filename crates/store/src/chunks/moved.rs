@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::BLOCK;
-use crate::backup::may_change_chunks;
+use crate::backup_lock::may_change_chunks;
 use crate::error::Error;
 use crate::link_shares::read_until;
 use crate::retention::Retention;

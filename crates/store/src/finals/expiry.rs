@@ -15,7 +15,7 @@ const JOBS: i64 = 100;
 /// Transactions of one call.
 const BATCHES: u32 = 50;
 
-/// A job of which anything was stored later stays: a writer may know its number for a day until it looks it up again.
+/// A job stays where anything of it was stored later: a writer may know its number for a day until it looks it up again.
 const UNTOUCHED: Duration = Duration::from_secs(3 * 86_400);
 
 /// What a call did.

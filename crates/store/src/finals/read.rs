@@ -146,7 +146,7 @@ pub(super) async fn totals(transaction: &Transaction<'_>, job: i64) -> Result<Op
     totals.operations = operations(transaction, job, is_gone).await?;
     totals.cells = cells(transaction, job, is_gone).await?;
     totals.pairs = pairs(transaction, job, is_gone).await?;
-    // Sums over ranks of what came so late can't be told apart from what is packed.
+    // Sums over ranks of what came so late can't be separated from what is packed.
     [totals.regions, totals.paths, totals.traffic] = match is_gone {
         true => [state.get(2), state.get(3), state.get(4)],
         false => documents(transaction, job).await?,

@@ -12,7 +12,7 @@ use tokio_postgres::{Client, Row};
 
 use super::hour::Hour;
 use super::{Micros, micros, moment};
-use crate::backup::may_change_chunks;
+use crate::backup_lock::may_change_chunks;
 use crate::copy::RowBuffer;
 use crate::error::Error;
 use crate::retention::Retention;

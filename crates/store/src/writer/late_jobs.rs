@@ -23,7 +23,7 @@ pub(super) async fn note(
     if jobs.is_empty() {
         return Ok(());
     }
-    // Another note is changed, not left alone: whoever packs the job at this moment then fails, and tries again.
+    // Another note is changed, not left alone: who packs the job at this moment then fails, and tries again.
     let insert = "INSERT INTO internal.job_final_wanted AS w (job_id)
                   SELECT j.id FROM internal.run j WHERE j.id = ANY ($1) AND j.end_time IS NOT NULL ORDER BY j.id
                   ON CONFLICT (job_id) DO UPDATE SET noted_at = now()";

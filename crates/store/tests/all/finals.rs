@@ -16,7 +16,7 @@ const RANKS: u32 = 32;
 const JOBS: u32 = 12;
 
 /// At most so many bytes of a rank stay.
-const BYTES_MAX: f64 = 125.0;
+const BYTES_MAX: f64 = 100.0;
 
 /// Tables that have a job's number, and the column with it.
 fn tables_of_jobs() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -22,7 +22,7 @@ const TRY: &str = "10s";
 ///
 /// # Errors
 /// Another backup of this database is in progress, or somebody works on a chunk for longer than is waited for.
-pub(super) async fn lock(client: &Client) -> Result<(), Error> {
+pub(crate) async fn lock(client: &Client) -> Result<(), Error> {
     const WHAT: &str = "keeping upkeep from chunks";
     keep_alive(client).await?;
     let until = Instant::now() + WAIT;
