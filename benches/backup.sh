@@ -13,7 +13,7 @@ site='' drops=''
 # shellcheck disable=SC2317 # by the trap
 finish() {
     [ -z "$drops" ] || kill "$drops" 2>/dev/null || true
-    [ -z "$site" ] || { kill "$site" 2>/dev/null && wait "$site" 2>/dev/null; } || true
+    [ -z "$site" ] || { kill -- "-$site" 2>/dev/null && wait "$site" 2>/dev/null; } || true
     for state in "$folder"/.tmp*/state "$folder"/restored; do "$throughline" db stop --state-dir "$state" >/dev/null 2>&1 || true; done
     rm -rf "$folder"
 }
@@ -21,7 +21,8 @@ trap finish EXIT
 
 # Retention is short, so that each round has something to do.
 export THROUGHLINE__RETENTION__DEFAULT_SECONDS=$((hours * 1800)) THROUGHLINE__RETENTION__ROWS_SECONDS=5400 THROUGHLINE__UPKEEP__INTERVAL_SECONDS=10
-TMPDIR=$folder "$from/bench-site" A --scale "${SCALE:-100}" --seconds 86400 --throughline "$throughline" >"$folder/site.log" 2>&1 &
+# With its server in a group of its own, so that both end.
+TMPDIR=$folder setsid "$from/bench-site" A --scale "${SCALE:-100}" --seconds 86400 --throughline "$throughline" >"$folder/site.log" 2>&1 &
 site=$!
 tries=0
 until state=$(ls -d "$folder"/.tmp*/state 2>/dev/null) && "$throughline" db status --state-dir "$state" >/dev/null 2>&1 && grep -q 'rows/s' "$folder/site.log"; do
