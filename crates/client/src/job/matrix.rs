@@ -29,11 +29,11 @@ The first lines say what crosses between nodes, and who sends or receives much m
 A row is who sends, a column who receives. A world that is too large for numbers is drawn in shades;
 one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
 program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
-wire is the messages that the library sent, also inside collectives; ranks record it only where
-asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).
+wire is the messages that the library sent, also inside collectives; ranks record it only with
+[mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program.
 
-Pairs of ranks are kept for as long as rows are ([retention] default_seconds of server.toml, a week), pairs of nodes for as long
-as the job is known (jobs_seconds, a year).";
+Pairs of ranks are kept for as long as rows are ([retention] default_seconds of server.toml, a
+week), pairs of nodes for as long as the job is known (jobs_seconds, a year).";
 
 /// Options of `job matrix`.
 #[derive(clap::Args, Clone, Debug)]
@@ -183,8 +183,8 @@ fn value(value: i64) -> u64 {
 fn nothing(key: &str, kind: &str) -> String {
     match kind {
         "wire" => format!(
-            "no wire matrix of {key}: ranks record it only where asked to ([mpi] wire = true in agent.toml, or \
-             THROUGHLINE_WIRE=1 for a program), on Open MPI; --kind logical is there without"
+            "no wire matrix of {key}: ranks record it only with [mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a \
+             program, on Open MPI; --kind logical is there without"
         ),
         _ => format!(
             "no traffic between ranks of {key}: it sent none yet, each pair stays below the agent's peer_bytes_min \
