@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn sql_and_this_program_have_one_key() {
-        let taken = include_str!("../../schema/functions/try_lock_chunks.sql");
+        let taken = include_str!("../schema/functions/try_lock_chunks.sql");
         assert!(taken.contains(&format!("({LOCK_KEY})")), "{LOCK_KEY}");
-        let shown = include_str!("../../schema/functions/is_backup_running.sql");
+        let shown = include_str!("../schema/functions/is_backup_running.sql");
         let (high, low) = (LOCK_KEY >> 32, LOCK_KEY & 0xffff_ffff);
         assert!(shown.contains(&format!("classid = {high}")) && shown.contains(&format!("objid = {low}")));
     }
