@@ -110,6 +110,9 @@ pub async fn make_rollups(
 ) -> Result<RollupsMade, Error> {
     let begun = Instant::now();
     let mut made = RollupsMade { is_behind: true, ..RollupsMade::default() };
+    // What fails or is killed has counted; what goes on counts from zero.
+    let begin = "UPDATE internal.minute_state SET rounds_in_vain = rounds_in_vain + 1";
+    client.execute(begin, &[]).await.map_err(Error::sql(WHAT))?;
     while begun.elapsed() < patience {
         let is_behind = slice(client, &mut made).await?;
         let late = make_late(client, retention).await?;
@@ -120,8 +123,8 @@ pub async fn make_rollups(
             break;
         }
     }
-    let lag = "SELECT extract(epoch FROM now() - made_until)::float8 FROM internal.minute_state";
-    let row = client.query_one(lag, &[]).await.map_err(Error::sql(WHAT))?;
+    let end = "UPDATE internal.minute_state SET rounds_in_vain = 0 RETURNING extract(epoch FROM now() - made_until)::float8";
+    let row = client.query_one(end, &[]).await.map_err(Error::sql(WHAT))?;
     made.lag = row.get::<_, Option<f64>>(0).map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
     Ok(made)
 }
@@ -164,7 +167,7 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
             made.rows += make(&transaction, kind, &wanted).await?;
         }
     }
-    let advance = "UPDATE internal.minute_state SET made_until = $1";
+    let advance = "UPDATE internal.minute_state SET made_until = $1, rounds_in_vain = 0";
     transaction.execute(advance, &[&until]).await.map_err(Error::sql(WHAT))?;
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     made.minutes += until.duration_since(since).unwrap_or_default().as_secs() / MINUTE.as_secs();

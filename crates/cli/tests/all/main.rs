@@ -4,6 +4,7 @@
 
 mod attack_readers;
 mod attack_senders;
+mod backup;
 mod client;
 mod crash_delivery;
 mod demo;

@@ -106,6 +106,7 @@ CREATE TABLE internal.minute_state (
     made_until timestamptz,
     noticed_until timestamptz,
     blocks_until timestamptz,
+    rounds_in_vain integer NOT NULL DEFAULT 0,
     PRIMARY KEY (one),
     CHECK (one)
 );
@@ -115,6 +116,8 @@ COMMENT ON COLUMN internal.minute_state.made_until IS 'Minutes before it are mad
 COMMENT ON COLUMN internal.minute_state.noticed_until IS
     'Minutes before it are made or being made: writers note in minute_late what comes for them.';
 COMMENT ON COLUMN internal.minute_state.blocks_until IS 'Hours before it are packed or listed in block_wanted.';
+COMMENT ON COLUMN internal.minute_state.rounds_in_vain IS
+    'Rounds of upkeep since minutes were made last: readings wait for their minutes, but not for ever (expire_table).';
 
 CREATE TABLE internal.minute_late (
     kind text NOT NULL,

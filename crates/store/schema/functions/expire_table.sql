@@ -13,6 +13,13 @@ BEGIN
         -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
         -- not for long.
         older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
+    ELSIF EXISTS (SELECT FROM internal.packed_state p WHERE p.readings = of_table) THEN
+        -- Readings wait for their minutes, each with the reading before it, however old they are: after an outage, or on a machine that
+        -- slept, upkeep makes up for days. Where round after round makes none, not for ever.
+        older := least(older, (
+            SELECT s.made_until - max(g.gap) FROM internal.minute_state s CROSS JOIN (VALUES ('ib_port'), ('host_port'), ('gpu')) k (kind)
+            CROSS JOIN LATERAL internal.row_gap(k.kind, s.made_until, s.made_until) g
+            WHERE s.rounds_in_vain < 10000 GROUP BY s.made_until));
     END IF;
     SELECT count(*) INTO dropped
     FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;

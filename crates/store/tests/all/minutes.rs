@@ -11,7 +11,7 @@ use throughline_sample::catalogue::{
     TRANSMIT_WAIT_TICK_BYTES,
 };
 use throughline_sample::wire::Batch;
-use throughline_store::{Database, Retention, RollupsMade, Writer, make_rollups, testing};
+use throughline_store::{Database, Retention, RollupsMade, Writer, apply_retention, make_rollups, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -440,4 +440,34 @@ async fn who_writes_while_minutes_are_made_is_waited_for_or_noted() {
     transaction.commit().await.unwrap();
     upkeep.await.unwrap();
     assert_eq!(seconds(&client, 1).await, [60.0; 10]);
+}
+
+#[tokio::test]
+async fn readings_wait_for_their_minutes_however_old_they_are() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let mut writer = Writer::new(database.clone());
+    let expire = async || {
+        apply_retention(&client, &Retention::default(), None).await.unwrap();
+        client.batch_execute("CALL internal.expire()").await.unwrap();
+        let rows = "SELECT count(*) FROM internal.ib_port_counters";
+        client.query_one(rows, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    // Upkeep was three minutes on when the machine fell asleep, for months.
+    writer.write(&[entry(Uuid::from_u128(8), 1, batch(1, (0..601).step_by(5)))]).await.unwrap();
+    let behind = format!("UPDATE internal.minute_state SET made_until = to_timestamp({BEGIN} + 180)");
+    client.batch_execute(&behind).await.unwrap();
+    assert_eq!(expire().await, 121);
+    all_made(&database).await;
+    assert_eq!(seconds(&client, 1).await, [60.0; 7]);
+    assert_eq!(expire().await, 0);
+    assert_eq!(seconds(&client, 1).await, [60.0; 7]);
+
+    // Nothing makes minutes any more.
+    writer.write(&[entry(Uuid::from_u128(8), 2, batch(2, (0..601).step_by(5)))]).await.unwrap();
+    client.batch_execute(&behind).await.unwrap();
+    client.batch_execute("UPDATE internal.minute_state SET rounds_in_vain = 9999").await.unwrap();
+    assert_eq!(expire().await, 121);
+    client.batch_execute("UPDATE internal.minute_state SET rounds_in_vain = 10000").await.unwrap();
+    assert_eq!(expire().await, 0);
 }

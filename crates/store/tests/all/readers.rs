@@ -108,8 +108,10 @@ async fn attack_19_on_an_operated_database_its_owner_resets_it_as_a_member() {
     let state = State::new();
     let (_cluster, private) = start(&state).await;
     let admin = private.connect_admin().await.unwrap();
-    // As an administrator gives it: a database and its owner, who may make no roles.
+    // As an administrator gives it: a database and its owner, who may make no roles, and functions that everybody may call.
     admin.batch_execute("DROP OWNED BY throughline_read, throughline_query; DROP ROLE throughline_read, throughline_query").await.unwrap();
+    let notify = "FUNCTION pg_catalog.pg_notify(text,text)";
+    admin.batch_execute(&format!("GRANT EXECUTE ON {notify} TO PUBLIC; REVOKE EXECUTE ON {notify} FROM {WRITE_ROLE}")).await.unwrap();
     let socket = private.socket_folder().unwrap();
     let url = format!("host={} user={WRITE_ROLE} dbname={}", socket.display(), private.name());
     let database = Database::from_url(&url).unwrap();
@@ -125,11 +127,19 @@ async fn attack_19_on_an_operated_database_its_owner_resets_it_as_a_member() {
     admin.batch_execute(&lines.join(";")).await.unwrap();
     let found = check_readers(&database, &owner).await.unwrap();
     assert_eq!((found.missing.len(), found.reset.len()), (0, 0), "{found:?}");
-    let left = &found.for_administrator;
+    let (functions, left): (Vec<_>, Vec<_>) =
+        found.for_administrator.into_iter().partition(|line| line.contains("EXECUTE"));
     assert!(
         left.iter().all(|line| line.contains("temp_file_limit") || line.contains("log_min_")),
         "{left:?}"
     );
+    assert_eq!(
+        functions,
+        [format!("GRANT EXECUTE ON {notify} TO {WRITE_ROLE}; REVOKE EXECUTE ON {notify} FROM PUBLIC")]
+    );
+    admin.batch_execute(&functions[0]).await.unwrap();
+    let found = check_readers(&database, &owner).await.unwrap();
+    assert!(found.for_administrator.iter().all(|line| !line.contains("EXECUTE")), "{found:?}");
     person(&private).await.query("SELECT * FROM public.job_summary", &[]).await.unwrap();
     admin.batch_execute("ALTER ROLE throughline_read SET temp_file_limit = '1GB'; ALTER ROLE throughline_read PASSWORD 'of Grafana'").await.unwrap();
     let first = settings(&person(&private).await).await;
