@@ -1500,6 +1500,9 @@ CREATE TABLE internal.minute_state (
     noticed_until timestamptz,
     -- Hours before it are packed or listed in block_wanted.
     blocks_until timestamptz,
+    -- Rounds of upkeep since minutes were made last: readings wait for their minutes, but not for ever
+    -- (expire_table).
+    rounds_in_vain integer NOT NULL DEFAULT 0,
     PRIMARY KEY (one),
     CHECK (one)
 );
@@ -4141,6 +4144,14 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.job_ranks_counted IS 'The ranks of a job, counted; no row where none is known.';
 
+CREATE OR REPLACE FUNCTION internal.job_reported_at(job bigint) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at))
+    FROM internal.run_claim WHERE job_id = job AND NOT is_excluded;
+END;
+COMMENT ON FUNCTION internal.job_reported_at IS 'When a node last reported a job, by the clock of the database: of those that had ranks of it, where any had.';
+
 CREATE OR REPLACE FUNCTION internal.packed_job_ranks(
     ranks bit varying, places bit varying, texts text, operations text, libraries text[], world_size integer)
 RETURNS TABLE (
@@ -4193,7 +4204,7 @@ RETURNS TABLE (
     wait_nanoseconds bigint, received_bytes bigint, last_time timestamptz)
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
-    SELECT e.rank, e.start_time, o.operation, p.c2, p.c3, p.c4, p.c5, p.c6, p.c7, coalesce(e.end_time, n.ended_at)
+    SELECT e.rank, e.start_time, o.operation, p.c2, p.c3, p.c4 * 1000, p.c5 * 1000, p.c6 * 1000, p.c7, coalesce(e.end_time, n.ended_at)
     FROM internal.job_final f
     JOIN internal.job_node_final n ON n.job_id = f.job_id
     CROSS JOIN LATERAL unnest(string_to_array(n.operations, E'\n'), n.totals) o (operation, packed)
@@ -4204,7 +4215,7 @@ BEGIN ATOMIC
     WHERE f.job_id = job_final_operations.job;
 END;
 COMMENT ON FUNCTION internal.job_final_operations IS
-    'Final totals of each start of a rank by operation, over size classes, regions and algorithms.';
+    'Final totals of each start of a rank by operation, over size classes, regions and algorithms. Times are to the microsecond.';
 
 CREATE OR REPLACE FUNCTION internal.job_final_cells(job bigint)
 RETURNS TABLE (
@@ -4272,7 +4283,6 @@ COMMENT ON FUNCTION internal.job_ranks IS
     'The ranks of one job, as job_rank has them, also when their claims are gone: then they are those of job_node_final.';
 
 CREATE OR REPLACE VIEW public.job_summary AS
--- In two parts, so that a query of the jobs that run counts no ranks of those that have ended: these have an end, and no rank without one.
 SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
        -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
        CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END AS end_time,
@@ -4281,33 +4291,23 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        coalesce(r.started, 0) AS rank_starts, r.libraries, coalesce(r.unseen, 0) AS ranks_unseen,
        coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
        n.reported_at,
-       internal.job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
-                 coalesce(n.reported_at, j.first_seen), now()) AS state,
-       j.cluster
-FROM internal.run_visible j
-LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
-LEFT JOIN LATERAL (
-    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
-    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
-WHERE j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL)
-UNION ALL
-SELECT j.id, j.key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
-       coalesce(r.last_end, j.end_time), j.first_seen, j.world_size, coalesce(r.ranks, 0), coalesce(r.nodes, 0),
-       0, coalesce(r.lost, 0), coalesce(r.started, 0), r.libraries, coalesce(r.unseen, 0), coalesce(r.silent, 0),
-       j.name, j.account, j.queue, j.array_id, n.reported_at,
-       internal.job_state(j.end_time,
+       -- By columns of the job alone where it has an end and no rank without one: a condition on the state counts the ranks of no others.
+       CASE WHEN j.end_time IS NOT NULL AND NOT EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL)
+       THEN internal.job_state(j.end_time,
            CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'lost')
                 OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.lost > 0) THEN 1 ELSE 0 END,
            CASE WHEN EXISTS (SELECT FROM internal.job_rank f WHERE f.job_id = j.id AND f.ending = 'silent')
                 OR EXISTS (SELECT FROM internal.job_final f WHERE f.job_id = j.id AND f.is_released AND f.silent > 0) THEN 1 ELSE 0 END,
-           j.end_time, j.end_time),
+           j.end_time, j.end_time)
+       ELSE (
+           SELECT internal.job_state(CASE WHEN c.ranks IS NULL THEN j.end_time WHEN c.running = 0 THEN c.last_end END, c.lost, c.silent,
+                      coalesce(internal.job_reported_at(j.id), j.first_seen), now())
+           FROM (VALUES (true)) one (row) LEFT JOIN LATERAL internal.job_ranks_counted(j.id) c ON true)
+       END AS state,
        j.cluster
 FROM internal.run_visible j
 LEFT JOIN LATERAL internal.job_ranks_counted(j.id) r ON true
-LEFT JOIN LATERAL (
-    SELECT coalesce(max(reported_at) FILTER (WHERE has_ranks), max(reported_at)) AS reported_at
-    FROM internal.run_claim WHERE job_id = j.id AND NOT is_excluded) n ON true
-WHERE NOT (j.end_time IS NULL OR EXISTS (SELECT FROM internal.job_rank u WHERE u.job_id = j.id AND u.end_time IS NULL));
+LEFT JOIN LATERAL (SELECT internal.job_reported_at(j.id) AS reported_at) n ON true;
 COMMENT ON VIEW public.job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
@@ -5428,6 +5428,13 @@ BEGIN
         -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
         -- not for long.
         older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
+    ELSIF EXISTS (SELECT FROM internal.packed_state p WHERE p.readings = of_table) THEN
+        -- Readings wait for their minutes, each with the reading before it, however old they are: after an outage, or on a machine that
+        -- slept, upkeep makes up for days. Where round after round makes none, not for ever.
+        older := least(older, (
+            SELECT s.made_until - max(g.gap) FROM internal.minute_state s CROSS JOIN (VALUES ('ib_port'), ('host_port'), ('gpu')) k (kind)
+            CROSS JOIN LATERAL internal.row_gap(k.kind, s.made_until, s.made_until) g
+            WHERE s.rounds_in_vain < 10000 GROUP BY s.made_until));
     END IF;
     SELECT count(*) INTO dropped
     FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;

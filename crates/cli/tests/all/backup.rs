@@ -50,7 +50,10 @@ fn a_backup_is_made_verified_and_restored_and_damage_is_named() {
     let (status, text, said) = db(&["verify", backup], Some(&other));
     assert!(status == 0 && text.contains("Equal: all "), "{status}: {text}{said}");
     let (status, _, said) = db(&["restore", backup], Some(&other));
-    assert!(status == 64 && said.contains("has a database, and a restore makes a new one"), "{status}: {said}");
+    assert!(
+        status == 64 && said.contains("has a database, and a restore makes a new one"),
+        "{status}: {said}"
+    );
 
     let files = path("monday").join("dump");
     let file = fs::read_dir(&files).unwrap().map(|file| file.unwrap().path()).max().unwrap();

@@ -111,7 +111,12 @@ async fn attack_19_on_an_operated_database_its_owner_resets_it_as_a_member() {
     // As an administrator gives it: a database and its owner, who may make no roles, and functions that everybody may call.
     admin.batch_execute("DROP OWNED BY throughline_read, throughline_query; DROP ROLE throughline_read, throughline_query").await.unwrap();
     let notify = "FUNCTION pg_catalog.pg_notify(text,text)";
-    admin.batch_execute(&format!("GRANT EXECUTE ON {notify} TO PUBLIC; REVOKE EXECUTE ON {notify} FROM {WRITE_ROLE}")).await.unwrap();
+    admin
+        .batch_execute(&format!(
+            "GRANT EXECUTE ON {notify} TO PUBLIC; REVOKE EXECUTE ON {notify} FROM {WRITE_ROLE}"
+        ))
+        .await
+        .unwrap();
     let socket = private.socket_folder().unwrap();
     let url = format!("host={} user={WRITE_ROLE} dbname={}", socket.display(), private.name());
     let database = Database::from_url(&url).unwrap();
