@@ -2127,6 +2127,8 @@ CREATE TABLE internal.retention_policy (
     carried_to timestamptz,
     -- Chunks that were dropped since the database was made.
     dropped_chunks bigint NOT NULL DEFAULT 0,
+    -- Chunks that ended by then were dropped; NULL: none was.
+    dropped_until timestamptz,
     PRIMARY KEY (hypertable),
     CHECK ((carried_by = ANY (ARRAY['row'::text, 'cells'::text, 'peers'::text])))
 );
@@ -5428,18 +5430,22 @@ BEGIN
         -- After an outage windows of link shares are made that are old already: they wait for their minutes. Where no more are made,
         -- not for long.
         older := greatest(least(older, (SELECT s.minutes_until FROM internal.link_share_state s)), older - INTERVAL '1 day');
-    ELSIF EXISTS (SELECT FROM internal.packed_state p WHERE p.readings = of_table) THEN
-        -- Readings wait for their minutes, each with the reading before it, however old they are: after an outage, or on a machine that
-        -- slept, upkeep makes up for days. Where round after round makes none, not for ever.
+    ELSIF EXISTS (SELECT FROM internal.packed_state p WHERE p.readings = regexp_replace(of_table, '_blocks$', '_counters')) THEN
+        -- Readings wait for their minutes, each with the reading before it, and for those that are made again, however old they are:
+        -- after an outage, or on a machine that slept, upkeep makes up for days. Where round after round makes none, not for ever.
         older := least(older, (
-            SELECT s.made_until - max(g.gap) FROM internal.minute_state s CROSS JOIN (VALUES ('ib_port'), ('host_port'), ('gpu')) k (kind)
+            SELECT least(s.made_until, min(l.since)) - max(g.gap)
+            FROM internal.minute_state s CROSS JOIN (VALUES ('ib_port'), ('host_port'), ('gpu')) k (kind)
             CROSS JOIN LATERAL internal.row_gap(k.kind, s.made_until, s.made_until) g
+            LEFT JOIN internal.retention_policy p ON p.hypertable = of_table
+            LEFT JOIN internal.minute_late l ON l.since > coalesce(p.dropped_until, '-infinity')
             WHERE s.rounds_in_vain < 10000 GROUP BY s.made_until));
     END IF;
     SELECT count(*) INTO dropped
     FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;
     IF dropped > 0 THEN
-        UPDATE internal.retention_policy p SET dropped_chunks = p.dropped_chunks + dropped WHERE p.hypertable = of_table;
+        UPDATE internal.retention_policy p SET dropped_chunks = p.dropped_chunks + dropped, dropped_until = greatest(p.dropped_until, older)
+        WHERE p.hypertable = of_table;
     END IF;
     RETURN dropped;
 END $$;

@@ -99,7 +99,8 @@ impl RollupRanges {
 /// Makes the rollups of the minutes that have passed, then again those of late arrivals, for about `patience`. Connect as the
 /// writer; one caller at a time.
 ///
-/// Notes of readings older than the retention of readings are dropped: other readings of their minutes may be removed.
+/// Notes of readings older than the retention of readings are dropped where chunks of such a time are: other readings of their minutes went
+/// with them.
 ///
 /// # Errors
 /// The database is away or refuses; what was made so far stays.
@@ -214,7 +215,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<LateRol
             .map(|row| (row.get::<_, i64>(1), (row.get::<_, SystemTime>(2), row.get::<_, SystemTime>(3))))
             .unzip();
         chunks::invalidate(&transaction, kind, &ids, &since, &until).await?;
-        let oldest = now - retention.of(kind.readings());
+        let oldest = dropped_until(&transaction, kind).await?.min(now - retention.of(kind.readings()));
         let (first, last) = (since.iter().min().copied(), until.iter().max().copied());
         let gaps = match first.zip(last) {
             Some((first, last)) => Gaps::read(&transaction, kind, first, last).await?,
@@ -238,6 +239,13 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<LateRol
     }
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     Ok(late)
+}
+
+/// Until when chunks of readings were dropped.
+async fn dropped_until(transaction: &Transaction<'_>, kind: Kind) -> Result<SystemTime, Error> {
+    let query = "SELECT max(dropped_until) FROM internal.retention_policy WHERE hypertable IN ($1, $2)";
+    let row = transaction.query_one(query, &[&kind.readings(), &kind.blocks()]).await;
+    Ok(row.map_err(Error::sql(WHAT))?.get::<_, Option<SystemTime>>(0).unwrap_or(UNIX_EPOCH))
 }
 
 /// Makes the minutes of things, in place of the rows there are.

@@ -43,7 +43,7 @@ const HOUR: u32 = 3600;
 const WINDOW: u32 = 10;
 
 /// The marks, in an order that the tables' constraints allow.
-const MARKS: [TimeMark; 43] = [
+const MARKS: [TimeMark; 44] = [
     // Rollups and packed hours.
     mark("minute_state", "made_until").every(MINUTE),
     mark("minute_state", "noticed_until").every(MINUTE),
@@ -80,6 +80,7 @@ const MARKS: [TimeMark; 43] = [
     mark("report_post", "next_try").ahead(600),
     // Retention: totals of what went, and names that go once they are not used.
     mark("retention_policy", "carried_to"),
+    mark("retention_policy", "dropped_until"),
     mark("mpi_cell_key", "used_at"),
     mark("self_stat_names", "listed_at"),
     mark("self_stat_names", "used_at"),

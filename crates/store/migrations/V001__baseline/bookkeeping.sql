@@ -188,6 +188,7 @@ CREATE TABLE internal.retention_policy (
     carried_key text[],
     carried_to timestamptz,
     dropped_chunks bigint NOT NULL DEFAULT 0,
+    dropped_until timestamptz,
     PRIMARY KEY (hypertable),
     CHECK (carried_by IN ('row', 'cells', 'peers'))
 );
@@ -200,6 +201,7 @@ COMMENT ON COLUMN internal.retention_policy.carried_by IS
 COMMENT ON COLUMN internal.retention_policy.carried_key IS 'Columns that distinguish series of totals.';
 COMMENT ON COLUMN internal.retention_policy.carried_to IS 'Time of the rows that were written so last.';
 COMMENT ON COLUMN internal.retention_policy.dropped_chunks IS 'Chunks that were dropped since the database was made.';
+COMMENT ON COLUMN internal.retention_policy.dropped_until IS 'Chunks that ended by then were dropped; NULL: none was.';
 
 -- There is one row.
 INSERT INTO internal.clock_check DEFAULT VALUES;
