@@ -15,7 +15,7 @@ FIELD = struct.Struct("<HH")
 PEER = struct.Struct("<IIQQ")
 HELLO, PEERS, RANK = 1, 4, 2
 MAGIC, VERSION, WELCOME = 0x314D4C54, 2, 2
-KINDS = {0: "logical", 1: "wire"}
+KINDS = {0: "logical", 1: "wire", 2: "read"}
 
 
 def take(rank, message):

@@ -28,6 +28,9 @@ pub struct Status {
     /// Nodes that report ranks that other nodes report too, since yesterday; those that were overruled first.
     #[serde(default)]
     pub contests: Vec<ContestingNode>,
+    /// Programs of the last hour whose calls of MPI are not counted, or not all, the newest first.
+    #[serde(default)]
+    pub bypassed: Vec<BypassedProgram>,
     /// Servers whose clocks are off, and after them senders whose clocks are, the farthest first.
     #[serde(default)]
     pub clocks: Vec<ClockFault>,
@@ -88,6 +91,17 @@ pub struct ContestingNode {
     pub ranks: u64,
     /// Some of the nodes that report the same.
     pub others: Vec<String>,
+}
+
+/// A program whose calls of MPI pass by the shim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BypassedProgram {
+    /// The node that reports it.
+    pub node: String,
+    /// Which program of whom, why, and what to do.
+    pub text: String,
+    /// When it was reported, milliseconds since 1970.
+    pub time_ms: i64,
 }
 
 /// A clock that is off.

@@ -66,6 +66,7 @@ static int write_all(const char *folder) {
     tl_put_u64(&frame, 4950000000);
     tl_put_peer(&frame, TL_LOGICAL, 0, 8192, 1);
     tl_put_peer(&frame, TL_WIRE, 3, 0x7fffffffffffffff, 12);
+    tl_put_peer(&frame, TL_READ, 2, 4096, 5);
     good &= finish(folder, "peers");
 
     tl_frame_begin(&frame, TL_PVARS);

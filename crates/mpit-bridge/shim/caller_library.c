@@ -45,7 +45,7 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data) {
     if (!slash || strncmp(slash, "/lib", 4) != 0 || !strstr(slash, "mpi")) return 0;
     void *object = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     if (!object) return 0;
-    void *found = dlsym(object, "PMPI_Init");
+    void *found = dlsym(object, "PMPI_Initialized");
     dlclose(object);
     if (found && libraries->first && found != libraries->first) libraries->several = 1;
     if (found) libraries->first = found;

@@ -7,6 +7,7 @@
 #include "flush.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include "names.h"
 #include "open_calls.h"
 #include "peers.h"
+#include "program_tool.h"
 #include "pvars.h"
 #include "regions.h"
 #include "settings.h"
@@ -199,8 +201,18 @@ static void begin_anew(void) {
     tl_traffic_again();
 }
 
+/* What of the program's calls no wrapper sees. */
+static int send_bypass(void) {
+    if (!tl_program_tool()) return 1;
+    tl_frame_begin(&other, TL_BYPASS);
+    tl_field_u32(&other, TL_BYPASS_HOW, TL_BYPASS_TOOL);
+    tl_field_text(&other, TL_BYPASS_PROGRAM, program_invocation_short_name);
+    tl_field_text(&other, TL_BYPASS_FUNCTIONS, tl_program_tool());
+    return tl_channel_send(&other, patience());
+}
+
 static int connect_and_greet(void) {
-    if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
+    if (!tl_channel_connect() || !send_bypass() || !tl_channel_send(&hello, patience())) return 0;
     begin_anew();
     welcomed = 0;
     pushes = 0;

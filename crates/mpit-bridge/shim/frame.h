@@ -90,12 +90,13 @@ enum tl_status_field {
     TL_STATUS_REQUESTS_UNTRACKED = 48,
     TL_STATUS_BINS_MERGED = 49
 };
-/* Fields of BYPASS, which is sent in the place of HELLO. */
+/* Fields of BYPASS, which is sent in the place of HELLO, or before it. */
 enum tl_bypass_field {
     TL_BYPASS_HOW = 1,    /* u32 */
-    TL_BYPASS_PROGRAM = 2 /* text */
+    TL_BYPASS_PROGRAM = 2, /* text */
+    TL_BYPASS_FUNCTIONS = 3 /* text */
 };
-enum tl_bypass { TL_BYPASS_LOOKED_UP = 1, TL_BYPASS_INSIDE = 2 }; /* the latter is throughline-exec's */
+enum tl_bypass { TL_BYPASS_LOOKED_UP = 1, TL_BYPASS_INSIDE = 2, TL_BYPASS_TOOL = 3 }; /* the second is throughline-exec's */
 enum tl_bye_reason { TL_BYE_FINALIZE = 1, TL_BYE_EXIT = 2 };
 
 struct tl_frame {
@@ -128,7 +129,7 @@ struct tl_sums {
 };
 void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums);
 
-enum tl_peer_kind { TL_LOGICAL = 0, TL_WIRE = 1 };
+enum tl_peer_kind { TL_LOGICAL = 0, TL_WIRE = 1, TL_READ = 2, TL_PEER_KINDS };
 void tl_put_peer(struct tl_frame *frame, enum tl_peer_kind kind, uint32_t peer, uint64_t bytes, uint64_t messages);
 
 /* Traffic of one operation with one peer. */

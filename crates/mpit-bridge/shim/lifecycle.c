@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "absent.h"
 #include "caller_library.h"
 #include "channel.h"
 #include "clock.h"
@@ -26,6 +27,7 @@
 #include "nvtx.h"
 #include "operations.h"
 #include "polls.h"
+#include "program_tool.h"
 #include "pvars.h"
 #include "shim.h"
 #include "status.h"
@@ -158,6 +160,7 @@ static void start(const tl_handle *session) {
         return;
     }
     tl_nvtx_offer();
+    tl_program_tool_look();
     if (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0) return;
     if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) {
         tl_debug("no thread: recording nothing");
@@ -192,6 +195,11 @@ static void begin(const tl_handle *session) {
     struct tl_fp_env before = tl_fp_env_save();
     resume(session);
     tl_fp_env_restore(&before);
+}
+
+void tl_starting(void) {
+    tl_caller_library_check();
+    tl_absent_unbind();
 }
 
 /* May be called twice, by the wrapper of Fortran and by that of C which it may have called. */

@@ -7,6 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
+/* MPI is about to start. */
+void tl_starting(void);
 /* MPI_Init has succeeded; MPI_Finalize is about to be called, and has returned */
 void tl_started(void);
 void tl_finishing(struct tl_frame_mark wrapper);

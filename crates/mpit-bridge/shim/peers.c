@@ -1,6 +1,7 @@
 /*
- * Rows of this rank in the matrices: `logical` summed over communicators and threads, `wire` as the library's own
- * monitoring reports. What changed is sent; after a failure all of it again.
+ * Rows of this rank in the matrices: `logical` summed over communicators and threads, `read` what its one-sided operations
+ * took from others (the target's to send, which knows nothing of it), `wire` as the library's own monitoring reports. What changed
+ * is sent; after a failure all of it again.
  */
 #define _GNU_SOURCE
 #include "peers.h"
@@ -18,7 +19,7 @@
 #include "wire.h"
 #include "world.h"
 
-static struct tl_peer *sent[2]; /* by kind */
+static struct tl_peer *sent[TL_PEER_KINDS];
 static int failed;
 
 /* Sums by peer that a matrix is the sum of: looked up once for all peers. */
@@ -35,12 +36,21 @@ static int is_sent(int slot) {
     return slot != TL_OP_Get && slot != TL_OP_Rget && slot < TL_OPERATION_LIMIT;
 }
 
+static void add_slots(int sends) {
+    for (struct tl_thread *t = tl_threads(); t; t = t->next)
+        for (int slot = 0; slot < TL_PEER_SLOTS; slot++)
+            if (is_sent(slot) == sends) add_sums(__atomic_load_n(&t->peers[slot], __ATOMIC_ACQUIRE));
+}
+
 static void find_logical(void) {
     sum_count = 0;
     add_sums(tl_comms_folded());
-    for (struct tl_thread *t = tl_threads(); t; t = t->next)
-        for (int slot = 0; slot < TL_PEER_SLOTS; slot++)
-            if (is_sent(slot)) add_sums(__atomic_load_n(&t->peers[slot], __ATOMIC_ACQUIRE));
+    add_slots(1);
+}
+
+static void find_read(void) {
+    sum_count = 0;
+    add_slots(0);
 }
 
 static void find_wire(void) {
@@ -72,7 +82,7 @@ static void begin(struct tl_frame *frame, uint64_t now) {
 }
 
 static void push(struct tl_frame *frame, enum tl_peer_kind kind, uint64_t threshold, int (*patience)(void)) {
-    if (!make_sent(kind)) return;
+    if (!sum_count || !make_sent(kind)) return;
     uint64_t now = (uint64_t)tl_clock(CLOCK_MONOTONIC);
     begin(frame, now);
     size_t empty = frame->length;
@@ -96,6 +106,8 @@ void tl_peers_push(struct tl_frame *frame, uint64_t threshold, int last, int (*p
         tl_comms_fold();
         find_logical();
         push(frame, TL_LOGICAL, threshold, patience);
+        find_read();
+        push(frame, TL_READ, threshold, patience);
     }
     if (tl_wire_reported()) {
         find_wire();
@@ -106,6 +118,6 @@ void tl_peers_push(struct tl_frame *frame, uint64_t threshold, int last, int (*p
 
 void tl_peers_again(void) {
     failed = 0;
-    for (int kind = TL_LOGICAL; kind <= TL_WIRE; kind++)
+    for (int kind = 0; kind < TL_PEER_KINDS; kind++)
         if (sent[kind]) memset(sent[kind], 0, (size_t)tl_world_size * sizeof **sent);
 }

@@ -15,6 +15,8 @@
 #include "requests.h"
 #include "shim.h"
 #include "threads.h"
+#include "trace.h"
+#include "trace_calls.h"
 
 void tl_capture_begin(struct tl_call *call, struct tl_capture *capture) {
     *capture = (struct tl_capture){.receive_bytes = -1};
@@ -50,6 +52,7 @@ static void start(struct tl_call *call, struct tl_capture *stored) {
 
 void tl_persistent_started(struct tl_call *call, struct tl_looked *looked) {
     uint64_t left = call->ticks, count = (uint64_t)looked->count;
+    const int traces = TL_LOAD(&tl_tracing);
     for (int i = 0; i < looked->count; i++) {
         struct tl_found *found = &looked->found[i];
         struct tl_capture *stored = tl_found_persistent(found);
@@ -59,9 +62,11 @@ void tl_persistent_started(struct tl_call *call, struct tl_looked *looked) {
         one.start = call->start + call->ticks - one.ticks;
         if (!stored) {
             record(&one, 0, 0); /* not known: a call of MPI_Start itself */
-            continue;
+        } else {
+            start(&one, stored);
+            tl_request_moved(found, call->self, tl_request_at(call->form, looked->requests, i));
         }
-        start(&one, stored);
-        tl_request_moved(found, call->self, tl_request_at(call->form, looked->requests, i));
+        const uint64_t end = call->start + call->ticks - left;
+        if (TL_UNLIKELY(traces)) tl_trace_request_started(&one, i == 0, end - one.ticks, end);
     }
 }

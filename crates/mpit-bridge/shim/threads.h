@@ -111,6 +111,7 @@ struct tl_thread {
     struct tl_peer *peers[TL_PEER_SLOTS]; /* of each place by world rank; made on first use */
     struct tl_log *log;        /* cells as they were at the ends of bins (readings.c); made with the first */
     struct tl_ring *ring;      /* trace mode; mapped on first use */
+    uint64_t starts_at;        /* ticks: when the MPI_Start or MPI_Startall began that it is in; trace mode */
     struct tl_leaving leaving; /* what it frees at the moment (comms.c) */
     struct tl_comm *spare_comm;
     const char *stack_low, *stack_high; /* its own one, once it was looked up (frames.c) */

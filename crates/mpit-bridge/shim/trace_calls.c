@@ -3,7 +3,8 @@
  * posted ones before it: that is the order in which MPI matches. A receive that completes later is found again
  * by its request.
  *
- * Left out: polls that found nothing, as a program may make millions of them. A matched probe (MPI_Mprobe) takes
+ * Left out: polls that found nothing, as a program may make millions of them. Persistent requests are counted where they are started,
+ * each by the operation that made it: they are calls here as well, and neither making them is one nor MPI_Startall. A matched probe (MPI_Mprobe) takes
  * its message, which therefore arrives there; the MPI_Mrecv that follows is a call without one.
  */
 #define _GNU_SOURCE
@@ -155,8 +156,10 @@ void tl_trace_before(struct tl_thread *self, struct tl_traced *traced, uint64_t 
     int role = role_of(traced->operation);
     traced->sequence = TL_TRACE_UNNUMBERED;
     traced->peer = TL_TRACE_NOBODY;
-    traced->before = ticks;
-    if (role & STARTS) start_persistent(self, traced, ticks);
+    if (role & STARTS) {
+        self->starts_at = ticks;
+        start_persistent(self, traced, ticks);
+    }
     if (!traced->comm) return;
     struct tl_comm *comm = tl_comm_find(self, traced->comm);
     traced->of = comm;
@@ -262,22 +265,31 @@ void tl_trace_call(struct tl_thread *self, int operation, uint64_t start, uint64
     tl_trace_put(self, &record);
 }
 
+void tl_trace_request_started(const struct tl_call *call, int is_first, uint64_t start, uint64_t end) {
+    struct tl_thread *self = call->self;
+    /* The messages of all have left from there on. */
+    if (is_first && self->starts_at && self->starts_at < start) start = self->starts_at;
+    struct tl_record record = record_of(self, call->operation, TL_TRACE_CALL, start, end);
+    record.bytes = (uint64_t)self->last_bytes;
+    tl_trace_put(self, &record);
+}
+
 void tl_trace_after(struct tl_call *call, struct tl_traced *traced, int succeeded) {
     struct tl_thread *self = call->self;
     int role = role_of(traced->operation);
     if ((role & POLLS) && succeeded && found_nothing(traced)) return;
     struct tl_record record = record_of(self, traced->operation, TL_TRACE_CALL, call->start, call->start + call->ticks);
-    if (role & STARTS) record.start = traced->before; /* its messages have left since */
     record.comm = traced->comm_id;
     record.peer = traced->peer;
-    record.bytes = succeeded && !(role & PERSISTENT) ? (uint64_t)self->last_bytes : 0;
+    record.bytes = succeeded ? (uint64_t)self->last_bytes : 0;
     if (!succeeded) {
         if (traced->posted) tl_message_withdrawn(traced->posted, put, self);
         tl_trace_put(self, &record);
         return;
     }
     if (role & PERSISTENT) follow_persistent(call, traced, role);
-    if ((role & SENDS) && !(role & PERSISTENT) && traced->peer >= 0) {
+    if (traced->makes_request || (role & STARTS)) return;
+    if ((role & SENDS) && traced->peer >= 0) {
         record.kind = TL_TRACE_SEND;
         record.tag = role & RECEIVES ? traced->sendtag : traced->tag;
         record.sequence = traced->sequence;
@@ -292,7 +304,7 @@ void tl_trace_after(struct tl_call *call, struct tl_traced *traced, int succeede
         probed(self, traced, record);
         return;
     }
-    if (role & PERSISTENT || !(role & RECEIVES)) return;
+    if (!(role & RECEIVES)) return;
     if (role & LATER) {
         if (traced->posted) {
             tl_message_record(traced->posted)->start = call->start;

@@ -23,12 +23,11 @@ struct tl_traced {
     int operation;
     enum tl_form form;
     tl_handle comm;
-    int dest, source, root, tag, sendtag, recvtag, count;
+    int dest, source, root, tag, sendtag, recvtag, count, makes_request;
     const void *status, *request, *requests, *flag, *outcount;
     /* from before the call to after it */
     struct tl_posted *posted;
     struct tl_comm *of;
-    uint64_t before; /* ticks */
     uint64_t comm_id;
     int32_t sequence;
     int peer;
@@ -37,6 +36,8 @@ struct tl_traced {
 /* Before the call, and after it with its outcome. */
 void tl_trace_before(struct tl_thread *self, struct tl_traced *traced, uint64_t ticks);
 void tl_trace_after(struct tl_call *call, struct tl_traced *traced, int succeeded);
+/* persistent.c: one of the requests of MPI_Start(all) as the call of its own that it is counted as, with its part of the time. */
+void tl_trace_request_started(const struct tl_call *call, int is_first, uint64_t start, uint64_t end);
 /* requests.c: a request was completed, with its status if it is known; or it was freed. */
 void tl_trace_completed(const struct tl_call *call, tl_handle request, const void *status, int cancelled);
 void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
@@ -76,7 +77,7 @@ void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
 #define TL_TRACED_waited(name) tl_traced.status = name;
 #define TL_TRACED_tested(name)
 #define TL_TRACED_begun(name) tl_traced.request = name;
-#define TL_TRACED_made(name) tl_traced.request = name;
+#define TL_TRACED_made(name) tl_traced.request = name, tl_traced.makes_request = 1;
 #define TL_TRACED_pending(name) tl_traced.requests = name, tl_traced.count = 1;
 #define TL_TRACED_pendings(name) tl_traced.requests = name;
 #define TL_TRACED_cbuf(name)

@@ -3,6 +3,8 @@
  * three things: call the next function, note what it sent, return its result. It must never fail where the
  * function itself would not, nor take a decision of its own.
  */
+#include <limits.h>
+
 #include "caller_library.h"
 #include "clock.h"
 #include "comm.h"
@@ -15,6 +17,7 @@
 #include "operations.h"
 #include "polls.h"
 #include "polls_fast_path.h"
+#include "program_tool.h"
 #include "regions.h"
 #include "shim.h"
 #include "threads.h"
@@ -62,13 +65,13 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_HANDLE_OF_COMM(name)
 #define TL_VALUE_int(name) name
 
-#define TL_WRAPPER_BODY(the_form, Name, parameters, note, caller) \
+#define TL_WRAPPER_BODY(the_form, Name, parameters, note, caller, without) \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
         enum { tl_operation = TL_OP_##Name }; \
         int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
         void *tl_after = tl_next_for(the_form, TL_OP_##Name, caller); \
-        if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \
+        if (TL_UNLIKELY(!tl_after)) return without; \
         __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
         if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter(TL_OP_##Name, TL_FRAME))) return tl_following(parameters(TL_PASS, TL_COMMA)); \
@@ -94,7 +97,7 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
-        TL_WRAPPER_BODY(the_form, Name, parameters, note, TL_CALLER) \
+        TL_WRAPPER_BODY(the_form, Name, parameters, note, TL_CALLER, NO_SUCH_FUNCTION) \
     }
 
 /* Polls have three ways through: polls_fast_path.h. */
@@ -105,7 +108,7 @@ enum { NO_SUCH_FUNCTION = 16 };
     return tl_status;
 #define TL_POLL_WRAPPER(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) int usual_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
-        TL_WRAPPER_BODY(the_form, Name, parameters, note, tl_caller) \
+        TL_WRAPPER_BODY(the_form, Name, parameters, note, tl_caller, NO_SUCH_FUNCTION) \
     } \
     TL_CAME(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) int other_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
@@ -135,8 +138,64 @@ TL_UNCOUNTED_OPERATIONS_4(TL_C_WRAPPER)
 #ifdef TL_HAVE_LARGE_COUNTS
 #undef TL_C_count
 #define TL_C_count(name) int64_t name
+
+/* Where the library lacks one (absent.c), the call of an int's counts does the same, if they fit: with arrays of counts they do not. */
+#define TL_FITS_count(name) &&name >= INT_MIN && name <= INT_MAX
+#define TL_FITS_counts(name) &&0
+#define TL_FITS_displs(name) &&0
+#define TL_FITS_cbuf(name)
+#define TL_FITS_buf(name)
+#define TL_FITS_type(name)
+#define TL_FITS_types(name)
+#define TL_FITS_op(name)
+#define TL_FITS_comm(name)
+#define TL_FITS_win(name)
+#define TL_FITS_handle(name)
+#define TL_FITS_rank(name)
+#define TL_FITS_integer(name)
+#define TL_FITS_wide(name)
+#define TL_FITS_text(name)
+#define TL_FITS_status(name)
+#define TL_FITS_statuses(name)
+#define TL_FITS_tested(name)
+#define TL_FITS_waited(name)
+#define TL_FITS_begun(name)
+#define TL_FITS_made(name)
+#define TL_FITS_pending(name)
+#define TL_FITS_pendings(name)
+#define TL_FITS_out(name)
+#define TL_FITS(kind, name) TL_FITS_##kind(name)
+#define TL_AS_INT_count(name) (int)name
+#define TL_AS_INT_cbuf(name) name
+#define TL_AS_INT_buf(name) name
+#define TL_AS_INT_counts(name) name
+#define TL_AS_INT_displs(name) name
+#define TL_AS_INT_type(name) name
+#define TL_AS_INT_types(name) name
+#define TL_AS_INT_op(name) name
+#define TL_AS_INT_comm(name) name
+#define TL_AS_INT_win(name) name
+#define TL_AS_INT_handle(name) name
+#define TL_AS_INT_rank(name) name
+#define TL_AS_INT_integer(name) name
+#define TL_AS_INT_wide(name) name
+#define TL_AS_INT_text(name) name
+#define TL_AS_INT_status(name) name
+#define TL_AS_INT_statuses(name) name
+#define TL_AS_INT_tested(name) name
+#define TL_AS_INT_waited(name) name
+#define TL_AS_INT_begun(name) name
+#define TL_AS_INT_made(name) name
+#define TL_AS_INT_pending(name) name
+#define TL_AS_INT_pendings(name) name
+#define TL_AS_INT_out(name) name
+#define TL_AS_INT(kind, name) TL_AS_INT_##kind(name)
 #define TL_LARGE_WRAPPER(number, Name, name, parameters, note) \
-    TL_WRAPPER(MPI_##Name##_c, TL_FORM_LARGE, Name, parameters, note)
+    TL_EXPORT int MPI_##Name##_c(parameters(TL_DECLARE, TL_COMMA)); \
+    TL_EXPORT int MPI_##Name##_c(parameters(TL_DECLARE, TL_COMMA)) { \
+        TL_WRAPPER_BODY(TL_FORM_LARGE, Name, parameters, note, TL_CALLER, \
+                        1 parameters(TL_FITS, TL_NOTHING) ? MPI_##Name(parameters(TL_AS_INT, TL_COMMA)) : NO_SUCH_FUNCTION) \
+    }
 TL_COUNTED_OPERATIONS(TL_LARGE_WRAPPER)
 TL_COUNTED_OPERATIONS_4(TL_LARGE_WRAPPER)
 #endif
@@ -154,7 +213,7 @@ static int next_void(const char *symbol, const void *caller) {
 TL_EXPORT int MPI_Init(int *argc, char ***argv);
 TL_EXPORT int MPI_Init(int *argc, char ***argv) {
     int (*next)(int *, char ***);
-    tl_caller_library_check();
+    tl_starting();
     void *found = tl_find_for("MPI_Init", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -166,12 +225,36 @@ TL_EXPORT int MPI_Init(int *argc, char ***argv) {
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     int (*next)(int *, char ***, int, int *);
-    tl_caller_library_check();
+    tl_starting();
     void *found = tl_find_for("MPI_Init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     int status = next(argc, argv, required, provided);
     if (status == 0) tl_started();
+    return status;
+}
+
+/* Programs with a tool of their own inside start MPI so (program_tool.c): the rank is there, though what the tool wraps is not counted.
+ * All others come here from within MPI_Init. */
+TL_EXPORT int PMPI_Init(int *argc, char ***argv);
+TL_EXPORT int PMPI_Init(int *argc, char ***argv) {
+    int (*next)(int *, char ***);
+    void *found = tl_find_for("PMPI_Init", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(argc, argv);
+    if (status == 0 && tl_program_starts_mpi()) tl_started();
+    return status;
+}
+
+TL_EXPORT int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided);
+TL_EXPORT int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    int (*next)(int *, char ***, int, int *);
+    void *found = tl_find_for("PMPI_Init_thread", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(argc, argv, required, provided);
+    if (status == 0 && tl_program_starts_mpi()) tl_started();
     return status;
 }
 
@@ -271,7 +354,7 @@ TL_EXPORT int MPI_Win_free(void *window) {
 TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session);
 TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session) {
     int (*next)(tl_handle, tl_handle, void *);
-    tl_caller_library_check();
+    tl_starting();
     void *found = tl_find_for("MPI_Session_init", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);

@@ -247,7 +247,7 @@ static int passed(const int *error) {
 
 static void start(const char *symbol, int *error, const void *caller) {
     void (*next)(int *);
-    tl_caller_library_check();
+    tl_starting();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -257,7 +257,7 @@ static void start(const char *symbol, int *error, const void *caller) {
 
 static void start_thread(const char *symbol, int *required, int *provided, int *error, const void *caller) {
     void (*next)(int *, int *, int *);
-    tl_caller_library_check();
+    tl_starting();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -373,7 +373,7 @@ TL_FORTRAN_LIFE(f08_)
 static void start_session(const char *symbol, int *info, int *handler, int *session, int *error,
                           const void *caller) {
     void (*next)(int *, int *, int *, int *);
-    tl_caller_library_check();
+    tl_starting();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);

@@ -19,14 +19,18 @@ const PROGRAMS_MAX: usize = 64;
 const PROGRAMS_OF_USER_MAX: usize = 8;
 /// Longest name of a program, bytes: the kernel's own has 15.
 const PROGRAM_BYTES: usize = 64;
+/// Longest text of functions, bytes: three names.
+const FUNCTIONS_BYTES: usize = 192;
 
 /// Why calls pass by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BypassCause {
     /// The program looks functions up in the library.
     LookedUp,
     /// The library is part of the program.
     Inside,
+    /// A tool of PMPI is part of the program: these functions are its own.
+    Tool(String),
 }
 
 /// A report of it.
@@ -44,21 +48,28 @@ impl Bypass {
     /// # Errors
     /// A field is missing or impossible.
     pub fn read(fields: &[Field<'_>]) -> Result<Self, Malformed> {
-        let field = |wanted: u16| fields.iter().find(|(tag, _)| *tag == wanted).map(|(_, data)| *data);
-        let how = match number(field(1).ok_or(Malformed::Field)?)? {
+        let field = |wanted: u16| {
+            let found = fields.iter().find(|(tag, _)| *tag == wanted);
+            found.map(|(_, data)| *data).ok_or(Malformed::Field)
+        };
+        let text = |wanted: u16, bytes: usize| -> Result<String, Malformed> {
+            let text = String::from_utf8_lossy(field(wanted)?);
+            let plain: String = text.chars().filter(|c| !c.is_control()).take(bytes).collect();
+            Ok(clean_text(&plain, bytes).into_owned())
+        };
+        let how = match number(field(1)?)? {
             1 => BypassCause::LookedUp,
             2 => BypassCause::Inside,
+            3 => BypassCause::Tool(text(3, FUNCTIONS_BYTES)?),
             _ => return Err(Malformed::Field),
         };
-        let text = String::from_utf8_lossy(field(2).ok_or(Malformed::Field)?);
-        let plain: String = text.chars().filter(|c| !c.is_control()).take(PROGRAM_BYTES).collect();
-        Ok(Self { how, program: clean_text(&plain, PROGRAM_BYTES).into_owned() })
+        Ok(Self { how, program: text(2, PROGRAM_BYTES)? })
     }
 
     /// For people: what is the case, and what to do.
     fn text(&self, who: &str) -> String {
         let program = &self.program;
-        match self.how {
+        match &self.how {
             BypassCause::LookedUp => format!(
                 "MPI calls of {program} of {who} bypass the shim (it looks the functions up in the library, as MPI.jl, ctypes \
                  and cffi do): no job is recorded; use bindings that are linked to MPI, as mpi4py"
@@ -66,6 +77,10 @@ impl Bypass {
             BypassCause::Inside => format!(
                 "{program} of {who} has its MPI library inside (static MPI): no call leaves it and no job is recorded; link it to \
                  the shared library"
+            ),
+            BypassCause::Tool(functions) => format!(
+                "{program} of {who} has a tool of PMPI inside, whose {functions} come before the shim: calls of them are not counted; \
+                 build the tool as a shared library, and link or preload that"
             ),
         }
     }
@@ -99,6 +114,8 @@ struct ReportedBypass {
     bypass: Bypass,
     who: String,
     last: Instant,
+    /// Of its last event.
+    event: Instant,
 }
 
 /// Those that were reported lately.
@@ -111,7 +128,7 @@ impl Bypasses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process has reported it: the event, where it is new.
+    /// A process has reported it: the event, where the last one is an hour old.
     pub fn take(
         &self,
         uid: u32,
@@ -125,17 +142,20 @@ impl Bypasses {
         let key = (uid, bypass.program.clone());
         if let Some(known) = all.get_mut(&key) {
             known.last = now;
-            return None;
-        }
-        let of_user = all.keys().filter(|(of, _)| *of == uid).count();
-        if all.len() >= PROGRAMS_MAX || of_user >= PROGRAMS_OF_USER_MAX {
-            return None;
+            if now.saturating_duration_since(known.event) < NAMED_FOR {
+                return None;
+            }
+        } else {
+            let of_user = all.keys().filter(|(of, _)| *of == uid).count();
+            if all.len() >= PROGRAMS_MAX || of_user >= PROGRAMS_OF_USER_MAX {
+                return None;
+            }
         }
         let who = name
             .filter(|name| !name.is_empty())
             .map_or_else(|| format!("user {uid}"), |name| format!("user {} ({uid})", clean_text(name, 64)));
         let text = bypass.text(&who);
-        all.insert(key, ReportedBypass { bypass, who, last: now });
+        all.insert(key, ReportedBypass { bypass, who, last: now, event: now });
         let (source, kind, severity) = ("mpi".to_owned(), KIND.to_owned(), "warning".to_owned());
         Some(Event { time: utc, source, kind, severity, text, ..Event::default() })
     }
@@ -173,8 +193,9 @@ mod tests {
         assert_eq!(take("julia", 3000), None);
         assert!(take("python3", 3000).is_some());
         assert_eq!(all.lines(start + Duration::from_secs(3001)).len(), 2);
-        // An hour after its last report.
-        assert_eq!(take("julia", 6599), None);
+        // An hour after its last event, though it was reported since; and after a time without any report.
+        assert!(take("julia", 6599).is_some());
+        assert_eq!(take("julia", 10_000), None);
         assert!(take("julia", 20_000).is_some());
         assert_eq!(all.lines(start + Duration::from_secs(20_000)).len(), 1);
     }
@@ -191,6 +212,14 @@ mod tests {
     #[test]
     fn frames_are_read_with_care() {
         let how = 2_u32.to_le_bytes();
+        let tool = 3_u32.to_le_bytes();
+        let read = Bypass::read(&[(1, &tool), (2, b"a.out"), (3, b"MPI_Send, MPI_Recv")]).unwrap();
+        let text = read.text("user 1001");
+        assert!(
+            text.starts_with("a.out of user 1001 has a tool of PMPI inside, whose MPI_Send, MPI_Recv come"),
+            "{text}"
+        );
+        assert_eq!(Bypass::read(&[(1, &tool), (2, b"a.out")]), Err(Malformed::Field));
         let read = Bypass::read(&[(1, &how), (2, b"a\x1b[31m.out")]).unwrap();
         assert_eq!(read.how, BypassCause::Inside);
         assert!(!read.program.contains('\x1b'), "{read:?}");

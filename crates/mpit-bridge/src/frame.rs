@@ -154,6 +154,8 @@ pub enum PeerKind {
     Logical,
     /// Messages that really went, also inside collectives.
     Wire,
+    /// What one-sided operations of the sender read from the peer.
+    Read,
 }
 
 /// One performance variable.
@@ -369,6 +371,7 @@ impl<'a> Reader<'a> {
             let kind = match kind {
                 0 => PeerKind::Logical,
                 1 => PeerKind::Wire,
+                2 => PeerKind::Read,
                 _ => continue, // of a newer shim
             };
             peers.push(Peer { peer, kind, bytes, messages });

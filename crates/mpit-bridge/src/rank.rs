@@ -269,7 +269,11 @@ impl Rank {
         if peers.iter().any(|peer| peer.peer >= self.world_size) {
             return Err(Malformed::Rank);
         }
-        let kinds = [(PeerKind::Logical, "logical", SOURCE), (PeerKind::Wire, "wire", WIRE_SOURCE)];
+        let kinds = [
+            (PeerKind::Logical, "logical", SOURCE),
+            (PeerKind::Read, "read", SOURCE),
+            (PeerKind::Wire, "wire", WIRE_SOURCE),
+        ];
         let rows = kinds.into_iter().map(|(kind, name, source)| MpiRankPeers {
             time,
             epoch: self.start,

@@ -83,7 +83,7 @@ pub async fn peer_totals(client: &Client) -> Result<Vec<PeerTotal>, Error> {
                  (extract(epoch FROM p.time) * 1000000000)::bigint, \
                  (extract(epoch FROM p.epoch) * 1000000000)::bigint, p.bytes, p.kind \
                  FROM internal.mpi_peer_rows p JOIN internal.run_visible j ON j.id = p.job_id \
-                 WHERE p.time > now() - interval '10 seconds' AND p.bytes IS NOT NULL \
+                 WHERE p.time > now() - interval '10 seconds' AND p.bytes IS NOT NULL AND p.kind IN ('logical', 'wire') \
                  ORDER BY p.rank, p.peer, p.kind, p.time DESC";
     let rows = client.query(query, &[]).await.map_err(Error::sql("reading traffic between ranks"))?;
     let mut found: BTreeMap<(i32, i32), PeerTotal> = BTreeMap::new();

@@ -10,7 +10,9 @@ use crate::sender_clocks;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
-use throughline_api::status::{Delivery, Rejected, Source, SourceState, Status, StatusJob, StatusOperation};
+use throughline_api::status::{
+    BypassedProgram, Delivery, Rejected, Source, SourceState, Status, StatusJob, StatusOperation,
+};
 use throughline_sample::catalogue::{
     DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, ENTRIES_DISCARDED, FAILED_READS,
     OVER_QUOTA_USERS, RECORDS_DISCARDED, SOURCE_UP, SPOOL_ENTRIES,
@@ -124,6 +126,12 @@ const QUOTAS: &str = "
     WHERE kind = 'mpi.quota' AND severity = 'warning' AND time > now() - INTERVAL '1 day'
     ORDER BY instance, time DESC";
 
+/// Programs that agents reported; each of a user once an hour.
+const BYPASSED: &str = "
+    SELECT internal.instance_name(instance) AS node, text, (extract(epoch FROM max(time)) * 1e3)::bigint AS time_ms FROM internal.events
+    WHERE kind = 'mpi.bypassed' AND time > now() - INTERVAL '1 hour' AND text IS NOT NULL
+    GROUP BY instance, text ORDER BY time_ms DESC, node, text LIMIT 100";
+
 /// Operations of some jobs over all ranks and size classes.
 const OPERATIONS: &str = "
     SELECT job_id, operation, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
@@ -160,6 +168,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
         delivery: delivery(client, time_ms).await?,
         rejected: rejected(client).await?,
         contests: contests::nodes(client).await?,
+        bypassed: bypassed(client).await?,
         clocks: sender_clocks::faults(client).await?,
         jobs: read_jobs(client, jobs_max, time_ms).await?,
     })
@@ -189,6 +198,17 @@ fn judge(sources: &mut [Source], rules: &BTreeMap<(String, String), f64>) {
             (_, None, _) => SourceState::Rows,
         };
     }
+}
+
+async fn bypassed(client: &Client) -> Result<Vec<BypassedProgram>, Error> {
+    let rows = client.query(BYPASSED, &[]).await;
+    let rows = rows.map_err(Error::sql("reading which programs bypass the shim"))?;
+    let one = |row: &Row| BypassedProgram {
+        node: row.get("node"),
+        text: row.get("text"),
+        time_ms: row.get("time_ms"),
+    };
+    Ok(rows.iter().map(one).collect())
 }
 
 async fn rejected(client: &Client) -> Result<Vec<Rejected>, Error> {

@@ -95,7 +95,7 @@ const KINDS: &str = "
             WHERE m.job_id = $1 AND m.time >= SINCE AND m.time <= UNTIL AND (m.rank, m.kind) > (l.rank, l.kind)
             ORDER BY m.rank, m.kind LIMIT 1) n
     )
-    SELECT DISTINCT kind FROM (SELECT kind FROM lines LIMIT 16) first
+    SELECT DISTINCT CASE kind WHEN 'read' THEN 'logical' ELSE kind END AS kind FROM (SELECT kind FROM lines LIMIT 16) first
     UNION
     SELECT unnest(f.pair_kinds) FROM internal.job_final f WHERE f.job_id = $1 AND internal.job_rows_gone($1, 'mpi_rank_peers')
     ORDER BY kind";

@@ -1657,7 +1657,9 @@ CREATE TABLE internal.mpi_rank_peers (
     rank integer NOT NULL,
     node_id bigint NOT NULL,
     library text NOT NULL DEFAULT 'mpi'::text,
-    -- logical: call arguments. wire: messages that the library really sent, also inside collectives.
+    -- logical: call arguments. read: what one-sided operations of the rank read from the peer, which belongs to the
+    -- logical matrix with sender and receiver the other way round. wire: messages that the library really sent,
+    -- also inside collectives.
     kind text NOT NULL,
     epoch timestamptz NOT NULL,
     source text NOT NULL,
@@ -4685,7 +4687,8 @@ CROSS JOIN LATERAL unnest(m.peers, m.bytes, m.messages) c (peer, bytes, messages
 WHERE NOT EXISTS (SELECT FROM internal.rank_claim x
     WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.rank = m.rank AND x.node_id = m.node_id);
 COMMENT ON VIEW internal.mpi_peer_rows IS
-    'Traffic from ranks to others over time, a row for each pair. Cumulative since epoch.';
+    'Traffic from ranks to others over time, a row for each pair; of kind read what one-sided operations read from the others. '
+    'Cumulative since epoch.';
 
 CREATE OR REPLACE VIEW internal.mpi_traffic_rows AS
 SELECT m.time, m.job_id, m.node_id, m.operation, m.kind, m.direction, c.peer, m.epoch, m.since, m.source, c.bytes, c.messages
@@ -4696,7 +4699,7 @@ COMMENT ON VIEW internal.mpi_traffic_rows IS
     'Traffic of jobs by operation over time, a row for each peer. Cumulative since epoch.';
 
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
--- one that has all is looked for, and the rows since are read with it.
+-- one that has all is looked for, and the rows since are read with it. What a rank read (`read`) its peer has sent.
 CREATE OR REPLACE FUNCTION internal.mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
@@ -4738,16 +4741,20 @@ BEGIN
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )
-        SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
+        SELECT CASE (line).kind WHEN 'read' THEN c.peer ELSE (line).rank END,
+               CASE (line).kind WHEN 'read' THEN (line).rank ELSE c.peer END,
+               CASE (line).kind WHEN 'read' THEN 'logical' ELSE (line).kind END,
+               (line).epoch, max(c.bytes), max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
-        GROUP BY 1, 2, 3, 4
+        GROUP BY (line).rank, c.peer, (line).kind, (line).epoch
     $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_peer_cells IS
-    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
+    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then. What '
+    'one-sided operations read is traffic of kind logical from the rank that they read from, in rows of its own.';
 
 -- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
 -- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
@@ -5634,21 +5641,32 @@ WITH local AS (
            row_number() OVER (PARTITION BY job_id, node_id ORDER BY rank) - 1 AS local_rank
     FROM (SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id
           FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) newest
+), seconds AS (
+    -- Ranks report at whole seconds, some microseconds apart: one row for both ends of a pair.
+    SELECT job_id, rank, peer, kind, epoch, date_bin('1 second', time + INTERVAL '500 milliseconds', 'epoch') AS second,
+           max(time) AS time, max(bytes) AS bytes
+    FROM internal.mpi_peer_rows
+    GROUP BY job_id, rank, peer, kind, epoch, second
 ), reported AS (
-    SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
-           public.counter_rate(lag(p.bytes) OVER w, p.bytes,
-                        extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM internal.mpi_peer_rows p
-    WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
+    SELECT s.job_id, s.rank, s.peer, s.kind, s.second AS time, s.bytes,
+           public.counter_rate(lag(s.bytes) OVER w, s.bytes,
+                        extract(epoch FROM s.time - lag(s.time) OVER w)::double precision) AS rate
+    FROM seconds s
+    WINDOW w AS (PARTITION BY s.job_id, s.rank, s.peer, s.kind, s.epoch ORDER BY s.time)
 ), both_ways AS (
-    -- A row for each time that one of the two reported: what the other one sends is what this one receives.
+    -- A row for each second in which one of the two reported: what the other one sends is what this one receives. What a rank read, it
+    -- received.
     SELECT job_id, rank, peer, kind, time, max(sent) AS sent, max(sent_rate) AS sent_rate, max(received) AS received,
            max(received_rate) AS received_rate
     FROM (SELECT job_id, rank, peer, kind, time, bytes AS sent, rate AS sent_rate,
                  NULL::bigint AS received, NULL::double precision AS received_rate
-          FROM reported
+          FROM reported WHERE kind <> 'read'
           UNION ALL
-          SELECT job_id, peer, rank, kind, time, NULL, NULL, bytes, rate FROM reported) ways
+          SELECT job_id, peer, rank, kind, time, NULL, NULL, bytes, rate FROM reported WHERE kind <> 'read'
+          UNION ALL
+          SELECT job_id, rank, peer, kind, time, NULL, NULL, bytes, rate FROM reported WHERE kind = 'read'
+          UNION ALL
+          SELECT job_id, peer, rank, kind, time, bytes, rate, NULL, NULL FROM reported WHERE kind = 'read') ways
     GROUP BY job_id, rank, peer, kind, time
 ), numbered AS (
     SELECT b.*, count(sent) OVER w AS sent_number, count(received) OVER w AS received_number
@@ -5661,19 +5679,17 @@ WITH local AS (
            max(received) OVER (PARTITION BY job_id, rank, peer, kind, received_number) AS received
     FROM numbered
 ), collective AS (
-    -- The report of peers that follows the bin of each collective.
+    -- The report of peers that follows the bin of each collective whose algorithm is known.
     SELECT job_id, rank, operation, algorithm, algorithm_source, is_cell,
-           min(time) FILTER (WHERE NOT is_cell)
+           min(second) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
-    FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM internal.mpi_op_rows WHERE algorithm_source <> ''
+    FROM (SELECT job_id, rank, time, NULL::timestamptz AS second, operation, algorithm, algorithm_source, true AS is_cell
+          FROM internal.mpi_op_rows WHERE algorithm <> ''
           UNION ALL
-          SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM internal.mpi_rank_peers) points
+          SELECT job_id, rank, max(time), second, '', '', '', false
+          FROM seconds GROUP BY job_id, rank, second) points
 ), chosen AS (
-    SELECT job_id, rank, time,
-           string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')
-               AS algorithm,
+    SELECT job_id, rank, time, string_agg(DISTINCT operation || ' ' || algorithm, ', ') AS algorithm,
            string_agg(DISTINCT algorithm_source, ', ') AS algorithm_source
     FROM collective WHERE is_cell AND time IS NOT NULL
     GROUP BY job_id, rank, time
@@ -5694,6 +5710,7 @@ LEFT JOIN internal.node_key n ON n.id = o.node_id
 LEFT JOIN chosen own ON own.job_id = s.job_id AND own.rank = s.rank AND own.time = s.time
 LEFT JOIN chosen other ON other.job_id = s.job_id AND other.rank = s.peer AND other.time = s.time;
 COMMENT ON VIEW public.pvar_table IS
-    'INAM, figure 4: traffic between ranks, a row for each time that one of the two reported. data_recv is what the '
+    'INAM, figure 4: traffic between ranks, a row for each second in which one of the two reported. data_recv is what the '
     'other rank sent so far; rates stand where that direction was reported at that time. algorithm: of each collective '
-    'that the rank (else the other one) called since its report before, and how it is known; NULL: it called none.';
+    'that the rank (else the other one) called since its report before, where it is known, and how; NULL: not known. '
+    'Rows of kind read are what one-sided operations of the receiver read.';

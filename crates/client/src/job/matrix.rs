@@ -1,6 +1,7 @@
 //! `job matrix`: who sent how much to whom, drawn in the terminal.
 
 mod draw;
+mod empty;
 mod grid;
 mod headline;
 mod unit;
@@ -13,7 +14,7 @@ use grid::{Entry, Grid, UNKNOWN_NODE};
 use jiff::Timestamp;
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_api::jobs::{JobPairs, JobRanks, NodePairs};
+use throughline_api::jobs::{JobDetail, JobPairs, JobRanks, NodePairs};
 use throughline_daemon::Failure;
 
 /// Shown below the options.
@@ -28,9 +29,11 @@ Examples:
 The first lines say what crosses between nodes, and who sends or receives much more than the others.
 A row is who sends, a column who receives. A world that is too large for numbers is drawn in shades;
 one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
-program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
-wire is the messages that the library sent, also inside collectives; ranks record it only with
-[mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program.
+program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank, and what
+a rank gets from another's window comes from that one. --kind wire is the messages that the library
+sent, also inside collectives; ranks record it only with [mpi] wire = true in agent.toml, or
+THROUGHLINE_WIRE=1 for a program. Open MPI does not report most one-sided operations there, nor 4.1
+persistent sends.
 
 Pairs of ranks are kept for as long as rows are ([retention] default_seconds of server.toml, a
 week), pairs of nodes for as long as the job is known (jobs_seconds, a year).";
@@ -75,7 +78,8 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let nodes = pages.iter().find_map(|page| page.value.nodes.as_ref());
     let entries = entries(&pages);
     if entries.is_empty() && nodes.is_none_or(|nodes| nodes.from.is_empty() && nodes.others_bytes == 0) {
-        return Err(Failure::unavailable(nothing(&key, &options.kind)).into());
+        let detail: JobDetail = server.get(&["jobs", &key], &[])?;
+        return Err(Failure::unavailable(empty::reason(&options.kind, &detail)).into());
     }
     if options.json {
         answer::print(pages.iter().map(|page| page.body.as_str()))?;
@@ -178,17 +182,4 @@ fn no_ranks(nodes: &NodePairs, width: usize) -> String {
 /// A count of the API, which has them signed.
 fn value(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
-}
-
-fn nothing(key: &str, kind: &str) -> String {
-    match kind {
-        "wire" => format!(
-            "no wire matrix of {key}: ranks record it only with [mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a \
-             program, on Open MPI; --kind logical is there without"
-        ),
-        _ => format!(
-            "no traffic between ranks of {key}: it sent none yet, each pair stays below the agent's peer_bytes_min \
-             until it ends, or its rows are older than the retention"
-        ),
-    }
 }

@@ -284,6 +284,7 @@ mod tests {
             clock: None,
             history: None,
             contests: Vec::new(),
+            bypassed: Vec::new(),
             clocks: Vec::new(),
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),

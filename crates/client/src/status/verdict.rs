@@ -51,6 +51,7 @@ pub fn lines(status: &Status) -> Vec<String> {
             .collect();
         lines.extend(listed(&such, "node").map(|list| format!("{text}: {list}.")));
     }
+    lines.extend(bypassed(status));
     if lines.is_empty() {
         let instances: std::collections::BTreeSet<&str> =
             here.iter().map(|source| source.instance.as_str()).collect();
@@ -59,6 +60,22 @@ pub fn lines(status: &Status) -> Vec<String> {
             count(here.len() as u64, "source"),
             count(instances.len() as u64, "origin"),
         ));
+    }
+    lines
+}
+
+/// Programs whose calls are not counted: the newest ones, with what to do.
+fn bypassed(status: &Status) -> Vec<String> {
+    let mut lines: Vec<String> = status
+        .bypassed
+        .iter()
+        .take(NAMES_MAX)
+        .map(|one| format!("NOT COUNTED on {}: {}.", one.node, one.text.trim_end_matches('.')))
+        .collect();
+    let more = status.bypassed.len().saturating_sub(NAMES_MAX) as u64;
+    if more > 0 {
+        let programs = count(more, "more program");
+        lines.push(format!("NOT COUNTED: {programs} within the last hour (events of kind mpi.bypassed)."));
     }
     lines
 }
@@ -225,6 +242,28 @@ mod tests {
             "{lines:?}"
         );
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn programs_whose_calls_are_not_counted_are_named() {
+        let program = |n: u64| throughline_api::status::BypassedProgram {
+            node: "n1".into(),
+            text: format!("calls of p{n} bypass the shim: link it"),
+            time_ms: 0,
+        };
+        let mut status = Status {
+            sources: vec![source("n1", SourceState::Up, Some(1.0))],
+            bypassed: vec![program(0)],
+            ..Status::default()
+        };
+        assert_eq!(lines(&status), ["NOT COUNTED on n1: calls of p0 bypass the shim: link it."]);
+        status.bypassed.extend((1..5).map(program));
+        let all = lines(&status);
+        assert_eq!(
+            (all.len(), all[2].as_str()),
+            (4, "NOT COUNTED on n1: calls of p2 bypass the shim: link it.")
+        );
+        assert!(all[3].contains("2 more programs within the last hour"), "{all:?}");
     }
 
     #[test]

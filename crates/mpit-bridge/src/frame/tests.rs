@@ -76,6 +76,7 @@ fn golden_peers() {
     let peers = vec![
         Peer { peer: 0, kind: PeerKind::Logical, bytes: 8192, messages: 1 },
         Peer { peer: 3, kind: PeerKind::Wire, bytes: u64::MAX >> 1, messages: 12 },
+        Peer { peer: 2, kind: PeerKind::Read, bytes: 4096, messages: 5 },
     ];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Peers(4_950_000_000, peers));
 }

@@ -159,10 +159,12 @@ fn peers_lie_in_the_world() {
     let mut rank = rank();
     let peer = |peer| Peer { peer, kind: PeerKind::Logical, bytes: 1, messages: 1 };
     let wire = Peer { kind: PeerKind::Wire, ..peer(3) };
-    let good = rank.take(header(1), Frame::Peers(5_000_000_000, vec![peer(0), wire, peer(3)]), NOW).unwrap();
+    let read = Peer { kind: PeerKind::Read, ..peer(2) };
+    let all = vec![peer(0), wire, read, peer(3)];
+    let good = rank.take(header(1), Frame::Peers(5_000_000_000, all), NOW).unwrap();
     let reported: Vec<_> =
         good.mpi_peers.iter().map(|row| (&*row.kind, &*row.source, row.cells.len())).collect();
-    assert_eq!(reported, [("logical", "pmpi", 2), ("wire", "pml", 1)]);
+    assert_eq!(reported, [("logical", "pmpi", 2), ("read", "pmpi", 1), ("wire", "pml", 1)]);
     let bad = rank.take(header(2), Frame::Peers(5_000_000_000, vec![peer(4)]), NOW);
     assert_eq!(bad, Err(Malformed::Rank));
 }

@@ -1,6 +1,7 @@
 /*
  * A tool such as mpiP or Darshan: counts the program's allreduces in a wrapper of its own and says at the end how
- * many it saw. Built with -DNEXT it goes on with the next MPI_X in link order, else with PMPI_X.
+ * many it saw. Built with -DNEXT it goes on with the next MPI_X in link order, else with PMPI_X. With -DSTARTS it also has
+ * MPI_Init and MPI_Init_thread.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,6 +26,16 @@ int MPI_Allreduce(const void *out, void *in, int count, MPI_Datatype type, MPI_O
     observed++;
     return go_on(out, in, count, type, op, comm);
 }
+
+#ifdef STARTS
+int MPI_Init(int *argc, char ***argv) {
+    return PMPI_Init(argc, argv);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    return PMPI_Init_thread(argc, argv, required, provided);
+}
+#endif
 
 int MPI_Finalize(void) {
     int rank;

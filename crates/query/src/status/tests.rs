@@ -249,6 +249,19 @@ async fn a_job_has_ended_when_its_last_rank_has() {
     assert_eq!((job.state.as_str(), job.end_ms), ("ended", Some((time - 30 * SECOND) / 1_000_000)));
 }
 
+/// Each program once, for an hour.
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_that_bypass_the_shim_are_named() {
+    let time = now();
+    let bypass = |ago: i64, text| event(time - ago * SECOND, "mpi", "mpi.bypassed", text);
+    let events =
+        vec![bypass(4000, "too old"), bypass(900, "julia"), bypass(60, "python3"), bypass(5, "julia")];
+    let (_client, status) = written(vec![Batch { node: "n1".into(), events, ..Batch::default() }]).await;
+    let named: Vec<_> = status.bypassed.iter().map(|one| (one.node.as_str(), one.text.as_str())).collect();
+    assert_eq!(named, [("n1", "julia"), ("n1", "python3")]);
+    assert_eq!(status.bypassed[0].time_ms, (time - 5 * SECOND) / 1_000_000);
+}
+
 /// A line names the node and the user who was last over quota, as long as anybody is.
 #[tokio::test(flavor = "multi_thread")]
 async fn users_over_quota_are_named() {

@@ -169,7 +169,8 @@ CREATE TABLE internal.mpi_rank_peers (
 SELECT public.create_hypertable('internal.mpi_rank_peers', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE internal.mpi_rank_peers IS
     'Traffic from a rank to others, cumulative since epoch, with the peers in one row: element n of each array is of the same peer. The view mpi_peer_rows has a row for each peer.';
-COMMENT ON COLUMN internal.mpi_rank_peers.kind IS 'logical: call arguments. wire: messages that the library really sent, also inside collectives.';
+COMMENT ON COLUMN internal.mpi_rank_peers.kind IS
+    'logical: call arguments. read: what one-sided operations of the rank read from the peer, which belongs to the logical matrix with sender and receiver the other way round. wire: messages that the library really sent, also inside collectives.';
 COMMENT ON COLUMN internal.mpi_rank_peers.is_whole IS
     'Whether all peers are in it; else only those that changed since the row before. The totals are those of the last such row and the rows after it.';
 COMMENT ON COLUMN internal.mpi_rank_peers.peers IS 'Ranks in MPI_COMM_WORLD.';

@@ -1,5 +1,5 @@
 -- The last row of each rank, kind and epoch is one step of the index away from the next one. Where not all peers are in it, the last
--- one that has all is looked for, and the rows since are read with it.
+-- one that has all is looked for, and the rows since are read with it. What a rank read (`read`) its peer has sent.
 CREATE OR REPLACE FUNCTION internal.mpi_peer_cells(job bigint, until timestamptz DEFAULT 'infinity')
 RETURNS TABLE (
     rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
@@ -41,13 +41,17 @@ BEGIN
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time{of_counted_rank}) b
             WHERE NOT (l.line).is_whole
         )
-        SELECT (line).rank, c.peer, (line).kind, (line).epoch, max(c.bytes), max(c.messages), max((line).time)
+        SELECT CASE (line).kind WHEN 'read' THEN c.peer ELSE (line).rank END,
+               CASE (line).kind WHEN 'read' THEN (line).rank ELSE c.peer END,
+               CASE (line).kind WHEN 'read' THEN 'logical' ELSE (line).kind END,
+               (line).epoch, max(c.bytes), max(c.messages), max((line).time)
         FROM lines
         CROSS JOIN LATERAL unnest((line).peers, (line).bytes, (line).messages) c (peer, bytes, messages)
         WHERE c.peer IS NOT NULL -- arrays of unequal length, of rows that the collector did not write
-        GROUP BY 1, 2, 3, 4
+        GROUP BY (line).rank, c.peer, (line).kind, (line).epoch
     $query$) USING job, span.since, least(span.ending, until);
 END
 $$;
 COMMENT ON FUNCTION internal.mpi_peer_cells IS
-    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
+    'The last value of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then. What '
+    'one-sided operations read is traffic of kind logical from the rank that they read from, in rows of its own.';

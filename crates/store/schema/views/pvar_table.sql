@@ -4,21 +4,32 @@ WITH local AS (
            row_number() OVER (PARTITION BY job_id, node_id ORDER BY rank) - 1 AS local_rank
     FROM (SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id
           FROM internal.job_rank ORDER BY job_id, rank, start_time DESC) newest
+), seconds AS (
+    -- Ranks report at whole seconds, some microseconds apart: one row for both ends of a pair.
+    SELECT job_id, rank, peer, kind, epoch, date_bin('1 second', time + INTERVAL '500 milliseconds', 'epoch') AS second,
+           max(time) AS time, max(bytes) AS bytes
+    FROM internal.mpi_peer_rows
+    GROUP BY job_id, rank, peer, kind, epoch, second
 ), reported AS (
-    SELECT p.job_id, p.rank, p.peer, p.kind, p.time, p.bytes,
-           public.counter_rate(lag(p.bytes) OVER w, p.bytes,
-                        extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
-    FROM internal.mpi_peer_rows p
-    WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
+    SELECT s.job_id, s.rank, s.peer, s.kind, s.second AS time, s.bytes,
+           public.counter_rate(lag(s.bytes) OVER w, s.bytes,
+                        extract(epoch FROM s.time - lag(s.time) OVER w)::double precision) AS rate
+    FROM seconds s
+    WINDOW w AS (PARTITION BY s.job_id, s.rank, s.peer, s.kind, s.epoch ORDER BY s.time)
 ), both_ways AS (
-    -- A row for each time that one of the two reported: what the other one sends is what this one receives.
+    -- A row for each second in which one of the two reported: what the other one sends is what this one receives. What a rank read, it
+    -- received.
     SELECT job_id, rank, peer, kind, time, max(sent) AS sent, max(sent_rate) AS sent_rate, max(received) AS received,
            max(received_rate) AS received_rate
     FROM (SELECT job_id, rank, peer, kind, time, bytes AS sent, rate AS sent_rate,
                  NULL::bigint AS received, NULL::double precision AS received_rate
-          FROM reported
+          FROM reported WHERE kind <> 'read'
           UNION ALL
-          SELECT job_id, peer, rank, kind, time, NULL, NULL, bytes, rate FROM reported) ways
+          SELECT job_id, peer, rank, kind, time, NULL, NULL, bytes, rate FROM reported WHERE kind <> 'read'
+          UNION ALL
+          SELECT job_id, rank, peer, kind, time, NULL, NULL, bytes, rate FROM reported WHERE kind = 'read'
+          UNION ALL
+          SELECT job_id, peer, rank, kind, time, bytes, rate, NULL, NULL FROM reported WHERE kind = 'read') ways
     GROUP BY job_id, rank, peer, kind, time
 ), numbered AS (
     SELECT b.*, count(sent) OVER w AS sent_number, count(received) OVER w AS received_number
@@ -31,19 +42,17 @@ WITH local AS (
            max(received) OVER (PARTITION BY job_id, rank, peer, kind, received_number) AS received
     FROM numbered
 ), collective AS (
-    -- The report of peers that follows the bin of each collective.
+    -- The report of peers that follows the bin of each collective whose algorithm is known.
     SELECT job_id, rank, operation, algorithm, algorithm_source, is_cell,
-           min(time) FILTER (WHERE NOT is_cell)
+           min(second) FILTER (WHERE NOT is_cell)
                OVER (PARTITION BY job_id, rank ORDER BY time DESC, is_cell) AS time
-    FROM (SELECT job_id, rank, time, operation, algorithm, algorithm_source, true AS is_cell
-          FROM internal.mpi_op_rows WHERE algorithm_source <> ''
+    FROM (SELECT job_id, rank, time, NULL::timestamptz AS second, operation, algorithm, algorithm_source, true AS is_cell
+          FROM internal.mpi_op_rows WHERE algorithm <> ''
           UNION ALL
-          SELECT DISTINCT job_id, rank, time, '', '', '', false
-          FROM internal.mpi_rank_peers) points
+          SELECT job_id, rank, max(time), second, '', '', '', false
+          FROM seconds GROUP BY job_id, rank, second) points
 ), chosen AS (
-    SELECT job_id, rank, time,
-           string_agg(DISTINCT operation || ' ' || CASE algorithm WHEN '' THEN 'unknown' ELSE algorithm END, ', ')
-               AS algorithm,
+    SELECT job_id, rank, time, string_agg(DISTINCT operation || ' ' || algorithm, ', ') AS algorithm,
            string_agg(DISTINCT algorithm_source, ', ') AS algorithm_source
     FROM collective WHERE is_cell AND time IS NOT NULL
     GROUP BY job_id, rank, time
@@ -64,6 +73,7 @@ LEFT JOIN internal.node_key n ON n.id = o.node_id
 LEFT JOIN chosen own ON own.job_id = s.job_id AND own.rank = s.rank AND own.time = s.time
 LEFT JOIN chosen other ON other.job_id = s.job_id AND other.rank = s.peer AND other.time = s.time;
 COMMENT ON VIEW public.pvar_table IS
-    'INAM, figure 4: traffic between ranks, a row for each time that one of the two reported. data_recv is what the '
+    'INAM, figure 4: traffic between ranks, a row for each second in which one of the two reported. data_recv is what the '
     'other rank sent so far; rates stand where that direction was reported at that time. algorithm: of each collective '
-    'that the rank (else the other one) called since its report before, and how it is known; NULL: it called none.';
+    'that the rank (else the other one) called since its report before, where it is known, and how; NULL: not known. '
+    'Rows of kind read are what one-sided operations of the receiver read.';

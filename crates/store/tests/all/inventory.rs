@@ -355,7 +355,8 @@ async fn check_inams_table(is_whole: bool) {
     let first = batch_of_everything();
     let peers = |seconds: i64, rank: u32, peer: u32, bytes: u64| {
         let mut row = first.mpi_peers[0].clone();
-        (row.time, row.rank) = (row.time + seconds * SECOND, rank);
+        // Ranks of a node report some microseconds apart.
+        (row.time, row.rank) = (row.time + seconds * SECOND + i64::from(rank == 3) * 7000, rank);
         row.cells = vec![MpiPeerCell { peer, bytes, messages: 1 }];
         row.is_whole = is_whole;
         row
@@ -390,20 +391,51 @@ async fn check_inams_table(is_whole: bool) {
     };
     bench.send(batch).await;
     let text = |text: &str| Some(text.to_owned());
-    let algorithms = || text("allreduce ring, bcast unknown");
+    let algorithms = || text("allreduce ring");
     assert_eq!(
         pvar_rows(&bench.client, 2).await,
         [
             (0, None, Some(100), None, None, None),
-            (2, Some(40), Some(700), Some(300.0), algorithms(), text("observed, unknown")),
+            (2, Some(40), Some(700), Some(300.0), algorithms(), text("observed")),
             (4, Some(50), Some(700), None, None, None),
         ]
     );
     // Rank 3 reported no collectives: at the time of a common row the other one's are known.
     let of_3 = pvar_rows(&bench.client, 3).await;
     assert_eq!(of_3[0], (0, Some(100), None, None, None, None));
-    assert_eq!(of_3[1], (2, Some(700), Some(40), None, algorithms(), text("observed, unknown")));
+    assert_eq!(of_3[1], (2, Some(700), Some(40), None, algorithms(), text("observed")));
     assert_eq!(of_3[2], (4, Some(700), Some(50), Some(5.0), None, None));
+}
+
+/// One-sided reads are reported by who reads.
+#[tokio::test]
+async fn what_a_rank_reads_its_peer_has_sent() {
+    let mut bench = Bench::new().await;
+    let first = batch_of_everything();
+    let peers = |kind: &str, rank: u32, peer: u32, bytes: u64| {
+        let mut row = first.mpi_peers[0].clone();
+        (row.kind, row.rank) = (kind.to_owned(), rank);
+        row.cells = vec![MpiPeerCell { peer, bytes, messages: 4 }];
+        row
+    };
+    let batch = Batch {
+        mpi_peers: vec![peers("read", 2, 3, 1000), peers("logical", 3, 2, 100), peers("logical", 2, 3, 7)],
+        jobs: first.jobs.clone(),
+        job_ranks: first.job_ranks.clone(),
+        node: first.node.clone(),
+        ..Batch::default()
+    };
+    bench.send(batch).await;
+    let totals = bench
+        .texts(
+            "SELECT concat_ws(' ', rank, peer, kind, bytes, messages) FROM public.mpi_peer_totals ORDER BY 1",
+        )
+        .await;
+    assert_eq!(totals, ["2 3 logical 7 4", "3 2 logical 1100 8"]);
+    let inam = "SELECT concat_ws(' ', source_global_rank, dest_global_rank, kind, coalesce(data_sent, -1), coalesce(data_recv, -1)) \
+                FROM public.pvar_table ORDER BY 1";
+    let rows = bench.texts(inam).await;
+    assert_eq!(rows, ["2 3 logical 7 100", "2 3 read -1 1000", "3 2 logical 100 7", "3 2 read 1000 -1"]);
 }
 
 #[tokio::test]

@@ -18,6 +18,9 @@ const EMPTY: char = '·';
 /// Smallest ratio of the largest to the smallest value for which shades are steps of a factor, not of a sum.
 const WIDE_RANGE: u64 = 16;
 
+/// What a matrix of the library's messages lacks.
+const UNREPORTED: &str = "Open MPI does not report most one-sided operations in it, nor 4.1 persistent sends: --kind logical has them.";
+
 /// The matrix with what stands out of it, its heading and legend.
 pub fn text(
     key: &str,
@@ -43,6 +46,10 @@ pub fn text(
     }
     text.push('\n');
     text.push_str(&numbers(grid, unit, width).unwrap_or_else(|| shades(grid, unit, width)));
+    if kind == "wire" {
+        text.push_str(&crate::text::folded(UNREPORTED, width).join("\n"));
+        text.push('\n');
+    }
     text
 }
 

@@ -41,6 +41,7 @@ pub fn of(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(incomplete(report));
     found.extend(lost(report));
+    found.extend(tool_inside(report));
     found.extend(bypassed(report, SystemTime::now()));
     found.extend(unmeasured(report));
     found.extend(mpi_share(report));
@@ -97,6 +98,20 @@ fn of_whole(report: &Report, inside: f64) -> Option<String> {
     Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
 }
 
+fn setting<'a>(report: &'a Report, name: &str) -> Option<&'a str> {
+    report.settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+}
+
+/// A tool that is part of the program: what it wraps can't be counted.
+fn tool_inside(report: &Report) -> Option<String> {
+    setting(report, "pmpi_tool").map(|functions| {
+        format!(
+            "A tool of PMPI is linked into the program: its own {functions} come before the shim, and calls of them are not counted. \
+             Build the tool as a shared library, and link or preload that."
+        )
+    })
+}
+
 /// Ranks that began MPI and do nothing with it. Not of a job that ended so long ago that its totals may have expired.
 fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
     let lasted = report.job.lasted_seconds().filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
@@ -107,6 +122,7 @@ fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
         && report.traffic.is_empty()
         && report.open_calls.is_empty()
         && report.job.ranks > 0
+        && setting(report, "pmpi_tool").is_none()
         && !report.job.end_ms.is_some_and(is_over);
     has_none.then(|| {
         format!(
@@ -120,13 +136,10 @@ fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
 
 /// The wire matrix was requested, and the ranks report why it is missing, or that a selection of layers leaves it out.
 fn unmeasured(report: &Report) -> Option<String> {
-    let value = |name| {
-        report.settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
-    };
-    if let Some(because) = value("wire") {
+    if let Some(because) = setting(report, "wire") {
         return Some(format!("The wire matrix was requested and is missing: {because}."));
     }
-    let layers = value("pml")?;
+    let layers = setting(report, "pml")?;
     let remedy = if layers.starts_with('^') {
         "Take monitoring off that list.".to_owned()
     } else {

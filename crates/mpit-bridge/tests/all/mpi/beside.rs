@@ -53,11 +53,57 @@ async fn tools_see_every_call() {
         // A tool in front that goes on with PMPI leaves nothing to see. MPI_Finalize is noticed all the same.
         let preload = format!("{direct}:{shim}");
         assert_eq!(run_beside(&mut agent, mpi, &program, &preload).await, 0, "{preload}");
-        assert_eq!(
-            run_beside(&mut agent, mpi, &inside, &shim.to_string()).await,
-            0,
-            "linked into the program"
+        // Linked into the program it can't be counted: that is reported, also where the program starts MPI past the shim.
+        let starts = compile(mpi, at("starts"), &[PROGRAM_STATE, TOOL], &["-DSTARTS"]);
+        for program in [&inside, &starts] {
+            assert_eq!(run_beside(&mut agent, mpi, program, &shim.to_string()).await, 0, "{program:?}");
+            let observed = &agent.observed;
+            let functions =
+                observed.settings.get("pmpi_tool").unwrap_or_else(|| panic!("{:?}", observed.settings));
+            assert!(functions.contains("MPI_Allreduce"), "{functions}");
+            assert_eq!(observed.ranks.len(), 2, "the job is there");
+            let name = program.file_name().unwrap().to_string_lossy();
+            let named = agent.receiver.status().bypassed;
+            let of_it: Vec<_> = named.iter().filter(|text| text.starts_with(&*name)).collect();
+            assert!(of_it.len() == 1 && of_it[0].contains("build the tool as a shared library"), "{named:?}");
+        }
+        assert!(
+            agent.observed.events.iter().any(|event| event.kind == "mpi.bypassed"),
+            "{:?}",
+            agent.observed.events
         );
+    }
+}
+
+/// A program that uses functions of MPI 4 where they are there does the same under every object that is preloaded.
+#[test]
+fn functions_that_the_library_lacks_are_not_there() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/weak.c", folder.path());
+        let run = |object: Option<&str>, more: &[&str]| {
+            let mut command = mpi.run(2);
+            if let Some(object) = object {
+                command.arg("env").arg(format!("LD_PRELOAD={}", plain_shim().join(object).display()));
+            }
+            command
+                .arg(&program)
+                .args(more)
+                .env_remove("LD_PRELOAD")
+                .env("THROUGHLINE_SOCKET", "/nonexistent");
+            stdout(&succeeded(&mut command))
+        };
+        let expected = run(None, &[]);
+        for object in ["openmpi", "openmpi5", "mpich", "mpi3"] {
+            let object = format!("libthroughline-{object}.so");
+            assert_eq!(run(Some(&object), &[]), expected, "{object} on {mpi:?}");
+        }
+        // What is loaded later finds the wrapper, which does the same with counts that fit.
+        if mpi == Mpi::Open && expected.starts_with("small") {
+            let output = run(Some("libthroughline-mpich.so"), &["later"]);
+            assert_eq!(output, format!("{expected}later 0\ntoo large 1\n"));
+        }
     }
 }
 

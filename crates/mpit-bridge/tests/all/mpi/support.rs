@@ -205,6 +205,8 @@ pub struct Observed {
     pub peers: BTreeMap<(u32, u32), MpiPeerCell>,
     /// By rank and peer: what really went.
     pub wire: BTreeMap<(u32, u32), MpiPeerCell>,
+    /// What one-sided operations read: by who did, and from whom.
+    pub read: BTreeMap<(u32, u32), MpiPeerCell>,
     /// By operation, kind, direction and peer, over the ranks of the node: bytes and messages.
     pub traffic: BTreeMap<(String, String, String, u32), (u64, u64)>,
     /// By rank and name.
@@ -319,7 +321,11 @@ impl Observed {
             }
         }
         for peers in batch.mpi_peers {
-            let to = if peers.kind == "wire" { &mut self.wire } else { &mut self.peers };
+            let to = match peers.kind.as_str() {
+                "wire" => &mut self.wire,
+                "read" => &mut self.read,
+                _ => &mut self.peers,
+            };
             to.extend(peers.cells.into_iter().map(|cell| ((peers.rank, cell.peer), cell)));
         }
         for row in batch.mpi_traffic {
@@ -384,9 +390,12 @@ impl Observed {
         Some((cell.calls, cell.bytes))
     }
 
-    /// A rank's row of the matrix: bytes and messages to each rank; zeros where there is no row.
+    /// A rank's row of the matrix: bytes and messages to each rank, what that one reads among them; zeros where there is no row.
     pub fn row(&self, rank: u32, ranks: u32) -> Vec<(u64, u64)> {
-        let cell = |peer| self.peers.get(&(rank, peer)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
+        let cell = |peer| {
+            let both = [self.peers.get(&(rank, peer)), self.read.get(&(peer, rank))];
+            both.into_iter().flatten().fold((0, 0), |sum, cell| (sum.0 + cell.bytes, sum.1 + cell.messages))
+        };
         (0..ranks).map(cell).collect()
     }
 

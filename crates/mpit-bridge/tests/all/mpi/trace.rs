@@ -86,12 +86,36 @@ async fn every_send_finds_its_receive() {
         let comms: BTreeSet<u64> = sent.keys().map(|identity| identity.2).collect();
         assert_eq!(comms.len(), 5, "world, its copy, two halves and what joins them: {comms:?}");
         let operations: BTreeSet<&str> = observed.traces.values().map(|one| one.operation.as_str()).collect();
-        for operation in ["send", "irecv", "waitall", "barrier", "sendrecv", "startall", "mprobe", "mrecv"] {
+        for operation in
+            ["send", "irecv", "waitall", "barrier", "sendrecv", "send_init", "recv_init", "mprobe", "mrecv"]
+        {
             assert!(operations.contains(operation), "{operation}: {operations:?}");
         }
+        assert_eq!(traced_calls(observed), counted_calls(observed), "{mpi:?}");
         let status = agent.receiver.status();
         assert_eq!((status.malformed_messages(), status.dropped_trace_records), (0, 0), "{status:?}");
     }
+}
+
+/// Calls by rank and operation, as records of the trace.
+fn traced_calls(observed: &Observed) -> BTreeMap<(u32, &str), u64> {
+    let mut calls = BTreeMap::new();
+    for ((rank, _), record) in &observed.traces {
+        let is_call = ["call", "send", "receive"].contains(&record.kind.as_str());
+        if is_call && record.operation != "finalize" {
+            *calls.entry((*rank, record.operation.as_str())).or_default() += 1;
+        }
+    }
+    calls
+}
+
+/// The same as the tables have them.
+fn counted_calls(observed: &Observed) -> BTreeMap<(u32, &str), u64> {
+    let mut calls = BTreeMap::new();
+    for ((rank, operation, _), cell) in &observed.cells {
+        *calls.entry((*rank, operation.as_str())).or_default() += cell.calls;
+    }
+    calls
 }
 
 /// What a skewed clock shows at a moment of the true one.

@@ -31,6 +31,11 @@ fn command(agents: &[Agent], program: &Path, wire: bool, arguments: &[&str]) -> 
 
 /// The cells of each rank.
 async fn run(folder: &Path, name: &str, change: impl FnOnce(&[Agent]) -> Command) -> Vec<Cells> {
+    observed(folder, name, change).await.into_iter().map(|observed| observed.traffic).collect()
+}
+
+/// What each rank's agent received.
+async fn observed(folder: &Path, name: &str, change: impl FnOnce(&[Agent]) -> Command) -> Vec<Observed> {
     let mut agents: Vec<_> =
         (0..RANKS).map(|rank| Agent::start(&folder.join(format!("{name}{rank}")))).collect();
     let mut command = change(&agents);
@@ -38,7 +43,7 @@ async fn run(folder: &Path, name: &str, change: impl FnOnce(&[Agent]) -> Command
     let mut all = Vec::new();
     for agent in &mut agents {
         agent.until_ended(1).await;
-        all.push(agent.observed.traffic.clone());
+        all.push(std::mem::take(&mut agent.observed));
     }
     let output = program.await.unwrap();
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
@@ -179,8 +184,19 @@ async fn what_a_rank_reads_comes_from_its_peer() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/traffic.c", folder.path());
-    let all = run(folder.path(), "g", |agents| command(agents, &program, false, &["one-sided"])).await;
-    for (rank, cells) in (0..).zip(&all) {
+    let all = observed(folder.path(), "g", |agents| command(agents, &program, false, &["one-sided"])).await;
+    for (rank, observed) in (0..).zip(&all) {
+        let cells = &observed.traffic;
+        // The matrix has it by the rank that read, as the other one's process has no part in it.
+        let read: Vec<_> =
+            observed.read.values().map(|cell| (cell.peer, cell.bytes, cell.messages)).collect();
+        let mut expected = vec![((rank + 1) % RANKS, 800 * TIMES, TIMES)];
+        match (rank + 1) % RANKS {
+            0 => expected[0] = (0, 804 * TIMES, 2 * TIMES),
+            _ => expected.push((0, 4 * TIMES, TIMES)),
+        }
+        expected.sort_unstable();
+        assert_eq!(read, expected, "of rank {rank}");
         let of = |operation: &str, direction: &str| {
             let matching = cells.iter().filter(|(key, _)| key.0 == operation && key.2 == direction);
             matching.map(|(key, sums)| (key.1.as_str(), key.3, *sums)).collect::<Vec<_>>()

@@ -119,4 +119,11 @@ fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
     assert!(unmeasured(&report).unwrap().ends_with("off that list."));
     report.settings.push(throughline_api::jobs::Setting { name: "wire".into(), value: "a reason".into() });
     assert!(unmeasured(&report).unwrap().ends_with("is missing: a reason."));
+    report.operations.clear();
+    assert!(bypassed(&report, at(0)).is_some() && tool_inside(&report).is_none());
+    report
+        .settings
+        .push(throughline_api::jobs::Setting { name: "pmpi_tool".into(), value: "MPI_Send".into() });
+    assert_eq!(bypassed(&report, at(0)), None, "another reason is known");
+    assert!(tool_inside(&report).unwrap().contains("its own MPI_Send come before the shim"));
 }

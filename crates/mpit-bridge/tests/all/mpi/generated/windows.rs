@@ -47,6 +47,13 @@ impl Target {
             g.model.message(member.world(), member.after(self.shift), bytes);
         }
     }
+
+    /// The target's memory comes to who reads it.
+    fn reads(&self, g: &mut Generator, bytes: u64) {
+        for member in g.members(self.window) {
+            g.model.message(member.after(self.shift), member.world(), bytes);
+        }
+    }
 }
 
 fn timed(g: &mut Generator, name: &'static str, window: usize, before: Vec<Arg>) {
@@ -73,6 +80,7 @@ fn fences(g: &mut Generator) {
     fence(g);
     g.emit("Get", true, x.arguments(Arg::In, &[Arg::Window(x.window)]));
     x.account(g, "Get", 0, bytes);
+    x.reads(g, bytes);
     fence(g);
     g.emit("Accumulate", true, x.arguments(Arg::Out, &[Arg::Name("MPI_SUM"), Arg::Window(x.window)]));
     x.account(g, "Accumulate", bytes, 0);
@@ -82,6 +90,7 @@ fn fences(g: &mut Generator) {
         g.emit("Get_accumulate", true, x.getting(op, &[]));
         let sent = if op == "MPI_SUM" { bytes } else { 0 };
         x.account(g, "Get_accumulate", sent, bytes);
+        x.reads(g, bytes);
         if op == "MPI_SUM" {
             x.messages(g, bytes);
         }
@@ -145,6 +154,9 @@ fn locks(g: &mut Generator) {
     x.account(g, "Compare_and_swap", TYPE_BYTES[1], TYPE_BYTES[1]);
     for sent in [bytes, bytes, bytes, element, TYPE_BYTES[1]] {
         x.messages(g, sent);
+    }
+    for read in [bytes, bytes, element, TYPE_BYTES[1]] {
+        x.reads(g, read);
     }
     timed(g, "Win_sync", window, vec![]);
     timed(g, "Win_unlock_all", window, vec![]);
