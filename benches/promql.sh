@@ -75,7 +75,7 @@ word_after() {
 }
 # Without upkeep: what is packed and what not is settled here.
 serve() {
-    THROUGHLINE__QUERY__LISTEN=127.0.0.1:$1 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
+    THROUGHLINE__QUERY__PROMETHEUS_URLS='[]' THROUGHLINE__QUERY__LISTEN=127.0.0.1:$1 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
         "$throughline" serve --state-dir "$folder/state" >"$folder/serve.out" 2>"$folder/serve.log" &
     serve=$! started="$started $!"
     query=$(word_after listening\ query= "$folder/serve.out")
@@ -165,7 +165,7 @@ $expressions
 EOF
 # Beyond the limit: refused before anything is sent, and Prometheus lists the reason among the warnings.
 THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
-    THROUGHLINE__QUERY__SAMPLES_MAX=100000 "$throughline" serve --state-dir "$folder/state" \
+    THROUGHLINE__QUERY__PROMETHEUS_URLS='[]' THROUGHLINE__QUERY__SAMPLES_MAX=100000 "$throughline" serve --state-dir "$folder/state" \
     >"$folder/small.out" 2>"$folder/small.log" &
 started="$started $!"
 printf 'remote_read:\n  - url: http://%s/api/v1/read\n    read_recent: true\n' \

@@ -103,8 +103,9 @@ impl Own {
         ensure!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         let (collect, query) = (free_port()?, free_port()?);
         let config = folder.join("server.toml");
-        let mut text =
-            format!("[query]\nlisten = '127.0.0.1:{query}'\n[collect]\nlisten = '127.0.0.1:{collect}'\n");
+        let mut text = format!(
+            "[query]\nlisten = '127.0.0.1:{query}'\nprometheus_urls = []\n[collect]\nlisten = '127.0.0.1:{collect}'\n"
+        );
         for receiver in receivers {
             text.push_str(&format!(
                 "[[export.remote_write]]\nname = '{}'\nurl = '{}'\nprotocol = {}\ndelay_seconds = 2\n",

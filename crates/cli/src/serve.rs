@@ -263,7 +263,7 @@ async fn serve(
             config.query.promql()?.map(|promql| promql.long_range()).transpose()?.unwrap_or_default();
         let server = query::Server::with_health(
             &metrics,
-            databases.read.clone(),
+            (databases.read.clone(), config.query.own_history()?),
             limits,
             &access,
             (config.query.thresholds.thresholds()?, config.detail.triggers()?, long_range),

@@ -3,7 +3,7 @@
 
 use crate::access::{self, Access, Gate};
 use crate::api::{self, Api};
-use crate::read::{self, Limits, Reader};
+use crate::read::{self, Limits, OwnHistory, Reader};
 use crate::refusals::Refusals;
 use crate::thresholds::Thresholds;
 use crate::tls::ServerTls;
@@ -35,17 +35,31 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        let site = (Thresholds::default(), Triggers::default(), LongRange::default());
-        Self::with_health(metrics, database.into(), limits, access, site, Arc::new(AlwaysHealthy), Vec::new())
+        Self::reading(metrics, database, (limits, OwnHistory::default()), access)
     }
 
-    /// As [`Server::new`], with the site's thresholds, quotas of detail on demand and server of PromQL for long ranges, what `/healthz` reports, and `more` series on `/metrics`.
+    /// As [`Server::new`], for Prometheus servers that have samples of their own.
+    ///
+    /// # Errors
+    /// As [`Server::new`].
+    pub fn reading(
+        metrics: &SelfMetrics,
+        database: Database,
+        (limits, own): (Limits, OwnHistory),
+        access: &Access,
+    ) -> Result<Server, Failure> {
+        let site = (Thresholds::default(), Triggers::default(), LongRange::default());
+        let health = Arc::new(AlwaysHealthy);
+        Self::with_health(metrics, (database.into(), own), limits, access, site, health, Vec::new())
+    }
+
+    /// As [`Server::new`], with what Prometheus servers have themselves, the site's thresholds, quotas of detail on demand and server of PromQL for long ranges, what `/healthz` reports, and `more` series on `/metrics`.
     ///
     /// # Errors
     /// As [`Server::new`].
     pub fn with_health(
         metrics: &SelfMetrics,
-        path: ReadPath,
+        (path, own): (ReadPath, OwnHistory),
         limits: Limits,
         access: &Access,
         (thresholds, detail, long_range): (Thresholds, Triggers, LongRange),
@@ -62,7 +76,8 @@ impl Server {
             .with_thresholds(thresholds)
             .with_detail(detail, metrics.clone())
             .with_long_range(long_range);
-        let router = router(Arc::new(expose), path, limits, api, gate, health);
+        let reader = Reader::new(path.clone(), limits).with_own_history(own);
+        let router = router(Arc::new(expose), &path, reader, api, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }
@@ -80,8 +95,8 @@ impl Server {
 /// All pages of this role.
 fn router(
     expose: Arc<dyn Expose>,
-    path: ReadPath,
-    limits: Limits,
+    path: &ReadPath,
+    reader: Reader,
     api: Api,
     gate: Gate,
     health: Arc<dyn Health>,
@@ -97,7 +112,7 @@ fn router(
         version = env!("CARGO_PKG_VERSION"),
         place = path.primary().place(),
     );
-    let history = post(read::read).with_state(Arc::new(Reader::new(path, limits)));
+    let history = post(read::read).with_state(Arc::new(reader));
     let api = api::router(Arc::new(api));
     http::metrics_router(expose, health)
         .route("/api/v1/read", history)

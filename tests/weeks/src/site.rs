@@ -150,6 +150,8 @@ impl Site {
         let url = format!("host={} user=throughline dbname=throughline", self.socket().display());
         command.args(["--database-url", &url]);
         command.env("THROUGHLINE__QUERY__LISTEN", &self.query);
+        // The Prometheus that reads scrapes nothing.
+        command.env("THROUGHLINE__QUERY__PROMETHEUS_URLS", "[]");
         command.env("THROUGHLINE__COLLECT__LISTEN", &self.collect);
         command.env("THROUGHLINE__UPKEEP__INTERVAL_SECONDS", "10");
         let mut serve = Program::start("serve", &self.folder, command)?;

@@ -27,7 +27,7 @@ use throughline_daemon::{Failure, Token, TokenFile};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::promql::Promql;
-use throughline_gateway::read::Limits;
+use throughline_gateway::read::{Limits, OwnHistory};
 use throughline_gateway::thresholds::ThresholdsConfig;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
@@ -333,6 +333,10 @@ pub struct QueryConfig {
     pub connections_max: usize,
     /// Bytes of packed hours that stay in memory for the next remote-read; 0 for none.
     pub cache_bytes_max: usize,
+    /// Prometheus servers that scrape the daemons and read here.
+    pub prometheus_urls: Vec<String>,
+    /// While one of them never answered: samples that are younger are left out of remote-reads.
+    pub recent_seconds: u64,
     /// Prometheus' API of what `[export]` sends to: ranges are read there that begin before what the database holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promql_url: Option<String>,
@@ -365,6 +369,8 @@ impl Default for QueryConfig {
             parallel_max: limits.parallel,
             connections_max: limits.connections,
             cache_bytes_max: limits.kept_bytes,
+            prometheus_urls: vec!["http://127.0.0.1:9090".to_owned()],
+            recent_seconds: 4 * 3600,
             promql_url: None,
             promql_ca_file: None,
             promql_token_file: None,
@@ -384,6 +390,14 @@ impl QueryConfig {
             hosts: self.hosts.clone(),
             local_users: self.local_users.clone(),
         }
+    }
+
+    /// What Prometheus has itself. Reads the system's certificates where an address needs them.
+    ///
+    /// # Errors
+    /// An address can't be used (64), or there are no certificates (69).
+    pub fn own_history(&self) -> Result<OwnHistory, Failure> {
+        OwnHistory::new(&self.prometheus_urls, Duration::from_secs(self.recent_seconds))
     }
 
     /// Where long ranges are read; `None` for the database alone.
@@ -458,6 +472,7 @@ impl ServerConfig {
         self.query.limits()?;
         self.query.thresholds.thresholds()?;
         self.query.promql()?;
+        OwnHistory::check(&self.query.prometheus_urls)?;
         self.detail.limits()?;
         self.report.check()?;
         self.export.check()?;

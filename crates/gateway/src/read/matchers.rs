@@ -224,9 +224,15 @@ pub fn select(matchers: &[Matcher], series: &[Series], until: Instant) -> Result
 #[derive(Debug)]
 pub struct TooSlow;
 
-/// Whether a family's name satisfies all conditions on names.
+/// Whether a family's name satisfies all conditions on names, and its series may satisfy the others: a label that they don't
+/// have is empty.
 pub fn is_wanted(matchers: &[Matcher], family: &Family) -> bool {
-    matchers.iter().filter(|matcher| matcher.label == NAME).all(|matcher| matcher.holds(&family.name))
+    let labels = family.labels();
+    matchers.iter().all(|matcher| match matcher.label.as_str() {
+        NAME => matcher.holds(&family.name),
+        // An expression is matched on a thread of its own.
+        label => labels.contains(&label) || matcher.is_regex() || matcher.holds(""),
+    })
 }
 
 /// What the database can look for.

@@ -12,7 +12,10 @@ mod answer;
 pub(crate) mod matchers;
 pub mod message;
 mod out;
+mod own_history;
 mod plan;
+
+pub use own_history::OwnHistory;
 
 use crate::shares::{self, RequestSlot};
 use answer::ReadResponseBuilder;
@@ -114,6 +117,7 @@ pub struct Reader {
     /// Of the primary and of the replica, which may lag.
     horizons: Mutex<[Option<(Instant, Horizons)>; 2]>,
     regexes: Arc<Semaphore>,
+    own: OwnHistory,
 }
 
 /// Why there is no answer: a status and a sentence.
@@ -131,7 +135,14 @@ impl Reader {
             cache: BlockCache::new(limits.kept_bytes),
             horizons: Mutex::default(),
             regexes,
+            own: OwnHistory::default(),
         }
+    }
+
+    /// Leaves out what these have themselves.
+    #[must_use]
+    pub fn with_own_history(self, own: OwnHistory) -> Reader {
+        Reader { own, ..self }
     }
 
     /// Which time is in which tables, as of a while ago at most.
@@ -376,7 +387,9 @@ async fn request(
     if snap::raw::decompress_len(&body).map_err(not_snappy)? > REQUEST_BYTES_MAX {
         return Err(too_large());
     }
-    reader.with_regexes(move || decoded(&body)).await?.map_err(wrong)
+    let (mut plans, form) = reader.with_regexes(move || decoded(&body)).await?.map_err(wrong)?;
+    reader.own.leave_out(&mut plans).await;
+    Ok((plans, form))
 }
 
 fn shown(text: &str) -> Cow<'_, str> {

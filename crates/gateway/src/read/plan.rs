@@ -8,8 +8,8 @@ use throughline_query::history::{Family, Range, RangeWindows, Thinning, families
 /// Conditions of one query.
 const MATCHERS_MAX: usize = 64;
 
-/// Names that one query may select: a dashboard's `{__name__=~"…"}` has tens.
-const FAMILIES_MAX: usize = 100;
+/// Names that one query may select: a port of a fabric has less than 200.
+const FAMILIES_MAX: usize = 256;
 
 /// Functions that need no more than the increase over their range.
 const INCREASES: [&str; 2] = ["rate", "increase"];
@@ -30,6 +30,8 @@ pub struct Plan {
     pub thinning: Thinning,
     /// No samples at all.
     pub labels_only: bool,
+    /// The end of the request where that is before the end of what the expression needs: Prometheus has the rest itself.
+    pub shortened_to: Option<i64>,
 }
 
 impl Plan {
@@ -55,8 +57,8 @@ impl Plan {
         let labels_only = hints.func == "series";
         if wanted.len() > FAMILIES_MAX && !labels_only {
             return Err(format!(
-                "{} names satisfy the query, the most is {FAMILIES_MAX}; name the metric, or several with \
-                 {{__name__=~\"a|b\"}}",
+                "{} names may satisfy the query, the most is {FAMILIES_MAX}; name the metric, or several with \
+                 {{__name__=~\"a|b\"}}, or give a label that fewer of them have",
                 wanted.len()
             ));
         }
@@ -66,7 +68,17 @@ impl Plan {
         let windows = windows.and_then(|hints| RangeWindows::new(selected, hints.step_ms, hints.range_ms));
         let thinning = windows.map_or(Thinning::None, Thinning::Increase);
         let range = Range { from: within(query.start_timestamp_ms), to: within(query.end_timestamp_ms) };
-        Ok(Plan { families: wanted, matchers: matchers.into(), range, thinning, labels_only })
+        let is_shortened = query.end_timestamp_ms < hints.end_ms;
+        let shortened_to = is_shortened.then_some(range.to);
+        Ok(Plan { families: wanted, matchers: matchers.into(), range, thinning, labels_only, shortened_to })
+    }
+
+    /// Leaves out what is later.
+    pub fn end_before(&mut self, last: i64) {
+        self.range.to = self.range.to.min(last);
+        if self.range.to < self.range.from {
+            self.families.clear();
+        }
     }
 }
 
@@ -108,6 +120,19 @@ mod tests {
         assert!(plan(&turned).err().unwrap().contains("ends before"));
         let many = Query { matchers: vec![LabelMatcher::default(); MATCHERS_MAX + 1], ..query("", 0) };
         assert!(plan(&many).is_err());
+        let matcher =
+            |kind, name: &str, value: &str| LabelMatcher { kind, name: name.into(), value: value.into() };
+        let names = |matchers: Vec<LabelMatcher>| {
+            let plan = plan(&Query { matchers, ..query("", 0) })?;
+            Ok::<_, String>(plan.families.len())
+        };
+        // Without a name: those that have the labels.
+        let port = names(vec![matcher(0, "guid", "0x1"), matcher(0, "port", "1")]).unwrap();
+        assert!(port > 100 && port < families().len(), "{port} of {}", families().len());
+        assert!(names(vec![matcher(0, "gpu", "GPU-a")]).unwrap() < 100);
+        assert!(names(vec![matcher(2, NAME, "infiniband_.*")]).unwrap() > 100);
+        assert_eq!(names(vec![matcher(0, "nothing", "1")]), Ok(0));
+        assert!(names(vec![matcher(0, "instance", "n1")]).unwrap_err().contains("256"));
         let wide = Query { start_timestamp_ms: i64::MIN, end_timestamp_ms: i64::MAX, ..query("", 0) };
         assert_eq!(plan(&wide).unwrap().range, Range { from: TIMES.0, to: TIMES.1 });
     }

@@ -7,4 +7,5 @@ mod form;
 mod old_chunks;
 mod remote_read;
 mod scrape;
+mod seam;
 mod support;

@@ -41,6 +41,7 @@ const EXACT: &[&str] = &[
     "absent(infiniband_switch_port_transmit_data_bytes_total{guid=\"0xnone\"})",
     "infiniband_switch_port_transmit_data_bytes_total{port=~\"[1-3]\", guid!~\".*b.\"}",
     "{__name__=~\"throughline_pcie_.*_bytes_total\"}",
+    "{guid=~\"0x.*\", port=\"1\", __name__!~\".*_possible_.*\"}",
     "infiniband_switch_port_transmit_data_bytes_total offset 2m",
     "infiniband_switch_port_transmit_data_bytes_total > 1e9 and infiniband_switch_port_receive_data_bytes_total > 0",
     "throughline_pcie_transmit_bytes_total - ignoring(gpu) group_left sum(throughline_pcie_receive_bytes_total) * 0",

@@ -82,10 +82,10 @@ impl Site {
             .replace("127.0.0.1:9461", &self.agent.address("agent").to_string())
             .replace("127.0.0.1:9462", &self.crawler.address("fabric").to_string())
             .replace("rules/*.yml", &format!("{}/*.yml", self.folder.path().join("rules").display()));
-        // A site lists nodes by name; here the name must be given. Scraped and read back it is one series then.
-        let agent = format!("      - targets: [{}]\n", self.agent.address("agent"));
-        assert!(text.contains(&agent));
-        text = text.replace(&agent, &format!("{agent}        labels: {{ instance: {NODE} }}\n"));
+        // Scraped and read back it is one series then.
+        let node = "instance: \"node\"";
+        assert!(text.contains(node));
+        text = text.replace(node, &format!("instance: \"{NODE}\""));
         for (from, to) in [("interval: 15s", "interval: 1s"), ("timeout: 10s", "timeout: 1s")] {
             assert!(text.contains(from));
             text = text.replace(from, to);

@@ -105,6 +105,7 @@ fn each_wrong_value_names_its_key() {
         ("[query]\nproxy = { user_header = 'X-User', addresses = ['127.0.0.1'] }", "query.proxy.local_users"),
         ("[query]\nparallel_max = 1000", "query.parallel_max"),
         ("[query]\nconnections_max = 0", "query.connections_max"),
+        ("[query]\nprometheus_urls = ['127.0.0.1:9090']", "query.prometheus_urls"),
         ("[query]\nhosts = ['http://a']", "query.hosts"),
         ("[query.thresholds]\nNvlinkSaturated = { fires_above = 90 }", "query.thresholds.NvlinkSaturated"),
         ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),

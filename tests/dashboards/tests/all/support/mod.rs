@@ -44,8 +44,17 @@ impl Seed {
 
     /// The same with another load of the fabric's links.
     pub fn with_load(load: fabric::Load) -> Self {
+        Self::ended(TICK_SECONDS, load)
+    }
+
+    /// Ten minutes until so many hours ago.
+    pub fn hours_ago(hours: i64) -> Self {
+        Self::ended(hours * 3600, fabric::usual_load)
+    }
+
+    fn ended(seconds: i64, load: fabric::Load) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
-        let end = (now - now % TICK_SECONDS - TICK_SECONDS) * SECOND;
+        let end = (now - now % TICK_SECONDS - seconds) * SECOND;
         let mut batches = fabric::batches(end, load);
         batches.extend(node::batches(end));
         Self { end, batches }

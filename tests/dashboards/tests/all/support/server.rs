@@ -15,6 +15,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub struct Server {
     child: Child,
     pub api: Prometheus,
+    pub url: String,
     /// Removed after the server has ended.
     _folder: TempDir,
 }
@@ -34,6 +35,11 @@ pub fn prefix() -> Prefix {
 
 /// A server that has this history (OpenMetrics with times) and scrapes nothing.
 pub async fn with_history(open_metrics: &str) -> Server {
+    with_history_and(open_metrics, "scrape_configs: []\n").await
+}
+
+/// A server with this history and this configuration.
+pub async fn with_history_and(open_metrics: &str, configuration: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let (text, data) = (folder.path().join("history.txt"), folder.path().join("data"));
     std::fs::write(&text, open_metrics).unwrap();
@@ -43,7 +49,7 @@ pub async fn with_history(open_metrics: &str) -> Server {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    start(folder, "scrape_configs: []\n").await
+    start(folder, configuration).await
 }
 
 /// A server with this configuration; relative paths in it start at `folder`.
@@ -54,11 +60,12 @@ pub async fn start(folder: TempDir, configuration: &str) -> Server {
     for _ in 0..5 {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut child = spawn(folder.path(), &file, port);
-        let api = Prometheus::at(&format!("http://127.0.0.1:{port}")).unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        let api = Prometheus::at(&url).unwrap();
         let deadline = Instant::now() + START_LIMIT;
         while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
             if api.is_ready().await {
-                return Server { child, api, _folder: folder };
+                return Server { child, api, url, _folder: folder };
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
