@@ -1,17 +1,20 @@
 //! The last values of every source, for `/metrics`.
 //!
-//! Reads no device. A value that has not been read anew for twice the largest gap of the sources ([`LastValues::stale_after`]) is not
-//! shown: absent is not old.
+//! Reads no device. Absent is not old: what a reading lacks, and what is of a GPU that is lost or of a source that went down, is not
+//! shown from then on. Where nobody reads any more a value leaves the page after twice the largest gap of the sources
+//! ([`LastValues::stale_after`]).
 
 use crate::mpi_totals::MpiTotals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
+use throughline_gpu::convert::{GPU_LOST, SOURCE as NVML, SOURCE_GPM};
+use throughline_host::convert::SOURCE as SYSFS;
 use throughline_host::sysfs::{Text, Tree};
-use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id, gpu_source_rank};
+use throughline_sample::catalogue::{NVLINK_HEALTH, NVLINK_UP, Table, by_id, gpu_source_rank};
 use throughline_sample::row_rules::DEFAULT;
-use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, RowRules, SelfStat, Values};
+use throughline_sample::wire::{Batch, Event, GpuInfo, GpuLinkInfo, RowRules, SelfStat, Values};
 
 /// Counters of another source begin elsewhere, so that a series which went over to them would jump: another one takes its
 /// place only after so long a silence, longer than the time that rates are made over.
@@ -141,6 +144,11 @@ impl LastValues {
     /// Takes over what a source just sent.
     pub fn observe(&self, batch: &Batch) {
         let mut inner = self.lock();
+        batch.events.iter().for_each(|event| inner.forget(event));
+        inner.forget_gpus(batch);
+        for round in &batch.coverage {
+            inner.forget_unread(&round.source, batch);
+        }
         let Inner { host_ports, links, link_health, pcie, pm, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
@@ -150,6 +158,9 @@ impl LastValues {
             for link in &sample.links {
                 let key = (sample.gpu_uuid.clone(), link.link);
                 let (health, others) = apart(link.values.as_ref());
+                if others.get(&NVLINK_UP) == Some(0) {
+                    link_health.retain(|(gpu, number, _), _| (gpu, *number) != (&key.0, key.1));
+                }
                 let Some(stored) = self.sourced(links.get(&key), &sample.source, others) else { continue };
                 for (id, value) in health.iter() {
                     let value = Values { metric: vec![id], value: vec![value] };
@@ -195,6 +206,93 @@ impl LastValues {
         // A panic elsewhere leaves at worst one old value.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Inner {
+    /// What an event says to be gone has no values and is not there.
+    fn forget(&mut self, event: &Event) {
+        match event.kind.as_str() {
+            GPU_LOST => {
+                let lost = event.gpu_uuid.as_str();
+                self.clear(|gpu, _| gpu == lost);
+                self.pm.remove(lost);
+                self.gpus.retain(|uuid, gpu| uuid != lost && gpu.parent_uuid != lost);
+                self.link_infos.retain(|(gpu, _), _| gpu != lost);
+            }
+            "source.down" | "source.absent" => {
+                let down = event.source.as_str();
+                self.clear(|_, source| is_of(source, down));
+                self.gpus.retain(|_, gpu| gpu.source != down);
+                let Self { gpus, link_infos, .. } = self;
+                link_infos.retain(|(gpu, _), _| gpus.contains_key(gpu));
+                match down {
+                    "cupti" => self.pm.clear(),
+                    SYSFS => self.host_ports.clear(),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the values of links and PCIe away, by GPU and source. The source stays: another one counts from elsewhere.
+    fn clear(&mut self, is_gone: impl Fn(&str, &str) -> bool) {
+        let Self { links, pcie, link_health, .. } = self;
+        for ((gpu, link), seen) in
+            links.iter_mut().filter(|((gpu, _), seen)| is_gone(gpu, &seen.value.source))
+        {
+            seen.value.values = Values::default();
+            link_health.retain(|(of, number, _), _| (of, number) != (gpu, link));
+        }
+        for (_, seen) in pcie.iter_mut().filter(|(gpu, seen)| is_gone(gpu, &seen.value.source)) {
+            seen.value.values = Values::default();
+        }
+    }
+
+    /// What there is comes whole, of each source: what it lacks is not there any more.
+    fn forget_gpus(&mut self, batch: &Batch) {
+        if batch.gpus.is_empty() {
+            return;
+        }
+        let sources: BTreeSet<&str> = batch.gpus.iter().map(|gpu| gpu.source.as_str()).collect();
+        let here: BTreeSet<&str> = batch.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let links: BTreeSet<(&str, u32)> =
+            batch.gpu_link_infos.iter().map(|link| (link.gpu_uuid.as_str(), link.link)).collect();
+        self.gpus.retain(|uuid, gpu| !sources.contains(gpu.source.as_str()) || here.contains(uuid.as_str()));
+        let Self { gpus, link_infos, .. } = self;
+        link_infos.retain(|(gpu, link), _| {
+            gpus.contains_key(gpu) && (!here.contains(gpu.as_str()) || links.contains(&(gpu.as_str(), *link)))
+        });
+    }
+
+    /// A round reads all that its source has: what it lacks could not be read.
+    fn forget_unread(&mut self, source: &str, batch: &Batch) {
+        if source == SYSFS {
+            let read: BTreeSet<(&str, u32)> =
+                batch.host_ports.iter().map(|port| (port.device.as_str(), port.port)).collect();
+            return self.host_ports.retain(|(device, port), _| read.contains(&(device.as_str(), *port)));
+        }
+        let samples = batch.gpu_links.iter();
+        let read: BTreeSet<(&str, u32)> =
+            samples.flat_map(|gpu| gpu.links.iter().map(|link| (gpu.gpu_uuid.as_str(), link.link))).collect();
+        let pcie: BTreeSet<&str> = batch.gpu_pcie.iter().map(|gpu| gpu.gpu_uuid.as_str()).collect();
+        for ((gpu, link), seen) in &mut self.links {
+            if is_of(&seen.value.source, source) && !read.contains(&(gpu.as_str(), *link)) {
+                seen.value.values = Values::default();
+                self.link_health.retain(|(of, number, _), _| (of, number) != (gpu, link));
+            }
+        }
+        for (gpu, seen) in &mut self.pcie {
+            if is_of(&seen.value.source, source) && !pcie.contains(gpu.as_str()) {
+                seen.value.values = Values::default();
+            }
+        }
+    }
+}
+
+/// Whether records of this name are of a source: NVML reads GPM, too.
+fn is_of(name: &str, source: &str) -> bool {
+    name == source || name == SOURCE_GPM && source == NVML
 }
 
 /// The values of a link's health, and the others.
@@ -381,6 +479,59 @@ mod tests {
         let text = text(&last);
         assert!(!text.contains("throughline_pcie_"), "{text}");
         assert!(text.contains("throughline_nvlink_up"), "{text}");
+    }
+
+    #[test]
+    fn what_is_lost_or_was_not_read_is_absent_at_once() {
+        let round =
+            |source: &str| throughline_sample::wire::Coverage { source: source.into(), ..Default::default() };
+        let of_nvml = || {
+            let mut batch = batch();
+            batch.gpu_links.iter_mut().for_each(|sample| sample.source = "nvml".into());
+            batch.gpu_pcie.iter_mut().for_each(|sample| sample.source = "nvml_gpm".into());
+            batch.gpus.iter_mut().for_each(|gpu| gpu.source = "nvml".into());
+            batch
+        };
+        let event = |kind: &str, source: &str| Event {
+            kind: kind.into(),
+            source: source.into(),
+            gpu_uuid: "GPU-1".into(),
+            ..Event::default()
+        };
+        let with = |event| Batch { events: vec![event], ..Batch::default() };
+        let shown = |then: Batch| {
+            let last = LastValues::default();
+            last.observe(&of_nvml());
+            last.observe(&then);
+            let text = text(&last);
+            ["nvlink_", "pcie_", "gpu_info", "port_data"].map(|part| text.contains(part))
+        };
+        assert_eq!(shown(Batch::default()), [true; 4]);
+        assert_eq!(shown(with(event(GPU_LOST, "nvml"))), [false, false, false, true]);
+        for kind in ["source.down", "source.absent"] {
+            assert_eq!(shown(with(event(kind, "nvml"))), [false, false, false, true], "{kind}");
+            assert_eq!(shown(with(event(kind, "sysfs"))), [true, true, true, false], "{kind}");
+        }
+        assert_eq!(shown(with(event("source.up", "nvml"))), [true; 4]);
+        // A reading that has the GPU's PCIe and no link, and one without any port.
+        let half =
+            Batch { coverage: vec![round("nvml")], gpu_links: Vec::new(), gpus: Vec::new(), ..of_nvml() };
+        assert_eq!(shown(half), [false, true, true, true]);
+        assert_eq!(
+            shown(Batch { coverage: vec![round("sysfs")], ..Batch::default() }),
+            [true, true, true, false]
+        );
+        assert_eq!(shown(Batch { coverage: vec![round("dcgm")], ..Batch::default() }), [true; 4]);
+        // Another GPU has taken its place; one of another vendor takes none.
+        let other =
+            |source: &str| GpuInfo { uuid: "GPU-2".into(), source: source.into(), ..GpuInfo::default() };
+        let infos = |source| {
+            let last = LastValues::default();
+            last.observe(&of_nvml());
+            last.observe(&Batch { gpus: vec![other(source)], ..Batch::default() });
+            text(&last).matches("throughline_gpu_info{").count()
+        };
+        assert_eq!((infos("nvml"), infos("amd_smi")), (1, 2));
     }
 
     /// One reading of a link by a source.

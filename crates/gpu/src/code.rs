@@ -37,6 +37,8 @@ impl Code {
     pub const NOT_FOUND: Self = Self(6);
     /// The GPU, or a value, is not ready yet.
     pub const NOT_READY: Self = Self(27);
+    /// NVML knows no such GPU any more.
+    pub const GPU_NOT_FOUND: Self = Self(28);
     /// Ours, not NVML's: a 32-bit PCIe counter that nobody reads often enough to unfold.
     pub const PCIE_COUNTER_TOO_NARROW: Self = Self(u32::MAX - 1);
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
 
+use crate::code::Code;
 use crate::field;
 use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
 use crate::slowed::SlowdownCauses;
@@ -17,6 +18,10 @@ use crate::slowed::SlowdownCauses;
 pub const SOURCE: &str = "nvml";
 /// The same where PCIe bytes are rates of GPM, summed up.
 pub const SOURCE_GPM: &str = "nvml_gpm";
+/// The event of a GPU that does not answer any more, or is not listed. Receivers end what they have of it.
+pub const GPU_LOST: &str = "gpu.lost";
+/// The event of one that was lost and answers again.
+pub const GPU_RETURNED: &str = "gpu.returned";
 
 /// Where a link field goes: its link, its metric and the factor to base units.
 #[must_use]
@@ -48,6 +53,9 @@ pub struct Converter {
     source: &'static str,
     survey: Option<Survey>,
     gpus: HashMap<String, GpuMemory>,
+    /// GPUs that were lost and did not come back, and those of them whose event is still to come.
+    lost: BTreeMap<String, GpuSurvey>,
+    unreported: Vec<GpuSurvey>,
     /// A 32-bit PCIe counter's sums begin anew with each sampler.
     sampler: u64,
 }
@@ -114,7 +122,8 @@ impl Converter {
     /// Records carry this name of a source.
     #[must_use]
     pub fn new(source: &'static str) -> Self {
-        Self { source, survey: None, gpus: HashMap::new(), sampler: 0 }
+        let (gpus, lost) = (HashMap::new(), BTreeMap::new());
+        Self { source, survey: None, gpus, lost, unreported: Vec::new(), sampler: 0 }
     }
 
     /// A new sampler has been started: sums that it keeps begin anew.
@@ -126,7 +135,13 @@ impl Converter {
     pub fn survey(&mut self, survey: &Survey) -> bool {
         let changed = self.survey.as_ref() != Some(survey);
         if changed {
-            self.survey = Some(survey.clone());
+            let before = self.survey.replace(survey.clone());
+            let is_here = |gpu: &GpuSurvey| survey.gpus.iter().any(|found| found.uuid == gpu.uuid);
+            for gone in before.into_iter().flat_map(|before| before.gpus).filter(|gpu| !is_here(gpu)) {
+                if self.lost.insert(gone.uuid.clone(), gone.clone()).is_none() {
+                    self.unreported.push(gone);
+                }
+            }
             self.gpus.retain(|uuid, _| survey.gpus.iter().any(|gpu| gpu.uuid == *uuid));
         }
         changed
@@ -138,10 +153,9 @@ impl Converter {
         let Some(survey) = &self.survey else { return Default::default() };
         let parts =
             |gpu: &'_ GpuSurvey| gpu.parts.iter().map(|part| part_info(gpu, part)).collect::<Vec<_>>();
-        let gpus =
-            survey.gpus.iter().flat_map(|gpu| std::iter::once(gpu_info(gpu)).chain(parts(gpu))).collect();
-        let links =
-            survey.gpus.iter().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
+        let here = || survey.gpus.iter().filter(|gpu| !self.lost.contains_key(&gpu.uuid));
+        let gpus = here().flat_map(|gpu| std::iter::once(gpu_info(gpu)).chain(parts(gpu))).collect();
+        let links = here().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
         let mut batch = wire::Batch { gpus, ..wire::Batch::default() };
         self.sign(&mut batch);
         (batch.gpus, links.collect())
@@ -165,6 +179,16 @@ impl Converter {
         let mut read = 0;
         let mut time = 0;
         for (gpu, raw) in survey.gpus.iter().zip(&poll.gpus) {
+            let at = utc(raw.links_monotonic_nanoseconds);
+            if is_lost(raw) {
+                if self.lost.insert(gpu.uuid.clone(), gpu.clone()).is_none() {
+                    converted.batch.events.push(lost_event(gpu, at, "does not answer any more"));
+                }
+            } else if self.lost.remove(&gpu.uuid).is_some() {
+                self.unreported.retain(|lost| lost.uuid != gpu.uuid);
+                let text = format!("GPU {} ({}) answers again", gpu.index, gpu.uuid);
+                converted.batch.events.push(event(gpu, at, GPU_RETURNED, "info", text));
+            }
             let memory = self.gpus.entry(gpu.uuid.clone()).or_default();
             memory.source = self.source;
             time = utc(raw.links_monotonic_nanoseconds);
@@ -183,6 +207,12 @@ impl Converter {
             }
             read += pcie(gpu, raw, utc(raw.pcie_monotonic_nanoseconds), self.sampler, memory, &mut converted);
         }
+        for xid in &poll.xids {
+            let gpu = usize::try_from(xid.place).ok().and_then(|place| survey.gpus.get(place));
+            converted.batch.events.extend(gpu.map(|gpu| xid_event(gpu, time, xid.number)));
+        }
+        let gone = std::mem::take(&mut self.unreported);
+        converted.batch.events.extend(gone.iter().map(|gpu| lost_event(gpu, time, "is not listed any more")));
         let failed: u64 = converted.absent.values().sum();
         converted.batch.coverage.push(wire::Coverage {
             time,
@@ -197,6 +227,45 @@ impl Converter {
         self.sign(&mut converted.batch);
         converted
     }
+}
+
+/// Whether the driver does not have a GPU any more: every answer is that it is lost or not there.
+fn is_lost(raw: &GpuPoll) -> bool {
+    const LOST: [Code; 2] = [Code::GPU_IS_LOST, Code::GPU_NOT_FOUND];
+    let mut fields = raw.link_fields.iter().chain(&raw.pcie_fields).peekable();
+    fields.peek().is_some() && fields.all(|value| LOST.contains(&Code(value.code)))
+}
+
+/// What the numbers mean that NVML reports, where that is documented in a few words.
+const XIDS: [(u64, &str); 14] = [
+    (13, "a fault of the graphics engine, mostly of the program"),
+    (31, "a fault of the GPU's memory management, mostly of the program"),
+    (48, "a double-bit memory error"),
+    (62, "the GPU's internal microcontroller halted"),
+    (63, "a row of memory is to be remapped, or a page retired"),
+    (64, "a row of memory could not be remapped, or a page not retired"),
+    (74, "an NVLink error"),
+    (79, "the GPU has fallen off the bus"),
+    (92, "many single-bit memory errors"),
+    (94, "a contained memory error: it ended the program that met it"),
+    (95, "an uncontained memory error: reset the GPU"),
+    (119, "the GPU's system processor does not answer: reset the GPU"),
+    (120, "an error of the GPU's system processor: reset the GPU"),
+    (140, "an unrecovered memory error: reset the GPU"),
+];
+
+fn xid_event(gpu: &GpuSurvey, time: i64, number: u64) -> wire::Event {
+    let meaning = XIDS.iter().find(|(known, _)| *known == number).map(|(_, meaning)| format!(": {meaning}"));
+    let meaning = meaning.unwrap_or_else(|| ": see the vendor's list of Xids".to_owned());
+    let text = format!("GPU {} ({}, {}) reports Xid {number}{meaning}", gpu.index, gpu.uuid, gpu.pci_bus_id);
+    event(gpu, time, "gpu.xid", "error", text)
+}
+
+fn lost_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
+    let remedy =
+        "see its events gpu.xid, or Xid in the kernel's log; drain the node, and reset the GPU or reboot";
+    let text = format!("GPU {} ({}, {}) {what}: {remedy}", gpu.index, gpu.uuid, gpu.pci_bus_id);
+    event(gpu, time, GPU_LOST, "error", text)
 }
 
 /// Converts the links of one GPU; gives the number of values read.

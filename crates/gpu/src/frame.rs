@@ -179,6 +179,20 @@ pub struct Poll {
     /// Ticks missed since the sampler's start because a reading took longer than the interval.
     #[prost(uint64, tag = "3")]
     pub overruns: u64,
+    /// Faults that the driver has reported since the last reading.
+    #[prost(message, repeated, tag = "4")]
+    pub xids: Vec<Xid>,
+}
+
+/// A fault of a GPU, by the driver's number.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Xid {
+    /// The GPU's place in the last survey.
+    #[prost(uint32, tag = "1")]
+    pub place: u32,
+    /// The number.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
 }
 
 /// One reading of one GPU.

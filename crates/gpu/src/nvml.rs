@@ -20,6 +20,7 @@ mod plan;
 mod reader;
 mod survey;
 mod unfold;
+mod xid;
 
 pub use gpu::{ComputeProcess, Gpu};
 pub use reader::{NvmlOptions, NvmlReader};
@@ -104,6 +105,7 @@ pub struct Library {
     gpu_instance: Option<DeviceNumber>,
     compute_instance: Option<DeviceNumber>,
     gpm: Option<gpm::Calls>,
+    xid: Option<xid::Calls>,
     _keep_loaded: LoadedLibrary,
 }
 
@@ -144,6 +146,7 @@ impl Library {
                 gpu_instance: opened.optional("nvmlDeviceGetGpuInstanceId"),
                 compute_instance: opened.optional("nvmlDeviceGetComputeInstanceId"),
                 gpm: gpm::Calls::find(&opened),
+                xid: xid::Calls::find(&opened),
                 _keep_loaded: opened,
             })
         }

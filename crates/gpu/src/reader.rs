@@ -26,6 +26,11 @@ pub trait Reader {
     /// it allocates nothing.
     fn poll(&mut self, poll: &mut Poll);
 
+    /// Whether a GPU answers that the last survey could not read: another survey finds it. Asked after each poll.
+    fn has_returned(&mut self) -> bool {
+        false
+    }
+
     /// How soon something must be read before the next tick.
     fn between(&self) -> Option<Duration> {
         None

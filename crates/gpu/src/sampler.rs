@@ -185,7 +185,7 @@ fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWrit
         let Some(Body::Poll(poll)) = &mut frame.body else { return Ok(()) };
         reader.poll(poll);
         poll.overruns = schedule.overruns;
-        survey_due = states.changed(poll);
+        survey_due = states.changed(poll) || reader.has_returned();
         empty_polls = if is_answered(poll) { 0 } else { empty_polls + 1 };
         out.write(&frame)?;
         if empty_polls >= EMPTY_POLLS_BEFORE_GIVING_UP {

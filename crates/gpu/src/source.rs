@@ -10,7 +10,7 @@ use throughline_sample::wire;
 use tokio::sync::mpsc;
 
 use crate::code::Code;
-use crate::convert::Converter;
+use crate::convert::{Converter, GPU_LOST, GPU_RETURNED};
 use crate::frame::{Body, Hello, Poll, Processes, Survey};
 use crate::place;
 use crate::poll::monotonic_nanoseconds;
@@ -169,6 +169,7 @@ impl Kind for Readings {
 
     fn started(&mut self) {
         self.converter.new_sampler();
+        self.inventory_reported = None;
     }
 
     fn frame(&mut self, body: Body, outlet: &Outlet) -> bool {
@@ -228,6 +229,11 @@ impl Readings {
 
     fn poll(&mut self, poll: &Poll, outlet: &Outlet) {
         let mut converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
+        // What there is has changed.
+        if converted.batch.events.iter().any(|event| [GPU_LOST, GPU_RETURNED].contains(&event.kind.as_str()))
+        {
+            self.inventory_reported = None;
+        }
         let repeat = self.config.reports_inventory
             && self.inventory_reported.is_none_or(|reported| reported.elapsed() >= INVENTORY_REPEAT);
         if repeat {

@@ -61,6 +61,12 @@ struct value {
 	uint64_t value;
 };
 
+/* An event of a GPU. */
+struct xid {
+	int gpu;
+	unsigned number;
+};
+
 struct failure {
 	char call[16];
 	unsigned code;
@@ -76,6 +82,8 @@ struct scenario {
 	unsigned value_count;
 	struct failure failures[MAX_FAULTS];
 	unsigned failure_count;
+	struct xid xids[MAX_FAULTS];
+	unsigned xid_count;
 	char print[64];
 	int64_t crash_after, hang_after; /* -1: never */
 };

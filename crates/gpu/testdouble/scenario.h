@@ -39,6 +39,7 @@
  *                                     pm_enable, pm_config, pm_start, pm_decode
  *                                     (of one GPU: na N_GPU * 9001 enable, 9002 decode, 9003 links)
  *   lost N_GPU                        every call with this GPU answers 15
+ *   xid N_GPU NUMBER                  the driver reports this Xid, once; later ones stand below
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS [WHOSE] | hang POLLS [WHOSE]   abort, or never return, in the reading after POLLS ones (of GPU 0);
  *                                     WHOSE: only in this library: nvml, cupti, dcgm, amd_smi, level_zero

@@ -298,6 +298,12 @@ static void read_fault(const char *kind, char *rest)
 		char *call = word(&rest), *code = word(&rest);
 		copy(failure->call, sizeof failure->call, call ? call : "");
 		failure->code = (unsigned)number(code ? code : "");
+	} else if (is(kind, "xid")) {
+		if (scenario.xid_count == MAX_FAULTS)
+			refuse("more than %d lines xid", MAX_FAULTS);
+		range(word(&rest), MAX_GPUS, &first, &last);
+		char *value = word(&rest);
+		scenario.xids[scenario.xid_count++] = (struct xid){ .gpu = first, .number = (unsigned)number(value ? value : "") };
 	} else if (is(kind, "lost")) {
 		range(word(&rest), MAX_GPUS, &first, &last);
 		for (int i = first; i <= last; i++)
@@ -367,7 +373,7 @@ void read_line(char *line, const char *path, void (*include)(const char *path))
 		read_part(rest);
 	else if (is(kind, "field"))
 		read_value(rest);
-	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
+	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "xid") || is(kind, "after"))
 		read_fault(kind, rest);
 	else
 		read_single(kind, rest, path, include);

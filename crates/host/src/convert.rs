@@ -3,7 +3,7 @@
 //! Counters become base units (a word is 4 bytes), a value that can't be known is absent with a counted reason,
 //! and counters that went backwards, or an adapter that came back as another object, begin a new epoch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use throughline_sample::catalogue::{self, Kind, Metric};
 use throughline_sample::wire;
@@ -40,7 +40,12 @@ const NARROW_BITS: [(&str, u32); 12] = [
 #[derive(Default)]
 pub struct Converter {
     ports: HashMap<(String, u32), PortMemory>,
+    /// Ports that were there and are gone.
+    gone: BTreeSet<(String, u32)>,
 }
+
+/// Ports that are gone and of which the return is an event: more than any host has.
+const GONE_MAX: usize = 1024;
 
 #[derive(Default)]
 struct PortMemory {
@@ -48,6 +53,7 @@ struct PortMemory {
     instance: u64,
     last: HashMap<u32, u64>,
     active: Option<bool>,
+    node_guid: u64,
 }
 
 /// What one look at the tree became.
@@ -76,7 +82,17 @@ impl Converter {
             let adapter = tree.adapters.iter().find(|adapter| adapter.device == device);
             adapter.is_some_and(|adapter| adapter.ports.iter().any(|found| found.port == port))
         };
-        self.ports.retain(|(device, port), _| there(device, *port));
+        let mut gone: Vec<_> = self.ports.extract_if(|(device, port), _| !there(device, *port)).collect();
+        gone.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for ((device, port), memory) in gone {
+            let text =
+                "the port is gone: its adapter has left the bus, or its driver was unloaded; see dmesg";
+            let names = (device.as_str(), port, memory.node_guid);
+            converted.batch.events.push(event(names, time, "port.gone", "warning", text));
+            if self.gone.len() < GONE_MAX {
+                self.gone.insert((device, port));
+            }
+        }
         let failed: u64 = converted.absent.values().sum();
         converted.batch.coverage.push(wire::Coverage {
             time,
@@ -115,12 +131,19 @@ impl Converter {
         if read == 0 {
             return 0;
         }
-        let memory = self.ports.entry((adapter.device.clone(), port.port)).or_default();
+        let key = (adapter.device.clone(), port.port);
+        let node_guid = adapter.node_guid.map_or(0, |guid| guid.0);
+        let names = (adapter.device.as_str(), port.port, node_guid);
+        if self.gone.remove(&key) {
+            into.batch.events.push(event(names, time, "port.back", "info", "the port is there again"));
+        }
+        let memory = self.ports.entry(key).or_default();
+        memory.node_guid = node_guid;
         if let Some(text) = memory.advance(adapter.instance, time, &counters) {
-            into.batch.events.push(event(adapter, port, time, "counter.cleared", "info", text));
+            into.batch.events.push(event(names, time, "counter.cleared", "info", text));
         }
         if let Some((kind, severity, text)) = memory.state(active) {
-            into.batch.events.push(event(adapter, port, time, kind, severity, text));
+            into.batch.events.push(event(names, time, kind, severity, text));
         }
         into.batch.host_ports.push(wire::HostPortSample {
             time,
@@ -128,7 +151,7 @@ impl Converter {
             device: adapter.device.clone(),
             port: port.port,
             values: Some(values),
-            node_guid: adapter.node_guid.map_or(0, |guid| guid.0),
+            node_guid,
             source: SOURCE.to_owned(),
             port_guid: port.guid.map_or(0, |guid| guid.0),
         });
@@ -198,15 +221,22 @@ fn is_saturated(metric: &Metric, number: u64) -> bool {
     number == (1 << bits) - 1
 }
 
-fn event(adapter: &Adapter, port: &Port, time: i64, kind: &str, severity: &str, text: &str) -> wire::Event {
+/// An event of a port by its adapter's name, number and node GUID.
+fn event(
+    (device, port, node_guid): (&str, u32, u64),
+    time: i64,
+    kind: &str,
+    severity: &str,
+    text: &str,
+) -> wire::Event {
     wire::Event {
         time,
         source: SOURCE.to_owned(),
         kind: kind.to_owned(),
         severity: severity.to_owned(),
-        text: format!("{} port {}: {text}", adapter.device, port.port),
-        ib_guid: adapter.node_guid.map_or(0, |guid| guid.0),
-        ib_port: port.port,
+        text: format!("{device} port {port}: {text}"),
+        ib_guid: node_guid,
+        ib_port: port,
         ..wire::Event::default()
     }
 }
@@ -330,5 +360,20 @@ mod tests {
         assert_eq!(kinds("4: ACTIVE"), ["link.up"]);
         assert_eq!(kinds("1: DOWN"), ["link.down"]);
         assert_eq!(kinds("2: INIT"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_port_that_is_gone_is_an_event_and_one_when_it_is_back() {
+        let mut converter = Converter::default();
+        let here = tree(1, &[(&STATE_ID, "4: ACTIVE")]);
+        let mut kinds = |tree: &Tree| {
+            let converted = converter.convert(tree, 1, 0.0);
+            converted.batch.events.into_iter().map(|event| event.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&here), Vec::<String>::new());
+        assert_eq!(kinds(&Tree::default()), ["port.gone"]);
+        assert_eq!(kinds(&Tree::default()), Vec::<String>::new());
+        assert_eq!(kinds(&here), ["port.back"]);
+        assert_eq!(kinds(&here), Vec::<String>::new());
     }
 }

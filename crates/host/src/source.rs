@@ -233,7 +233,9 @@ impl Reader {
         // Converted also when there is nothing: an adapter that went away is dropped.
         let converted = self.converter.convert(&tree, time, elapsed.as_secs_f64());
         let ports = converted.batch.host_ports.len();
-        let sent = adapters == 0 || self.records.try_send(converted.batch).is_ok();
+        // Of a host without adapters there is nothing, but for those that have just gone.
+        let is_nothing = adapters == 0 && converted.batch.events.is_empty();
+        let sent = is_nothing || self.records.try_send(converted.batch).is_ok();
         let mut shared = lock(&self.shared);
         shared.reading_since = None;
         let status = &mut shared.status;

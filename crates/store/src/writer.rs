@@ -30,6 +30,7 @@ mod late_arrivals;
 mod late_exports;
 mod late_jobs;
 mod ledger;
+mod lost_gpus;
 mod multicast_groups;
 mod quarantine;
 mod rank_scheduling;

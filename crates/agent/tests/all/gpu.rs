@@ -233,6 +233,58 @@ fn the_agent_starts_on_any_node_and_says_what_it_found() {
     }
 }
 
+#[test]
+fn what_is_of_a_lost_gpu_or_adapter_leaves_the_page_at_once_and_is_back_when_it_returns() {
+    let node = Node::bare().with("MPI__ENABLED", "false").with_scenario("hgx-h200", "");
+    let node = node.with_adapter("mlx5_0", throughline_sample::Guid(7));
+    let path = node.path().join("scenario");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let write = |text: &str| {
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+    };
+    let agent = node.run();
+    let infos = |page: &str| page.matches("throughline_gpu_info{").count();
+    let page = agent.wait_for(&["throughline_gpu_info{", "throughline_nvlink_transmit_bytes_total{"]);
+    assert_eq!(infos(&page), 8);
+    let line =
+        page.lines().find(|line| line.starts_with("throughline_gpu_info{") && line.contains("index=\"3\""));
+    let uuid = line.unwrap().split('"').nth(1).unwrap().to_owned();
+    let begin = Instant::now();
+    write(&format!("{text}\nlost 3\n"));
+    while agent.metrics().contains(&uuid) {
+        // Far less than values that nobody reads any more stay.
+        assert!(begin.elapsed() < Duration::from_secs(30), "{}", agent.metrics());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let page = agent.metrics();
+    assert_eq!(infos(&page), 7);
+    assert!(page.contains("throughline_source_up{source=\"nvml\"} 1"), "{page}");
+    write(&text);
+    agent.wait_for(&[&format!("throughline_nvlink_transmit_bytes_total{{gpu=\"{uuid}\"")]);
+    assert_eq!(infos(&agent.metrics()), 8);
+    // An adapter leaves the bus.
+    let port = "node_infiniband_port_data_transmitted_bytes_total{device=\"mlx5_0\"";
+    agent.wait_for(&[port]);
+    let class = node.path().join("sys/class/infiniband/mlx5_0");
+    let aside = node.path().join("aside");
+    std::fs::rename(&class, &aside).unwrap();
+    let begin = Instant::now();
+    agent.wait_without(port);
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    std::fs::rename(&aside, &class).unwrap();
+    agent.wait_for(&[port]);
+    let mut agent = agent;
+    agent.stop();
+    let batches = node.spooled();
+    let events: Vec<_> =
+        batches.iter().flat_map(|batch| &batch.events).map(|event| event.kind.as_str()).collect();
+    for kind in ["gpu.lost", "gpu.returned", "port.gone", "port.back"] {
+        assert_eq!(events.iter().filter(|one| **one == kind).count(), 1, "{kind} in {events:?}");
+    }
+}
+
 /// How many readings of host ports the agent has made.
 fn port_records(text: &str) -> f64 {
     let line = text.lines().find(|line| line.starts_with("throughline_records_total{source=\"sysfs\"}"));

@@ -35,7 +35,7 @@ fn poll_at(monotonic: i64, link_fields: Vec<RawField>, pcie_fields: Vec<RawField
         pcie_by_gpm: false,
         slowed_fields: Vec::new(),
     };
-    Poll { gpus: vec![gpu], elapsed_nanoseconds: 1_500_000, overruns: 0 }
+    Poll { gpus: vec![gpu], elapsed_nanoseconds: 1_500_000, ..Poll::default() }
 }
 
 fn utc(monotonic: i64) -> i64 {
@@ -167,6 +167,52 @@ fn a_change_of_state_is_an_event_and_a_first_sight_is_none() {
     assert_eq!(kinds(0), ["link.down"]);
     assert_eq!(kinds(0), Vec::<String>::new());
     assert_eq!(kinds(2), ["link.up"]);
+}
+
+#[test]
+fn a_gpu_that_is_lost_is_an_event_in_that_reading_and_one_when_it_returns() {
+    let mut converter = converter();
+    let links = |code: Code| vec![refused(165, 0, code), refused(138, 0, code), refused(138, 1, code)];
+    let lost = || (links(Code::GPU_IS_LOST), vec![refused(197, 0, Code::GPU_IS_LOST)]);
+    let kinds = |converted: &ConvertedPoll| {
+        converted.batch.events.iter().map(|event| event.kind.clone()).collect::<Vec<_>>()
+    };
+    let mut poll = |time, (links, pcie)| converter.poll(&poll_at(time, links, pcie), &utc);
+    assert!(kinds(&poll(1, (vec![raw(165, 0, 1), raw(138, 0, 5)], vec![]))).is_empty());
+    let converted = poll(2, lost());
+    assert_eq!(kinds(&converted), [GPU_LOST]);
+    let event = &converted.batch.events[0];
+    assert_eq!((event.gpu_uuid.as_str(), event.time), (UUID, utc(2)));
+    assert!(event.text.contains("Xid") && event.severity == "error", "{}", event.text);
+    assert!(converted.batch.gpu_links.is_empty() && converted.batch.gpu_pcie.is_empty());
+    assert!(kinds(&poll(3, lost())).is_empty(), "once");
+    // One that only refuses is not lost.
+    assert_eq!(kinds(&poll(4, (links(Code::NO_PERMISSION), vec![]))), [GPU_RETURNED]);
+    assert!(kinds(&poll(5, (links(Code(10)), vec![]))).is_empty());
+}
+
+#[test]
+fn a_gpu_that_is_not_listed_any_more_is_lost_and_one_that_is_again_has_returned() {
+    let gpu = |uuid: &str| GpuSurvey { uuid: uuid.into(), links: vec![link(0)], ..GpuSurvey::default() };
+    let survey =
+        |uuids: &[&str]| Survey { gpus: uuids.iter().map(|uuid| gpu(uuid)).collect(), unreadable: 0 };
+    let mut converter = Converter::default();
+    let mut then = |uuids: &[&str]| {
+        converter.survey(&survey(uuids));
+        let mut poll = poll_at(1, vec![raw(138, 0, 1)], vec![]);
+        poll.gpus = vec![poll.gpus[0].clone(); uuids.len()];
+        let converted = converter.poll(&poll, &utc);
+        let events: Vec<_> =
+            converted.batch.events.into_iter().map(|event| (event.kind, event.gpu_uuid)).collect();
+        (events, converter.inventory().0.len())
+    };
+    let event = |kind: &str, uuid: &str| (kind.to_owned(), uuid.to_owned());
+    assert_eq!(then(&["a", "b"]), (vec![], 2));
+    assert_eq!(then(&["a"]), (vec![event(GPU_LOST, "b")], 1));
+    assert_eq!(then(&["a"]), (vec![], 1));
+    // An exchange: the new one was never lost.
+    assert_eq!(then(&["c"]), (vec![event(GPU_LOST, "a")], 1));
+    assert_eq!(then(&["c", "b"]), (vec![event(GPU_RETURNED, "b")], 2));
 }
 
 #[test]

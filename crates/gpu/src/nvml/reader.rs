@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::gpm::GpmPcie;
 use super::plan::GpuPlan;
-use super::survey::survey;
+use super::survey::{MAX_GPUS, survey};
+use super::xid::XidEvents;
 use super::{ComputeProcess, Session};
 use crate::code::Code;
-use crate::frame::{GpuPoll, GpuProcesses, Hello, Poll, ProblemKind, Processes, Survey};
+use crate::frame::{GpuPoll, GpuProcesses, Hello, Poll, ProblemKind, Processes, Survey, Xid};
 use crate::poll::monotonic_nanoseconds;
 use crate::reader::{GivenUp, Reader};
 
@@ -25,13 +26,25 @@ pub struct NvmlReader<'s> {
     session: &'s Session<'s>,
     options: NvmlOptions,
     plans: Vec<GpuPlan<'s, 's>>,
+    xids: Option<XidEvents<'s>>,
+    /// Indices of GPUs that the last survey could not read.
+    unreadable: Vec<u32>,
+    /// GPUs that the driver listed then, and the most that it ever did.
+    listed: (u32, u32),
 }
 
 impl<'s> NvmlReader<'s> {
     /// A reader that has not yet looked at what there is.
     #[must_use]
     pub fn new(session: &'s Session<'s>, options: NvmlOptions) -> Self {
-        Self { session, options, plans: Vec::new() }
+        Self {
+            session,
+            options,
+            plans: Vec::new(),
+            xids: XidEvents::new(session),
+            unreadable: Vec::new(),
+            listed: (0, 0),
+        }
     }
 }
 
@@ -67,7 +80,20 @@ impl Reader for NvmlReader<'_> {
             }
         }
         self.plans = fresh;
+        if let Some(xids) = &mut self.xids {
+            xids.register(self.plans.iter().map(|plan| (plan.uuid.as_str(), plan.gpu)));
+        }
+        let listed = u32::try_from(found.gpus.len()).unwrap_or(MAX_GPUS) + found.unreadable;
+        self.listed = (listed, listed.max(self.listed.1));
+        let is_read = |index: &u32| found.gpus.iter().any(|gpu| gpu.index == *index);
+        self.unreadable = (0..listed).filter(|index| !is_read(index)).collect();
         Ok(found)
+    }
+
+    fn has_returned(&mut self) -> bool {
+        let (session, (listed, most)) = (self.session, self.listed);
+        self.unreadable.iter().any(|index| session.gpu(*index).and_then(|gpu| gpu.uuid()).is_ok())
+            || listed < most && session.gpu_count().is_ok_and(|count| count > listed)
     }
 
     fn poll(&mut self, poll: &mut Poll) {
@@ -75,6 +101,15 @@ impl Reader for NvmlReader<'_> {
         poll.gpus.resize_with(self.plans.len(), GpuPoll::default);
         for (plan, into) in self.plans.iter_mut().zip(&mut poll.gpus) {
             plan.poll(into, self.options.unfold_pcie);
+        }
+        poll.xids.clear();
+        if let Some(xids) = &self.xids {
+            xids.take(|device, number| {
+                let place = self.plans.iter().position(|plan| plan.gpu.handle == device);
+                if let Some(place) = place.and_then(|place| u32::try_from(place).ok()) {
+                    poll.xids.push(Xid { place, number });
+                }
+            });
         }
         poll.elapsed_nanoseconds = u64::try_from(monotonic_nanoseconds() - begin).unwrap_or(0);
     }

@@ -232,6 +232,77 @@ fn a_link_that_goes_down_is_an_event_and_a_new_inventory() {
 }
 
 #[test]
+fn a_gpu_that_is_lost_is_an_event_in_the_first_reading_without_it_and_one_when_it_returns() {
+    let whole = Bench::scenario("hgx-h200", "");
+    let text = std::fs::read_to_string(whole.scenario_path()).unwrap();
+    let mut bench = whole.start();
+    bench.next_batch();
+    let uuid = bench.gpus()[3].uuid.clone();
+    let has = |batch: &Batch| batch.gpu_links.iter().any(|gpu| gpu.gpu_uuid == uuid);
+    bench.rewrite(&format!("{text}\nlost 3\n"));
+    let first = bench.until(|batch| !batch.coverage.is_empty() && !has(batch));
+    let events = |batch: &Batch| {
+        batch.events.iter().map(|event| (event.kind.clone(), event.gpu_uuid.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(events(&first), [("gpu.lost".to_owned(), uuid.clone())]);
+    assert!(first.gpu_pcie.iter().all(|gpu| gpu.gpu_uuid != uuid));
+    // With it comes what is there now.
+    assert_eq!(first.gpus.len(), 7);
+    assert!(first.gpus.iter().all(|gpu| gpu.uuid != uuid));
+    assert!(first.gpu_link_infos.iter().all(|link| link.gpu_uuid != uuid));
+    assert_eq!(first.gpu_links.len(), 7, "the others are read on");
+    // The survey finds the same: no second event.
+    let mut more = Vec::new();
+    for _ in 0..5 {
+        more.extend(events(&bench.next_batch()));
+    }
+    assert!(more.is_empty(), "{more:?}");
+    bench.rewrite(&text);
+    let back = bench.until(has);
+    assert_eq!(events(&back), [("gpu.returned".to_owned(), uuid.clone())]);
+    assert_eq!(back.gpus.len(), 8);
+}
+
+#[test]
+fn an_xid_is_an_event_of_the_next_reading_once() {
+    let whole = Bench::scenario("hgx-h200", "");
+    let text = std::fs::read_to_string(whole.scenario_path()).unwrap();
+    let mut bench = whole.start();
+    bench.next_batch();
+    let uuid = bench.gpus()[5].uuid.clone();
+    bench.rewrite(&format!("{text}\nxid 5 94\n"));
+    let found = bench.until(|batch| !batch.events.is_empty());
+    let event = &found.events[0];
+    assert_eq!(
+        (event.kind.as_str(), event.gpu_uuid.as_str(), found.events.len()),
+        ("gpu.xid", uuid.as_str(), 1)
+    );
+    assert!(event.text.contains("Xid 94: a contained memory error"), "{}", event.text);
+    assert_eq!(found.gpu_links.len(), 8, "it is read on");
+    bench.rewrite(&format!("{text}\nxid 5 94\nxid 2 9999\n"));
+    let next = bench.until(|batch| !batch.events.is_empty());
+    assert_eq!((next.events.len(), next.events[0].gpu_uuid.clone()), (1, bench.gpus()[2].uuid.clone()));
+    assert!(next.events[0].text.contains("Xid 9999: see the vendor's list"), "{}", next.events[0].text);
+}
+
+#[test]
+fn the_only_gpu_of_a_node_is_lost_with_an_event() {
+    let text =
+        "gpu 0 uuid=GPU-only pci=0:1:0.0 pcie_bits=64\nlink 0 0-3 version=5 speed_mbps=25000 state=up\n";
+    let mut bench = Bench::text(text).start();
+    bench.next_batch();
+    bench.rewrite(&format!("{text}lost 0\n"));
+    let lost = bench.until(|batch| !batch.events.is_empty());
+    let kinds: Vec<_> = lost.events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["gpu.lost"]);
+    assert!(lost.gpu_links.is_empty() && lost.gpus.is_empty());
+    bench.rewrite(text);
+    let back = bench.until(|batch| !batch.gpu_links.is_empty());
+    assert!(back.events.iter().any(|event| event.kind == "gpu.returned"), "{:?}", back.events);
+    assert_eq!(back.gpus.len(), 1);
+}
+
+#[test]
 fn a_counter_that_wraps_begins_an_epoch() {
     let mut bench = Bench::scenario("faults", "").start();
     // The survey's own readings may already have crossed the wrap; counting goes on to the next one.

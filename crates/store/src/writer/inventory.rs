@@ -16,6 +16,7 @@ use super::job_facts::{
 };
 use super::jobs::Jobs;
 use super::keys::{Keys, small};
+use super::lost_gpus::{self, LostGpus};
 use super::multicast_groups::MulticastGroups;
 use super::rank_scheduling::SchedulingReadings;
 use super::record_times::{EARLIEST_TIME, optional_time};
@@ -112,6 +113,7 @@ pub(super) struct Inventory {
     nodes: BTreeMap<i64, Value>,
     gpus: BTreeMap<i64, Value>,
     gpu_links: BTreeMap<(i64, i32), Value>,
+    lost_gpus: LostGpus,
     jobs: Jobs,
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
@@ -139,7 +141,14 @@ impl Inventory {
             });
             self.nodes.insert(id, row);
         }
-        for gpu in &batch.gpus {
+        let lost = lost_gpus::of_batch(batch);
+        self.lost_gpus.add(batch, &lost, keys);
+        for id in lost.keys().filter_map(|uuid| keys.gpu(&batch.node, uuid).ok()) {
+            self.gpus.remove(&id);
+            self.gpu_links.retain(|(gpu, _), _| *gpu != id);
+        }
+        let is_lost = |uuid: &str| lost.contains_key(uuid);
+        for gpu in batch.gpus.iter().filter(|gpu| !is_lost(&gpu.uuid) && !is_lost(&gpu.parent_uuid)) {
             let id = keys.gpu(&batch.node, &gpu.uuid)?;
             let parent = match gpu.parent_uuid.as_str() {
                 "" => None,
@@ -154,7 +163,7 @@ impl Inventory {
             });
             self.gpus.insert(id, row);
         }
-        for link in &batch.gpu_link_infos {
+        for link in batch.gpu_link_infos.iter().filter(|link| !is_lost(&link.gpu_uuid)) {
             let id = keys.gpu(&batch.node, &link.gpu_uuid)?;
             // The other GPU is one that the same node reports.
             let remote = match link.remote_gpu_uuid.as_str() {
@@ -248,6 +257,7 @@ impl Inventory {
         execute(transaction, "open calls", UPSERT_OPEN_CALLS, open_calls).await?;
         self.scheduling.apply(transaction).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
+        self.lost_gpus.apply(transaction).await?;
         if let Some(changed) = GPU.apply(transaction, self.gpus.into_values().collect()).await? {
             for sql in END_MOVED_GPUS {
                 run(transaction, "GPUs that were moved", sql, &changed).await?;

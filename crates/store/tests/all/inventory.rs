@@ -1,5 +1,6 @@
 //! Inventory with validity ranges, and the views that people read.
 
+mod lost_gpus;
 mod moved_gpus;
 mod multicast;
 
