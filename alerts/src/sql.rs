@@ -273,8 +273,8 @@ const GPU_NAMES: &str = "SELECT f.gpu_id AS place, m.name AS instance, k.uuid AS
        coalesce(m.name, '?') || ' GPU ' || coalesce(g.index::text, k.uuid) AS node, f.value
 FROM found f
 JOIN internal.gpu_key k ON k.id = f.gpu_id
-LEFT JOIN internal.gpu g ON g.gpu_id = f.gpu_id AND g.valid_to IS NULL
-LEFT JOIN internal.node_key m ON m.id = g.node_id";
+LEFT JOIN LATERAL (SELECT i.index FROM internal.gpu i WHERE i.gpu_id = f.gpu_id ORDER BY i.valid_from DESC LIMIT 1) g ON true
+LEFT JOIN internal.node_key m ON m.id = k.node_id";
 
 const GPU_JOBS: &str = "SELECT DISTINCT n.place, r.job_id
 FROM named n
