@@ -274,8 +274,8 @@ pub struct Mpi {
     pub push_interval_seconds: Seconds,
     /// How often operations and traffic have rows, summed over a job's ranks on the node.
     pub fold_seconds: Seconds,
-    /// How often each rank has a row of its own, in its first ten minutes and while somebody looks at its job; it has an exact one
-    /// when it ends.
+    /// How often each rank has a row of its own, in its first ten minutes and while somebody looks at its job; it has others soon after
+    /// its start, and an exact one when it ends.
     pub rank_seconds: Seconds,
     /// How often a rank that has run for longer has one.
     pub rank_later_seconds: Seconds,

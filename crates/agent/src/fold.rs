@@ -1,6 +1,6 @@
 //! Folding of what MPI ranks report, so that a site's rows fit a database: of all ranks of a job on the node the sums of their
-//! operations each interval (`MpiNodeCells`), and of each rank all its cells in one row a minute, later one in five minutes, and exactly
-//! at its end. Reports are cumulative: what is left out between two rows is in the next one.
+//! operations each interval (`MpiNodeCells`), and of each rank all its cells in some rows in its first minute, then one a minute, later
+//! one in five minutes, and exactly at its end. Reports are cumulative: what is left out between two rows is in the next one.
 //!
 //! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
 //! here passes as it came, a row for each report (`mpi_ops`), and so does what ranks report that were not announced: nothing is lost.
@@ -20,6 +20,8 @@ use throughline_sample::wire::{Batch, JobRank, MpiRankBin};
 
 /// So long after the end of an interval it is closed: ranks report at its end, and what they report takes a moment.
 const GRACE_NANOSECONDS: i64 = 1_500_000_000;
+/// Ranks of a job on the node that began within this time have their first rows together.
+const TOGETHER_NANOSECONDS: i64 = 1_000_000_000;
 /// A rank that began so much before it was known here was counting for an earlier agent, or for none.
 const LATE_NANOSECONDS: i64 = 5_000_000_000;
 /// A rank that has run for so long has rows less often: what it did in a minute is a small part of its totals.
@@ -76,6 +78,8 @@ struct JobHere {
     ranks: HashMap<(u32, i64), RankHere>,
     /// Cells of its ranks.
     count: usize,
+    /// When the rank began that was known first.
+    began: i64,
     /// When rows of its ranks are due, within the interval of ranks: jobs take turns.
     phase: i64,
     /// Somebody has looked at it since the interval before.
@@ -195,18 +199,22 @@ impl Folder {
             cells: NodeCells::new(now),
             ranks: HashMap::new(),
             count: 0,
+            began: id.1,
             phase: phase(job_key, longest),
             is_live: false,
         });
         let ranks = &mut self.ranks;
+        let is_together = id.1.saturating_sub(job.began).abs() <= TOGETHER_NANOSECONDS;
+        let began = if is_together { job.began } else { id.1 };
         job.ranks.entry(id).or_insert_with(|| {
             *ranks += 1;
-            RankHere::new(now.saturating_sub(id.1) > LATE_NANOSECONDS)
+            RankHere::new(began, now.saturating_sub(id.1) > LATE_NANOSECONDS, now)
         });
     }
 
     /// Takes a bin; what finds no place goes into `passed`.
     fn bin(&mut self, mut bin: MpiRankBin, passed: &mut Batch) {
+        self.first_row(&bin.job_key, (bin.rank, bin.epoch), bin.time, passed);
         let (cells_of_all, id) = (self.cells, (bin.rank, bin.epoch));
         let job = self.jobs.get_mut(&bin.job_key);
         let rank = job.map(|job| (&mut job.cells, &mut job.count, job.ranks.get_mut(&id)));
@@ -237,6 +245,36 @@ impl Folder {
         }
     }
 
+    /// Makes a rank's next first row if that is as of a time before this one, of which it reports now.
+    fn first_row(&mut self, job_key: &str, id: (u32, i64), time: i64, into: &mut Batch) {
+        let Some(job) = self.jobs.get_mut(job_key) else { return };
+        let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
+        if rank.first_row_due().is_none_or(|due| due >= time) {
+            return;
+        }
+        let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());
+        let space = REGIONS_MAX.saturating_sub(self.regions);
+        rank.rows((job_key, id, &job.cells), None, space, into);
+        // As of the last time that was due: none is made twice.
+        rank.had_first_row(time - 1, &self.intervals, job.phase);
+        self.waiting = (self.waiting + rank.waiting()).saturating_sub(waiting);
+        self.peers -= held - rank.peers_held();
+        self.regions = self.regions + rank.regions_held() - regions;
+    }
+
+    /// Makes first rows of ranks that reported nothing after the time that they are of.
+    fn first_rows(&mut self, now: i64, into: &mut Batch) {
+        let time = now.saturating_sub(GRACE_NANOSECONDS);
+        let is_due =
+            |rank: &RankHere| !rank.has_ended() && rank.first_row_due().is_some_and(|due| due < time);
+        let due = self.jobs.iter().flat_map(|(key, job)| {
+            job.ranks.iter().filter(|(_, rank)| is_due(rank)).map(|(id, _)| (key.clone(), *id))
+        });
+        for (key, id) in due.collect::<Vec<_>>() {
+            self.first_row(&key, id, time, into);
+        }
+    }
+
     /// Takes bins of the next interval of ranks that have ended: their last row has all.
     fn apply_ahead_of(&mut self, ended: &[JobRank], passed: &mut Batch) {
         let is_of = |bin: &mut MpiRankBin| {
@@ -258,7 +296,10 @@ impl Folder {
         self.waiting = self.waiting.saturating_sub(rank.waiting());
         self.peers -= rank.peers_held();
         self.regions -= rank.regions_held();
-        let (is_first, rows) = (!rank.has_row(), into.mpi_rank_rows.len());
+        // An entry that is damaged must not take all of them.
+        let is_of_it = |row: &MpiRankBin| row.job_key == job_key && (row.rank, row.epoch) == id;
+        let is_first = !rank.has_row() || into.mpi_rank_rows.iter().any(is_of_it);
+        let rows = into.mpi_rank_rows.len();
         // All of it, however long ago it was reported.
         rank.rows((job_key, id, &job.cells), Some(ended.end), REGIONS_MAX, into);
         if let Some(row) = into.mpi_rank_rows.get(rows).filter(|_| is_first) {
@@ -283,19 +324,17 @@ impl Folder {
         let edge = self.edge(now);
         if now < edge - 2 * fold - GRACE_NANOSECONDS {
             self.edge = None; // the clock was set back
-            return batch;
+        } else if now >= edge + GRACE_NANOSECONDS {
+            self.close(edge, &mut batch);
+            // After a pause the next one is that in which now is.
+            let latest = (now - GRACE_NANOSECONDS).div_euclid(fold) * fold + fold;
+            self.edge = Some(latest.max(edge + fold));
+            self.ahead_cells = 0;
+            for bin in std::mem::take(&mut self.ahead) {
+                self.bin(bin, &mut batch);
+            }
         }
-        if now < edge + GRACE_NANOSECONDS {
-            return batch;
-        }
-        self.close(edge, &mut batch);
-        // After a pause the next one is that in which now is.
-        let latest = (now - GRACE_NANOSECONDS).div_euclid(fold) * fold + fold;
-        self.edge = Some(latest.max(edge + fold));
-        self.ahead_cells = 0;
-        for bin in std::mem::take(&mut self.ahead) {
-            self.bin(bin, &mut batch);
-        }
+        self.first_rows(now, &mut batch);
         batch
     }
 
@@ -317,7 +356,8 @@ impl Folder {
         let intervals = self.intervals;
         for (key, job) in &mut self.jobs {
             job.fold();
-            into.mpi_node_cells.extend(job.cells.record(key, edge));
+            let is_running = job.ranks.values().any(|rank| !rank.has_ended());
+            into.mpi_node_cells.extend(job.cells.record(key, edge, is_running));
             let is_live = std::mem::take(&mut job.is_live);
             for (id, rank) in job.ranks.iter_mut().filter(|(_, rank)| !rank.has_ended()) {
                 let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());

@@ -1,5 +1,6 @@
 //! A job's broadcasts by rank, and the PCIe links of its hosts' adapters.
 
+use crate::jobs::AsOf;
 use serde::{Deserialize, Serialize};
 
 /// `GET /jobs/{job}/broadcast`.
@@ -7,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct JobBroadcast {
     /// The job's key.
     pub job_key: String,
+    /// As of when figures of ranks are while the job runs; null of one that has ended.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
     /// Begin of the time over which adapters' bytes are averaged.
     pub from_ms: i64,
     /// Its end.

@@ -1,8 +1,10 @@
 //! Jobs: lists, one job with its parts, and what a name means.
 
+mod as_of;
 mod contests;
 mod traffic;
 
+pub use as_of::{AsOf, NodeBehind};
 pub use contests::{ContestedFact, ContestedRanks, FactVersion, JobContests};
 pub use traffic::{JobLinkPeaks, JobPairs, JobTraffic, LinkPeak, NodePairs, Pair, PairColumns, Traffic};
 
@@ -77,6 +79,10 @@ pub struct Job {
     pub verdict: Option<String>,
     /// Sums of its MPI operations; null where they were not requested or there are no rows.
     pub totals: Option<Totals>,
+    /// As of when sums and operations of a running job are; null of one that has ended, where they are final, and where they were not
+    /// requested or nothing is known yet.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
 }
 
 impl Job {
@@ -354,6 +360,9 @@ pub struct JobRanks {
     pub hosts: Vec<String>,
     /// Columns of one length, one element a rank.
     pub ranks: RankColumns,
+    /// As of when its figures are while the job runs: rows of ranks come less often than sums of nodes. Null of one that has ended.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
 }
 
 /// The ranks of a job in columns; of a rank that was started again the last start.
@@ -381,7 +390,7 @@ pub struct RankColumns {
     pub bytes: Vec<Option<i64>>,
     /// Inside MPI.
     pub mpi_seconds: Vec<Option<f64>>,
-    /// From MPI_Init to its end or its newest row.
+    /// From MPI_Init to its end, or to the time as of which its figures are.
     pub observed_seconds: Vec<Option<f64>>,
     /// The operation that it has been in for a second or more, or was killed in; null where there is none.
     #[serde(default)]
@@ -404,6 +413,9 @@ pub struct JobRegions {
     /// Paths that are left out, with less time than those listed.
     #[serde(default)]
     pub paths_left_out: u64,
+    /// As of when these figures are while the job runs, as in [`JobRanks`].
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
 }
 
 /// The regions that threads of a program were in, from the outermost to the innermost one, over all ranks.

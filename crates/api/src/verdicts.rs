@@ -1,5 +1,6 @@
 //! What is said of a job: what slows it down, and what to do (docs/VERDICTS.md).
 
+use crate::jobs::AsOf;
 use serde::{Deserialize, Serialize};
 
 /// `GET /jobs/{job}/verdicts`.
@@ -64,4 +65,7 @@ pub struct JobReport {
     pub is_final: bool,
     /// Lines for people.
     pub report: String,
+    /// As of when its figures are while the job runs; null in a final report.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
 }

@@ -1,6 +1,7 @@
 //! What of a job's time in MPI was waiting for other ranks (docs/WAITS.md). Seconds are summed over ranks, and where a rank has several
 //! threads, over these.
 
+use crate::jobs::AsOf;
 use serde::{Deserialize, Serialize};
 
 /// `GET /jobs/{job}/waits`.
@@ -8,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct JobWaits {
     /// The job's key.
     pub job_key: String,
+    /// As of when its sums are while the job runs: rows of ranks come less often than those of nodes. Null of one that has ended.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
     /// How the seconds are known, but for those of [`Self::course`], which are estimated.
     #[serde(default)]
     pub basis: WaitBasis,

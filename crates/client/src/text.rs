@@ -5,6 +5,7 @@
 //!
 //! Widths are columns of a terminal, not characters: a Chinese character takes two, a combining accent none.
 
+use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::admission::is_deceptive;
 use throughline_sample::to_rfc3339;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -191,6 +192,19 @@ pub fn time(milliseconds: i64) -> String {
 #[must_use]
 pub fn whole_second(milliseconds: i64) -> String {
     time(milliseconds).get(..19).map_or_else(String::new, |text| format!("{text}Z"))
+}
+
+/// A time from which clocks show the same hour again, milliseconds.
+const HALF_A_DAY_MS: u64 = 12 * 3_600_000;
+
+/// `14:02:30 UTC`; with its day where that is not near.
+#[must_use]
+pub fn clock(milliseconds: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let distance = i64::try_from(now).unwrap_or(i64::MAX).abs_diff(milliseconds);
+    let text = time(milliseconds);
+    let (day, second) = (text.get(..10).unwrap_or_default(), text.get(11..19).unwrap_or_default());
+    if distance < HALF_A_DAY_MS { format!("{second} UTC") } else { format!("{day} {second} UTC") }
 }
 
 /// A number with commas between thousands.

@@ -4,6 +4,7 @@
 //! roots passed. Where all ranks have the same calls of a class and the roots' bytes fit these, the broadcasts went to all
 //! ranks, and each got what the others' roots passed. Elsewhere the size class bounds it.
 
+use crate::as_of::AsOf;
 use std::collections::{BTreeMap, HashMap};
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
@@ -42,17 +43,24 @@ pub struct RankBroadcast {
     pub elapsed_seconds: f64,
 }
 
-/// Cells of a job's broadcasts, by rank and size class.
+/// Cells of a job's broadcasts, by rank and size class, as of a time of its ranks' rows where there is one.
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, job: i64) -> Result<Vec<BroadcastCell>, Error> {
-    let sql =
-        "SELECT rank, size_class_bytes, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
-                      coalesce(sum(elapsed_seconds), 0)::float8
-               FROM internal.mpi_op_cell_totals WHERE job_id = $1 AND operation = 'bcast'
-               GROUP BY rank, size_class_bytes ORDER BY rank, size_class_bytes";
-    let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing the broadcasts of a job"))?;
+pub async fn cells(client: &Client, job: i64, as_of: Option<&AsOf>) -> Result<Vec<BroadcastCell>, Error> {
+    let sql = |cells: &str| {
+        format!(
+            "SELECT rank, size_class_bytes, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
+                    coalesce(sum(elapsed_seconds), 0)::float8
+             FROM internal.{cells} WHERE operation = 'bcast'
+             GROUP BY rank, size_class_bytes ORDER BY rank, size_class_bytes"
+        )
+    };
+    let rows = match as_of {
+        Some(at) => client.query(&sql("mpi_op_cells($1, $2)"), &[&job, &at.latest()]).await,
+        None => client.query(&sql("job_op_cells($1)"), &[&job]).await,
+    };
+    let rows = rows.map_err(Error::sql("summing the broadcasts of a job"))?;
     let cell = |row: &Row| BroadcastCell {
         rank: row.get(0),
         size_class_bytes: row.get(1),

@@ -6,6 +6,7 @@ mod links;
 mod nodes;
 mod places;
 
+use crate::as_of::{self, AsOf};
 use crate::jobs::{self, Job};
 use crate::link_shares::Source;
 use crate::rank_cpu::{RankCpu, rank_cpu};
@@ -48,6 +49,10 @@ pub struct OfJob {
     pub heading: String,
     /// What verdicts need.
     pub evidence: Evidence,
+    /// Seconds since it began, or that it ran.
+    pub age_seconds: f64,
+    /// As of when figures of its ranks are while it runs.
+    pub as_of: Option<AsOf>,
     /// Whether it was read who sends to whom. Where it was not, nothing is known of it.
     pub has_traffic: bool,
 }
@@ -106,13 +111,17 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     let (id, at) = (job.id, now(client).await?);
     let start = job.start.unwrap_or(job.first_seen);
     let end = job.end.unwrap_or(at).max(start);
-    let cells = waits::cells(client, id).await?;
+    let as_of = as_of::ranks(client, id).await?;
+    let cells = waits::cells(client, id, as_of.as_ref()).await?;
     let mut evidence = Evidence {
         job: job.native_id.clone().unwrap_or_else(|| job.key.clone()),
         is_running: job.end.is_none(),
-        seconds: milliseconds_as_seconds(end - start),
+        // Shares of times are of one moment.
+        seconds: milliseconds_as_seconds(
+            as_of.as_ref().map_or(end, |at| at.milliseconds().max(start)) - start,
+        ),
         world_size: job.world_size.and_then(|size| u32::try_from(size).ok()).unwrap_or_default(),
-        ranks: ranks(client, id).await?,
+        ranks: ranks(client, id, as_of.as_ref()).await?,
         operations: operations(&cells),
         regions: regions(client, id).await?,
         open_calls: calls(client, id).await?,
@@ -144,7 +153,10 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
     }
     evidence.gpu_links = gpus::links(client, id, from, end).await?;
     evidence.before = earlier::run(client, job).await?;
-    Ok(OfJob { heading: heading(job), evidence, has_traffic })
+    let heading =
+        as_of.as_ref().map_or_else(|| heading(job), |at| format!("{}, {}", heading(job), at.words()));
+    let age_seconds = milliseconds_as_seconds(end - start);
+    Ok(OfJob { heading, evidence, age_seconds, has_traffic, as_of })
 }
 
 /// Which job it is, for its report.
@@ -169,8 +181,9 @@ fn milliseconds_as_seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1e3
 }
 
-async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
-    let totals: HashMap<i32, jobs::Totals> = jobs::rank_totals(client, id).await?.into_iter().collect();
+async fn ranks(client: &Client, id: i64, as_of: Option<&AsOf>) -> Result<Vec<Rank>, Error> {
+    let totals: HashMap<i32, jobs::Totals> =
+        jobs::rank_totals(client, id, as_of).await?.into_iter().collect();
     let cpu = rank_cpu(client, id).await?.into_iter().map(|one| (one.rank, one));
     let cpu: HashMap<i32, RankCpu> = cpu.collect();
     let rank = |one: jobs::Rank| {

@@ -1,7 +1,9 @@
 //! Jobs: who runs what where, and the sums of their MPI operations.
 
+use crate::as_of::AsOf;
 use crate::time::milliseconds;
 use crate::whole;
+use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_api::JobState;
 use throughline_store::Error;
@@ -67,9 +69,14 @@ pub struct Job {
 }
 
 impl Job {
-    /// As the API has it, as of a time.
+    /// As the API has it at a time; its sums may be older.
     #[must_use]
-    pub fn described(self, now: i64, totals: Option<Totals>) -> throughline_api::jobs::Job {
+    pub fn described(
+        self,
+        now: i64,
+        totals: Option<Totals>,
+        as_of: Option<&AsOf>,
+    ) -> throughline_api::jobs::Job {
         #[allow(clippy::cast_precision_loss)] // milliseconds
         let duration = self.start.map(|start| (self.end.unwrap_or(now) - start).max(0) as f64 / 1e3);
         throughline_api::jobs::Job {
@@ -99,6 +106,7 @@ impl Job {
             only_node: self.only_node,
             verdict: self.verdict,
             totals: totals.map(Totals::described),
+            as_of: as_of.map(AsOf::described),
         }
     }
 }
@@ -343,17 +351,34 @@ pub async fn by_id(client: &Client, id: i64) -> Result<Option<Job>, Error> {
     Ok(row.map(|row| job(&row)))
 }
 
+/// Nodes of each job in one order for both arrays.
 const TOTALS: &str = "
-    SELECT job_id, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)), coalesce(sum(elapsed_seconds), 0),
-           sum(observed_seconds)
-    FROM public.mpi_rank_totals WHERE job_id = ANY($1) GROUP BY job_id";
+    SELECT i.id, s.calls, s.bytes, coalesce(s.elapsed_seconds, 0), s.observed_seconds
+    FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) i (id, until, is_of_nodes)
+    CROSS JOIN LATERAL (
+        SELECT array_agg(n.node_id ORDER BY n.node_id) AS nodes, array_agg(n.time ORDER BY n.node_id) AS times
+        FROM unnest($4::bigint[], $5::bigint[], $6::timestamptz[]) n (job_id, node_id, time) WHERE n.job_id = i.id) n
+    CROSS JOIN LATERAL internal.job_sums(i.id, i.until, i.is_of_nodes, n.nodes, n.times) s";
 
-/// Sums of some jobs; those without any row are left out.
+/// Sums of some jobs, each as of its time, final ones of those without; those without any row are left out.
 ///
 /// # Errors
 /// The database's.
-pub async fn totals(client: &Client, ids: &[i64]) -> Result<Vec<(i64, Totals)>, Error> {
-    let rows = client.query(TOTALS, &[&ids]).await.map_err(Error::sql("summing the operations of jobs"))?;
+pub async fn totals(
+    client: &Client,
+    ids: &[i64],
+    as_of: &HashMap<i64, AsOf>,
+) -> Result<Vec<(i64, Totals)>, Error> {
+    let until: Vec<Option<SystemTime>> = ids.iter().map(|id| as_of.get(id).map(|at| at.until)).collect();
+    let is_of_nodes: Vec<bool> =
+        ids.iter().map(|id| as_of.get(id).is_some_and(|at| at.is_of_nodes)).collect();
+    let nodes = || as_of.iter().flat_map(|(job, at)| at.nodes.iter().map(move |node| (*job, node)));
+    let of_jobs: Vec<i64> = nodes().map(|(job, _)| job).collect();
+    let node_ids: Vec<i64> = nodes().map(|(_, node)| node.id).collect();
+    let times: Vec<Option<SystemTime>> = nodes().map(|(_, node)| node.time).collect();
+    let parameters: [&(dyn ToSql + Sync); 6] = [&ids, &until, &is_of_nodes, &of_jobs, &node_ids, &times];
+    let rows =
+        client.query(TOTALS, &parameters).await.map_err(Error::sql("summing the operations of jobs"))?;
     let totals = |row: &Row| {
         let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();
         let sums = Totals {
@@ -393,23 +418,18 @@ pub struct Cell {
 }
 
 const CELLS: &str = "
-    WITH state AS MATERIALIZED (SELECT internal.job_rows_gone($1, 'mpi_rank_rows') AS is_gone)
-    SELECT operation, size_class_bytes, algorithm, algorithm_source, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
-           internal.stored_total(sum(received_bytes)), coalesce(sum(elapsed_seconds), 0), sum(wait_seconds), max(longest_seconds)
-    FROM internal.mpi_op_cell_totals WHERE job_id = $1 AND NOT (SELECT is_gone FROM state)
-    GROUP BY operation, size_class_bytes, algorithm, algorithm_source
-    UNION ALL
     SELECT operation, size_class_bytes, algorithm, algorithm_source, calls, bytes, received_bytes, elapsed_seconds, wait_seconds,
            longest_seconds
-    FROM internal.job_final_cells($1) WHERE (SELECT is_gone FROM state)
-    ORDER BY operation, size_class_bytes, algorithm, algorithm_source";
+    FROM internal.job_cells($1, $2, $3) ORDER BY operation, size_class_bytes, algorithm, algorithm_source";
 
-/// A job's operations.
+/// A job's operations as of a time, final ones without.
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, id: i64) -> Result<Vec<Cell>, Error> {
-    let rows = client.query(CELLS, &[&id]).await.map_err(Error::sql("summing the operations of a job"))?;
+pub async fn cells(client: &Client, id: i64, as_of: Option<&AsOf>) -> Result<Vec<Cell>, Error> {
+    let (until, is_of_nodes) = (as_of.map(|at| at.until), as_of.is_some_and(|at| at.is_of_nodes));
+    let rows = client.query(CELLS, &[&id, &until, &is_of_nodes]).await;
+    let rows = rows.map_err(Error::sql("summing the operations of a job"))?;
     let cell = |row: &Row| Cell {
         operation: row.get(0),
         size_class_bytes: row.get(1),
@@ -470,14 +490,29 @@ pub async fn ranks(client: &Client, id: i64) -> Result<Vec<Rank>, Error> {
     Ok(rows.iter().map(rank).collect())
 }
 
-/// Sums of a job by rank; ranks without any row are left out.
+/// Sums of a job by rank as of a time of its ranks' rows ([`crate::as_of::ranks`]), final ones without; ranks without any row are left
+/// out.
 ///
 /// # Errors
 /// The database's.
-pub async fn rank_totals(client: &Client, id: i64) -> Result<Vec<(i32, Totals)>, Error> {
-    let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
-               FROM public.mpi_rank_totals WHERE job_id = $1 ORDER BY rank";
-    let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the operations of ranks"))?;
+pub async fn rank_totals(
+    client: &Client,
+    id: i64,
+    as_of: Option<&AsOf>,
+) -> Result<Vec<(i32, Totals)>, Error> {
+    const WHAT: &str = "summing the operations of ranks";
+    let rows = if let Some(at) = as_of {
+        let nodes: Vec<i64> = at.nodes.iter().map(|node| node.id).collect();
+        let times: Vec<Option<SystemTime>> = at.nodes.iter().map(|node| node.time).collect();
+        let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
+                   FROM internal.job_rank_sums($1, $2, $3, $4) ORDER BY rank";
+        client.query(sql, &[&id, &at.latest(), &nodes, &times]).await
+    } else {
+        let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
+                   FROM internal.job_rank_totals($1) ORDER BY rank";
+        client.query(sql, &[&id]).await
+    };
+    let rows = rows.map_err(Error::sql(WHAT))?;
     let totals = |row: &Row| {
         let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();
         let (calls, bytes) = (count(1), count(2));

@@ -5,6 +5,7 @@
 //! * [`Pool`]: connections, bounded in number and time. [`ReadPath`]: to the primary, or to a read replica.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
+//! * [`as_of`]: as of when figures of running jobs are.
 //! * [`broadcast`]: what each rank got in broadcasts. [`detail`]: requests for full resolution.
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
@@ -23,6 +24,7 @@
 //! ([`throughline_store::chunks`], [`throughline_store::rollup_kind`]): that is decided by the writer and can't be stated twice.
 //! It must not know HTTP, nor decide how results are shown.
 
+pub mod as_of;
 pub mod broadcast;
 pub mod clocks;
 pub mod contests;

@@ -4,6 +4,7 @@
 //!
 //! Nothing looks further back than a day: a node that went away is listed until then, with the age of what it sent last.
 
+use crate::as_of;
 use crate::contests;
 use crate::jobs;
 use crate::sender_clocks;
@@ -132,12 +133,13 @@ const BYPASSED: &str = "
     WHERE kind = 'mpi.bypassed' AND time > now() - INTERVAL '1 hour' AND text IS NOT NULL
     GROUP BY instance, text ORDER BY time_ms DESC, node, text LIMIT 100";
 
-/// Operations of some jobs over all ranks and size classes.
+/// Operations of some jobs over all ranks and size classes, each as of its time.
 const OPERATIONS: &str = "
-    SELECT job_id, operation, internal.stored_total(sum(calls)) AS calls, internal.stored_total(sum(bytes)) AS bytes,
-           sum(elapsed_seconds)::double precision AS elapsed_seconds
-    FROM public.mpi_op_totals WHERE job_id = ANY($1)
-    GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
+    SELECT i.id AS job_id, c.operation, internal.stored_total(sum(c.calls)) AS calls, internal.stored_total(sum(c.bytes)) AS bytes,
+           sum(c.elapsed_seconds)::double precision AS elapsed_seconds
+    FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) i (id, until, is_of_nodes)
+    CROSS JOIN LATERAL internal.job_cells(i.id, i.until, i.is_of_nodes) c
+    GROUP BY i.id, c.operation ORDER BY i.id, elapsed_seconds DESC, c.operation";
 
 /// Reads everything; `jobs_max` is how many jobs. Where the database is, and its replica, the caller knows.
 ///
@@ -260,14 +262,14 @@ fn add_user(sources: &mut [Source], row: &Row) {
 }
 
 /// A statement with its times as constants, which a function passes on to the planner: other chunks are then no part of the plan.
-fn as_of(sql: &str, now: i64) -> String {
+fn with_times(sql: &str, now: i64) -> String {
     let before = |span: Duration| moment(now - i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
     sql.replace("SINCE_DAY", &before(DAY)).replace("SINCE_GAP", &before(DEFAULT.largest_gap()))
 }
 
 /// [`SOURCES`] with its times as this program reads them.
 fn sources_query(now: i64) -> String {
-    let sources = as_of(SOURCES, now);
+    let sources = with_times(SOURCES, now);
     format!(
         "SELECT source, origin, rows, (extract(epoch FROM newest) * 1e3)::bigint AS newest_ms,
                 extract(epoch FROM now() - newest)::double precision AS age
@@ -281,7 +283,7 @@ type SelfMetrics = BTreeMap<(String, String), BTreeMap<String, f64>>;
 async fn self_metrics(client: &Client, now: i64) -> Result<SelfMetrics, Error> {
     let names = [&SOURCE_UP, &RECORDS_DISCARDED, &FAILED_READS, &OVER_QUOTA_USERS].map(|metric| metric.name);
     let rows = client
-        .query(&as_of(SELF_METRICS, now), &[&&names[..]])
+        .query(&with_times(SELF_METRICS, now), &[&&names[..]])
         .await
         .map_err(Error::sql("reading self-metrics"))?;
     let mut metrics = SelfMetrics::new();
@@ -339,7 +341,7 @@ async fn delivery(client: &Client, now: i64) -> Result<Vec<Delivery>, Error> {
     let sources: Vec<&str> = column(|one| one.0).collect();
     let names: Vec<&str> = column(|one| one.1).collect();
     let labels: Vec<&str> = column(|one| one.2).collect();
-    let rows = client.query(&as_of(DELIVERY, now), &[&sources, &names, &labels]).await;
+    let rows = client.query(&with_times(DELIVERY, now), &[&sources, &names, &labels]).await;
     let mut all: BTreeMap<String, Delivery> = BTreeMap::new();
     for row in &rows.map_err(Error::sql("reading what daemons report of their delivery"))? {
         let instance: String = row.get("instance");
@@ -372,10 +374,13 @@ fn count(value: &f64) -> u64 {
 async fn read_jobs(client: &Client, jobs_max: i64, now: i64) -> Result<Vec<StatusJob>, Error> {
     let jobs = jobs::running_first(client, jobs_max).await?;
     let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
-    let totals: BTreeMap<i64, jobs::Totals> = jobs::totals(client, &ids).await?.into_iter().collect();
+    let as_of = as_of::sums(client, &ids).await?;
+    let totals: BTreeMap<i64, jobs::Totals> = jobs::totals(client, &ids, &as_of).await?.into_iter().collect();
+    let until: Vec<_> = ids.iter().map(|id| as_of.get(id).map(|at| at.until)).collect();
+    let is_of_nodes: Vec<_> = ids.iter().map(|id| as_of.get(id).is_some_and(|at| at.is_of_nodes)).collect();
     let mut operations: BTreeMap<i64, Vec<StatusOperation>> = BTreeMap::new();
-    let rows = client.query(OPERATIONS, &[&ids]).await.map_err(Error::sql("summing operations of jobs"))?;
-    for row in &rows {
+    let rows = client.query(OPERATIONS, &[&ids, &until, &is_of_nodes]).await;
+    for row in &rows.map_err(Error::sql("summing operations of jobs"))? {
         let operation = StatusOperation {
             operation: row.get("operation"),
             calls: whole(row.get("calls")),
@@ -386,8 +391,8 @@ async fn read_jobs(client: &Client, jobs_max: i64, now: i64) -> Result<Vec<Statu
     }
     let one = |job: jobs::Job| {
         let operations = operations.remove(&job.id).unwrap_or_default();
-        let totals = totals.get(&job.id).copied();
-        StatusJob { job: job.described(now, totals), operations }
+        let (totals, as_of) = (totals.get(&job.id).copied(), as_of.get(&job.id));
+        StatusJob { job: job.described(now, totals, as_of), operations }
     };
     Ok(jobs.into_iter().map(one).collect())
 }

@@ -3,6 +3,7 @@
 
 mod traced;
 
+use crate::as_of::AsOf;
 use crate::contests::OF_COUNTED_NODE;
 use crate::jobs::Job;
 use crate::time::{milliseconds, now};
@@ -114,18 +115,21 @@ pub async fn of_job(client: &Client, job: &Job, cells: &[Cell], depth: Depth) ->
     Ok(OfJob { states, members, samples: counters.samples, basis: Basis::Counters })
 }
 
-/// A job's operations by rank and size class.
+/// A job's operations by rank and size class, as of a time of its ranks' rows where there is one.
 ///
 /// # Errors
 /// The database's.
-pub async fn cells(client: &Client, job: i64) -> Result<Vec<Cell>, Error> {
+pub async fn cells(client: &Client, job: i64, as_of: Option<&AsOf>) -> Result<Vec<Cell>, Error> {
     let sql = "
         SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
                sum(c.wait_seconds)::float8, CASE WHEN bool_and(c.least_seconds IS NOT NULL) THEN sum(c.least_seconds)::float8 END,
                internal.stored_total(sum(c.bytes))
-        FROM internal.mpi_op_cells($1) c
+        FROM internal.mpi_op_cells($1, coalesce($2::timestamptz, 'infinity')) c
         GROUP BY 1, 2, 3";
-    let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
+    let rows = client
+        .query(sql, &[&job, &as_of.map(AsOf::latest)])
+        .await
+        .map_err(Error::sql("summing operations of ranks"))?;
     let one = |row: &Row| {
         let sums = RankOperation {
             rank: u32::try_from(row.get::<_, i32>(0)).ok()?,
@@ -287,6 +291,7 @@ impl OfJob {
         };
         api::JobWaits {
             job_key,
+            as_of: None,
             basis,
             clock_error_seconds,
             trace_unused,

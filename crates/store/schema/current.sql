@@ -1674,9 +1674,9 @@ CREATE TABLE internal.mpi_rank_peers (
 );
 SELECT public.create_hypertable('internal.mpi_rank_peers', public.by_range('time', INTERVAL '01:00:00'));
 
--- MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured,
--- in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a
--- row for each cell.
+-- MPI operations of a rank, cumulative since epoch, its cells in one row. Five rows in its first minute, then at most
+-- one a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank
+-- ends. The view mpi_op_rows has a row for each cell.
 CREATE TABLE internal.mpi_rank_rows (
     -- End of the last time bin that is in it.
     time timestamptz NOT NULL,
@@ -2243,6 +2243,9 @@ CREATE TABLE internal.run_claim (
     judge_after timestamptz DEFAULT now(),
     -- Whether the job had a verdict already; jobs that had none come first in the turn.
     was_judged boolean NOT NULL DEFAULT false,
+    -- Up to when mpi_node_rows has all that the node counted of the run: its agent reports that each ten seconds,
+    -- also when nothing was called. By the node's clock.
+    folded_until timestamptz,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
@@ -4556,7 +4559,7 @@ CREATE OR REPLACE FUNCTION internal.mpi_node_op_cells(job bigint, until timestam
 RETURNS TABLE (
     node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
-    since timestamptz, last_time timestamptz)
+    since timestamptz, last_time timestamptz, algorithm_source text, longest_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
 SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
@@ -4594,8 +4597,9 @@ BEGIN
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         ), cells AS (
-            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds AS elapsed,
-                   p.wait_nanoseconds AS wait, p.received_bytes AS received, r.ranks
+            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, p.calls, p.bytes,
+                   p.elapsed_nanoseconds AS elapsed, p.wait_nanoseconds AS wait, p.received_bytes AS received,
+                   p.longest_nanoseconds AS longest, r.ranks
             FROM lines
             CROSS JOIN LATERAL internal.mpi_packed_cells((line).cells) p
             CROSS JOIN LATERAL internal.mpi_packed_round((line).rounds, p.number) r
@@ -4605,7 +4609,8 @@ BEGIN
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
                max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
                max((line).since) FILTER (WHERE c.ranks > 0),
-               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
+               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time)), max(c.algorithm_source),
+               max(c.longest) / 1e9::double precision
         FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$) USING job, span.since, least(span.ending, until);
@@ -5046,6 +5051,271 @@ FROM internal.run_visible j
 CROSS JOIN LATERAL internal.job_rank_totals(j.id) t;
 COMMENT ON VIEW public.mpi_rank_totals IS
     'Each rank''s MPI so far, over all operations, and the time in a call that goes on included, and how long it was observed: from MPI_Init to its end or its newest report.';
+
+-- From one rank and epoch to the next down the primary key, as mpi_op_cells.
+CREATE OR REPLACE FUNCTION internal.job_ranks_as_of(job bigint)
+RETURNS TABLE (as_of timestamptz, node_id bigint, node_as_of timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10 COST 100000
+SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM internal.job_span(job_ranks_as_of.job);
+    RETURN QUERY EXECUTE internal.of_counted(job_ranks_as_of.job, $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m.rank, m.epoch, m.time, m.node_id FROM internal.mpi_rank_rows m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank}
+             ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.* FROM newest l CROSS JOIN LATERAL (
+                SELECT m.rank, m.epoch, m.time, m.node_id FROM internal.mpi_rank_rows m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3{of_counted_rank} AND (m.rank, m.epoch) < (l.rank, l.epoch)
+                ORDER BY m.rank DESC, m.epoch DESC, m.time DESC
+                LIMIT 1) n
+        ), edges AS MATERIALIZED (
+            -- Rows are as of whole seconds, and the time in a row is that of the last report in it. Ranks that ended have one of their end.
+            -- Of a larger job some may have newer rows than the others, while somebody looks at them.
+            SELECT n.node_id, date_trunc('second', CASE WHEN count(*) <= 64 THEN max(n.time)
+                       ELSE percentile_disc(0.5) WITHIN GROUP (ORDER BY n.time) END + INTERVAL '0.999999 seconds') AS edge
+            FROM newest n
+            JOIN (SELECT r.rank, r.start_time FROM internal.job_rank r WHERE r.job_id = $1 AND r.end_time IS NULL) r
+                ON r.rank = n.rank AND r.start_time = n.epoch
+            GROUP BY n.node_id
+        ), of_node AS MATERIALIZED (
+            SELECT c.node_id, e.edge,
+                   CASE WHEN c.folded_until IS NOT NULL
+                   THEN least(c.folded_until, public.time_bucket('10 seconds', now() - INTERVAL '4 seconds')) END AS folded_until
+            FROM internal.run_claim c LEFT JOIN edges e ON e.node_id = c.node_id
+            WHERE c.job_id = $1 AND c.has_ranks AND NOT c.is_excluded
+        ), known AS MATERIALIZED (
+            -- A node whose ranks called nothing since has no newer rows of them, and none is missing.
+            SELECT o.node_id, o.edge, q.is_quiet, CASE WHEN q.is_quiet THEN greatest(o.edge, o.folded_until) ELSE o.edge END AS until
+            FROM of_node o CROSS JOIN LATERAL (
+                SELECT o.folded_until IS NOT NULL AND NOT EXISTS (
+                    SELECT FROM internal.mpi_node_rows m
+                    WHERE m.job_id = $1 AND m.node_id = o.node_id AND m.time >= $2 AND m.time <= $3
+                      AND m.time > coalesce(o.edge, '-infinity')) AS is_quiet) q
+        ), at AS MATERIALIZED (
+            SELECT coalesce(max(k.edge) FILTER (WHERE NOT k.is_quiet), max(k.until), (SELECT max(time) FROM newest)) AS edge FROM known k
+        ), times AS MATERIALIZED (
+            SELECT k.node_id, CASE WHEN k.until IS NOT NULL THEN least(k.until, a.edge) END AS node_as_of
+            FROM known k CROSS JOIN at a WHERE a.edge IS NOT NULL
+        ), stated AS MATERIALIZED (
+            -- First rows of ranks that began together may be a second apart between nodes.
+            SELECT min(t.node_as_of) AS as_of FROM times t CROSS JOIN at a WHERE t.node_as_of > a.edge - INTERVAL '5 seconds'
+        )
+        SELECT s.as_of, t.node_id, t.node_as_of FROM stated s CROSS JOIN times t
+        UNION ALL
+        SELECT a.edge, NULL, NULL FROM at a WHERE a.edge IS NOT NULL AND NOT EXISTS (SELECT FROM times)
+    $query$) USING job, span.since, span.ending;
+END
+$$;
+COMMENT ON FUNCTION internal.job_ranks_as_of IS
+    'As of when the rows of a job''s ranks are, by node; no row where it has none. A node that is far behind as_of is late: what it sent last is in the sums.';
+
+CREATE OR REPLACE FUNCTION internal.job_as_of(job bigint, is_finest boolean DEFAULT false)
+RETURNS TABLE (as_of timestamptz, is_of_nodes boolean, node_id bigint, node_as_of timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10 COST 100000
+SET search_path = ''
+AS $$
+DECLARE
+    span record;
+    is_beyond boolean;
+BEGIN
+    IF EXISTS (SELECT FROM internal.run j WHERE j.id = job_as_of.job AND j.end_time IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    SELECT * INTO span FROM internal.job_span(job_as_of.job);
+    -- Cells beyond what agents fold are in no row of a node.
+    EXECUTE 'SELECT EXISTS (SELECT FROM internal.mpi_rank_rows m WHERE m.job_id = $1 AND NOT m.is_folded AND m.time >= $2 AND m.time <= $3)'
+        INTO is_beyond USING job, span.since, span.ending;
+    IF NOT is_beyond THEN
+        RETURN QUERY
+        WITH nodes AS MATERIALIZED (
+            SELECT c.node_id, c.folded_until, c.end_time IS NULL AS runs
+            FROM internal.run_claim c WHERE c.job_id = job_as_of.job AND c.has_ranks AND NOT c.is_excluded
+        ), newest AS MATERIALIZED (
+            -- While somebody looks at it all nodes may have newer ones.
+            SELECT CASE WHEN f.all_until > f.ended AND job_as_of.is_finest THEN f.all_until ELSE least(f.ended, f.until) END AS as_of
+            FROM (SELECT public.time_bucket('10 seconds', now() - INTERVAL '4 seconds') AS ended,
+                         CASE WHEN bool_and(n.folded_until IS NOT NULL) FILTER (WHERE n.runs)
+                         THEN date_trunc('second', least(min(n.folded_until) FILTER (WHERE n.runs), now())) END AS all_until,
+                         coalesce(max(n.folded_until) FILTER (WHERE n.runs), max(n.folded_until)) AS until
+                  FROM nodes n) f
+            WHERE f.until IS NOT NULL
+        )
+        SELECT w.as_of, true, n.node_id,
+               CASE WHEN NOT n.runs THEN w.as_of WHEN n.folded_until IS NOT NULL THEN least(w.as_of, n.folded_until) END
+        FROM nodes n CROSS JOIN newest w
+        JOIN internal.run j ON j.id = job_as_of.job AND w.as_of > coalesce(j.start_time, j.first_seen);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT r.as_of, false, r.node_id, r.node_as_of FROM internal.job_ranks_as_of(job_as_of.job) r;
+END
+$$;
+COMMENT ON FUNCTION internal.job_as_of IS
+    'As of when the sums of a running job are: the newest whole ten seconds that ended at least 4 s ago, from rows of its nodes, with is_finest the newest second of which all of them have one; before their first one, and where cells are beyond what agents fold, the rows of its ranks. A node that is behind has its own time, NULL where nothing of it is known; its newest figures are in the sums. No row of a job that has ended.';
+
+CREATE OR REPLACE FUNCTION internal.job_rank_times(job bigint, until timestamptz, nodes bigint[], times timestamptz[])
+RETURNS TABLE (rank integer, observed_seconds double precision, open_seconds double precision)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    WITH at AS MATERIALIZED (
+        SELECT * FROM unnest(job_rank_times.nodes, job_rank_times.times) a (node_id, time)
+    ), ranks AS MATERIALIZED (
+        SELECT r.rank, r.node_id, r.start_time, r.end_time,
+               CASE WHEN a.node_id IS NULL THEN job_rank_times.until ELSE a.time END AS time
+        FROM internal.job_rank r LEFT JOIN at a ON a.node_id = r.node_id WHERE r.job_id = job_rank_times.job
+    )
+    SELECT r.rank, sum(greatest(extract(epoch FROM least(r.end_time, r.time) - r.start_time), 0))::double precision,
+           sum(o.seconds)
+    FROM ranks r
+    CROSS JOIN LATERAL (
+        -- Of one that has returned it is known that it went on then if the report of its end came a second later: ranks report each second.
+        SELECT sum(greatest(extract(epoch FROM
+                   least(r.time, CASE WHEN r.end_time IS NOT NULL THEN c.reported_at END) - c.start_time), 0))::double precision AS seconds
+        FROM internal.mpi_open_call c
+        WHERE c.job_id = job_rank_times.job AND c.rank = r.rank AND c.epoch = r.start_time AND c.node_id IS NOT DISTINCT FROM r.node_id
+          AND (NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap()
+               OR c.has_returned AND c.reported_at >= r.time + INTERVAL '1 second')) o
+    WHERE r.time > r.start_time
+    GROUP BY r.rank;
+END;
+COMMENT ON FUNCTION internal.job_rank_times IS
+    'How long each rank of a job was observed as of a time, nodes with another time as of that; and how long it was then in calls that had not returned.';
+
+CREATE OR REPLACE FUNCTION internal.job_rank_sums(job bigint, until timestamptz, nodes bigint[], times timestamptz[])
+RETURNS TABLE (rank integer, calls bigint, bytes bigint, elapsed_seconds double precision, observed_seconds double precision)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    WITH counted AS MATERIALIZED (
+        SELECT c.rank, internal.stored_total(sum(c.calls)) AS calls, internal.stored_total(sum(c.bytes)) AS bytes,
+               sum(c.elapsed_seconds) AS elapsed_seconds
+        FROM internal.mpi_op_cells(job_rank_sums.job, job_rank_sums.until) c GROUP BY c.rank
+    ), times AS MATERIALIZED (
+        SELECT t.rank, t.observed_seconds, t.open_seconds
+        FROM internal.job_rank_times(job_rank_sums.job, job_rank_sums.until, job_rank_sums.nodes, job_rank_sums.times) t
+    )
+    SELECT coalesce(c.rank, t.rank), coalesce(c.calls, 0), coalesce(c.bytes, 0),
+           coalesce(c.elapsed_seconds, 0) + coalesce(t.open_seconds, 0), t.observed_seconds
+    FROM counted c FULL JOIN times t ON t.rank = c.rank
+    WHERE c.rank IS NOT NULL OR t.open_seconds > 0;
+END;
+COMMENT ON FUNCTION internal.job_rank_sums IS
+    'Each rank''s MPI of a running job as of a time (job_ranks_as_of), over all operations, the time in a call that goes on included.';
+
+-- A node that began to count a rank after it began, as an agent does that was started again, has what came since: what the rank did before
+-- is in its own rows. They and the sums of the node are compared as of one time, the end of the interval in which ranks had rows last.
+CREATE OR REPLACE FUNCTION internal.job_node_cells(job bigint, until timestamptz)
+RETURNS TABLE (
+    operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text, calls bigint, bytes bigint,
+    elapsed_seconds double precision, longest_seconds double precision, wait_seconds double precision, received_bytes bigint)
+LANGUAGE sql STABLE ROWS 100 COST 1000000
+BEGIN ATOMIC
+    WITH counted AS MATERIALIZED (
+        SELECT * FROM internal.mpi_node_op_cells(job_node_cells.job, job_node_cells.until) n
+    ), epochs AS MATERIALIZED (
+        SELECT DISTINCT n.node_id, n.epoch FROM counted n
+    ), ranks AS MATERIALIZED (
+        SELECT r.node_id, r.rank, r.start_time, r.end_time FROM internal.job_rank r WHERE r.job_id = job_node_cells.job
+    ), behind AS MATERIALIZED (
+        SELECT DISTINCT r.node_id FROM ranks r LEFT JOIN epochs e ON e.node_id = r.node_id
+        WHERE e.node_id IS NULL
+           OR r.start_time < e.epoch - INTERVAL '5 seconds' AND (r.end_time IS NULL OR r.end_time > e.epoch)
+    ), edges AS MATERIALIZED (
+        SELECT r.node_id, least(job_node_cells.until, public.time_bucket('10 seconds',
+                   coalesce(max(c.last_time) FILTER (WHERE r.end_time IS NULL), max(c.last_time)) + INTERVAL '9.999999 seconds')) AS edge
+        FROM (SELECT WHERE EXISTS (SELECT FROM behind)) needed
+        CROSS JOIN LATERAL internal.mpi_op_cells(job_node_cells.job, job_node_cells.until) c
+        JOIN ranks r ON r.rank = c.rank AND r.start_time = c.epoch
+        WHERE r.node_id IN (SELECT b.node_id FROM behind b)
+        GROUP BY r.node_id
+    ), cells AS (
+        SELECT n.operation, n.size_class_bytes, n.region, n.algorithm, n.algorithm_source, n.calls, n.bytes, n.elapsed_seconds,
+               n.longest_seconds, n.wait_seconds, n.received_bytes
+        FROM counted n
+        UNION ALL
+        SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, c.algorithm_source, c.calls, c.bytes, c.elapsed_seconds,
+               c.longest_seconds, c.wait_seconds, c.received_bytes
+        FROM edges e CROSS JOIN LATERAL internal.mpi_op_cells(job_node_cells.job, e.edge) c
+        JOIN ranks r ON r.rank = c.rank AND r.start_time = c.epoch AND r.node_id = e.node_id
+        UNION ALL
+        SELECT b.operation, b.size_class_bytes, b.region, b.algorithm, b.algorithm_source, -b.calls, -b.bytes, -b.elapsed_seconds,
+               b.longest_seconds, -b.wait_seconds, -b.received_bytes
+        FROM edges e CROSS JOIN LATERAL internal.mpi_node_op_cells(job_node_cells.job, e.edge) b WHERE b.node_id = e.node_id
+    )
+    SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, max(c.algorithm_source),
+           greatest(internal.stored_total(sum(c.calls)), 0), greatest(internal.stored_total(sum(c.bytes)), 0),
+           greatest(sum(c.elapsed_seconds), 0), max(c.longest_seconds),
+           CASE WHEN count(c.wait_seconds) > 0 THEN greatest(sum(c.wait_seconds), 0) END,
+           CASE WHEN count(c.received_bytes) > 0 THEN greatest(internal.stored_total(sum(c.received_bytes)), 0) END
+    FROM cells c GROUP BY c.operation, c.size_class_bytes, c.region, c.algorithm;
+END;
+COMMENT ON FUNCTION internal.job_node_cells IS
+    'Operations of a running job over all ranks, by size class, region and algorithm, as its nodes counted them up to a time (job_as_of).';
+
+CREATE OR REPLACE FUNCTION internal.job_sums(
+    job bigint, until timestamptz, is_of_nodes boolean, nodes bigint[], times timestamptz[])
+RETURNS TABLE (calls bigint, bytes bigint, elapsed_seconds double precision, observed_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 1 COST 1000000
+SET search_path = ''
+AS $$
+BEGIN
+    IF job_sums.until IS NULL THEN
+        RETURN QUERY SELECT internal.stored_total(sum(t.calls)), internal.stored_total(sum(t.bytes)), sum(t.elapsed_seconds),
+            sum(t.observed_seconds)
+        FROM internal.job_rank_totals(job_sums.job) t HAVING count(*) > 0;
+    ELSIF is_of_nodes THEN
+        RETURN QUERY SELECT c.calls, c.bytes, coalesce(c.elapsed_seconds, 0) + coalesce(t.open_seconds, 0), t.observed_seconds
+        FROM (SELECT coalesce(internal.stored_total(sum(n.calls)), 0) AS calls, coalesce(internal.stored_total(sum(n.bytes)), 0) AS bytes,
+                     sum(n.elapsed_seconds) AS elapsed_seconds, count(*) AS cells
+              FROM internal.job_node_cells(job_sums.job, job_sums.until) n) c
+        CROSS JOIN (SELECT sum(r.observed_seconds) AS observed_seconds, sum(r.open_seconds) AS open_seconds
+                    FROM internal.job_rank_times(job_sums.job, job_sums.until, job_sums.nodes, job_sums.times) r) t
+        WHERE c.cells > 0 OR t.open_seconds > 0;
+    ELSE
+        RETURN QUERY SELECT internal.stored_total(sum(r.calls)), internal.stored_total(sum(r.bytes)), sum(r.elapsed_seconds),
+            sum(r.observed_seconds)
+        FROM internal.job_rank_sums(job_sums.job, job_sums.until, job_sums.nodes, job_sums.times) r HAVING count(*) > 0;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION internal.job_sums IS
+    'Sums of a job over all ranks and operations as of the time that job_as_of has, or final ones where there is none; no row where nothing was counted.';
+
+CREATE OR REPLACE FUNCTION internal.job_cells(job bigint, until timestamptz, is_of_nodes boolean)
+RETURNS TABLE (
+    operation text, size_class_bytes bigint, algorithm text, algorithm_source text, calls bigint, bytes bigint, received_bytes bigint,
+    elapsed_seconds double precision, wait_seconds double precision, longest_seconds double precision)
+LANGUAGE plpgsql STABLE ROWS 100 COST 1000000
+SET search_path = ''
+AS $$
+BEGIN
+    IF job_cells.until IS NULL AND internal.job_rows_gone(job_cells.job, 'mpi_rank_rows') THEN
+        RETURN QUERY SELECT f.operation, f.size_class_bytes, f.algorithm, f.algorithm_source, f.calls, f.bytes, f.received_bytes,
+            f.elapsed_seconds, f.wait_seconds, f.longest_seconds
+        FROM internal.job_final_cells(job_cells.job) f;
+    ELSIF job_cells.until IS NOT NULL AND is_of_nodes THEN
+        RETURN QUERY SELECT n.operation, n.size_class_bytes, n.algorithm, n.algorithm_source, internal.stored_total(sum(n.calls)),
+            internal.stored_total(sum(n.bytes)), internal.stored_total(sum(n.received_bytes)), coalesce(sum(n.elapsed_seconds), 0),
+            sum(n.wait_seconds), max(n.longest_seconds)
+        FROM internal.job_node_cells(job_cells.job, job_cells.until) n
+        GROUP BY n.operation, n.size_class_bytes, n.algorithm, n.algorithm_source;
+    ELSE
+        RETURN QUERY SELECT c.operation, c.size_class_bytes, c.algorithm, c.algorithm_source, internal.stored_total(sum(c.calls)),
+            internal.stored_total(sum(c.bytes)), internal.stored_total(sum(c.received_bytes)), coalesce(sum(c.elapsed_seconds), 0),
+            sum(c.wait_seconds), max(c.longest_seconds)
+        FROM internal.mpi_op_cells(job_cells.job, coalesce(job_cells.until, 'infinity')) c
+        GROUP BY c.operation, c.size_class_bytes, c.algorithm, c.algorithm_source;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION internal.job_cells IS
+    'Operations of a job over all ranks by size class and algorithm, as of the time that job_as_of has, or final ones where there is none.';
 
 CREATE OR REPLACE VIEW internal.mpi_messages AS
 SELECT s.job_id, s.rank AS source, r.rank AS destination, s.comm, s.tag, s.sequence, s.bytes, s.time AS send_time,

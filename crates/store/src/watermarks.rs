@@ -202,6 +202,7 @@ mod tests {
         "run.end_time",
         "run.start_time",
         "run_claim.end_time",
+        "run_claim.folded_until",
         "run_claim.last_seen",
         "run_claim.start_time",
         "schema_migrations.applied_at",

@@ -18,6 +18,7 @@ mod devices;
 mod entry;
 mod fabric_keys;
 mod fence;
+mod folded;
 mod hypertable_chunks;
 mod inventory;
 mod isolate;

@@ -220,17 +220,18 @@ impl NodeCells {
         })
     }
 
-    /// The record of an interval that ended then; `None` where nothing grew, or counting began after it.
-    pub fn record(&mut self, job_key: &str, time: i64) -> Option<MpiNodeCells> {
+    /// The record of an interval that ended then; `None` where counting began after it. Where nothing grew it has no cell, and is left
+    /// out unless the job runs here: then it reports that there is no more up to its time.
+    pub fn record(&mut self, job_key: &str, time: i64, is_running: bool) -> Option<MpiNodeCells> {
         if time <= self.since {
             return None;
         }
         let since = std::mem::replace(&mut self.since, time);
         let grown = self.cells.iter().filter(|cell| cell.round.ranks > 0).count();
-        if grown == 0 {
+        if grown == 0 && !is_running {
             return None;
         }
-        let is_whole = self.wholes.is_next(grown, self.cells.len());
+        let is_whole = grown > 0 && self.wholes.is_next(grown, self.cells.len());
         let mut cells = Vec::with_capacity(if is_whole { self.cells.len() } else { grown });
         for number in 0..self.cells.len() {
             let round = std::mem::take(&mut self.cells[number].round);
@@ -247,18 +248,20 @@ impl NodeCells {
                 most_rank_nanoseconds: round.most.1,
             });
         }
-        let (epoch, job_key, source) = (self.epoch, job_key.to_owned(), self.source.clone());
+        // Before the first report there is none.
+        let source = if self.source.is_empty() { "pmpi" } else { &self.source }.to_owned();
+        let (epoch, job_key) = (self.epoch, job_key.to_owned());
         Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole })
     }
 
     /// The record of an interval that ended with the newest report; `None` where there is none since the last record.
     pub fn newest_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
-        self.record(job_key, self.newest)
+        self.record(job_key, self.newest, false)
     }
 
     /// The last record, of an interval that ended with the newest report.
     pub fn last_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
         // Times are stored in microseconds.
-        self.record(job_key, self.newest.max(self.since + 1000))
+        self.record(job_key, self.newest.max(self.since + 1000), false)
     }
 }

@@ -17,6 +17,11 @@ const CELLS_OF_ROW: usize = 64;
 /// Peers in a row that count as one of these cells: they have some 20 bytes.
 const PEERS_OF_CELL: usize = 5;
 
+/// A rank has its first rows so long after its start, each as of the next whole second of UTC: a job of half a minute is whole.
+const FIRST_ROWS_NANOSECONDS: [i64; 5] =
+    [2_000_000_000, 5_000_000_000, 10_000_000_000, 20_000_000_000, 40_000_000_000];
+const SECOND_NANOSECONDS: i64 = 1_000_000_000;
+
 /// What a region or path that waits counts for, in some 60 bytes.
 pub(super) const REGION: usize = 3;
 /// What a variable that waits counts for, in the same.
@@ -55,6 +60,10 @@ pub(super) struct RankHere {
     is_late: bool,
     has_ended: bool,
     first_report: Option<i64>,
+    /// From when its first rows count: when it began, or the rank of its job here that began with it.
+    began: i64,
+    /// First rows that it had, or that were due before it was known here.
+    first_rows: usize,
     /// Of its newest bin.
     time: i64,
     /// Of its last row.
@@ -82,8 +91,37 @@ pub(super) struct RankHere {
 }
 
 impl RankHere {
-    pub fn new(is_late: bool) -> Self {
-        Self { is_late, ..Self::default() }
+    /// A rank that is known from now on, whose first rows count from `began`.
+    pub fn new(began: i64, is_late: bool, now: i64) -> Self {
+        let mut rank = Self { is_late, began, ..Self::default() };
+        while rank.first_row_due().is_some_and(|due| due < now) {
+            rank.first_rows += 1;
+        }
+        rank
+    }
+
+    /// As of when its next first row is; `None` where it had all.
+    pub fn first_row_due(&self) -> Option<i64> {
+        let due = self.began.saturating_add(*FIRST_ROWS_NANOSECONDS.get(self.first_rows)?);
+        Some(due.saturating_add(SECOND_NANOSECONDS - 1).div_euclid(SECOND_NANOSECONDS) * SECOND_NANOSECONDS)
+    }
+
+    /// Whether it has its first rows instead of those at the ends of intervals. Where the clock was set back they are far away.
+    fn has_first_rows_until(&self, edge: i64) -> bool {
+        let longest = FIRST_ROWS_NANOSECONDS[FIRST_ROWS_NANOSECONDS.len() - 1];
+        self.first_row_due().is_some_and(|due| due <= edge.saturating_add(longest))
+    }
+
+    /// Its next first row is made: the others come at its job's turns once it has all.
+    pub fn had_first_row(&mut self, time: i64, intervals: &Intervals, phase: i64) {
+        while self.first_row_due().is_some_and(|due| due <= time) {
+            self.first_rows += 1;
+        }
+        if self.first_row_due().is_none() {
+            let begun = (time - phase).div_euclid(intervals.rank).saturating_mul(intervals.rank);
+            self.due_soon = begun.saturating_add(phase).saturating_add(intervals.rank);
+            self.due = self.due_soon;
+        }
     }
 
     pub fn end(&mut self) {
@@ -167,8 +205,14 @@ impl RankHere {
 
     /// The clock was set by so much.
     pub fn step(&mut self, step: i64) {
-        let times =
-            [&mut self.time, &mut self.sent_time, &mut self.due, &mut self.due_soon, &mut self.whole_due];
+        let times = [
+            &mut self.began,
+            &mut self.time,
+            &mut self.sent_time,
+            &mut self.due,
+            &mut self.due_soon,
+            &mut self.whole_due,
+        ];
         let held = self.variables.values_mut().map(|record| &mut record.time);
         let held = held.chain(self.scheduling.iter_mut().map(|record| &mut record.time));
         for time in times.into_iter().chain(self.first_report.as_mut()).chain(held).filter(|time| **time != 0)
@@ -233,6 +277,7 @@ impl RankHere {
         let is_soon = edge >= self.due_soon;
         let is_whole = self.whole_due != 0 && edge >= self.whole_due;
         self.made = match is_soon {
+            _ if self.has_first_rows_until(edge) && !is_live => IntervalRows::Nothing,
             true if is_whole && edge >= self.due => IntervalRows::Whole,
             true if is_live || edge >= self.due => IntervalRows::All,
             true => IntervalRows::Values,

@@ -1,5 +1,6 @@
 //! A job's traffic between its ranks, and on the links of its nodes.
 
+use super::AsOf;
 use serde::{Deserialize, Serialize};
 
 /// `GET /jobs/{job}/traffic`.
@@ -9,6 +10,9 @@ pub struct JobTraffic {
     pub job_key: String,
     /// One for each kind that there is.
     pub traffic: Vec<Traffic>,
+    /// As of when it is while the job runs: rows of ranks come less often than sums of nodes. Null of one that has ended.
+    #[serde(default)]
+    pub as_of: Option<AsOf>,
 }
 
 /// Traffic of one kind between the ranks of a job.

@@ -3,6 +3,7 @@
 mod headline;
 mod places;
 
+use super::as_of;
 use super::name::find;
 use super::{mean, part};
 use crate::text::{ABSENT, Table, age, clean, columns, folded, percent, seconds, size_class, thousands};
@@ -241,9 +242,12 @@ fn caveats(a: &Job, b: &Job, libraries: [&Vec<String>; 2], rows: &[Row]) -> Vec<
     }
     for (name, job) in [("A", a), ("B", b)] {
         match job.state {
-            JobState::Running => {
-                caveats.push(format!("{name} still runs: its calls and times are those until now."))
-            }
+            JobState::Running => caveats.push(match &job.as_of {
+                Some(at) => {
+                    format!("{name} still runs: its calls and times in MPI are {}.", as_of::words(at))
+                }
+                None => format!("{name} still runs: nothing of its calls is known yet."),
+            }),
             JobState::Lost => caveats.push(format!(
                 "{} ranks of {name} ended without MPI_Finalize: what they did last may be missing.",
                 thousands(job.ranks_lost)
@@ -251,7 +255,7 @@ fn caveats(a: &Job, b: &Job, libraries: [&Vec<String>; 2], rows: &[Row]) -> Vec<
             JobState::Silent => caveats.push(format!("{name} fell silent: what came last may be missing.")),
             JobState::Ended => {}
         }
-        if job.totals.is_none() {
+        if job.totals.is_none() && job.state != JobState::Running {
             caveats.push(format!("{name} has no rows: it sent none, or they are older than the retention."));
         }
     }

@@ -1,14 +1,16 @@
 //! `job list`: one line for each job, the newest first.
 
-use super::verdict_name;
-use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut, whole_second};
+use super::{as_of, verdict_name};
+use crate::text::{
+    ABSENT, Table, age, bytes, clean, clock, columns, count, folded, middle_cut, whole_second,
+};
 use crate::{Answer, Server, answer};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::JobState;
-use throughline_api::jobs::{Job, Jobs};
+use throughline_api::jobs::{AsOf, Job, Jobs};
 use throughline_daemon::Failure;
 use throughline_daemon::arguments::time;
 use throughline_sample::job_key::has_id;
@@ -25,8 +27,9 @@ Examples:
 STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: no node
 reports on it any more, or its nodes went away before its end was observed. NODES has the name of a
 node that alone reports the job. VERDICT is what slows it down most (`job show` explains it): empty where nothing was found, `-` before it is judged. MPI is the share of the
-ranks' time inside MPI. SENT is what the program handed over for sending. The last column has the
-scheduler's name of the job where there is one, and the command.";
+ranks' time inside MPI. SENT is what the program handed over for sending; both are as of the time in
+the first line while a job runs. The last column has the scheduler's name of the job where there is
+one, and the command.";
 
 /// Options of `job list`.
 #[derive(clap::Args, Clone, Debug)]
@@ -71,7 +74,8 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", nothing(options))?;
     } else {
         let width = columns();
-        out.write_all((clean(&summary(&jobs), width) + "\n" + &text(&jobs, width)).as_bytes())?;
+        let summary = folded(&summary(&jobs), width).join("\n").trim_start().to_owned();
+        out.write_all((summary + "\n" + &text(&jobs, width)).as_bytes())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -133,8 +137,31 @@ fn summary(jobs: &[Job]) -> String {
     let said: Vec<String> = kinds.iter().map(|(kind, jobs)| format!("{kind} {jobs}")).collect();
     let found =
         if said.is_empty() { "nothing found".to_owned() } else { format!("found: {}", said.join(", ")) };
-    format!("{}; {found}", parts.join(", "))
+    format!("{}; {found}", parts.join(", ")) + &times(jobs)
 }
+
+/// As of when figures of those that run are: most of them are of one time, and nodes that are behind are named by `job show`.
+fn times(jobs: &[Job]) -> String {
+    let running = || jobs.iter().filter_map(|job| Some((job, job.as_of.as_ref()?)));
+    let Some(newest) = running().map(|(_, at)| at.time_ms).max() else { return String::new() };
+    let older = running().filter(|(_, at)| at.time_ms < newest);
+    let behind = running().filter(|(_, at)| at.time_ms == newest && !at.behind.is_empty());
+    let node = |(job, at): (&Job, &AsOf)| {
+        format!("{} without the newest of {}", key(job), count(at.behind.len() as u64, "node"))
+    };
+    let mut others: Vec<String> =
+        older.map(|(job, at)| format!("{} {}", key(job), as_of::words(at))).chain(behind.map(node)).collect();
+    let more = others.len().saturating_sub(OTHERS_SHOWN);
+    others.truncate(OTHERS_SHOWN);
+    if more > 0 {
+        others.push(format!("{more} more jobs as of other times"));
+    }
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
+    format!("; MPI and SENT of running jobs as of {}{others}", clock(newest))
+}
+
+/// Most jobs whose figures are of another time that are named.
+const OTHERS_SHOWN: usize = 3;
 
 /// Below this width the command has a line of its own.
 const WIDE: usize = 130;
@@ -309,6 +336,20 @@ mod tests {
             summary(&[slow(), healthy.clone(), lost, slow()]),
             "4 jobs, 2 running, 1 ended without MPI_Finalize; found: slow rank 2"
         );
-        assert_eq!(summary(&[healthy]), "1 job; nothing found");
+        assert_eq!(summary(std::slice::from_ref(&healthy)), "1 job; nothing found");
+        let running = |key: &str, time_ms, behind: usize| Job {
+            job_key: key.into(),
+            as_of: Some(AsOf { time_ms, behind: vec![throughline_api::jobs::NodeBehind::default(); behind] }),
+            ..healthy.clone()
+        };
+        let jobs = [running("a", 30_000, 0), running("b", 20_000, 0), running("c", 30_000, 2)];
+        assert!(
+            summary(&jobs).ends_with(
+                "; MPI and SENT of running jobs as of 1970-01-01 00:00:30 UTC (b as of 1970-01-01 00:00:20 UTC; c without the newest \
+                 of 2 nodes)"
+            ),
+            "{}",
+            summary(&jobs)
+        );
     }
 }

@@ -12,6 +12,7 @@ mod ranks;
 mod regions;
 mod verdicts;
 
+use super::as_of;
 use super::name::find;
 use super::whole::ReferenceTime;
 use crate::text::{columns, count, folded};
@@ -21,8 +22,8 @@ use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
 use throughline_api::broadcast::JobBroadcast;
 use throughline_api::jobs::{
-    Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
-    Region, RegionPath, Setting, Traffic,
+    AsOf, Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls,
+    Operation, Region, RegionPath, Setting, Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_api::verdicts::JobVerdict;
@@ -38,6 +39,9 @@ Examples:
   throughline job show last --json | jq '.job.operations[0]'
 
 The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
+Figures of a running job are as of the time that stands beside them: sums of all ranks are at most 15 s
+old, those of single ranks, pairs and regions a minute, in a long run five. A node whose rows have not
+come by then is named with its own time.
 
 TIME is time inside the operation, summed over ranks, and beside it its part of the time that the ranks
 ran; where threads of a rank were in MPI at the same time, of the MPI time. All shares on the page have
@@ -97,6 +101,10 @@ pub struct Report {
     waits: JobWaits,
     /// What its ranks received in MPI_Bcast, and the PCIe links of their hosts.
     broadcast: JobBroadcast,
+    /// As of when figures of single ranks are, of pairs of them, and of regions: rows of ranks come less often.
+    ranks_as_of: Option<AsOf>,
+    traffic_as_of: Option<AsOf>,
+    regions_as_of: Option<AsOf>,
 }
 
 /// What the API answers of a job.
@@ -191,6 +199,9 @@ impl Report {
             operations: detail.operations,
             regions: regions.regions,
             region_paths: regions.paths,
+            regions_as_of: regions.as_of,
+            ranks_as_of: answers.ranks.value.as_of.clone(),
+            traffic_as_of: answers.traffic.value.as_of,
             ranks: ranks::of(&answers.ranks.value),
             traffic: answers.traffic.value.traffic,
             links: answers.link_peaks.and_then(|peaks| peaks.value.links),
@@ -207,7 +218,7 @@ impl Report {
 }
 
 fn text(report: &Report, width: usize) -> String {
-    let mut text = verdicts::text(&report.verdicts, report.job.end_ms.is_some(), width) + "\n";
+    let mut text = verdicts::text(&report.verdicts, &report.job, width) + "\n";
     text.push_str(&identity::text(&report.job, &report.identity, width));
     if let Some(lost) = &report.first_lost {
         text.push_str(&(folded(&lost::text(lost), width).join("\n") + "\n"));
@@ -221,21 +232,27 @@ fn text(report: &Report, width: usize) -> String {
         0 => String::new(),
         ranks => format!(", without the last calls of {}", count(ranks, "rank")),
     };
-    text.push_str(&format!("\nOperations{so_far}\n"));
-    text.push_str(&operations::text(&report.operations, ReferenceTime::of(&report.job), width));
+    let heading = format!("\nOperations{so_far}{}", as_of::suffix(report.job.as_of.as_ref()));
+    text.push_str(&(heading + "\n"));
+    text.push_str(&match report.operations.as_slice() {
+        [] => operations::nothing(&report.job),
+        operations => operations::text(operations, ReferenceTime::of(&report.job), width),
+    });
     let waits = super::waits::section(&report.waits, width);
     if !waits.is_empty() {
-        text.push_str("\nWaiting for other ranks (all of it: job waits)\n");
+        let at = as_of::suffix(report.waits.as_of.as_ref());
+        text.push_str(&format!("\nWaiting for other ranks (all of it: job waits){at}\n"));
         text.push_str(&(folded(&super::waits::basis(&report.waits), width).join("\n") + "\n"));
         text.push_str(&waits);
     }
     let broadcast = broadcast::text(&report.broadcast, width);
     if !broadcast.is_empty() {
-        text.push_str("\nBroadcasts, the slowest ranks first\n");
+        let at = as_of::suffix(report.broadcast.as_of.as_ref());
+        text.push_str(&format!("\nBroadcasts, the slowest ranks first{at}\n"));
         text.push_str(&broadcast);
     }
     if !report.regions.is_empty() {
-        text.push_str("\nRegions\n");
+        text.push_str(&format!("\nRegions{}\n", as_of::suffix(report.regions_as_of.as_ref())));
         text.push_str(&regions::text(&report.regions, &report.region_paths, width));
     }
     match report.links.as_deref() {

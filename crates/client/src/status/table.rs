@@ -2,6 +2,7 @@
 //!
 //! Texts come from other people's programs: control characters never reach the terminal.
 
+use crate::job::as_of;
 use crate::text::{ABSENT, Table, age, bytes, clean, count, middle_cut, thousands, time};
 use throughline_api::JobState;
 use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob, StoredHistory};
@@ -216,11 +217,15 @@ fn job(StatusJob { job, operations }: &StatusJob, now_ms: i64) -> String {
     };
     let share = job.mpi_time_share().filter(|_| !operations.is_empty());
     let share = share.map_or(String::new(), |share| format!(", {:.0} % in MPI", share * 100.0));
+    let as_of = job.as_of.as_ref().filter(|_| !operations.is_empty());
     let rest = format!("{user}, {ranks} on {nodes}, {state}{share}");
     let key = middle_cut(&clean(&job.job_key, 4 * COLUMNS), COLUMNS.saturating_sub(4 + rest.width()));
     let mut text = clean(&format!("  {key}  {rest}"), COLUMNS) + "\n";
     if let Some(title) = job.title() {
         text.push_str(&format!("    {}\n", clean(&title, COLUMNS - 4)));
+    }
+    if let Some(at) = as_of {
+        text.push_str(&format!("    {}\n", clean(&as_of::words(at), COLUMNS - 4)));
     }
     let mut table = Table::new(&[]);
     for operation in operations.iter().take(OPERATIONS_MAX) {

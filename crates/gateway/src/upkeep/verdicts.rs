@@ -35,6 +35,9 @@ const JOBS_MAX: i64 = 1000;
 /// owners that have had their turn.
 const ROUND_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The first rows of a job's ranks have come by then, seconds.
+const FIRST_ROWS_WITHIN: f64 = 60.0;
+
 /// Longest time for one job. It is tried again later, and others are judged meanwhile.
 const JOB_LIMIT: Duration = Duration::from_secs(10);
 
@@ -200,6 +203,8 @@ pub async fn judge_jobs(
         let judged = tokio::time::timeout(JOB_LIMIT, one(client, job, &source, known)).await;
         *known.spent.entry(job.turn.node_id).or_default() += started.elapsed().as_secs_f64();
         match judged {
+            // What its ranks did has not come yet: it stays in the queue, and is looked at in the next round.
+            Ok(Ok(Some((judged, of_job)))) if !job.is_final && is_too_soon(&judged, &of_job) => {}
             Ok(Ok(Some((judged, of_job)))) => {
                 said.push(judged);
                 of_jobs.push((job, of_job));
@@ -219,6 +224,11 @@ pub async fn judge_jobs(
     known.note(&judgements);
     count(metrics, known, judgements.len(), begun);
     Ok(has_more)
+}
+
+/// Whether there is no verdict on a job because it has only begun.
+fn is_too_soon(judged: &JudgedJob, of_job: &OfJob) -> bool {
+    judged.verdicts.is_empty() && of_job.age_seconds < FIRST_ROWS_WITHIN
 }
 
 /// Takes note of a job whose judgement failed.

@@ -126,7 +126,8 @@ async fn post(
     one: ReportPost,
 ) -> anyhow::Result<Result<(), String>> {
     let ReportPost { job_id, id, job_key, report, .. } = one;
-    let body = serde_json::to_vec(&JobReport { job_key: job_key.clone(), is_final: true, report })?;
+    let body =
+        serde_json::to_vec(&JobReport { job_key: job_key.clone(), is_final: true, report, as_of: None })?;
     let headers = vec![("content-type", "application/json".to_owned()), (REPORT_ID, id.to_string())];
     match receiver.post(headers, body).await {
         Ok(()) => {

@@ -82,6 +82,17 @@ export function moment(time: string | number | Date | null | undefined): string 
   return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(d)}`
 }
 
+/** Most nodes that are behind and named. */
+const BEHIND_SHOWN = 3
+
+/** As of when figures of a running job are, and which nodes are behind; nothing where they are final. */
+export function asOf(of: { time_ms: number; behind: readonly { node: string; time_ms: number | null }[] } | null): string {
+  if (of === null) return ''
+  const behind = of.behind.slice(0, BEHIND_SHOWN).map((one) => (one.time_ms === null ? `nothing of ${one.node} yet` : `${one.node} as of ${clock(one.time_ms)}`))
+  const more = of.behind.length - behind.length
+  return [`as of ${clock(of.time_ms)}`, ...behind, ...(more > 0 ? [`${more} more nodes behind`] : [])].join(', ')
+}
+
 /** The hour of a time: 12:00:05. */
 export function clock(time: string | number | Date): string {
   const d = new Date(time)

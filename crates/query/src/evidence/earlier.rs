@@ -34,6 +34,6 @@ pub(super) async fn run(client: &Client, job: &Job) -> Result<Option<EarlierRun>
         job: row.get(1),
         seconds: row.get(2),
         cpus: jobs::ranks(client, id).await?.into_iter().filter_map(cpus).collect(),
-        operations: operations(&waits::cells(client, id).await?),
+        operations: operations(&waits::cells(client, id, None).await?),
     }))
 }

@@ -1,6 +1,7 @@
 //! What is read of a job is the same before its rows go and after: then it is its final totals.
 
 use crate::batches::{SECOND, entry};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use throughline_query::{job_parts, jobs, region_paths, traffic};
 use throughline_sample::wire::{
@@ -231,10 +232,12 @@ impl Site {
         };
         let job = jobs::one(client, KEY).await.unwrap().unwrap();
         all.push(format!("{job:?}"));
-        all.extend(jobs::totals(client, &[id]).await.unwrap().iter().map(|(_, sums)| totals(sums)));
-        let of_ranks = jobs::rank_totals(client, id).await.unwrap();
+        all.extend(
+            jobs::totals(client, &[id], &HashMap::new()).await.unwrap().iter().map(|(_, sums)| totals(sums)),
+        );
+        let of_ranks = jobs::rank_totals(client, id, None).await.unwrap();
         all.extend(of_ranks.iter().map(|(rank, sums)| format!("{rank}: {}", totals(sums))));
-        for cell in jobs::cells(client, id).await.unwrap() {
+        for cell in jobs::cells(client, id, None).await.unwrap() {
             let times = [Some(cell.elapsed_seconds), cell.wait_seconds, cell.longest_seconds]
                 .map(|time| time.map(nano));
             let cell = jobs::Cell { elapsed_seconds: 0.0, wait_seconds: None, longest_seconds: None, ..cell };
@@ -338,11 +341,11 @@ async fn late_records_are_packed_too() {
     assert_eq!((site.count("job_final_wanted").await, site.count("mpi_rank_rows").await), (0, 0));
     let job = jobs::one(&site.client, KEY).await.unwrap().unwrap();
     assert_eq!((job.ranks, job.nodes), (5, 3));
-    let totals = jobs::rank_totals(&site.client, job.id).await.unwrap();
+    let totals = jobs::rank_totals(&site.client, job.id, None).await.unwrap();
     assert_eq!(totals.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     assert_eq!(totals[4].1.calls, 4 * 1_004);
     let calls = |rows: &[jobs::Cell]| rows.iter().map(|cell| cell.calls).sum::<i64>();
-    let cells = jobs::cells(&site.client, job.id).await.unwrap();
+    let cells = jobs::cells(&site.client, job.id, None).await.unwrap();
     assert_eq!(calls(&cells), totals.iter().map(|(_, totals)| totals.calls).sum::<i64>());
     // The rest of the job is as it was.
     let second = site.shown().await;

@@ -81,6 +81,7 @@ CREATE TABLE internal.run_claim (
     has_ranks boolean NOT NULL DEFAULT false,
     judge_after timestamptz DEFAULT now(),
     was_judged boolean NOT NULL DEFAULT false,
+    folded_until timestamptz,
     PRIMARY KEY (job_id, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
@@ -95,6 +96,8 @@ COMMENT ON COLUMN internal.run_claim.reported_at IS 'When that was stored, by th
 COMMENT ON COLUMN internal.run_claim.is_excluded IS 'The node is barred, or its claims of ranks of the run are overruled: nothing that it says of the run counts.';
 COMMENT ON COLUMN internal.run_claim.has_ranks IS 'The node reports ranks of it. What others say of a run does not count beside what these say.';
 COMMENT ON COLUMN internal.run_claim.judge_after IS 'From when on the job waits for its next verdict in the turn of this node; NULL after the last one.';
+COMMENT ON COLUMN internal.run_claim.folded_until IS
+    'Up to when mpi_node_rows has all that the node counted of the run: its agent reports that each ten seconds, also when nothing was called. By the node''s clock.';
 COMMENT ON COLUMN internal.run_claim.was_judged IS 'Whether the job had a verdict already; jobs that had none come first in the turn.';
 
 CREATE TABLE internal.rank_claim (

@@ -84,7 +84,7 @@ CREATE TABLE internal.mpi_rank_rows (
 SELECT public.create_hypertable('internal.mpi_rank_rows', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 CREATE INDEX mpi_rank_rows_not_folded ON internal.mpi_rank_rows (job_id, rank, epoch, time) WHERE (NOT is_folded);
 COMMENT ON TABLE internal.mpi_rank_rows IS
-    'MPI operations of a rank, cumulative since epoch, its cells in one row. At most one row a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row for each cell.';
+    'MPI operations of a rank, cumulative since epoch, its cells in one row. Five rows in its first minute, then at most one a minute unless configured, in a long run one in five, only where a cell changed, and an exact one when the rank ends. The view mpi_op_rows has a row for each cell.';
 COMMENT ON COLUMN internal.mpi_rank_rows.time IS 'End of the last time bin that is in it.';
 COMMENT ON COLUMN internal.mpi_rank_rows.node_id IS 'The node that reports it.';
 COMMENT ON COLUMN internal.mpi_rank_rows.is_folded IS

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION internal.mpi_node_op_cells(job bigint, until timestam
 RETURNS TABLE (
     node_id bigint, operation text, size_class_bytes bigint, region text, algorithm text, epoch timestamptz,
     calls bigint, bytes bigint, elapsed_seconds double precision, wait_seconds double precision, received_bytes bigint,
-    since timestamptz, last_time timestamptz)
+    since timestamptz, last_time timestamptz, algorithm_source text, longest_seconds double precision)
 LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
 SET search_path = '' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
@@ -42,8 +42,9 @@ BEGIN
                   AND m.time >= coalesce(w.time, $2) AND m.time < (l.line).time) b
             WHERE NOT (l.line).is_whole
         ), cells AS (
-            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, p.calls, p.bytes, p.elapsed_nanoseconds AS elapsed,
-                   p.wait_nanoseconds AS wait, p.received_bytes AS received, r.ranks
+            SELECT line, k.operation, k.size_class_bytes, k.region, k.algorithm, k.algorithm_source, p.calls, p.bytes,
+                   p.elapsed_nanoseconds AS elapsed, p.wait_nanoseconds AS wait, p.received_bytes AS received,
+                   p.longest_nanoseconds AS longest, r.ranks
             FROM lines
             CROSS JOIN LATERAL internal.mpi_packed_cells((line).cells) p
             CROSS JOIN LATERAL internal.mpi_packed_round((line).rounds, p.number) r
@@ -53,7 +54,8 @@ BEGIN
         SELECT (line).node_id, c.operation, c.size_class_bytes, c.region, c.algorithm, (line).epoch, max(c.calls), max(c.bytes),
                max(c.elapsed) / 1e9::double precision, max(c.wait) / 1e9::double precision, max(c.received),
                max((line).since) FILTER (WHERE c.ranks > 0),
-               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time))
+               coalesce(max((line).time) FILTER (WHERE c.ranks > 0), max((line).time)), max(c.algorithm_source),
+               max(c.longest) / 1e9::double precision
         FROM cells c
         GROUP BY 1, 2, 3, 4, 5, 6
     $query$) USING job, span.since, least(span.ending, until);

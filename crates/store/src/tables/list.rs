@@ -5,8 +5,8 @@ use throughline_sample::catalogue::Table;
 use super::entry::{SiteEstimate, hypertable, rows};
 use super::site::{
     ALL_VALUES, BLOCK_SECONDS, CONTRIBUTORS, FOLD_SECONDS, LISTED_ROW, MPI_TOTALS, NVLINK_HOURS, OWN_SECONDS,
-    PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, RANK_SECONDS, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE,
-    WINDOW_SECONDS, by_links, by_peers, by_values, own_values, traffic_cells,
+    PCIE_HOUR, PEERS_PER_RANK, PORT_HOUR, ROUNDS_SECONDS, TRAFFIC_CELLS_PER_NODE, WINDOW_SECONDS, by_links,
+    by_peers, by_values, own_values, rank_rows, traffic_cells,
 };
 use super::{Rule, StoredTable, TotalForm};
 
@@ -126,7 +126,7 @@ pub(super) const HYPERTABLES: [StoredTable; 38] = [
         "mpi_rank_rows",
         &["job_id", "rank", "epoch", "time", "is_folded", "node_id"],
         &["mpi_rank_rows", "mpi_ops"],
-        rows(|s| s.ranks() / RANK_SECONDS, |_| 402.0)
+        rows(rank_rows, |_| 402.0)
             .assuming("a rank has 10 cells and runs for hours")
             .copied("time, job_id, rank, node_id, epoch, source, is_folded, cells")
             .thinned_open(Rule::Last, RANK_STEP, |s| s.ranks() / 1800.0, |_| 408.0)
@@ -171,7 +171,7 @@ pub(super) const HYPERTABLES: [StoredTable; 38] = [
         "mpi_rank_peers",
         &["job_id", "rank", "kind", "epoch", "time", "node_id", "library"],
         &["mpi_peers"],
-        rows(|s| s.ranks() / RANK_SECONDS, |_| by_peers(282.0, 2597.0, PEERS_PER_RANK))
+        rows(rank_rows, |_| by_peers(282.0, 2597.0, PEERS_PER_RANK))
             .assuming("a rank sends to 4 peers and runs for hours")
             .copied("time, job_id, rank, node_id, kind, epoch, source, is_whole, peers, bytes, messages")
             .thinned_open(

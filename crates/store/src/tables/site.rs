@@ -105,7 +105,15 @@ impl Site {
 
 /// `[mpi] fold_seconds` and `rank_later_seconds` of agent.toml: in a busy site most ranks have run for longer than ten minutes.
 pub(super) const FOLD_SECONDS: f64 = 10.0;
-pub(super) const RANK_SECONDS: f64 = 300.0;
+const RANK_SECONDS: f64 = 300.0;
+
+/// Rows that a rank has in its first minute beside these (`FIRST_ROWS_NANOSECONDS` of the agent's fold/rank.rs).
+const FIRST_ROWS: f64 = 5.0;
+
+/// Rows a second of ranks, each of which begins as often as a node has jobs.
+pub(super) fn rank_rows(site: &Site) -> f64 {
+    site.ranks() * (1.0 / RANK_SECONDS + FIRST_ROWS * JOBS_A_YEAR / (365.0 * 86_400.0))
+}
 
 /// GPUs of a node that has some.
 const GPUS_PER_NODE: f64 = 4.0;

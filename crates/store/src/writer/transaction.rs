@@ -15,7 +15,7 @@ use super::ledger::{Ledger, Place};
 use super::rows::{Rows, now_nanoseconds};
 use super::work::Work;
 use super::{
-    Content, Entry, Session, WriteError, WriteMethod, WriteOutcome, batch_of, claims, failed, fence,
+    Content, Entry, Session, WriteError, WriteMethod, WriteOutcome, batch_of, claims, failed, fence, folded,
     inventory, late_arrivals, late_jobs, limits, quarantine, statements,
 };
 
@@ -139,6 +139,7 @@ impl Session {
         let new_series = stat_series.changed(&written, keys);
         new_series.write(&transaction).await?;
         late_jobs::note(&transaction, &written, keys, now).await?;
+        folded::note(&transaction, &written, keys).await?;
         // 6.
         late_arrivals::note(&transaction, &written, keys, row_rules).await?;
         // 7.

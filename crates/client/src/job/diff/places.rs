@@ -61,7 +61,7 @@ mod tests {
             ports: vec![None, None],
             ..RankColumns::default()
         };
-        JobRanks { job_key: "j".into(), hosts: vec![host.into()], ranks: columns }
+        JobRanks { job_key: "j".into(), hosts: vec![host.into()], ranks: columns, as_of: None }
     }
 
     #[test]

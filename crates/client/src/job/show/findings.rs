@@ -6,11 +6,12 @@ use super::Report;
 use super::operations::name;
 use super::ranks::RankTotal;
 use super::{link_shares, links};
+use crate::job::as_of;
 use crate::job::whole::ReferenceTime;
 use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands, used};
 use std::time::{SystemTime, UNIX_EPOCH};
-use throughline_api::jobs::{Operation, Pair};
+use throughline_api::jobs::{AsOf, Operation, Pair};
 
 /// Most sentences.
 const FINDINGS_MAX: usize = 10;
@@ -48,14 +49,14 @@ pub fn of(report: &Report) -> Vec<String> {
     found.extend(heaviest(report));
     found.extend(heaviest_size(report));
     found.extend(algorithm(report));
-    found.extend(unequal(report));
+    found.extend(dated(unequal(report), report, report.ranks_as_of.as_ref()));
     found.extend(link_shares::crowded(&report.job.job_key, &report.link_shares));
     found.extend(hottest(report));
-    found.extend(busiest(report));
-    found.extend(between_nodes(report));
+    found.extend(dated(busiest(report), report, report.traffic_as_of.as_ref()));
+    found.extend(dated(between_nodes(report), report, report.traffic_as_of.as_ref()));
     found.extend(waiting(report));
-    found.extend(region(report));
-    found.extend(senders(report));
+    found.extend(dated(region(report), report, report.regions_as_of.as_ref()));
+    found.extend(dated(senders(report), report, report.ranks_as_of.as_ref()));
     found.extend(small(report));
     found.extend(longest(report));
     found.truncate(FINDINGS_MAX);
@@ -114,7 +115,16 @@ fn tool_inside(report: &Report) -> Option<String> {
 
 /// Ranks that began MPI and do nothing with it. Not of a job that ended so long ago that its totals may have expired.
 fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
-    let lasted = report.job.lasted_seconds().filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
+    let lasted = match (&report.job.as_of, report.job.end_ms) {
+        // Its agents say so themselves, and up to when.
+        (Some(at), None) if at.behind.is_empty() => {
+            #[allow(clippy::cast_precision_loss)] // milliseconds
+            report.job.start_ms.map(|start| (at.time_ms - start) as f64 / 1e3)
+        }
+        (_, None) => None,
+        (_, Some(_)) => report.job.lasted_seconds(),
+    };
+    let lasted = lasted.filter(|lasted| *lasted >= WITHOUT_CALLS_SECONDS)?;
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let is_over = |end: i64| u128::from(end.unsigned_abs()) + CALLS_KEPT_MS < now;
     let has_none = report.operations.is_empty()
@@ -126,12 +136,19 @@ fn bypassed(report: &Report, now: SystemTime) -> Option<String> {
         && !report.job.end_ms.is_some_and(is_over);
     has_none.then(|| {
         format!(
-            "No MPI call of its {} was counted in {}: functions that a program looks up in the library itself (dlsym, as MPI.jl, \
+            "No MPI call of its {} was counted in {}{}: functions that a program looks up in the library itself (dlsym, as MPI.jl, \
              ctypes and cffi do) bypass the shim.",
             count(report.job.ranks, "rank"),
             seconds(lasted),
+            as_of::suffix(report.job.as_of.as_ref()),
         )
     })
+}
+
+/// A sentence made from figures of ranks, with their time where that is not the one of the job's sums.
+fn dated(sentence: Option<String>, report: &Report, at: Option<&AsOf>) -> Option<String> {
+    let when = as_of::unless_same(at, report.job.as_of.as_ref());
+    sentence.map(|sentence| format!("{}{when}.", sentence.trim_end_matches('.')))
 }
 
 /// The wire matrix was requested, and the ranks report why it is missing, or that a selection of layers leaves it out.
@@ -165,7 +182,8 @@ fn mpi_share(report: &Report) -> Option<String> {
     shares.sort_by(f64::total_cmp);
     let range = match (shares.first(), shares.last()) {
         (Some(least), Some(most)) if shares.len() > 1 => {
-            format!(", between {} and {} by rank", percent(Some(*least)), percent(Some(*most)))
+            let when = as_of::unless_same(report.ranks_as_of.as_ref(), report.job.as_of.as_ref());
+            format!("; between {} and {} by rank{when}", percent(Some(*least)), percent(Some(*most)))
         }
         _ => String::new(),
     };
@@ -372,10 +390,12 @@ fn waiting(report: &Report) -> Option<String> {
 fn region(report: &Report) -> Option<String> {
     let first = report.regions.first()?;
     let inside = first.mpi_seconds?;
+    // A part of a time that is of another moment would be none.
+    let part = (report.regions_as_of == report.job.as_of).then(|| of_whole(report, inside)).flatten();
     Some(format!(
-        "MPI in region {} took {}: {} in {}.",
+        "MPI in region {} took {}{} in {}.",
         first.region,
-        of_whole(report, inside)?,
+        part.map_or_else(String::new, |part| format!("{part}: ")),
         seconds(inside),
         count(first.visits, "visit"),
     ))

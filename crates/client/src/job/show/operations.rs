@@ -3,16 +3,25 @@
 use crate::job::whole::ReferenceTime;
 use crate::job::{mean, part};
 use crate::text::{ABSENT, Table, bytes, clean, percent, seconds, size_class, thousands};
-use throughline_api::jobs::{Operation, OperationAlgorithm};
+use throughline_api::jobs::{Job, Operation, OperationAlgorithm};
 
 /// Lines narrower than this leave out what can be made of the rest.
 const WIDE: usize = 110;
 
+/// What stands in place of a table without rows: only what is known.
+pub fn nothing(job: &Job) -> String {
+    match &job.as_of {
+        None if job.end_ms.is_some() => "  no rows: the job sent none, or they are older than the retention",
+        None => "  nothing is known yet: what its ranks called comes some seconds after their start",
+        Some(at) if at.behind.is_empty() => "  none: the agents on its nodes counted no call of it by then",
+        Some(_) => "  none of the nodes that are not behind",
+    }
+    .to_owned()
+        + "\n"
+}
+
 /// The table as lines; shares are of `whole`.
 pub fn text(operations: &[Operation], whole: Option<ReferenceTime>, width: usize) -> String {
-    if operations.is_empty() {
-        return "  no rows: the job has sent none yet, or they are older than the retention\n".to_owned();
-    }
     let wide = width >= WIDE;
     let mut headings = vec![
         "OPERATION",

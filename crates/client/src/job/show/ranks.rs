@@ -57,8 +57,12 @@ mod tests {
             observed_seconds: vec![Some(2.0), None, None],
             ..RankColumns::default()
         };
-        let ranks =
-            of(&JobRanks { job_key: "j".into(), hosts: vec!["n1".into(), "n2".into()], ranks: columns });
+        let ranks = of(&JobRanks {
+            job_key: "j".into(),
+            hosts: vec!["n1".into(), "n2".into()],
+            ranks: columns,
+            as_of: None,
+        });
         let facts: Vec<_> =
             ranks.iter().map(|rank| (rank.rank, rank.host.as_deref(), rank.mpi_time_share)).collect();
         assert_eq!(facts, [(0, Some("n1"), Some(0.25)), (2, Some("n2"), None)]);

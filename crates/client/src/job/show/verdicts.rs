@@ -1,7 +1,8 @@
 //! The first lines of the page: is something wrong, and what.
 
 use crate::job::verdict_name;
-use crate::text::folded;
+use crate::text::{clock, folded};
+use throughline_api::jobs::Job;
 use throughline_api::verdicts::JobVerdict;
 
 /// Most verdicts on the page; all are in the JSON document.
@@ -14,17 +15,20 @@ const NOT_YET: &str =
 const NOT_JUDGED: &str = "No verdict: a job is judged a minute after its end, or when its records come. One that ran for less than 5 s, or \
                           whose records came when others of its time had expired, has none.";
 
-/// Each verdict as a sentence with what to do; one line where nothing is said yet.
-pub fn text(verdicts: &[JobVerdict], has_ended: bool, width: usize) -> String {
+/// Each verdict as a sentence with what to do, and when a running job was judged; one line where nothing is said yet.
+pub fn text(verdicts: &[JobVerdict], job: &Job, width: usize) -> String {
     if verdicts.is_empty() {
-        return if has_ended { folded(NOT_JUDGED, width).join("\n") } else { NOT_YET.to_owned() } + "\n";
+        return if job.end_ms.is_some() { folded(NOT_JUDGED, width).join("\n") } else { NOT_YET.to_owned() }
+            + "\n";
     }
     let mut text = String::new();
     for one in verdicts.iter().take(SHOWN) {
-        let head = if one.kind == "nothing_found" {
-            String::new()
-        } else {
-            format!("{} ({}): ", verdict_name(&one.kind).to_uppercase(), one.confidence)
+        let judged = format!("judged {}", clock(one.last_ms));
+        let head = match (one.kind.as_str(), job.end_ms) {
+            ("nothing_found", Some(_)) => String::new(),
+            ("nothing_found", None) => format!("({judged}) "),
+            (kind, Some(_)) => format!("{} ({}): ", verdict_name(kind).to_uppercase(), one.confidence),
+            (kind, None) => format!("{} ({}, {judged}): ", verdict_name(kind).to_uppercase(), one.confidence),
         };
         text.push_str(&(folded(&format!("{head}{}", one.observation), width).join("\n") + "\n"));
         text.push_str(&(folded(&format!("→ {}", one.remedy), width).join("\n") + "\n"));
@@ -48,10 +52,16 @@ mod tests {
             remedy: "Bind it.".into(),
             ..JobVerdict::default()
         };
-        let text = text(&[one], false, 80);
+        let (running, ended) = (Job::default(), Job { end_ms: Some(1), ..Job::default() });
+        let judged = text(std::slice::from_ref(&one), &running, 120);
+        assert!(
+            judged.contains("SLOW RANK (certain, judged 1970-01-01 00:00:00 UTC): The others"),
+            "{judged}"
+        );
+        let text = text(&[one], &ended, 80);
         assert!(text.contains("SLOW RANK (certain): The others wait for rank 3."), "{text}");
         assert!(text.find("→ Bind it.") > text.find("SLOW RANK"), "{text}");
-        assert!(super::text(&[], false, 80).starts_with("Not judged yet"));
-        assert!(super::text(&[], true, 80).contains("No verdict"), "nothing that is over soon");
+        assert!(super::text(&[], &running, 80).starts_with("Not judged yet"));
+        assert!(super::text(&[], &ended, 80).contains("No verdict"), "nothing that is over soon");
     }
 }

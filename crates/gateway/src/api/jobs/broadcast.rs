@@ -10,6 +10,7 @@ use axum::response::Response;
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_api::broadcast::{BroadcastAdapter, BroadcastHost, BroadcastRanks, JobBroadcast};
+use throughline_query::as_of::{self, AsOf};
 use throughline_query::broadcast::{self, RankBroadcast};
 use throughline_query::jobs::{self, Job, Rank};
 use throughline_query::nodes;
@@ -31,13 +32,15 @@ pub async fn broadcast(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let ranks = jobs::ranks(client, job.id).await?;
-            let cells = broadcast::cells(client, job.id).await?;
+            let as_of = as_of::ranks(client, job.id).await?;
+            let cells = broadcast::cells(client, job.id, as_of.as_ref()).await?;
             let by_rank = broadcast::by_rank(&cells, ranks.len());
             let grid = span(&job, now(client).await?);
             // Without broadcasts its hosts are of no interest here.
             let hosts = if by_rank.is_empty() { Vec::new() } else { hosts(client, &ranks, &grid).await? };
             let ranks = columns(&by_rank, &ranks);
-            Ok(JobBroadcast { job_key: job.key, from_ms: grid.from, to_ms: grid.to(), hosts, ranks })
+            let as_of = as_of.as_ref().map(AsOf::described);
+            Ok(JobBroadcast { job_key: job.key, as_of, from_ms: grid.from, to_ms: grid.to(), hosts, ranks })
         })
         .await?;
     answer::json(&response, &request.headers)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use throughline_api::jobs::{
     JobDetail, JobHost, JobRanks, Operation, OperationAlgorithm, OperationSize, RankColumns,
 };
+use throughline_query::as_of::{self, AsOf};
 use throughline_query::contests;
 use throughline_query::job_parts;
 use throughline_query::jobs::{self, Cell, Rank, Totals};
@@ -26,11 +27,14 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             let job = find(client, request.path("job")).await?;
             let id = job.id;
             let ranks = jobs::ranks(client, id).await?;
-            let totals = jobs::totals(client, &[id]).await?.into_iter().map(|(_, totals)| totals).next();
-            let cells = jobs::cells(client, id).await?;
+            // Sums and operations are as of one time.
+            let as_of = as_of::sums_of(client, id).await?;
+            let totals =
+                jobs::totals(client, &[id], &as_of).await?.into_iter().map(|(_, totals)| totals).next();
+            let cells = jobs::cells(client, id, as_of.get(&id)).await?;
             let matrices = traffic::kinds(client, id).await?;
             let endings = job_parts::endings(client, id).await?;
-            let job = job.described(now(client).await?, totals);
+            let job = job.described(now(client).await?, totals, as_of.get(&id));
             let mut libraries: Vec<String> = ranks.iter().map(|rank| rank.library.clone()).collect();
             libraries.sort();
             libraries.dedup();
@@ -159,9 +163,11 @@ pub async fn ranks(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let response = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            let totals: HashMap<i32, Totals> = jobs::rank_totals(client, job.id).await?.into_iter().collect();
+            let as_of = as_of::ranks(client, job.id).await?;
+            let totals = jobs::rank_totals(client, job.id, as_of.as_ref()).await?.into_iter().collect();
             let open = open_calls::of_jobs(client, &[job.id]).await?;
-            Ok(columns(job.key, jobs::ranks(client, job.id).await?, &totals, &open))
+            let ranks = columns(job.key, jobs::ranks(client, job.id).await?, &totals, &open);
+            Ok(JobRanks { as_of: as_of.as_ref().map(AsOf::described), ..ranks })
         })
         .await?;
     answer::json(&response, &request.headers)
@@ -189,7 +195,7 @@ fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>, ope
         columns.open_operation.push(open.map(|call| call.operation.clone()));
         columns.open_seconds.push(open.map(|call| call.seconds));
     }
-    JobRanks { job_key, hosts, ranks: columns }
+    JobRanks { job_key, hosts, ranks: columns, as_of: None }
 }
 
 /// The hosts of ranks by the smallest rank on them, and each rank's place among them.

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_api::jobs::Jobs;
+use throughline_query::as_of;
 use throughline_query::jobs::{self, Job, JobQuery, Sort, Totals};
 use throughline_query::time::now;
 use tokio_postgres::Client;
@@ -217,17 +218,22 @@ async fn with_totals(
     wanted: bool,
 ) -> Result<Vec<throughline_api::jobs::Job>, ApiError> {
     let ids: Vec<i64> = page.iter().map(|job| job.id).collect();
-    let totals = if wanted {
-        api.query(async |client| Ok(jobs::totals(client, &ids).await?)).await?
+    let (as_of, totals) = if wanted {
+        api.query(async |client| {
+            let as_of = as_of::sums(client, &ids).await?;
+            let totals = jobs::totals(client, &ids, &as_of).await?;
+            Ok((as_of, totals))
+        })
+        .await?
     } else {
-        Vec::new()
+        Default::default()
     };
     let totals: HashMap<i64, Totals> = totals.into_iter().collect();
     Ok(page
         .into_iter()
         .map(|job| {
-            let totals = totals.get(&job.id).copied();
-            job.described(time, totals)
+            let (totals, as_of) = (totals.get(&job.id).copied(), as_of.get(&job.id));
+            job.described(time, totals, as_of)
         })
         .collect())
 }

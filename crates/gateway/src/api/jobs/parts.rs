@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::jobs::{JobLinkPeaks, JobRegions, JobTraffic};
+use throughline_query::as_of::{self, AsOf};
 use throughline_query::{job_parts, region_paths};
 
 /// Longest time that links are read, unless the request gives another, seconds.
@@ -21,7 +22,8 @@ pub async fn regions(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
             let job = find(client, request.path("job")).await?;
             let regions = job_parts::regions(client, job.id).await?;
             let (paths, paths_left_out) = region_paths::of_job(client, job.id).await?;
-            Ok(JobRegions { regions, paths, paths_left_out, job_key: job.key })
+            let as_of = as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described);
+            Ok(JobRegions { regions, paths, paths_left_out, as_of, job_key: job.key })
         })
         .await?;
     answer::json(&regions, &request.headers)
@@ -33,7 +35,8 @@ pub async fn traffic(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     let traffic = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            Ok(JobTraffic { traffic: job_parts::traffic(client, job.id).await?, job_key: job.key })
+            let as_of = as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described);
+            Ok(JobTraffic { traffic: job_parts::traffic(client, job.id).await?, as_of, job_key: job.key })
         })
         .await?;
     answer::json(&traffic, &request.headers)

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::verdicts::{JobReport, JobVerdicts};
+use throughline_query::as_of::AsOf;
 use throughline_query::evidence::{self, Cache};
 use throughline_query::link_shares::Source;
 use throughline_query::verdicts;
@@ -35,12 +36,13 @@ pub async fn report(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
             let job = find(client, request.path("job")).await?;
             let judged = verdicts::judged(client, job.id).await?;
             if let Some(text) = judged.report.filter(|_| judged.is_final) {
-                return Ok(JobReport { job_key: job.key, is_final: true, report: text });
+                return Ok(JobReport { job_key: job.key, is_final: true, report: text, as_of: None });
             }
             let source = Source::read(client).await?;
             let found = evidence::of_job(client, &job, &source, &mut Cache::default()).await?;
             let text = report::text(&found.heading, &found.evidence, &judge(&found.evidence));
-            Ok(JobReport { job_key: job.key, is_final: false, report: text })
+            let as_of = found.as_of.as_ref().map(AsOf::described);
+            Ok(JobReport { job_key: job.key, is_final: false, report: text, as_of })
         })
         .await?;
     answer::json(&response, &request.headers)

@@ -16,6 +16,7 @@ mod link_shares_scale;
 mod links;
 mod long_jobs;
 mod nodes;
+mod now;
 mod pvars;
 mod refusals;
 mod report_posts;

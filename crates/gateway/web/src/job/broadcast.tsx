@@ -4,7 +4,7 @@ import { type Broadcast, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { isNarrow, pcieUsed } from '../node/tables.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
-import { bytes, counted, duration, moment, rate, short } from '../text.ts'
+import { asOf, bytes, counted, duration, moment, rate, short } from '../text.ts'
 import { nodePath } from '../url.ts'
 
 const LIVE_MS = 15_000
@@ -21,7 +21,9 @@ export function BroadcastView({ job, isLive }: { job: string; isLive: boolean })
   const data = live.data
   return (
     <section aria-label="Broadcast" data-testid="broadcast">
-      <h2>Broadcast</h2>
+      <h2>
+        Broadcast <small>{asOf(data?.as_of ?? null)}</small>
+      </h2>
       <Status of={[live]} what="broadcasts" />
       {data && (
         <MaybeStale live={live}>

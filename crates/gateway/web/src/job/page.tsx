@@ -4,7 +4,7 @@ import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { State } from '../shell/state.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
-import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
+import { asOf, bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
 import { BroadcastView } from './broadcast.tsx'
 import { BusiestLinks } from './busiest.tsx'
@@ -78,6 +78,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     ['Ended first', firstLost(data)],
     ['In MPI', job.totals === null ? null : inMpi(job.totals)],
     ['Sent', job.totals === null ? null : `${bytes(job.totals.bytes)} in ${short(job.totals.calls)} calls`],
+    ['These sums', asOf(job.as_of)],
     ['Library', data.libraries.join(', ')],
     ['Command', job.command],
   ]
@@ -145,7 +146,9 @@ function Operations({ data }: { data: JobDetail }) {
   const whole = wholeOf(data.job.totals)
   return (
     <section aria-label="Operations">
-      <h2>Operations</h2>
+      <h2>
+        Operations <small>{asOf(data.job.as_of)}</small>
+      </h2>
       <div class="sideways">
         <table data-testid="operations">
           <caption class="hidden">Operations of all ranks, those with the most time first</caption>

@@ -2,7 +2,7 @@
 import { type JobRegions, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
-import { counted, duration, percent, short } from '../text.ts'
+import { asOf, counted, duration, percent, short } from '../text.ts'
 
 type Path = JobRegions['paths'][number]
 
@@ -42,6 +42,7 @@ function Tree({ data }: { data: JobRegions }) {
         <caption>
           Time summed over ranks and threads, regions within included; own time without them
           {left > 0 && `; ${counted(left, 'path')} with less time left out`}
+          {data.as_of !== null && `; ${asOf(data.as_of)}`}
         </caption>
         <thead>
           <tr>

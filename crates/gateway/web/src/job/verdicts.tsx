@@ -1,6 +1,6 @@
 // What slows a job down and what to do: the first thing on its page.
 import type { JobDetail } from '../api/client.ts'
-import { percent } from '../text.ts'
+import { clock, percent } from '../text.ts'
 import { jobPath } from '../url.ts'
 
 type Verdict = JobDetail['verdicts'][number]
@@ -23,13 +23,13 @@ export function VerdictsView({ data }: { data: JobDetail }) {
   return (
     <section aria-label="Verdicts" data-testid="verdicts">
       {data.verdicts.map((verdict) => (
-        <VerdictView key={`${verdict.kind} ${verdict.subject}`} verdict={verdict} />
+        <VerdictView key={`${verdict.kind} ${verdict.subject}`} verdict={verdict} isLive={data.job.end_ms === null} />
       ))}
     </section>
   )
 }
 
-function VerdictView({ verdict }: { verdict: Verdict }) {
+function VerdictView({ verdict, isLive }: { verdict: Verdict; isLive: boolean }) {
   const isNothing = verdict.kind === 'nothing_found'
   return (
     <article class={`verdict ${isNothing ? 'nothing' : verdict.kind}`}>
@@ -40,6 +40,7 @@ function VerdictView({ verdict }: { verdict: Verdict }) {
           </>
         )}
         {verdict.observation}
+        {isLive && <span class="dim"> judged {clock(verdict.last_ms)}</span>}
         {verdict.other_job !== null && (
           <>
             {' '}

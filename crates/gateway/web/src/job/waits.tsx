@@ -2,7 +2,7 @@
 import { type JobWaits, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
-import { duration, percent } from '../text.ts'
+import { asOf, duration, percent } from '../text.ts'
 
 type Operation = JobWaits['operations'][number]
 type Seconds = Operation['waiting']
@@ -45,7 +45,8 @@ export function WaitsView({ job, isLive }: { job: string; isLive: boolean }) {
         <MaybeStale live={live}>
           <p>
             {duration(data.total.waiting.seconds)} of {duration(data.total.elapsed_seconds)} in MPI, summed over ranks (
-            {percent(data.total.elapsed_seconds > 0 ? data.total.waiting.seconds / data.total.elapsed_seconds : null)}), was waiting for another rank: {basis(data)}.
+            {percent(data.total.elapsed_seconds > 0 ? data.total.waiting.seconds / data.total.elapsed_seconds : null)}), was waiting for another rank: {basis(data)}
+            {data.as_of !== null && `, ${asOf(data.as_of)}`}.
           </p>
           <Operations data={data} />
           <Last data={data} />

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Job, type Jobs, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
-import { counted, moment } from '../text.ts'
+import { clock, counted, moment } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { JobRow } from './row.tsx'
 
@@ -34,6 +34,8 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const parameters = { state, sort, order, q, limit: PAGE, next }
   const live = useLive<Jobs>(address('/jobs', parameters), state === 'live' ? LIVE_MS : ENDED_MS, true)
   const sums = useLive<Jobs>(address('/jobs', { ...parameters, totals: true }), SUMS_MS, true)
+  // Figures of jobs that run are mostly of one time; the page of a job names what is behind.
+  const newest = Math.max(...(sums.data?.jobs ?? []).map((job) => job.as_of?.time_ms ?? 0))
   const totals = useMemo(() => new Map((sums.data?.jobs ?? []).map((job) => [job.job_key, job.totals])), [sums.data])
   const [words, setWords] = useState(q ?? '')
   useEffect(() => setWords(q ?? ''), [q])
@@ -63,6 +65,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           <span class="dim">
             <span class="ticking long">
               {data.total === null ? null : `${counted(data.total, 'job')}, `}as of {moment(data.as_of_ms)}
+              {newest > 0 && `; MPI and bytes of running jobs as of ${clock(newest)}`}
             </span>
           </span>
         )}

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::time::Duration;
-use throughline_api::jobs::{Job, LinkPeak, Totals, mpi_time_share};
+use throughline_api::jobs::{Job, LinkPeak, NodeBehind, Totals, mpi_time_share};
 
 #[test]
 fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
@@ -105,7 +105,16 @@ fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
     let at = |hours: u64| UNIX_EPOCH + Duration::from_secs(1_000_000 + hours * 3600);
     assert_eq!(bypassed(&report, at(0)), None, "it has only begun");
     report.job.duration_seconds = Some(60.0);
-    assert!(bypassed(&report, at(200)).unwrap().contains("bypass the shim"));
+    assert_eq!(bypassed(&report, at(200)), None, "its agents may know of some");
+    report.job.start_ms = Some(1_767_225_600_000);
+    report.job.as_of = Some(AsOf { time_ms: 1_767_225_609_000, behind: Vec::new() });
+    assert_eq!(bypassed(&report, at(200)), None, "too soon");
+    report.job.as_of = Some(AsOf { time_ms: 1_767_225_630_000, behind: vec![NodeBehind::default()] });
+    assert_eq!(bypassed(&report, at(200)), None, "a node may know of some");
+    report.job.as_of = Some(AsOf { time_ms: 1_767_225_630_000, behind: Vec::new() });
+    let said = bypassed(&report, at(200)).unwrap();
+    assert!(said.contains("counted in 30.0 s, as of 2026-01-01 00:00:30 UTC: "), "{said}");
+    report.job.as_of = None;
     report.job.end_ms = Some(1_000_000_000);
     assert!(bypassed(&report, at(0)).is_some());
     assert_eq!(bypassed(&report, at(169)), None, "what it called may have expired");
