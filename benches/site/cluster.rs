@@ -11,6 +11,8 @@ pub enum Name {
     B,
     /// Large: 8,008 nodes of 32 ranks in 400 jobs
     C,
+    /// Looked at: 1,400 nodes of 64 ranks in 9 jobs
+    D,
 }
 
 /// What a cluster has.
@@ -68,6 +70,17 @@ impl Cluster {
                 ranks: 32,
                 jobs: 400,
                 ports: 29_768,
+                port_seconds: 5.0,
+                gpu_nodes: 0,
+                gpus: 0,
+                links: 0,
+                adapters: 1,
+            },
+            Name::D => Self {
+                nodes: 1400,
+                ranks: 64,
+                jobs: 9,
+                ports: 2800,
                 port_seconds: 5.0,
                 gpu_nodes: 0,
                 gpus: 0,

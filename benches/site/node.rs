@@ -129,6 +129,18 @@ impl Node {
         batch
     }
 
+    /// What it sends at this whole second; one in so many of its ranks pushes, in turns.
+    pub fn second_of(&mut self, turns: u64, time: i64, now: i64) -> Batch {
+        let mut batch = Batch::default();
+        self.ranks.push_of(turns, time, now, &mut batch);
+        if ((time / SECOND).unsigned_abs() + self.number).is_multiple_of(SAMPLED) {
+            batch.mpi_sampled_calls.push(self.ranks.sampled(time));
+        }
+        self.self_stats(time, &mut batch);
+        self.sign(&mut batch);
+        batch
+    }
+
     /// What it sends at this whole second.
     pub fn second(&mut self, time: i64, now: i64, is_push: bool) -> Batch {
         let mut batch = Batch::default();

@@ -5,6 +5,7 @@ use crate::load::mix;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use throughline_agent::fold::{Folder, Intervals};
+use throughline_agent::live::LiveJob;
 use throughline_sample::wire::{
     Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiSampledCall,
     MpiSampledCalls,
@@ -116,9 +117,14 @@ impl Ranks {
 
     /// What ranks have pushed by `time`, folded: rows that are due go into the batch.
     pub fn push(&mut self, time: i64, now: i64, into: &mut Batch) {
+        self.push_of(1, time, now, into);
+    }
+
+    /// The same of one in so many ranks, in turns.
+    pub fn push_of(&mut self, turns: u64, time: i64, now: i64, into: &mut Batch) {
         let mut fragment = Batch::default();
         let passed = (time - self.begin).unsigned_abs() / SECOND.unsigned_abs();
-        for rank in self.ranks() {
+        for rank in self.ranks().filter(|rank| (passed + u64::from(*rank)).is_multiple_of(turns)) {
             fragment.mpi_ops.push(self.bin(rank, time, passed));
             fragment.mpi_peers.push(self.rank_peers(rank, time, passed));
         }
@@ -139,6 +145,11 @@ impl Ranks {
         into.mpi_rank_rows.append(&mut due.mpi_rank_rows);
         into.mpi_peers.append(&mut due.mpi_peers);
         into.mpi_ops.append(&mut due.mpi_ops);
+    }
+
+    /// Rows of the job while somebody looks at it, as of a whole second.
+    pub fn live(&mut self, job: LiveJob, second: i64) -> Batch {
+        self.folder.live(&[(self.job_key.clone(), job)], second)
     }
 
     /// All that is left.

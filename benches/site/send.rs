@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use throughline_delivery::wire::DetailRequest;
 use throughline_delivery::{GrpcSink, ShipStats, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Config, Spool};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// What waits in all spools.
@@ -20,10 +22,14 @@ pub struct Waiting {
     pub oldest: f64,
 }
 
+/// Requests that wait for a node.
+const REQUESTS_MAX: usize = 32;
+
 /// All spools.
 pub struct Outgoing {
     crawler: Spool,
     nodes: HashMap<String, Spool>,
+    requests: Vec<mpsc::Receiver<DetailRequest>>,
 }
 
 impl Outgoing {
@@ -32,15 +38,29 @@ impl Outgoing {
     /// # Errors
     /// The address is none.
     pub fn start(url: &str, nodes: u64, stop: &CancellationToken) -> anyhow::Result<Self> {
-        let spool = |memory_bytes_max| -> anyhow::Result<Spool> {
+        let spool = |memory_bytes_max, sink: GrpcSink| -> anyhow::Result<Spool> {
             let spool = Spool::in_memory(Config { memory_bytes_max, ..Config::default() })?;
-            let (sink, stop, ships) = (GrpcSink::new(url)?, stop.clone(), spool.clone());
+            let (stop, ships) = (stop.clone(), spool.clone());
             tokio::spawn(async move { ship(&ships, &sink, stop, &Arc::new(ShipStats::default())).await });
             Ok(spool)
         };
-        let crawler = spool(512 << 20)?;
-        let nodes = (0..nodes).map(|node| Ok((format!("n{node}"), spool(16 << 20)?)));
-        Ok(Self { crawler, nodes: nodes.collect::<anyhow::Result<_>>()? })
+        let mut all = Self {
+            crawler: spool(512 << 20, GrpcSink::new(url)?)?,
+            nodes: HashMap::new(),
+            requests: Vec::new(),
+        };
+        for node in 0..nodes {
+            let (requests, requested) = mpsc::channel(REQUESTS_MAX);
+            let sink = GrpcSink::new(url)?.with_detail(requests);
+            all.nodes.insert(format!("n{node}"), spool(16 << 20, sink)?);
+            all.requests.push(requested);
+        }
+        Ok(all)
+    }
+
+    /// What the collector requests of each node, by their numbers. To be taken once.
+    pub fn requests(&mut self) -> Vec<mpsc::Receiver<DetailRequest>> {
+        std::mem::take(&mut self.requests)
     }
 
     /// Appends what the crawler sends.

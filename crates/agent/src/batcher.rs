@@ -5,7 +5,7 @@
 use crate::batch::{GatheredEntries, Gathering, PreparedEntry, RECORD_BYTES_MAX, records};
 use crate::fold::{Folder, Intervals};
 use crate::latest::LastValues;
-use crate::live::LiveJobs;
+use crate::live::{LiveJobs, LiveSeconds};
 use crate::rounds::Rounds;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,6 +177,7 @@ impl Batcher {
         let mut tick = interval(batch_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut gathering, mut rounds) = (Gathering::default(), Rounds::default());
+        let mut seconds = LiveSeconds::new(&self.sender.node);
         loop {
             let due = tokio::select! {
                 fragment = self.inputs.next() => match fragment {
@@ -208,7 +209,16 @@ impl Batcher {
                     gathering.add(rounds.due(now));
                     if let Some(folder) = &mut self.folder {
                         gathering.add(folder.due(now));
-                        gathering.add(folder.live(&self.live.now(now)));
+                    }
+                    true
+                }
+                second = self.live.due(&seconds, &self.clock) => {
+                    seconds.last = second;
+                    self.follow_clock(&spool, &mut gathering, &mut rounds, space);
+                    let now = self.clock.now();
+                    if let Some(folder) = &mut self.folder {
+                        gathering.add(folder.due(now));
+                        gathering.add(folder.live(&self.live.now(now), second));
                     }
                     true
                 }

@@ -2,8 +2,9 @@
 
 use crate::batch::Gathering;
 use crate::batcher::Sender;
-use crate::live::LiveJobs;
-use throughline_detail::Origin;
+use crate::live::{LiveJob, LiveJobs};
+use throughline_delivery::wire::DetailRequest;
+use throughline_detail::{Lift, Origin};
 use throughline_sample::wire::Batch;
 
 /// Folder of the ring in the state folder.
@@ -47,7 +48,11 @@ impl Origin for Node {
         parts.take().ready.into_iter().map(|ready| ready.batch).collect()
     }
 
-    fn lift(&self, job_key: &str, until: i64, now: i64) {
-        self.live.lift(job_key, until, now);
+    fn lift(&self) -> Lift {
+        let live = self.live.clone();
+        Box::new(move |request: DetailRequest, now| {
+            let (ranks, is_all_ranks) = (request.ranks.into(), request.is_all_ranks);
+            live.lift(&request.job_key, LiveJob { until: request.expires, ranks, is_all_ranks }, now);
+        })
     }
 }

@@ -11,6 +11,7 @@ mod peers;
 mod rank;
 mod regions;
 
+use crate::live::LiveJob;
 use again::RepeatedRows;
 use node::NodeCells;
 use rank::RankHere;
@@ -338,15 +339,24 @@ impl Folder {
         batch
     }
 
-    /// Rows of jobs that somebody looks at, as of what their ranks reported last, whatever the interval. Their ranks have rows as often as
-    /// young ones until the next interval ends.
-    pub fn live(&mut self, jobs: &[String]) -> Batch {
+    /// Rows of jobs that somebody looks at, as of a whole second that has passed, whatever the interval and whether anything grew: that
+    /// there is one says that the node answers. So are rows of the ranks that are shown, where they changed. The others have rows as
+    /// often as young ones until the next interval ends. To be called after [`Self::due`], for the same entry.
+    pub fn live(&mut self, jobs: &[(String, LiveJob)], second: i64) -> Batch {
         let mut batch = Batch::default();
-        for key in jobs {
-            if let Some(job) = self.jobs.get_mut(key) {
-                job.is_live = true;
-                job.fold();
-                batch.mpi_node_cells.extend(job.cells.newest_record(key));
+        for (key, live) in jobs {
+            let Some(job) = self.jobs.get_mut(key) else { continue };
+            job.is_live = true;
+            job.fold();
+            batch.mpi_node_cells.extend(job.cells.live_record(key, second));
+            let is_shown = |rank: u32| live.is_all_ranks || live.ranks.contains(&rank);
+            for (id, rank) in job.ranks.iter_mut().filter(|(id, rank)| is_shown(id.0) && !rank.has_ended()) {
+                let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());
+                let space = REGIONS_MAX.saturating_sub(self.regions);
+                rank.sums((key, *id, &job.cells), None, space, &mut batch);
+                self.waiting = (self.waiting + rank.waiting()).saturating_sub(waiting);
+                self.peers -= held - rank.peers_held();
+                self.regions = self.regions + rank.regions_held() - regions;
             }
         }
         batch

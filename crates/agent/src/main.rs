@@ -11,7 +11,6 @@ mod gpu;
 mod health;
 mod help;
 mod latest;
-mod live;
 mod mpi_quota;
 mod mpi_totals;
 mod node;
@@ -30,7 +29,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_agent::{fold, rounds};
+use throughline_agent::{fold, live, rounds};
 use throughline_daemon::{LogOptions, bound_allocator, finish, usage};
 
 /// Name of the program in messages.

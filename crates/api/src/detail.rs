@@ -11,8 +11,6 @@ pub struct DetailRequested {
     pub from_ms: i64,
     /// To before then.
     pub to_ms: i64,
-    /// The job's rows are made each second for so long; the request is to be renewed before. Null for records.
-    pub live_seconds: Option<u64>,
 }
 
 /// `GET /jobs/{job}/detail`, `/nodes/{host}/detail` and `/fabric/{subnet}/links/{link}/detail`.

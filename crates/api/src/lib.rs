@@ -8,6 +8,7 @@ mod job_state;
 pub mod jobs;
 pub mod lanes;
 pub mod link_shares;
+pub mod live;
 pub mod multicast;
 pub mod operation_steps;
 pub mod status;

@@ -5,6 +5,7 @@ pub mod diff;
 pub mod export;
 pub mod fetch;
 pub mod list;
+mod live;
 pub mod matrix;
 pub mod name;
 mod output;

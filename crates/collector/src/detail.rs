@@ -86,6 +86,14 @@ type NodeRequest = (i64, i64);
 
 type Acks = mpsc::Sender<Result<PutResponse, Status>>;
 
+/// What of a request may change.
+#[derive(PartialEq)]
+struct SentRequest {
+    expires: SystemTime,
+    ranks: Arc<[u32]>,
+    is_all_ranks: bool,
+}
+
 /// A stream whose sender is known.
 struct Route {
     place: DetailPlace,
@@ -94,8 +102,8 @@ struct Route {
     acks: Acks,
     /// Whether requests go over it; `None` where its sender does not understand them.
     takes_detail: Option<bool>,
-    /// Requests that were sent over it, and until when they hold.
-    sent: HashMap<i64, SystemTime>,
+    /// Requests as they were sent over it: they are sent again where they were renewed.
+    sent: HashMap<i64, SentRequest>,
 }
 
 /// The streams of agents and crawlers by their number. Clones are the same.
@@ -148,12 +156,14 @@ impl Routes {
                 if route.takes_detail != Some(true) {
                     continue;
                 }
-                if route.sent.get(&order.id) == Some(&order.expires) {
+                let (ranks, is_all_ranks) = (order.ranks.clone(), order.is_all_ranks);
+                let now = SentRequest { expires: order.expires, ranks, is_all_ranks };
+                if route.sent.get(&order.id) == Some(&now) {
                     continue;
                 }
                 // A sender that reads no answers gets it with a later round.
                 if route.acks.try_send(Ok(response(order, route.offset))).is_ok() {
-                    route.sent.insert(order.id, order.expires);
+                    route.sent.insert(order.id, now);
                     if order.is_new {
                         sent.push((order.id, order.node));
                     }
@@ -185,6 +195,8 @@ fn response(order: &DetailOrder, offset: i64) -> PutResponse {
             .iter()
             .map(|(node_guid, port)| DetailPort { node_guid: *node_guid, port: *port })
             .collect(),
+        ranks: order.ranks.to_vec(),
+        is_all_ranks: order.is_all_ranks,
     };
     PutResponse { detail: Some(request), ..PutResponse::default() }
 }
@@ -256,6 +268,8 @@ mod tests {
             records_max: 10,
             expires: at(100),
             is_live: false,
+            ranks: Arc::default(),
+            is_all_ranks: false,
             is_new: true,
         }
     }
@@ -279,6 +293,12 @@ mod tests {
         let renewed = DetailOrder { expires: UNIX_EPOCH + Duration::from_secs(130), ..sent.clone() };
         routes.send(&[renewed]);
         assert_eq!(answers.try_recv().unwrap().unwrap().detail.unwrap().expires, 130_000_000_000);
+        let of_ranks = DetailOrder { ranks: Arc::new([4, 7]), is_all_ranks: true, ..sent.clone() };
+        routes.send(std::slice::from_ref(&of_ranks));
+        let request = answers.try_recv().unwrap().unwrap().detail.unwrap();
+        assert_eq!((request.ranks, request.is_all_ranks), (vec![4, 7], true));
+        routes.send(&[of_ranks]);
+        assert!(answers.try_recv().is_err());
         // Another stream of the node: its agent was started again.
         routes.leave(1);
         routes.enter(3, node("n1"), 0, &acks, Some(true));

@@ -74,9 +74,12 @@ pub trait Origin: Send + 'static {
     fn parts(&self, batch: Batch) -> Vec<Batch>;
     /// Whether it answers now; what it does not answer stays open for who does.
     fn may_answer(&self) -> bool;
-    /// Shows a job live until this time: UTC nanoseconds, like `now`.
-    fn lift(&self, job_key: &str, until: i64, now: i64);
+    /// What shows jobs live.
+    fn lift(&self) -> Lift;
 }
+
+/// Takes a request that shows a job live, and the present time, UTC nanoseconds.
+pub type Lift = Box<dyn Fn(DetailRequest, i64) + Send>;
 
 /// What answers.
 pub struct Details<O> {
@@ -115,12 +118,25 @@ impl<O: Origin> Details<O> {
         Self { recording, spool, origin, metrics, answered: HashSet::new(), stop }
     }
 
-    /// Starts the thread. It ends soon after `stop`, and holds the recorder until then.
+    /// Starts the thread. It ends soon after `stop`, and holds the recorder until then. Who looks at a job that runs does not wait for an
+    /// answer that takes minutes.
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(mut self, mut requests: mpsc::Receiver<DetailRequest>) -> std::io::Result<JoinHandle<()>> {
+    pub fn start(mut self, mut all: mpsc::Receiver<DetailRequest>) -> std::io::Result<JoinHandle<()>> {
         let runtime = Handle::current();
+        let (answered, mut requests) = mpsc::channel(WAITING_MAX);
+        let (lift, metrics) = (self.origin.lift(), self.metrics.clone());
+        runtime.spawn(async move {
+            while let Some(request) = all.recv().await {
+                if request.is_live {
+                    metrics.add((DETAIL, "live"), &DETAIL_REQUESTS, 1);
+                    lift(request, now_ns());
+                } else if answered.try_send(request).is_err() {
+                    tracing::debug!("a request for detail finds no place");
+                }
+            }
+        });
         std::thread::Builder::new().name("detail".into()).spawn(move || {
             if let Err(error) = rustix::process::nice(NICENESS) {
                 tracing::debug!(%error, "the priority of the thread of detail");
@@ -133,10 +149,6 @@ impl<O: Origin> Details<O> {
     }
 
     fn take(&mut self, request: &DetailRequest) {
-        if request.is_live {
-            self.metrics.add((DETAIL, "live"), &DETAIL_REQUESTS, 1);
-            return self.origin.lift(&request.job_key, request.expires, now_ns());
-        }
         if self.answered.contains(&request.id) || !self.origin.may_answer() {
             return;
         }

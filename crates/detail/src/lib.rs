@@ -7,7 +7,7 @@ mod answer;
 mod list;
 mod recording;
 
-pub use answer::{Details, Origin, PART_RECORDS_MAX, WAITING_MAX};
+pub use answer::{Details, Lift, Origin, PART_RECORDS_MAX, WAITING_MAX};
 pub use list::{DaemonRecorder, ListOptions};
 pub use recording::{NAME, RecorderSection, Recording};
 pub use throughline_recorder::Filter;

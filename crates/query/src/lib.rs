@@ -43,6 +43,7 @@ mod job_span;
 pub mod jobs;
 pub mod link_shares;
 pub mod links;
+pub mod live;
 pub mod load;
 pub mod long_range;
 pub mod multicast;

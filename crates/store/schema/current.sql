@@ -401,7 +401,8 @@ CREATE TABLE internal.detail_request (
     resolution_seconds double precision NOT NULL,
     -- Most records of each node.
     records_max bigint NOT NULL,
-    -- What has not arrived by then is given up.
+    -- What has not arrived by then is given up. Of a live one the time until which rows are made, unless it is
+    -- renewed.
     expires_at timestamptz NOT NULL,
     -- Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.
     ib_port_ids bigint[],
@@ -409,6 +410,9 @@ CREATE TABLE internal.detail_request (
     node_id bigint,
     -- Of a request that the server made by itself: the owner in whose turn it was.
     uid bigint,
+    -- Of a live one: these ranks have rows of their own each second, those that differ most from the others. NULL
+    -- for others.
+    ranks integer[],
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON internal.detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -436,6 +440,9 @@ CREATE TABLE internal.detail_request_node (
     remark text,
     sent_at timestamptz,
     done_at timestamptz,
+    -- Of a live one: until then all ranks of the node have rows each second, as somebody looks at them; NULL for
+    -- others.
+    ranks_until timestamptz,
     PRIMARY KEY (request_id, node_id),
     FOREIGN KEY (request_id) REFERENCES internal.detail_request(id) ON DELETE CASCADE
 );

@@ -4,6 +4,7 @@
 //! Requests are in the database, so that any server takes one, and the collector that has the agent sends it.
 
 mod alert;
+mod live;
 mod queue;
 mod quota;
 mod trigger;
@@ -17,6 +18,7 @@ use crate::error::Error;
 use crate::turns::Turn;
 
 pub use alert::{AlertLabels, AlertSubject, alert_subjects};
+pub use live::{LIVE_SECONDS, LiveRequest, lift_job, live_request};
 pub use queue::{DetailOrder, DetailPlace, DetailQueue};
 pub use quota::{DetailLimits, DetailRefusal};
 pub use trigger::{DetailTrigger, detail_triggers, end_detail_turn};
@@ -29,12 +31,6 @@ pub(crate) const CRAWLER: i64 = 0;
 
 /// Requests are deleted so long after they were made.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
-
-/// A live view renews its request in less than this.
-pub const LIVE_SECONDS: u64 = 30;
-
-/// Rows of a job that somebody looks at are made in this time.
-const LIVE_RESOLUTION: f64 = 1.0;
 
 /// Why detail is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,44 +115,6 @@ pub async fn request_detail(
     add_nodes(&transaction, id, &nodes).await?;
     let old = "DELETE FROM internal.detail_request WHERE requested_at < (SELECT internal.expiry_time()) - make_interval(secs => $1)";
     transaction.execute(old, &[&KEPT.as_secs_f64()]).await.map_err(Error::sql(what))?;
-    transaction.commit().await.map_err(Error::sql(what))?;
-    Ok(Ok(id))
-}
-
-/// Makes the rows of a job that runs each second for a while, as somebody looks at it; a request that is there is renewed.
-///
-/// # Errors
-/// The database's.
-pub async fn lift_job(
-    client: &mut Client,
-    job: i64,
-    requested_by: &str,
-    limits: &DetailLimits,
-) -> Result<Result<i64, DetailRefusal>, Error> {
-    let what = "lifting the resolution of a job";
-    let transaction = client.transaction().await.map_err(Error::sql(what))?;
-    lock(&transaction).await?;
-    let seconds = LIVE_SECONDS as f64;
-    let renew = "UPDATE internal.detail_request SET expires_at = now() + make_interval(secs => $2), until = now() + make_interval(secs => $2) \
-                 WHERE id = (SELECT id FROM internal.detail_request WHERE job_id = $1 AND reason = 'live' AND expires_at > now() \
-                             ORDER BY id DESC LIMIT 1) RETURNING id";
-    let renewed = transaction.query_opt(renew, &[&job, &seconds]).await.map_err(Error::sql(what))?;
-    let id = match renewed {
-        Some(row) => row.get(0),
-        None => {
-            if let Err(refusal) = limits.check_live(&transaction).await? {
-                return Ok(Err(refusal));
-            }
-            let insert = "INSERT INTO internal.detail_request (requested_by, reason, job_id, since, until, resolution_seconds, records_max, \
-                          expires_at) VALUES ($1, 'live', $2, now(), now() + make_interval(secs => $3), $4, 0, \
-                          now() + make_interval(secs => $3)) RETURNING id";
-            let row = transaction.query_one(insert, &[&requested_by, &job, &seconds, &LIVE_RESOLUTION]).await;
-            row.map_err(Error::sql(what))?.get(0)
-        }
-    };
-    // Ranks may have begun on further nodes.
-    let nodes = nodes(&transaction, DetailSubject::Job(job)).await?;
-    add_nodes(&transaction, id, &nodes).await?;
     transaction.commit().await.map_err(Error::sql(what))?;
     Ok(Ok(id))
 }

@@ -87,8 +87,8 @@ pub use contests::{ContestRounds, ContestsSettled, settle_contests};
 pub use database::{Database, DiskSpace, QUERY_ROLE, READ_ROLE, WRITE_ROLE};
 pub use detail::{
     AlertLabels, AlertSubject, DetailLimits, DetailOrder, DetailPlace, DetailQueue, DetailReason,
-    DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, NewDetail, alert_subjects, detail_triggers,
-    end_detail_turn, lift_job, request_detail,
+    DetailRefusal, DetailSubject, DetailTrigger, LIVE_SECONDS, LiveRequest, NewDetail, alert_subjects,
+    detail_triggers, end_detail_turn, lift_job, live_request, request_detail,
 };
 pub use edition::{Edition, edition};
 pub use error::Error;

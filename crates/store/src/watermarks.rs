@@ -43,7 +43,7 @@ const HOUR: u32 = 3600;
 const WINDOW: u32 = 10;
 
 /// The marks, in an order that the tables' constraints allow.
-const MARKS: [TimeMark; 44] = [
+const MARKS: [TimeMark; 45] = [
     // Rollups and packed hours.
     mark("minute_state", "made_until").every(MINUTE),
     mark("minute_state", "noticed_until").every(MINUTE),
@@ -91,6 +91,7 @@ const MARKS: [TimeMark; 44] = [
     mark("detail_request", "expires_at").ahead(HOUR),
     mark("detail_request_node", "sent_at"),
     mark("detail_request_node", "done_at"),
+    mark("detail_request_node", "ranks_until").ahead(HOUR),
     // What people are shown for a day.
     mark("record_quarantine", "first_at"),
     mark("record_quarantine", "last_at"),

@@ -254,9 +254,25 @@ impl NodeCells {
         Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole })
     }
 
-    /// The record of an interval that ended with the newest report; `None` where there is none since the last record.
-    pub fn newest_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
-        self.record(job_key, self.newest, false)
+    /// The record of an interval that ended then, with all cells where nothing grew; `None` where there are no cells, or counting began
+    /// after it.
+    pub fn live_record(&mut self, job_key: &str, time: i64) -> Option<MpiNodeCells> {
+        let since = self.since;
+        if time <= since || self.cells.is_empty() {
+            return None;
+        }
+        let grown = self.record(job_key, time, false);
+        if grown.is_some() {
+            return grown;
+        }
+        let numbers = 0..CellNumber::try_from(self.cells.len()).ok()?;
+        let cell = |number: CellNumber| MpiNodeCell {
+            sums: self.cells.get(number as usize).and_then(|cell| self.named(number, &cell.sums)),
+            ..MpiNodeCell::default()
+        };
+        let (epoch, job_key, source) = (self.epoch, job_key.to_owned(), self.source.clone());
+        let cells = numbers.map(cell).collect();
+        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole: true })
     }
 
     /// The last record, of an interval that ended with the newest report.

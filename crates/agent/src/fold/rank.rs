@@ -322,7 +322,7 @@ impl RankHere {
     }
 
     /// What is cumulative.
-    fn sums(
+    pub fn sums(
         &mut self,
         (job_key, (rank, epoch), of_node): RankContext<'_>,
         whole_at: Option<i64>,

@@ -1,4 +1,7 @@
 use super::*;
+
+mod live;
+
 use throughline_sample::wire::{
     Job, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankPeers, MpiRankRegions, MpiRankScheduling,
     MpiRegionCell,
@@ -243,7 +246,7 @@ fn rows_of_a_long_run(until: i64, is_watched: impl Fn(i64) -> bool) -> (Vec<i64>
         times.extend(due.mpi_rank_rows.iter().map(|row| (row.time - BEGIN) / SECOND));
         readings += due.mpi_scheduling.len();
         if is_watched(second) {
-            folder.live(&["job".to_owned()]);
+            folder.live(&[live::job(&[], false)], now);
         }
     }
     // Its end, between two rows.

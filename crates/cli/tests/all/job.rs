@@ -81,7 +81,7 @@ struct Stack {
     collector: String,
     agent: Daemon,
     environment: Vec<(String, String)>,
-    _server: Daemon,
+    serve: Daemon,
 }
 
 impl Stack {
@@ -123,7 +123,7 @@ impl Stack {
         let environment: Vec<(String, String)> = usual.chain(more).collect();
         let (agent, _) = Daemon::start(&mut agent("run", &environment), ["agent"]);
         let (url, server) = (url(throughline_store::READ_ROLE), format!("http://{query}"));
-        Self { url, server, collector, folder, agent, environment, _server: serve }
+        Self { url, server, collector, folder, agent, environment, serve }
     }
 
     fn job(&self, arguments: &[&str]) -> Output {
@@ -354,4 +354,5 @@ fn without_a_server_it_says_how_to_start_one() {
 mod clusters;
 mod detail;
 mod export;
+mod live;
 mod trace;

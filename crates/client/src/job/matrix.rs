@@ -6,6 +6,7 @@ mod grid;
 mod headline;
 mod unit;
 
+use super::live;
 use super::name::find;
 use crate::csv::text_field;
 use crate::text::{bytes, columns, count, folded, thousands};
@@ -34,6 +35,8 @@ a rank gets from another's window comes from that one. --kind wire is the messag
 sent, also inside collectives; ranks record it only with [mpi] wire = true in agent.toml, or
 THROUGHLINE_WIRE=1 for a program. Open MPI does not report most one-sided operations there, nor 4.1
 persistent sends.
+
+Of a job that runs, of up to 64 ranks, it is of now, as `throughline job show --help` says.
 
 Pairs of ranks are kept for as long as rows are ([retention] default_seconds of server.toml, a
 week), pairs of nodes for as long as the job is known (jobs_seconds, a year).";
@@ -74,6 +77,7 @@ pub struct Options {
 /// No such job, no matrix of this kind (69), or the database is gone.
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
+    live::look(server, &key);
     let pages = pages(server, &key, &options.kind)?;
     let nodes = pages.iter().find_map(|page| page.value.nodes.as_ref());
     let entries = entries(&pages);

@@ -1,5 +1,6 @@
 //! `job report`: some lines on a job that has ended: what is to be said of it, and where its time went.
 
+use super::live;
 use super::name::find;
 use crate::pause::until_stopped;
 use crate::{Answer, Server};
@@ -49,6 +50,10 @@ pub struct Options {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
     let until = Instant::now() + Duration::from_secs(options.wait);
+    // Who waits for the end reads no figures of now.
+    if options.wait == 0 {
+        live::look(server, &key);
+    }
     let report = loop {
         let report: Answer<JobReport> =
             server.answer(&["jobs", &key, "report"], &[]).map_err(Failure::from)?;

@@ -13,6 +13,7 @@ mod regions;
 mod verdicts;
 
 use super::as_of;
+use super::live;
 use super::name::find;
 use super::whole::ReferenceTime;
 use crate::text::{columns, count, folded};
@@ -50,6 +51,10 @@ really sends; RECEIVED what arrived in it, absent where that is not counted; PEN
 from the return of a call that began something to its completion, summed; LARGEST is the largest
 class of sizes. Algorithms are named as the MPI library names them: seen at work, or with the way in
 which they are known (forced by a setting, pvar); `unknown` where nobody says.
+
+Of a job that runs its nodes are asked for figures of now, for at most 3 seconds; where they do not come, or 8 other
+jobs are shown so ([detail] live_jobs_max of server.toml), a line on the standard error says so, and the figures are the
+stored ones.
 
 Links are those of the job's nodes while it ran; what else ran there is in their figures, too.
 Busiest links are those of the whole fabric that the job sends over: USED is what their ports counted,
@@ -125,7 +130,9 @@ struct Answers {
 /// # Errors
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
-    let answers = read(server, &find(server, &options.job)?, options.links_within)?;
+    let key = find(server, &options.job)?;
+    live::look(server, &key);
+    let answers = read(server, &key, options.links_within)?;
     if options.json {
         let document = document(&answers)?;
         answer::print([document.as_str()])?;

@@ -1,8 +1,9 @@
 //! `job top`: jobs that run and what they do with MPI now, drawn again in place on a terminal, as lines elsewhere.
 
+use super::live::TopJobs;
 use crate::pause::until_stopped;
 use crate::text::{
-    ABSENT, Table, age, bytes, clean, columns, count, middle_cut, percent, seconds, whole_second,
+    ABSENT, Table, age, bytes, clean, columns, count, folded, middle_cut, percent, seconds, whole_second,
 };
 use crate::{Answer, Server, answer};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -28,7 +29,11 @@ Rates are those of the last 10 seconds up to a job's newest row (--window). MPI 
 ranks' time inside MPI in them, or, where several threads of a rank were inside at the same time, how
 many threads were inside on average (12.5 thr): their time is no share of that of ranks. SENT/S is what they handed over for sending. OPERATION is where most
 of the MPI time went, or, where ranks have been in one call for a second or more, which one, for how
-long and how many are. A job that is in no such call and sent nothing for a minute is left out.";
+long and how many are. A job that is in no such call and sent nothing for a minute is left out.
+
+The first four jobs are shown live: their nodes send rows each second while the table is shown. Rates of the
+others are some seconds older. At most 8 jobs are shown live at a time ([detail] live_jobs_max of server.toml):
+where that is reached the table says so.";
 
 /// Shortest time between two tables: a reading costs the database some work.
 const SHORTEST_INTERVAL: f64 = 0.5;
@@ -101,6 +106,10 @@ impl Order {
         Self::ALL[(place + 1) % Self::ALL.len()]
     }
 
+    fn sort(self, rates: &mut JobRates) {
+        rates.jobs.sort_by(|one, other| self.value(other).total_cmp(&self.value(one)));
+    }
+
     fn value(self, job: &JobRate) -> f64 {
         match self {
             Self::Mpi => job.mpi_seconds_per_second,
@@ -122,12 +131,18 @@ fn order(text: &str) -> Result<Order, String> {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let count = if options.once { Some(1) } else { options.count };
     let mut rates = read(server, options)?;
+    let mut live = TopJobs::default();
+    live.look(server, &keys(&mut rates, options.sort), true);
+    if !rates.value.jobs.is_empty() {
+        rates = read(server, options)?;
+    }
     let screen = if options.once || options.json { None } else { Screen::open()? };
     // A signal must not end the program while the terminal is drawn on: it is taken between two tables.
     let signals = screen.is_some().then(blocked).transpose()?;
-    let mut view = View { screen, order: options.sort, json: options.json };
+    let mut view = View { screen, order: options.sort, json: options.json, notes: Vec::new() };
     let mut shown = 0;
     loop {
+        view.notes.clone_from(&live.notes);
         view.show(&mut rates)?;
         shown += 1;
         if count.is_some_and(|count| shown >= count)
@@ -141,7 +156,14 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
             Err(_) if view.screen.is_some() => {}
             Err(error) => return Err(error.into()),
         }
+        live.look(server, &keys(&mut rates, view.order), false);
     }
+}
+
+/// The jobs in the order of the table.
+fn keys(rates: &mut Answer<JobRates>, order: Order) -> Vec<String> {
+    order.sort(&mut rates.value);
+    rates.value.jobs.iter().map(|job| job.job_key.clone()).collect()
 }
 
 /// Waits until the next table is due; `true` where the user wants to end.
@@ -176,6 +198,8 @@ struct View {
     screen: Option<Screen>,
     order: Order,
     json: bool,
+    /// Why jobs are not shown live.
+    notes: Vec<String>,
 }
 
 impl View {
@@ -194,11 +218,11 @@ impl View {
 
     fn show(&self, rates: &mut Answer<JobRates>) -> std::io::Result<()> {
         if self.json {
+            self.notes.iter().for_each(|note| eprintln!("throughline: {note}"));
             return answer::print([rates.body.as_str()]);
         }
-        let order = self.order;
-        let rates = &mut rates.value;
-        rates.jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
+        self.order.sort(&mut rates.value);
+        let rates = &rates.value;
         if let Some(screen) = &self.screen {
             let (rows, width) = screen.size();
             let fits = rows.saturating_sub(OTHER_LINES);
@@ -221,6 +245,9 @@ impl View {
             rate(sent)
         );
         let mut text = clean(&heading, width) + "\n";
+        let notes: Vec<String> = self.notes.iter().flat_map(|note| folded(note, width)).collect();
+        notes.iter().for_each(|line| text.push_str(&(clean(line, width) + "\n")));
+        let fits = fits.saturating_sub(notes.len());
         text.push_str(&stuck(jobs, width));
         if jobs.is_empty() {
             return text + "no running job sent anything in the last minute";
@@ -338,7 +365,7 @@ mod tests {
         let rates = |jobs: &[JobRate]| JobRates { jobs: jobs.to_vec(), ..JobRates::default() };
         let mut jobs = [job("slurm:1.0@1000", 0.1, 5e9), job("slurm:2.0@1000", 0.4, 1e9)];
         for (width, order, first) in [(80, Order::Mpi, "slurm:2"), (160, Order::Bytes, "slurm:1")] {
-            let view = View { screen: None, order, json: false };
+            let view = View { screen: None, order, json: false, notes: Vec::new() };
             jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
             let text = view.table(&rates(&jobs), 10, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
@@ -353,15 +380,29 @@ mod tests {
         };
         let hung = JobRate { open_call: Some(open), ..job("slurm:3", 0.75, 0.0) };
         assert_eq!(operation(&hung), "barrier for 138 s: 3 ranks");
-        let text = View { screen: None, order: Order::Mpi, json: false }.table(&rates(&[hung]), 10, 80);
+        let text = View { screen: None, order: Order::Mpi, json: false, notes: Vec::new() }.table(
+            &rates(&[hung]),
+            10,
+            80,
+        );
         assert!(text.contains("75.0 %") && text.contains("barrier for 138 s: 3 ranks"), "{text}");
         let said = "In one call for a minute or more: 1 job, the longest slurm:3 barrier for 138 s: 3 ranks";
         assert!(said.starts_with(text.lines().nth(1).unwrap().trim_end_matches('…')), "{text}");
         // Four threads of each of 1,024 ranks: no share of the ranks' time.
         let threads =
             JobRate { mpi_seconds_per_second: 3900.25, mpi_time_share: None, ..job("slurm:4", 0.0, 0.0) };
-        let text = View { screen: None, order: Order::Mpi, json: false }.table(&rates(&[threads]), 10, 80);
+        let text = View { screen: None, order: Order::Mpi, json: false, notes: Vec::new() }.table(
+            &rates(&[threads]),
+            10,
+            80,
+        );
         assert!(text.contains("3900.2 thr") && !text.contains(" %  "), "{text}");
+        let notes = vec!["8 other jobs are shown live, the most at a time; ".repeat(3)];
+        let text = View { screen: None, order: Order::Mpi, json: false, notes }.table(&rates(&jobs), 10, 80);
+        assert!(
+            text.contains("8 other jobs are shown live") && text.lines().all(|line| line.len() <= 80),
+            "{text}"
+        );
         assert_eq!(Order::Calls.next(), Order::Mpi);
         assert!(order("time").unwrap_err().contains("mpi, bytes, calls"));
         assert!(interval("0").is_err());

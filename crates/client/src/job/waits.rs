@@ -1,5 +1,6 @@
 //! `job waits`: what of a job's time in MPI was waiting for other ranks, and for whom.
 
+use super::live;
 use super::name::find;
 use super::part;
 use crate::text::{Table, clean, columns, folded, percent, seconds, thousands};
@@ -23,7 +24,7 @@ Seconds are summed over ranks (and threads). WAITING is for other ranks: for a l
 COLLECTIVE for the last rank, for a late ROOT. PROGRESS is a nonblocking transfer that went on only in Wait or Test.
 TRANSFER is what remains. BETWEEN has the least and the most that the waiting can be. Of a job that was traced whole
 (throughline-exec --trace) the seconds are exact, of others estimated; the second line says which. docs/WAITS.md says how
-these are known, and where they can be wrong.";
+these are known, and where they can be wrong. Of a job that runs they are of now, as `throughline job show --help` says.";
 
 /// What the rows of the table are.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ pub struct Options {
 /// No such job (1); see [`crate::Error`].
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
+    live::look(server, &key);
     let waits: Answer<JobWaits> = server.answer(&["jobs", &key, "waits"], &[]).map_err(Failure::from)?;
     if options.json {
         answer::print([waits.body.as_str()])?;

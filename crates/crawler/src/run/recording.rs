@@ -4,7 +4,7 @@
 
 use super::shared::SharedState;
 use std::sync::Arc;
-use throughline_detail::{Origin, Recording};
+use throughline_detail::{Lift, Origin, Recording};
 use throughline_infiniband::reading::PortReading;
 use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::records;
@@ -64,5 +64,8 @@ impl Origin for Crawler {
         vec![batch]
     }
 
-    fn lift(&self, _job_key: &str, _until: i64, _now: i64) {}
+    /// It has no jobs.
+    fn lift(&self) -> Lift {
+        Box::new(|_, _| {})
+    }
 }

@@ -111,12 +111,7 @@ pub async fn take(
             {
                 Ok(id) => {
                     tracing::info!(request = id, name = subject.name, "detail is requested for an alert");
-                    taken.requested.push(DetailRequested {
-                        id,
-                        from_ms: new.from,
-                        to_ms: new.to,
-                        live_seconds: None,
-                    });
+                    taken.requested.push(DetailRequested { id, from_ms: new.from, to_ms: new.to });
                 }
                 Err(refusal) => {
                     api.detail.metrics.add((crate::refusals::DETAIL, refusal.reason), &REQUESTS_REJECTED, 1);

@@ -13,11 +13,8 @@ use std::sync::Arc;
 use throughline_api::detail::{DetailRequest, DetailRequested, DetailRequests};
 use throughline_query::at_primary;
 use throughline_query::detail::{self, RequestScope};
-use throughline_query::jobs::Job;
 use throughline_sample::catalogue::REQUESTS_REJECTED;
-use throughline_store::{
-    DetailReason, DetailRefusal, DetailSubject, Error, LIVE_SECONDS, NewDetail, lift_job, request_detail,
-};
+use throughline_store::{DetailReason, DetailRefusal, DetailSubject, Error, NewDetail, request_detail};
 use tokio_postgres::Client;
 
 /// Seconds back from now, or from the job's end, unless the request has a time.
@@ -86,15 +83,11 @@ pub async fn of_link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     answer::json(&DetailRequests { requests }, &request.headers)
 }
 
-/// `POST /jobs/{job}/detail`: its ranks' records, or with `live=1` rows each second for a while.
+/// `POST /jobs/{job}/detail`: its ranks' records.
 pub async fn request_job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let wanted = DetailWindow::of(&request)?;
-    let is_live = request.word("live", &[("0", false), ("1", true)])?;
     request.done()?;
     let job = api.query(async |client| find(client, request.path("job")).await).await?;
-    if is_live {
-        return live(&api, &request, &job).await;
-    }
     let end = job.end.map_or(request.now, |end| (end + AFTER_END_MS).min(request.now));
     let (from, to) = wanted.range(end);
     let from = job.start.map_or(from, |start| from.max(start));
@@ -156,7 +149,7 @@ fn number(request: &ApiRequest) -> Result<Option<i64>, ApiError> {
     Ok(Some(request.number("id", 0_i64, 1, i64::MAX)?).filter(|id| *id > 0))
 }
 
-async fn node(client: &Client, host: &str) -> Result<i64, ApiError> {
+pub async fn node(client: &Client, host: &str) -> Result<i64, ApiError> {
     let found = detail::node(client, host).await?;
     found.ok_or_else(|| ApiError::not_found(format!("no node {host}"), "/api/v1/nodes lists them"))
 }
@@ -172,21 +165,7 @@ async fn make(
     let new = NewDetail { requested_by, turn: None, reason, subject, from, to, resolution };
     let limits = api.detail.triggers.limits;
     let id = counted(api, async |client| request_detail(client, &new, &limits).await).await?;
-    accepted(request, &DetailRequested { id, from_ms: from, to_ms: to, live_seconds: None })
-}
-
-/// Rows each second while somebody looks at a job that runs.
-async fn live(api: &Api, request: &ApiRequest, job: &Job) -> Result<Response, ApiError> {
-    if job.end.is_some() {
-        let message = "the job has ended";
-        return Err(ApiError::parameter("live", message, "request what was recorded: leave `live` out"));
-    }
-    let (user, limits) = (request.user(), api.detail.triggers.limits);
-    let id = counted(api, async |client| lift_job(client, job.id, &user, &limits).await).await?;
-    #[allow(clippy::cast_possible_wrap)] // Half a minute.
-    let to_ms = request.now + LIVE_SECONDS as i64 * 1000;
-    let live_seconds = Some(LIVE_SECONDS);
-    accepted(request, &DetailRequested { id, from_ms: request.now, to_ms, live_seconds })
+    accepted(request, &DetailRequested { id, from_ms: from, to_ms: to })
 }
 
 fn accepted(request: &ApiRequest, made: &DetailRequested) -> Result<Response, ApiError> {
@@ -196,7 +175,7 @@ fn accepted(request: &ApiRequest, made: &DetailRequested) -> Result<Response, Ap
 }
 
 /// Writes a request; what is refused is counted.
-async fn counted(
+pub async fn counted(
     api: &Api,
     work: impl AsyncFnOnce(&mut Client) -> Result<Result<i64, DetailRefusal>, Error>,
 ) -> Result<i64, ApiError> {

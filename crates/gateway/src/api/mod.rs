@@ -13,6 +13,7 @@ mod fabric;
 mod fresh;
 mod jobs;
 mod link_rates;
+mod live;
 mod nodes;
 mod nvlink_metrics;
 mod page;
@@ -63,6 +64,8 @@ pub struct Api {
     place: String,
     fabric: fabric::FabricCache,
     live_jobs: CachedValue<jobs::LiveJobs>,
+    /// Jobs that somebody looks at.
+    shown_jobs: live::ShownJobs,
     thresholds: Thresholds,
     detail: Detail,
     /// Where ranges are read that begin before what the database holds.
@@ -99,6 +102,7 @@ impl Api {
             place,
             fabric: fabric::FabricCache::default(),
             live_jobs: CachedValue::new(FRESH),
+            shown_jobs: live::ShownJobs::default(),
             thresholds: Thresholds::default(),
             detail,
             long_range: LongRange::default(),
@@ -205,6 +209,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/operations", get(jobs::operations))
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
         .route("/jobs/{job}/detail", get(detail_requests::of_job).post(detail_requests::request_job))
+        .route("/jobs/{job}/live", get(live::state).post(live::request))
         .route("/nodes/{host}/detail", get(detail_requests::of_node).post(detail_requests::request_node))
         .route("/fabric/{subnet}/links/{link}/detail", get(detail_requests::of_link).post(request_link))
         .route("/alerts", get(alerts::list).post(alerts::take))

@@ -13,6 +13,7 @@ CREATE TABLE internal.detail_request (
     ib_port_ids bigint[],
     node_id bigint,
     uid bigint,
+    ranks integer[],
     PRIMARY KEY (id)
 );
 CREATE INDEX detail_request_by_ib_port ON internal.detail_request USING gin (ib_port_ids) WHERE (ib_port_ids IS NOT NULL);
@@ -29,7 +30,10 @@ COMMENT ON COLUMN internal.detail_request.records_max IS 'Most records of each n
 COMMENT ON COLUMN internal.detail_request.node_id IS
     'Of a request that the server made by itself: the node in whose turn it was, as in job_judgement.';
 COMMENT ON COLUMN internal.detail_request.uid IS 'Of a request that the server made by itself: the owner in whose turn it was.';
-COMMENT ON COLUMN internal.detail_request.expires_at IS 'What has not arrived by then is given up.';
+COMMENT ON COLUMN internal.detail_request.expires_at IS
+    'What has not arrived by then is given up. Of a live one the time until which rows are made, unless it is renewed.';
+COMMENT ON COLUMN internal.detail_request.ranks IS
+    'Of a live one: these ranks have rows of their own each second, those that differ most from the others. NULL for others.';
 COMMENT ON COLUMN internal.detail_request.ib_port_ids IS
     'Readings of these ports of the fabric, the ends of a link; NULL for those of jobs and nodes.';
 
@@ -45,6 +49,7 @@ CREATE TABLE internal.detail_request_node (
     remark text,
     sent_at timestamptz,
     done_at timestamptz,
+    ranks_until timestamptz,
     PRIMARY KEY (request_id, node_id),
     FOREIGN KEY (request_id) REFERENCES internal.detail_request(id) ON DELETE CASCADE
 );
@@ -61,6 +66,8 @@ COMMENT ON COLUMN internal.detail_request_node.recorded_from IS 'Time of the old
 COMMENT ON COLUMN internal.detail_request_node.damaged IS 'Spots of the recorder that could not be read; each costs up to a minute.';
 COMMENT ON COLUMN internal.detail_request_node.refusal IS
     'Why not all came: off, failed (the recorder), agent (too old for it), limit, expired. NULL where all did.';
+COMMENT ON COLUMN internal.detail_request_node.ranks_until IS
+    'Of a live one: until then all ranks of the node have rows each second, as somebody looks at them; NULL for others.';
 COMMENT ON COLUMN internal.detail_request_node.remark IS 'The same for people, with what to do.';
 
 CREATE TABLE internal.detail_mpi_bins (

@@ -1,6 +1,8 @@
 //! What collectors do with requests: they send those that are open to the agents and crawlers that they are connected to, and end those
 //! that have expired.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use throughline_sample::Guid;
@@ -54,6 +56,10 @@ pub struct DetailOrder {
     pub expires: SystemTime,
     /// The job is shown live: nothing of the recorder.
     pub is_live: bool,
+    /// Then these ranks have rows of their own.
+    pub ranks: Arc<[u32]>,
+    /// And all of the node have.
+    pub is_all_ranks: bool,
     /// No collector has sent it.
     pub is_new: bool,
 }
@@ -77,7 +83,7 @@ impl DetailQueue {
     pub async fn open(&mut self) -> Result<Vec<DetailOrder>, Error> {
         const SQL: &str = "
             SELECT r.id, n.node_id, j.key, r.since, r.until, r.resolution_seconds, r.records_max, r.expires_at, r.reason = 'live',
-                   n.state = 'waiting', k.name, p.crawler, p.guids, p.ports
+                   n.state = 'waiting', k.name, p.crawler, p.guids, p.ports, coalesce(n.ranks_until > now(), false)
             FROM internal.detail_request_node n JOIN internal.detail_request r ON r.id = n.request_id
             LEFT JOIN internal.node_key k ON k.id = n.node_id LEFT JOIN internal.run j ON j.id = r.job_id
             LEFT JOIN LATERAL (
@@ -87,9 +93,21 @@ impl DetailQueue {
                 WHERE q.id = ANY(r.ib_port_ids)
             ) p ON r.ib_port_ids IS NOT NULL
             WHERE n.state IN ('waiting', 'sent', 'receiving') AND r.expires_at > now() ORDER BY r.id LIMIT $1";
-        let rows =
-            self.connection.with(WHAT, LIMIT, async |client| client.query(SQL, &[&ORDERS_MAX]).await).await?;
-        Ok(rows.iter().filter_map(order).collect())
+        // The ranks of a live request are the same on all of its nodes.
+        const RANKS: &str = "
+            SELECT id, ranks FROM internal.detail_request WHERE reason = 'live' AND expires_at > now() AND ranks IS NOT NULL";
+        let (rows, ranks) = self
+            .connection
+            .with(WHAT, LIMIT, async |client| {
+                Ok((client.query(SQL, &[&ORDERS_MAX]).await?, client.query(RANKS, &[]).await?))
+            })
+            .await?;
+        let of_request = |row: &Row| {
+            let ranks: Vec<i32> = row.get(1);
+            (row.get(0), ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect())
+        };
+        let ranks: HashMap<i64, Arc<[u32]>> = ranks.iter().map(of_request).collect();
+        Ok(rows.iter().filter_map(|row| order(row, &ranks)).collect())
     }
 
     /// Notes that requests were sent to nodes.
@@ -147,7 +165,7 @@ impl DetailQueue {
 }
 
 /// `None` where nobody can be found who has it: the node or the ports are gone from the database.
-fn order(row: &Row) -> Option<DetailOrder> {
+fn order(row: &Row, ranks: &HashMap<i64, Arc<[u32]>>) -> Option<DetailOrder> {
     let node: Option<String> = row.get(10);
     let crawler = || row.get::<_, Option<Uuid>>(11).map(DetailPlace::Crawler);
     let place = node.map(DetailPlace::Node).or_else(crawler)?;
@@ -167,6 +185,8 @@ fn order(row: &Row) -> Option<DetailOrder> {
         records_max: u64::try_from(row.get::<_, i64>(6)).unwrap_or(0),
         expires: row.get(7),
         is_live: row.get(8),
+        ranks: ranks.get(&row.get(0)).cloned().unwrap_or_default(),
+        is_all_ranks: row.get(14),
         is_new: row.get(9),
     })
 }

@@ -38,7 +38,7 @@ impl Default for DetailLimits {
             records: [50_000_000, 10_000_000],
             span: Duration::from_secs(3600),
             wait: Duration::from_secs(300),
-            live_jobs: 100,
+            live_jobs: 8,
         }
     }
 }
@@ -46,7 +46,7 @@ impl Default for DetailLimits {
 /// Why a request is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetailRefusal {
-    /// One word for metrics: off, nodes, requests, records, span, unknown.
+    /// One word for metrics: off, nodes, requests, records, span, unknown, live.
     pub reason: &'static str,
     /// What is wrong.
     pub message: String,
@@ -64,11 +64,17 @@ impl fmt::Display for DetailRefusal {
 
 impl DetailRefusal {
     /// All reasons.
-    pub const REASONS: [&'static str; 6] = ["off", "nodes", "requests", "records", "span", "unknown"];
+    pub const REASONS: [&'static str; 7] = ["off", "nodes", "requests", "records", "span", "unknown", "live"];
 
     fn over(reason: &'static str, key: &'static str, message: String, otherwise: &str) -> Self {
         let remedy = format!("{otherwise}, or let the administrator raise {key} in server.toml");
         Self { reason, message, remedy, limit: Some(key) }
+    }
+
+    fn without_ranks() -> Self {
+        let message = "no node has reported ranks of this job".to_owned();
+        let remedy = "an agent must run on its nodes while it runs".to_owned();
+        Self { reason: "unknown", message, remedy, limit: None }
     }
 
     fn off() -> Self {
@@ -114,9 +120,7 @@ impl DetailLimits {
             return Ok(Err(DetailRefusal::off()));
         }
         if nodes == 0 {
-            let message = "no node has reported ranks of this job".to_owned();
-            let remedy = "an agent must run on its nodes while it runs".to_owned();
-            return Ok(Err(DetailRefusal { reason: "unknown", message, remedy, limit: None }));
+            return Ok(Err(DetailRefusal::without_ranks()));
         }
         let span = u64::try_from(new.to.saturating_sub(new.from)).unwrap_or(0) / 1000;
         if span > self.span.as_secs() {
@@ -205,29 +209,30 @@ impl DetailLimits {
         Ok(())
     }
 
-    /// Whether one more job may be shown live.
+    /// Whether one more job, of so many nodes, may be shown live.
     pub(super) async fn check_live(
         &self,
         transaction: &Transaction<'_>,
+        nodes: usize,
     ) -> Result<Result<(), DetailRefusal>, Error> {
         if !self.is_enabled {
             return Ok(Err(DetailRefusal::off()));
         }
+        if nodes == 0 {
+            return Ok(Err(DetailRefusal::without_ranks()));
+        }
         let query =
             "SELECT count(*) FROM internal.detail_request WHERE reason = 'live' AND expires_at > now()";
         let row = transaction.query_one(query, &[]).await.map_err(Error::sql("counting live jobs"))?;
-        let jobs = unsigned(row.get(0));
-        Ok(if jobs < self.live_jobs {
-            Ok(())
-        } else {
-            let message = format!("{jobs} jobs are shown live");
-            Err(DetailRefusal::over(
-                "nodes",
-                "detail.live_jobs_max",
-                message,
-                "its rows come at the usual interval",
-            ))
-        })
+        Ok(self.within_live(unsigned(row.get(0))))
+    }
+
+    fn within_live(&self, jobs: u64) -> Result<(), DetailRefusal> {
+        if jobs < self.live_jobs {
+            return Ok(());
+        }
+        let message = format!("{jobs} other jobs are shown live, the most at a time");
+        Err(DetailRefusal::over("live", "detail.live_jobs_max", message, "try again in half a minute"))
     }
 }
 
@@ -314,6 +319,19 @@ mod tests {
             assert_eq!((refusal.reason, refusal.limit), (reason, Some(key)));
             assert!(refusal.remedy.contains(key) && DetailRefusal::REASONS.contains(&reason), "{refusal}");
         }
+    }
+
+    #[test]
+    fn the_ninth_job_is_refused_in_a_sentence() {
+        let limits = DetailLimits::default();
+        assert_eq!(limits.within_live(7), Ok(()));
+        let refusal = limits.within_live(8).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "8 other jobs are shown live, the most at a time; try again in half a minute, or let the administrator raise \
+             detail.live_jobs_max in server.toml"
+        );
+        assert!(DetailRefusal::REASONS.contains(&refusal.reason));
     }
 
     /// Requests that each of so many owners gets who request until they are refused, in turns, of 60 that the server may make.

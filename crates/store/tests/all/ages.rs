@@ -23,7 +23,18 @@ const WORDS: [&str; 13] = [
 ];
 
 /// Constants with such names that judge no reading: file, name, reason.
-const OTHERS: [(&str, &str, &str); 48] = [
+const OTHERS: [(&str, &str, &str); 51] = [
+    (
+        "gateway/src/api/live.rs",
+        "FRESH",
+        "how long one reading of what a job's nodes have sent serves all who look",
+    ),
+    ("agent/src/live.rs", "TOO_LATE_NANOSECONDS", "within a second: when its rows are left to the next one"),
+    (
+        "query/src/live.rs",
+        "FRESH_MS",
+        "figures of now: nodes that make a row each second while somebody looks",
+    ),
     ("agent/src/fold.rs", "LATE_NANOSECONDS", "how long a fold waits for what comes late"),
     ("agent/src/health.rs", "RECENT", "for how long a failure is shown"),
     ("cli/src/serve/config/database.rs", "READ_LAG_SECONDS_CEILING", "bound of a setting of replicas"),

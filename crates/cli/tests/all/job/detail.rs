@@ -17,7 +17,7 @@ const GOAL: Duration = Duration::from_secs(5);
 type Sums = (i64, i64, i64);
 
 impl Stack {
-    fn kill_agent(&mut self) {
+    pub(super) fn kill_agent(&mut self) {
         self.agent.0.kill().unwrap();
         self.agent.0.wait().unwrap();
     }
@@ -51,14 +51,6 @@ impl Stack {
         (row.get(0), row.get(1), row.get(2))
     }
 
-    /// Rows of a node that are of a second or two.
-    async fn short_rows(&self) -> i64 {
-        let (client, connection) = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        let query = "SELECT count(*) FROM internal.mpi_node_rows WHERE time - since <= INTERVAL '2 seconds'";
-        client.query_one(query, &[]).await.unwrap().get(0)
-    }
-
     /// Requests and waits; the outcome, however it is.
     fn request(&self, arguments: &[&str]) -> (Option<i32>, Value, String) {
         let output = self.job(&[&["fetch"], arguments, &["--wait", "60", "--json"]].concat());
@@ -74,7 +66,7 @@ fn now() -> String {
 
 /// A job that runs until it is killed, once its ranks are known.
 #[allow(clippy::zombie_processes)] // The caller ends it.
-fn running_job(stack: &Stack) -> (Child, String) {
+pub(super) fn running_job(stack: &Stack) -> (Child, String) {
     let mut launch = stack.launch("openmpi", &["--seconds", "600", "--pause-ms", "5"]);
     let program = launch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begin = Instant::now();
@@ -89,7 +81,7 @@ fn running_job(stack: &Stack) -> (Child, String) {
     }
 }
 
-fn end(mut program: Child) {
+pub(super) fn end(mut program: Child) {
     kill(Pid::from_raw(i32::try_from(program.id()).unwrap()), Signal::SIGTERM).unwrap();
     program.wait().unwrap();
 }
@@ -230,42 +222,6 @@ async fn what_is_over_a_quota_or_has_no_recorder_is_refused_with_the_reason() {
     assert_eq!(counted.get("\"requests\""), Some(&"1.0"), "{counted:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_looked_at_has_rows_each_second_until_nobody_does() {
-    let stack = Stack::start().await;
-    let (program, key) = running_job(&stack);
-    let before = stack.short_rows().await;
-    let begin = Instant::now();
-    // As the page does while it is open.
-    while stack.short_rows().await < before + 5 {
-        let answer = post(&stack.server, &format!("/api/v1/jobs/{}/detail?live=1", escaped(&key)));
-        assert!(answer.starts_with("HTTP/1.1 202") && answer.contains("\"live_seconds\":30"), "{answer}");
-        assert!(begin.elapsed() < PATIENCE, "{} rows", stack.short_rows().await - before);
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    // Renewed, it is one request, which ends by itself.
-    let live = || {
-        let listed = stack.json(&["fetch", &key, "--list", "--json"]);
-        let all = listed["requests"].as_array().unwrap().clone();
-        all.into_iter().filter(|one| one["reason"] == "live").collect::<Vec<_>>()
-    };
-    assert_eq!(live().len(), 1);
-    while live()[0]["is_open"] != false {
-        assert!(begin.elapsed() < 2 * PATIENCE);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    end(program);
-    let refused = loop {
-        let answer = post(&stack.server, &format!("/api/v1/jobs/{}/detail?live=1", escaped(&key)));
-        if !answer.starts_with("HTTP/1.1 202") {
-            break answer;
-        }
-        assert!(begin.elapsed() < 3 * PATIENCE, "{answer}");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    };
-    assert!(refused.contains("the job has ended"), "{refused}");
-}
-
 /// What the page of a job charts of two seconds in the middle of what was fetched.
 fn operations_over_time(stack: &Stack, key: &str, outcome: &Value) -> Value {
     let to = outcome["to_ms"].as_i64().unwrap() - 1000;
@@ -275,7 +231,7 @@ fn operations_over_time(stack: &Stack, key: &str, outcome: &Value) -> Value {
 }
 
 /// A job's key in an address.
-fn escaped(key: &str) -> String {
+pub(super) fn escaped(key: &str) -> String {
     key.replace(':', "%3A").replace('@', "%40").replace('/', "%2F")
 }
 
@@ -285,11 +241,11 @@ fn metrics(server: &str) -> String {
 }
 
 /// What the server answers, with its headers.
-fn page(server: &str, path: &str) -> String {
+pub(super) fn page(server: &str, path: &str) -> String {
     send(server, "GET", path)
 }
 
-fn post(server: &str, path: &str) -> String {
+pub(super) fn post(server: &str, path: &str) -> String {
     send(server, "POST", path)
 }
 

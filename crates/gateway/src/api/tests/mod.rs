@@ -14,6 +14,7 @@ mod lanes;
 mod link_shares;
 mod link_shares_scale;
 mod links;
+mod live;
 mod long_jobs;
 mod nodes;
 mod now;

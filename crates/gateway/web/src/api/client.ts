@@ -39,6 +39,7 @@ export type JobVerdicts = Schemas['JobVerdicts']
 export type DetailRequests = Schemas['DetailRequests']
 export type Events = Schemas['Events']
 export type JobDetail = Schemas['JobDetail']
+export type JobLive = Schemas['JobLive']
 export type Ranks = Schemas['Ranks']
 export type Matrix = Schemas['Matrix']
 export type Operations = Schemas['Operations']
@@ -108,7 +109,7 @@ export async function fetchJson<T>(url: string, signal?: AbortSignal): Promise<T
   return send<T>('GET', url, signal)
 }
 
-/** Makes a request for detail: the one thing that pages write. */
+/** Makes a request for detail, or the live request of a job: the only things that pages write. */
 export async function postJson<T>(url: string): Promise<T> {
   return send<T>('POST', url)
 }

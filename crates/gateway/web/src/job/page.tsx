@@ -11,8 +11,9 @@ import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
 import { PvarsView } from './pvars.tsx'
-import { RecordButton, useLiveRows } from './record.tsx'
+import { RecordButton } from './record.tsx'
 import { RegionsView } from './regions.tsx'
+import { LiveNote } from './shown.tsx'
 import { Timeline } from './timeline.tsx'
 import { VerdictsView } from './verdicts.tsx'
 import { WaitsView } from './waits.tsx'
@@ -123,10 +124,10 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
 
 function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchParams; preferences: Preferences }) {
   const isLive = data.job.end_ms === null
-  useLiveRows(data.job.job_key, isLive)
   const shared = { job: data.job.job_key, isLive, query, preferences }
   return (
     <>
+      <LiveNote job={data.job.job_key} isLive={isLive} />
       <OpenCallsView data={data} />
       <div class="columns">
         <Operations data={data} />

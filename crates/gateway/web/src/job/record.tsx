@@ -1,11 +1,9 @@
-// Full resolution on demand: what the nodes have of the last ten minutes, and rows each second while the page is open.
+// Full resolution on demand: what the nodes have of the last ten minutes.
 import { useEffect, useState } from 'preact/hooks'
 import { type ApiError, type DetailRequests, address, asApiError, part, postJson } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { short } from '../text.ts'
 
-/** The server holds a live view for half a minute. */
-const RENEW_MS = 15_000
 const LAST_SECONDS = 600
 const OPEN_MS = 1_000
 
@@ -18,19 +16,6 @@ export function outcome(request: DetailRequest): string {
   const first = failed.find((node) => node.remark !== null)
   const why = failed.length === 0 ? '' : `; ${failed.length} of ${request.nodes.length} nodes: ${first?.remark ?? failed[0]?.state}`
   return `${short(request.records)} records${why}`
-}
-
-/** Keeps the rows of a running job coming each second while somebody looks at it. A refusal leaves them at their usual interval. */
-export function useLiveRows(job: string, isLive: boolean) {
-  useEffect(() => {
-    if (!isLive) return undefined
-    const renew = () => {
-      if (!document.hidden) postJson(address(`/jobs/${part(job)}/detail`, { live: 1 })).catch(() => undefined)
-    }
-    renew()
-    const timer = setInterval(renew, RENEW_MS)
-    return () => clearInterval(timer)
-  }, [job, isLive])
 }
 
 export function RecordButton({ job }: { job: string }) {

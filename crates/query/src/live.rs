@@ -1,0 +1,138 @@
+//! Figures of now of a job that somebody looks at: which of its nodes have sent them, and as of when.
+
+use crate::time::milliseconds;
+use std::time::SystemTime;
+use throughline_api::live::LiveNode;
+use throughline_store::Error;
+use throughline_store::sql_time::moment;
+use tokio_postgres::Client;
+
+/// A node's newest row that is older does not count as of now, milliseconds: a row each second is in the database after one.
+pub const FRESH_MS: i64 = 3000;
+
+/// Rows that are looked for, milliseconds back from now: later chunks alone are read.
+const ROWS_MS: i64 = 3_600_000;
+
+/// A job as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownJob {
+    /// Its number in the tables.
+    pub id: i64,
+    /// All of its ranks have ended.
+    pub has_ended: bool,
+}
+
+/// The job with this key, without all that a page has of it.
+///
+/// # Errors
+/// The database's.
+pub async fn job(client: &Client, key: &str) -> Result<Option<ShownJob>, Error> {
+    let sql = "SELECT id, end_time IS NOT NULL FROM internal.run_visible WHERE key = $1";
+    let row = client.query_opt(sql, &[&key]).await.map_err(Error::sql("looking for a job"))?;
+    Ok(row.map(|row| ShownJob { id: row.get(0), has_ended: row.get(1) }))
+}
+
+/// What the nodes of a job have sent of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveNodes {
+    /// Nodes that were requested.
+    pub nodes: u64,
+    /// All nodes that answer have sent their sums up to this time, a whole second; `None` while none has.
+    pub as_of: Option<i64>,
+    /// Those that do not answer, with the time of their newest sums.
+    pub absent: Vec<LiveNode>,
+}
+
+/// A node's name, whether its agent has the request, and the time of its newest row in milliseconds.
+type NodeRow = (String, bool, Option<i64>);
+
+impl LiveNodes {
+    fn new(rows: Vec<NodeRow>, now: i64) -> Self {
+        let mut all = LiveNodes { nodes: rows.len() as u64, ..LiveNodes::default() };
+        for (host, was_sent, newest) in rows {
+            match newest {
+                Some(time) if time >= now - FRESH_MS => {
+                    all.as_of = Some(all.as_of.map_or(time, |as_of| as_of.min(time)));
+                }
+                // Nothing was ever counted there: ranks that have not called MPI yet.
+                None if was_sent => {}
+                as_of_ms => all.absent.push(LiveNode { host, as_of_ms }),
+            }
+        }
+        all.as_of = all.as_of.map(|time| time.div_euclid(1000) * 1000);
+        all.absent.sort_by(|one, other| (one.as_of_ms, &one.host).cmp(&(other.as_of_ms, &other.host)));
+        all
+    }
+}
+
+/// What the nodes of a live request have sent.
+///
+/// # Errors
+/// The database's.
+pub async fn nodes(client: &Client, job: i64, request: i64) -> Result<LiveNodes, Error> {
+    let what = "reading which nodes of a job answer";
+    let now: SystemTime =
+        client.query_one("SELECT clock_timestamp()", &[]).await.map_err(Error::sql(what))?.get(0);
+    let now = milliseconds(now);
+    let sql = format!(
+        "SELECT k.name, n.state = 'sent', newest.time, n.node_id
+         FROM internal.detail_request_node n JOIN internal.node_key k ON k.id = n.node_id
+         LEFT JOIN LATERAL (
+             SELECT m.time FROM internal.mpi_node_rows m
+             WHERE m.job_id = $1 AND m.node_id = n.node_id AND m.time > {}
+             ORDER BY m.epoch DESC, m.time DESC LIMIT 1) newest ON true
+         WHERE n.request_id = $2 AND n.state <> 'done'",
+        moment(now - ROWS_MS)
+    );
+    let rows = client.query(&sql, &[&job, &request]).await.map_err(Error::sql(what))?;
+    let mut ids = Vec::new();
+    let rows = rows.iter().map(|row| {
+        let (host, was_sent, newest): (String, bool, Option<SystemTime>) =
+            (row.get(0), row.get(1), row.get(2));
+        ids.push((host.clone(), row.get::<_, i64>(3)));
+        (host, was_sent, newest.map(milliseconds))
+    });
+    let mut all = LiveNodes::new(rows.collect(), now);
+    if !all.absent.is_empty() {
+        ids.retain(|(host, _)| all.absent.iter().any(|node| node.host == *host));
+        let running = running(client, job, ids.iter().map(|(_, id)| *id).collect()).await?;
+        let is_running = |host: &str| ids.iter().any(|(name, id)| name == host && running.contains(id));
+        let before = all.absent.len();
+        all.absent.retain(|node| is_running(&node.host));
+        all.nodes -= (before - all.absent.len()) as u64;
+    }
+    Ok(all)
+}
+
+/// Those of some nodes on which ranks of the job run: where they have just ended nothing more is sent.
+async fn running(client: &Client, job: i64, nodes: Vec<i64>) -> Result<Vec<i64>, Error> {
+    let sql = "SELECT DISTINCT node_id FROM internal.rank_claim WHERE job_id = $1 AND node_id = ANY($2) AND end_time IS NULL";
+    let rows = client.query(sql, &[&job, &nodes]).await;
+    let rows = rows.map_err(Error::sql("looking for the nodes of a job that runs"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_that_of_all_nodes_that_answer_and_others_are_named_with_theirs() {
+        let now = 100_000;
+        let row = |host: &str, was_sent, newest| (host.to_owned(), was_sent, newest);
+        let absent = |host: &str, as_of_ms| LiveNode { host: host.to_owned(), as_of_ms };
+        assert_eq!(LiveNodes::new(Vec::new(), now), LiveNodes::default());
+        let rows = vec![
+            row("n1", true, Some(98_900)),
+            row("n2", true, Some(98_100)),
+            row("n3", true, Some(90_000)),
+            row("n4", true, None),
+            row("n5", false, None),
+        ];
+        let all = LiveNodes::new(rows, now);
+        assert_eq!((all.nodes, all.as_of), (5, Some(98_000)));
+        assert_eq!(all.absent, [absent("n5", None), absent("n3", Some(90_000))]);
+        let none = LiveNodes::new(vec![row("n1", true, Some(96_999))], now);
+        assert_eq!((none.as_of, none.absent.len()), (None, 1));
+    }
+}
