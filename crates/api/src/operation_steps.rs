@@ -22,7 +22,9 @@ pub struct OperationSteps {
 /// Columns of one length: a row for each step and cell of operation, size class, region and algorithm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationStepColumns {
-    /// End of the step in which the calls returned.
+    /// Begin of the time in which the calls returned: of the step, or where no row is as short, end of the row before.
+    pub since_ms: Vec<i64>,
+    /// End of that time: of the step, or of the row.
     pub time_ms: Vec<i64>,
     /// MPI name without the prefix.
     pub operation: Vec<String>,
@@ -38,7 +40,7 @@ pub struct OperationStepColumns {
     pub calls: Vec<i64>,
     /// Bytes passed to send.
     pub bytes: Vec<i64>,
-    /// Time inside of these calls: of a long call it lies before the step.
+    /// Time inside of these calls: of a long call it lies before `since_ms`.
     pub elapsed_seconds: Vec<f64>,
     /// From the return of the call that began it to its completion; null where nothing completed later.
     pub wait_seconds: Vec<Option<f64>>,

@@ -4,6 +4,7 @@ pub mod as_of;
 pub mod diff;
 pub mod export;
 pub mod fetch;
+mod finer;
 pub mod list;
 mod live;
 pub mod matrix;

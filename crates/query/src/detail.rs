@@ -20,12 +20,6 @@ pub enum RequestScope {
     Alerts,
 }
 
-/// A condition on `mpi_op_rows` by which only rows are read that can have something after `from` and up to `to`, milliseconds
-/// since 1970: those of detail have up to a minute of a rank.
-pub(crate) fn stored(from: i64, to: i64) -> String {
-    format!("stored_time > {} AND stored_time <= {} + interval '1 minute'", moment(from), moment(to))
-}
-
 /// The node with this name.
 ///
 /// # Errors
@@ -35,14 +29,16 @@ pub async fn node(client: &Client, host: &str) -> Result<Option<i64>, Error> {
     Ok(row.map_err(Error::sql("looking for a node"))?.map(|row| row.get(0)))
 }
 
-/// Whether detail of a job was fetched that is of this time, milliseconds since 1970, from begin to end.
+/// How finely a job's detail of this time, milliseconds since 1970 from begin to end, was fetched: milliseconds of a bin. None where
+/// none of all of it was.
 ///
 /// # Errors
 /// The database's.
-pub async fn covers(client: &Client, job: i64, from: i64, to: i64) -> Result<bool, Error> {
+pub async fn covers(client: &Client, job: i64, from: i64, to: i64) -> Result<Option<i64>, Error> {
     let sql = format!(
-        "SELECT EXISTS (SELECT 1 FROM internal.detail_request r WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} \
-         AND r.until >= {to} AND EXISTS (SELECT 1 FROM internal.detail_request_node n WHERE n.request_id = r.id AND n.records > 0))",
+        "SELECT min(greatest(r.resolution_seconds, 0.1) * 1000)::bigint FROM internal.detail_request r \
+         WHERE r.job_id = $1 AND r.reason <> 'live' AND r.since <= {from} AND r.until >= {to} \
+           AND EXISTS (SELECT 1 FROM internal.detail_request_node n WHERE n.request_id = r.id AND n.records > 0)",
         from = moment(from),
         to = moment(to),
     );

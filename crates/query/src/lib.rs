@@ -54,6 +54,7 @@ pub mod operation_steps;
 mod pool;
 pub mod pvars;
 pub mod rank_cpu;
+mod rank_growth;
 pub mod rates;
 mod read_path;
 pub mod recent;

@@ -1,16 +1,15 @@
 //! What one rank did with MPI, step by step, in cells of operation, size class, region and algorithm: for traces of jobs that were not
-//! traced, and for export. Rows are cumulative: of each cell the last in a step, less the last before.
+//! traced, and for export. Rows are cumulative: of each cell what a row has more than that before, with the time in which it was counted.
 
+use crate::rank_growth::RankGrowth;
 use crate::time::Grid;
 use throughline_api::operation_steps::{OperationStepColumns, OperationSteps};
 use throughline_store::Error;
 use throughline_store::sql_time::moment;
 use tokio_postgres::{Client, Row};
 
-/// Where there is detail, so much of it before a grid has each cell that was called: rows that are made anyway come once a minute.
-const BEFORE_MS: i64 = 120_000;
-
-/// Steps of a rank in the steps of a grid; at most `limit` rows, of whole steps: what follows is behind `next_ms`.
+/// Steps of a rank in the steps of a grid; at most `limit` rows, of whole steps: what follows is behind `next_ms`. Where a row has more
+/// time than a step, it is that time that is returned, not the step: of a row that goes on behind the grid too, if the grid is the last.
 ///
 /// # Errors
 /// The database's.
@@ -19,60 +18,44 @@ pub async fn steps(
     job: i64,
     rank: i32,
     grid: &Grid,
+    is_last: bool,
     limit: usize,
 ) -> Result<OperationSteps, Error> {
-    const CELL: &str = "operation, size_class_bytes, region, algorithm, epoch";
-    const BEFORE: &str =
-        "m.algorithm_source, m.calls, m.bytes, m.elapsed_seconds, m.wait_seconds, m.received_bytes";
+    const MILLISECONDS: &str = "(extract(epoch FROM {}) * 1000)::bigint";
+    let growth = RankGrowth { job: "$1", rank: "$2", operation: "NULL", from: grid.from, to: grid.to() };
+    let milliseconds = |time: &str| MILLISECONDS.replace("{}", time);
+    // A step has what its bins have, and is as long. A folded row has its own time, in whichever step it ends.
     let sql = format!(
-        "WITH packed AS MATERIALIZED (
-             SELECT * FROM internal.mpi_op_cells($1, {from}, $2)
-         ), detailed AS MATERIALIZED (
-             SELECT DISTINCT ON ({CELL}) {CELL}, {BEFORE}, m.time FROM internal.mpi_op_rows m
-             WHERE job_id = $1 AND rank = $2 AND time > {from} - interval '2 minutes' AND time <= {from} AND {before}
-             ORDER BY {CELL}, m.time DESC
-         ), counted AS (
-             SELECT {CELL}, {step} AS step, max(algorithm_source) AS algorithm_source, max(calls) AS calls, max(bytes) AS bytes,
-                    max(elapsed_seconds) AS elapsed, max(wait_seconds) AS wait, max(received_bytes) AS received
-             FROM internal.mpi_op_rows WHERE job_id = $1 AND rank = $2 AND time > {from} AND time <= {to} AND {within} GROUP BY {CELL}, step
-         ), before AS (
-             SELECT c.operation, c.size_class_bytes, c.region, c.algorithm, c.epoch, -1 AS step, m.algorithm_source, m.calls, m.bytes,
-                    m.elapsed_seconds AS elapsed, m.wait_seconds AS wait, m.received_bytes AS received
-             FROM (SELECT DISTINCT {CELL} FROM counted) c
-             CROSS JOIN LATERAL (
-                 SELECT * FROM (
-                     SELECT {BEFORE}, m.last_time AS time FROM packed m
-                     WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
-                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch
-                     UNION ALL
-                     SELECT {BEFORE}, m.time FROM detailed m
-                     WHERE m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes AND m.region = c.region
-                       AND m.algorithm = c.algorithm AND m.epoch = c.epoch) all_forms
-                 ORDER BY time DESC LIMIT 1) m
+        "WITH {growth}, placed AS (
+             SELECT *, {step} AS step, calls > 0 OR bytes > 0 OR elapsed > 0 OR wait > 0 OR received > 0 AS has_grown FROM grown {within}
          ), steps AS (
-             SELECT {CELL}, step, algorithm_source, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
-                    bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes, elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed,
-                    wait - coalesce(lag(wait) OVER cell, 0) AS wait, received - coalesce(lag(received) OVER cell, 0) AS received
-             FROM (SELECT * FROM counted UNION ALL SELECT * FROM before) r
-             WINDOW cell AS (PARTITION BY {CELL} ORDER BY step)
+             SELECT step, operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received, has_grown,
+                    {since} AS since, {until} AS until, {covered} AS covered, {begin} + step * {length}::bigint AS begin, is_folded
+             FROM placed
          )
-         SELECT step, operation, size_class_bytes, region, algorithm, algorithm_source, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)),
-                sum(elapsed)::float8, sum(wait)::float8, internal.stored_total(sum(received))
-         FROM steps WHERE step >= 0 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6 LIMIT $3",
+         SELECT step, operation, size_class_bytes, region, algorithm, max(algorithm_source), internal.stored_total(sum(calls)),
+                internal.stored_total(sum(bytes)), sum(elapsed)::float8, sum(wait)::float8, internal.stored_total(sum(received)),
+                CASE WHEN bool_or(has_grown AND (is_folded OR since < begin)) THEN min(since) FILTER (WHERE has_grown) ELSE min(begin) END,
+                CASE WHEN step >= {steps} OR bool_or(has_grown AND is_folded) THEN max(until) FILTER (WHERE has_grown) ELSE least(min(begin) + {length}, max(covered)) END
+         FROM steps GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $3",
+        growth = growth.expressions(),
         step = grid.step_of("time"),
-        from = moment(grid.from),
-        to = moment(grid.to()),
-        within = crate::detail::stored(grid.from, grid.to()),
-        before = crate::detail::stored(grid.from - BEFORE_MS, grid.from),
+        within = if is_last { String::new() } else { format!("WHERE time <= {}", moment(grid.to())) },
+        since = milliseconds("since"),
+        until = milliseconds("time"),
+        covered = milliseconds("covered_until"),
+        begin = grid.from,
+        steps = grid.steps,
+        length = grid.step,
     );
     let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let rows = client.query(&sql, &[&job, &rank, &most]).await;
     let rows = rows.map_err(Error::sql("reading the operations of a rank step by step"))?;
     let (whole, next) = cut(&rows, limit);
-    let end = |step: i32| grid.from + (i64::from(step) + 1) * grid.step;
     let mut columns = OperationStepColumns::default();
     for row in &rows[..whole] {
-        columns.time_ms.push(end(row.get(0)));
+        columns.since_ms.push(row.get(11));
+        columns.time_ms.push(row.get(12));
         columns.operation.push(row.get(1));
         columns.size_class_bytes.push(row.get(2));
         columns.region.push(row.get(3));
@@ -85,7 +68,7 @@ pub async fn steps(
         columns.received_bytes.push(row.get(10));
     }
     Ok(OperationSteps {
-        next_ms: next.map(|step| end(step) - grid.step),
+        next_ms: next.map(|step| grid.from + i64::from(step) * grid.step),
         steps: columns,
         ..OperationSteps::default()
     })

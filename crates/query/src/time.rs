@@ -79,6 +79,29 @@ pub struct Grid {
     pub steps: usize,
 }
 
+/// When rows of a series come, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowTimes {
+    /// From one to the next.
+    pub distance: i64,
+    /// Of any of them since 1970.
+    pub phase: i64,
+    /// The last of them, where that may be out of turn.
+    pub newest: Option<i64>,
+}
+
+/// So long after the end of an interval its rows are there: ranks report at its end, and what they report takes a moment.
+const ARRIVAL_MS: i64 = 4_000;
+
+impl RowTimes {
+    /// Until when there are rows at a time.
+    #[must_use]
+    pub fn made_until(self, now: i64) -> i64 {
+        let in_turn = (now - ARRIVAL_MS - self.phase).div_euclid(self.distance) * self.distance + self.phase;
+        in_turn.max(self.newest.unwrap_or(i64::MIN))
+    }
+}
+
 /// Steps within a second, milliseconds: ranks report bins of 100 ms.
 const FINE_STEPS_MS: [i64; 3] = [100, 200, 500];
 
@@ -99,17 +122,35 @@ impl Grid {
     }
 
     /// As [`Grid::new`], with steps of a tenth of a second and more where these are no more than so many: for a time that has
-    /// detail.
+    /// detail, in bins of so many milliseconds.
     #[must_use]
-    pub fn fine(from: i64, to: i64, points: usize) -> Grid {
-        let of = |step: i64| {
-            let begin = from.div_euclid(step) * step;
-            let steps =
-                usize::try_from((to - begin + step - 1).div_euclid(step).max(1)).unwrap_or(usize::MAX);
-            Grid { from: begin, step, steps }
-        };
-        let fitting = FINE_STEPS_MS.into_iter().map(of).find(|grid| grid.steps <= points);
-        fitting.unwrap_or_else(|| Grid::new(from, to, points))
+    pub fn fine(from: i64, to: i64, points: usize, bin: i64) -> Grid {
+        let bins = RowTimes { distance: bin.max(1), phase: 0, newest: None };
+        let fitting = FINE_STEPS_MS.into_iter().filter(|step| step % bins.distance == 0);
+        let fitting = fitting.map(|step| Grid::aligned(from, to, step, 0)).find(|grid| grid.steps <= points);
+        fitting.unwrap_or_else(|| Grid::of_rows(from, to, points, bins))
+    }
+
+    /// The shortest steps of whole distances of rows with which a range has no more than so many: none is finer than what there is, and
+    /// each begins where a row ends.
+    #[must_use]
+    pub fn of_rows(from: i64, to: i64, points: usize, rows: RowTimes) -> Grid {
+        let listed = STEPS.into_iter().map(|seconds| seconds * 1000);
+        let fitting = listed.filter(|step| step % rows.distance == 0);
+        let fitting =
+            fitting.map(|step| Grid::aligned(from, to, step, rows.phase)).find(|grid| grid.steps <= points);
+        fitting.unwrap_or_else(|| {
+            let most = i64::try_from(points).unwrap_or(i64::MAX).max(2) - 1;
+            let rows_of_step = (to - from).div_euclid(rows.distance * most) + 1;
+            Grid::aligned(from, to, rows_of_step * rows.distance, rows.phase)
+        })
+    }
+
+    /// Steps of one length that begin where a multiple of it, and the phase more, does.
+    fn aligned(from: i64, to: i64, step: i64, phase: i64) -> Grid {
+        let begin = from - (from - phase).rem_euclid(step);
+        let steps = usize::try_from((to - begin + step - 1).div_euclid(step).max(1)).unwrap_or(usize::MAX);
+        Grid { from: begin, step, steps }
     }
 
     /// End of the last step.
@@ -172,10 +213,27 @@ mod tests {
 
     #[test]
     fn detail_has_steps_of_a_tenth_of_a_second() {
-        let fine = Grid::fine(1_007, 3_500, 100);
+        let fine = Grid::fine(1_007, 3_500, 100, 100);
         assert_eq!(fine, Grid { from: 1_000, step: 100, steps: 25 });
-        assert_eq!(Grid::fine(0, 60_000, 300).step, 200);
-        assert_eq!(Grid::fine(0, 3_600_000, 300), Grid::new(0, 3_600_000, 300));
+        assert_eq!(Grid::fine(0, 60_000, 300, 100).step, 200);
+        assert_eq!(Grid::fine(0, 3_600_000, 300, 100), Grid::new(0, 3_600_000, 300));
+        assert_eq!(Grid::fine(0, 3_000, 300, 1_000), Grid { from: 0, step: 1_000, steps: 3 });
+    }
+
+    #[test]
+    fn steps_are_no_finer_than_rows_and_begin_where_these_end() {
+        let nodes = RowTimes { distance: 10_000, phase: 0, newest: None };
+        assert_eq!(Grid::of_rows(1_007, 42_000, 300, nodes), Grid { from: 0, step: 10_000, steps: 5 });
+        // 15 s would have parts of rows.
+        assert_eq!(Grid::of_rows(0, 3_600_000, 300, nodes).step, 30_000);
+        let ranks = RowTimes { distance: 60_000, phase: 1_000_017_000, newest: Some(1_000_100_000) };
+        let grid = Grid::of_rows(1_000_100_000, 1_000_200_000, 300, ranks);
+        assert_eq!(grid, Grid { from: 1_000_077_000, step: 60_000, steps: 3 });
+        let made = [1_000_110_000, 1_000_140_999, 1_000_141_000].map(|now| ranks.made_until(now));
+        assert_eq!(made, [1_000_100_000, 1_000_100_000, 1_000_137_000]);
+        let odd = RowTimes { distance: 7_000, phase: 0, newest: None };
+        let grid = Grid::of_rows(0, 700_000, 10, odd);
+        assert!(grid.step % 7_000 == 0 && grid.steps <= 10 && grid.to() >= 700_000, "{grid:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
 use crate::job_span::Span;
-use crate::time::{Grid, QueryTime, milliseconds};
+use crate::rank_growth::RankGrowth;
+use crate::time::{Grid, QueryTime, RowTimes, milliseconds};
 use throughline_api::jobs::{NodePairs, PairColumns};
 use throughline_store::Error;
 use throughline_store::sql_time::moment;
@@ -183,24 +184,9 @@ pub struct TrafficFilter<'a> {
     pub rank: Option<i32>,
 }
 
-/// SQL for the last value of each cell of each rank before a grid with detail: that of the last minutes is newer than the rows that are
-/// made anyway.
-fn before_detail(grid: &Grid) -> String {
-    let from = moment(grid.from);
-    let cell = "rank, operation, size_class_bytes, region, algorithm, epoch";
-    format!(
-        "SELECT rank AS place, {cell}, max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed_seconds
-         FROM (SELECT {cell}, calls, bytes, elapsed_seconds FROM internal.mpi_op_cells($1, {from})
-               UNION ALL
-               SELECT {cell}, calls, bytes, elapsed_seconds FROM internal.mpi_op_rows
-               WHERE job_id = $1 AND time > {from} - interval '2 minutes' AND time <= {from} AND {stored}) known
-         GROUP BY {cell}",
-        stored = crate::detail::stored(grid.from - 120_000, grid.from),
-    )
-}
-
 /// A job's operations in the steps of a grid, of each rank where there is detail of that time, ordered by the columns that
-/// distinguish them; at most `limit` rows.
+/// distinguish them; at most `limit` rows. What a row has is spread evenly over the time in which it was counted, in whole calls and bytes
+/// that add up to it: the rate of a step is the mean of rows, and never more than theirs.
 ///
 /// # Errors
 /// The database's.
@@ -218,129 +204,14 @@ pub async fn operations(
         StepGrouping::Rank => "NULL::text, rank",
     };
     // Of a rank there are rows less often than of the ranks of a node together.
-    if !is_detailed && (by == StepGrouping::Rank || only.rank.is_some()) {
-        return read(client, &of_ranks(grid, key), job, only, limit).await;
-    }
-    let (rows, place, before) = if is_detailed {
-        ("internal.mpi_op_rows", "rank", before_detail(grid))
+    let rows = if is_detailed || is_of_ranks(by, only) {
+        RankGrowth { job: "$1", rank: "$3", operation: "$2", from: grid.from, to: grid.to() }.expressions()
     } else {
-        let columns = "operation, size_class_bytes, region, algorithm, epoch, calls, bytes, elapsed_seconds";
-        let before = format!(
-            "SELECT rank AS place, NULL::integer AS rank, {columns} FROM internal.mpi_overflow_cells($1, {from})
-             UNION ALL SELECT -1 - node_id, NULL, {columns} FROM internal.mpi_node_op_cells($1, {from})",
-            from = moment(grid.from)
-        );
-        ("public.mpi_op_series", "coalesce(rank, -1 - node_id)", before)
+        node_growth(grid)
     };
-    // Rows are cumulative: of each cell the last in each step, less the last before.
-    let sql = format!(
-        "WITH cells AS (
-             SELECT {place} AS place, rank, operation, size_class_bytes, region, algorithm, epoch, {step} AS step,
-                    max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed
-             FROM {rows} WHERE job_id = $1 AND time > {from} AND time <= {to} AND {within}
-               AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
-             GROUP BY place, rank, operation, size_class_bytes, region, algorithm, epoch, step
-             UNION ALL
-             SELECT place, rank, operation, size_class_bytes, region, algorithm, epoch, -1, calls, bytes, elapsed_seconds
-             FROM ({before}) before
-             WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
-         ), steps AS (
-             SELECT rank, operation, step, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
-                    bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
-                    elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
-             FROM cells
-             WINDOW cell AS (PARTITION BY place, operation, size_class_bytes, region, algorithm, epoch ORDER BY step)
-         )
-         SELECT {key}, step, internal.stored_total(sum(calls)), internal.stored_total(sum(bytes)), sum(elapsed)::float8
-         FROM steps WHERE step >= 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
-        step = grid.step_of("time"),
-        from = moment(grid.from),
-        to = moment(grid.to()),
-        within = if is_detailed { crate::detail::stored(grid.from, grid.to()) } else { "true".to_owned() },
-    );
-    read(client, &sql, job, only, limit).await
-}
-
-/// Longest time before a row of a rank in which it did what the row has more than that before: `[mpi] rank_later_seconds` of agent.toml
-/// unless it was changed. Where the rank was idle, the row before is older.
-const FOLDED_SECONDS_MAX: u32 = 300;
-
-/// The same of hours whose rows are thinned: of each half hour the last one is left.
-const THINNED_SECONDS_MAX: u32 = 1800;
-
-/// SQL for the one of them that holds for a row of a time.
-fn folded_at_most(time: &str) -> String {
-    format!(
-        "CASE WHEN {time} < (SELECT max(range_end) FROM internal.thinned_chunk WHERE hypertable = 'mpi_rank_rows')
-         THEN interval '{THINNED_SECONDS_MAX} seconds' ELSE interval '{FOLDED_SECONDS_MAX} seconds' END"
-    )
-}
-
-/// SQL for operations of ranks in the steps of a grid. What a row has more than that before is spread evenly over the time between them,
-/// in whole calls and bytes that add up to it: rows of a rank come each five minutes in a long run, and steps may be much shorter.
-fn of_ranks(grid: &Grid, key: &str) -> String {
-    const CELL: &str = "rank, operation, size_class_bytes, region, algorithm, epoch";
-    let (from, to, step) = (moment(grid.from), moment(grid.to()), grid.step);
-    let edge = |steps: &str| format!("(extract(epoch FROM {from}) + ({steps}) * {step} / 1000.0)::float8");
-    // The part of a stretch that lies before an edge.
-    let part =
-        |steps: &str| format!("least(greatest(({} - since) / nullif(until - since, 0), 0), 1)", edge(steps));
-    let whole = |column: &str| {
-        format!(
-            "CASE WHEN is_folded THEN round({column} * {later}) - round({column} * {before}) ELSE {column} END",
-            later = part("s + 1"),
-            before = part("s")
-        )
-    };
-    format!(
-        "WITH counted AS (
-             SELECT {CELL}, time, is_folded, calls, bytes, elapsed_seconds AS elapsed FROM internal.mpi_op_rows
-             WHERE job_id = $1 AND time > {from} AND time <= {to} + {after}
-               AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
-             UNION ALL
-             SELECT {CELL}, last_time, false, calls, bytes, elapsed_seconds FROM internal.mpi_op_cells($1, {from})
-             WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
-         ), grown AS (
-             SELECT rank, operation, time, is_folded,
-                    greatest(coalesce(lag(time) OVER cell, epoch), time - {longest}) AS since,
-                    calls - coalesce(lag(calls) OVER cell, 0) AS calls, bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
-                    elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
-             FROM counted WINDOW cell AS (PARTITION BY {CELL} ORDER BY time, is_folded)
-         ), stretches AS (
-             SELECT {key}, is_folded, extract(epoch FROM since)::float8 AS since, extract(epoch FROM time)::float8 AS until,
-                    {step_of} AS last, sum(calls)::float8 AS calls, sum(bytes)::float8 AS bytes, sum(elapsed) AS elapsed
-             FROM grown WHERE time > {from} GROUP BY 1, 2, 3, since, time
-         ), spread AS (
-             SELECT operation, rank, s AS step, {calls} AS calls, {bytes} AS bytes,
-                    CASE WHEN is_folded THEN elapsed * ({later} - {before}) ELSE elapsed END AS elapsed
-             FROM (SELECT *, CASE WHEN is_folded AND until > since
-                              THEN greatest(floor((since - {begin}) * 1000 / {step}), 0)::integer ELSE last END AS first
-                   FROM stretches) stretches (operation, rank, is_folded, since, until, last, calls, bytes, elapsed, first)
-             CROSS JOIN LATERAL generate_series(first, least(last, {steps} - 1)) s
-         )
-         SELECT operation, rank, step, internal.stored_total(sum(calls)::numeric), internal.stored_total(sum(bytes)::numeric), sum(elapsed)::float8
-         FROM spread GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
-        after = folded_at_most(&to),
-        longest = folded_at_most("time"),
-        step_of = grid.step_of("time"),
-        begin = edge("0"),
-        calls = whole("calls"),
-        bytes = whole("bytes"),
-        later = part("s + 1"),
-        before = part("s"),
-        steps = grid.steps,
-    )
-}
-
-async fn read(
-    client: &Client,
-    sql: &str,
-    job: i64,
-    only: TrafficFilter<'_>,
-    limit: i64,
-) -> Result<Vec<Step>, Error> {
+    let sql = format!("WITH {rows}, {}", spread(grid, key));
     let parameters: [&(dyn ToSql + Sync); 4] = [&job, &only.operation, &only.rank, &limit];
-    let rows = client.query(sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
+    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
     let step = |row: &tokio_postgres::Row| Step {
         operation: row.get(0),
         rank: row.get(1),
@@ -350,4 +221,144 @@ async fn read(
         elapsed_seconds: row.get::<_, Option<f64>>(5).unwrap_or_default(),
     };
     Ok(rows.iter().map(step).collect())
+}
+
+/// Distances of rows, the shortest first, milliseconds: agents are configured with one of them.
+const DISTANCES_MS: [i64; 12] =
+    [1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000];
+
+/// The distance of rows where there are not two of them: of nodes and ranks.
+const USUAL_MS: (i64, i64) = (10_000, 60_000);
+
+/// Where there are none that are folded, all rows are of bins: no step is shorter than a second.
+const BINS_MS: i64 = 1_000;
+
+/// When the rows come that answer [`operations`] without detail, in a time in milliseconds since 1970: the longest distance that there is.
+///
+/// # Errors
+/// The database's.
+pub async fn row_times(
+    client: &Client,
+    job: i64,
+    (from, to): (i64, i64),
+    by: StepGrouping,
+    only: TrafficFilter<'_>,
+) -> Result<RowTimes, Error> {
+    let what = "looking how far apart rows of a job are";
+    let (begin, end) = (moment(from), moment(to));
+    if !is_of_ranks(by, only) {
+        let sql = format!(
+            "SELECT (extract(epoch FROM max(time - since)) * 1000)::bigint FROM internal.mpi_node_rows
+             WHERE job_id = $1 AND time > {begin} AND time <= {end}"
+        );
+        let row = client.query_one(&sql, &[&job]).await.map_err(Error::sql(what))?;
+        let longest = row.get::<_, Option<i64>>(0).unwrap_or(BINS_MS);
+        return Ok(RowTimes { distance: listed(longest), phase: 0, newest: None });
+    }
+    // Rows of all ranks of a job come at the same times: those of one show it.
+    let sql = format!(
+        "WITH rows AS MATERIALIZED (
+             SELECT rank, time, epoch FROM internal.mpi_rank_rows
+             WHERE job_id = $1 AND is_folded AND time > {begin} AND time <= {end} + interval '5 minutes'
+               AND rank = coalesce($2, (SELECT rank FROM internal.mpi_rank_rows WHERE job_id = $1 AND is_folded AND time > {begin}
+                                        AND time <= {end} + interval '5 minutes' ORDER BY rank LIMIT 1)))
+         SELECT (extract(epoch FROM time) * 1000)::bigint FROM rows ORDER BY time"
+    );
+    let rows = client.query(&sql, &[&job, &only.rank]).await.map_err(Error::sql(what))?;
+    Ok(of_rank(&rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>()))
+}
+
+/// The distance of a rank's rows. The first come sooner after its start, and the last when it ends.
+fn of_rank(times: &[i64]) -> RowTimes {
+    if times.is_empty() {
+        return RowTimes { distance: BINS_MS, phase: 0, newest: None };
+    }
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let distance = listed(gaps.max().unwrap_or(USUAL_MS.1).max(USUAL_MS.1));
+    // A row ends with the last bin in which its rank called something, a little before it is made.
+    let between = times.len().checked_sub(2).and_then(|place| times.get(place)).or(times.first());
+    let phase = between.map_or(0, |time| (time + USUAL_MS.0 - 1).div_euclid(USUAL_MS.0) * USUAL_MS.0);
+    RowTimes { distance, phase, newest: times.last().copied() }
+}
+
+/// The distance in the list that is no shorter; what exceeds one by a tenth is late.
+fn listed(longest: i64) -> i64 {
+    DISTANCES_MS.into_iter().find(|distance| longest * 10 <= distance * 11).unwrap_or(longest)
+}
+
+/// Whether rows of ranks answer it, those of nodes do not.
+fn is_of_ranks(by: StepGrouping, only: TrafficFilter<'_>) -> bool {
+    by == StepGrouping::Rank || only.rank.is_some()
+}
+
+/// Longest interval of rows of nodes: `[mpi] fold_seconds` of agent.toml, and a minute where rows are thinned.
+const NODE_ROWS_MS: i64 = 60_000;
+
+/// SQL of what the ranks of nodes counted together, and of a rank what its agent does not fold.
+fn node_growth(grid: &Grid) -> String {
+    const CELL: &str = "place, operation, size_class_bytes, region, algorithm, epoch";
+    let grown =
+        |column: &str| format!("greatest({column} - coalesce(lag({column}) OVER cell, 0), 0) AS {column}");
+    format!(
+        "counted AS (
+             SELECT coalesce(rank, -1 - node_id) AS place, operation, size_class_bytes, region, algorithm, epoch, time,
+                    coalesce(since, date_bin('0.1 seconds', time - interval '1 microsecond', TIMESTAMPTZ 'epoch')) AS since,
+                    calls, bytes, elapsed_seconds AS elapsed
+             FROM public.mpi_op_series WHERE job_id = $1 AND time > {from} AND time <= {to} + interval '{NODE_ROWS_MS} milliseconds'
+             UNION ALL
+             SELECT rank, operation, size_class_bytes, region, algorithm, epoch, {from}, {from}, calls, bytes, elapsed_seconds
+             FROM internal.mpi_overflow_cells($1, {from}, $3)
+             UNION ALL
+             SELECT -1 - node_id, operation, size_class_bytes, region, algorithm, epoch, {from}, {from}, calls, bytes, elapsed_seconds
+             FROM internal.mpi_node_op_cells($1, {from})
+         ), grown AS (
+             SELECT * FROM (
+                 SELECT NULL::integer AS rank, operation, time, since, {calls}, {bytes}, {elapsed} FROM counted
+                 WHERE $2::text IS NULL OR operation = $2
+                 WINDOW cell AS (PARTITION BY {CELL} ORDER BY time)) rows
+             WHERE time > {from} AND since < {to}
+         )",
+        from = moment(grid.from),
+        to = moment(grid.to()),
+        calls = grown("calls"),
+        bytes = grown("bytes"),
+        elapsed = grown("elapsed"),
+    )
+}
+
+/// SQL of the steps of a grid, from the rows of `grown`.
+fn spread(grid: &Grid, key: &str) -> String {
+    let (from, step) = (moment(grid.from), grid.step);
+    let edge = |steps: &str| format!("(extract(epoch FROM {from}) + ({steps}) * {step} / 1000.0)::float8");
+    // The part of a stretch that lies before an edge.
+    let part =
+        |steps: &str| format!("least(greatest(({} - since) / nullif(until - since, 0), 0), 1)", edge(steps));
+    let (later, before) = (part("s + 1"), part("s"));
+    let whole = |column: &str| {
+        format!(
+            "CASE WHEN first < last THEN round({column} * {later}) - round({column} * {before}) ELSE {column} END"
+        )
+    };
+    // The end of a step belongs to it, its begin to the one before.
+    let step_of_since =
+        format!("floor((extract(epoch FROM since) * 1000 - {}) / {step})::integer", grid.from);
+    format!(
+        "stretches AS (
+             SELECT {key}, extract(epoch FROM since)::float8 AS since, extract(epoch FROM time)::float8 AS until,
+                    {step_of_since} AS first, {step_of} AS last,
+                    sum(calls)::float8 AS calls, sum(bytes)::float8 AS bytes, sum(elapsed) AS elapsed
+             FROM grown GROUP BY 1, 2, since, time
+         ), spread AS (
+             SELECT operation, rank, s AS step, {calls} AS calls, {bytes} AS bytes,
+                    CASE WHEN first < last THEN elapsed * ({later} - {before}) ELSE elapsed END AS elapsed
+             FROM stretches stretches (operation, rank, since, until, first, last, calls, bytes, elapsed)
+             CROSS JOIN LATERAL generate_series(greatest(least(first, last), 0), least(last, {steps} - 1)) s
+         )
+         SELECT operation, rank, step, internal.stored_total(sum(calls)::numeric), internal.stored_total(sum(bytes)::numeric), sum(elapsed)::float8
+         FROM spread GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
+        step_of = grid.step_of("time"),
+        calls = whole("calls"),
+        bytes = whole("bytes"),
+        steps = grid.steps,
+    )
 }

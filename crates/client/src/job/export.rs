@@ -3,6 +3,7 @@
 mod rows;
 mod tree;
 
+use super::finer::{self, Wanted};
 use super::name::find;
 use super::output::Output;
 use super::trace::{Ranks, ranks};
@@ -20,8 +21,9 @@ use throughline_daemon::Failure;
 const HELP: &str = "\
 csv and json have a row for each rank, annotated region, operation, size class and algorithm: calls, bytes
 passed to send, seconds inside, seconds from the return of a call to its completion (empty where nothing
-completed later), bytes received. With --step there is a row for each step of time with calls as well; `time`
-is the end of the step in which the calls returned.
+completed later), bytes received. With --step there is a row for each step of time with calls as well: they returned
+after `since` and until `time`. The nodes' record, an hour of all bins of 0.1 s, is fetched for it unless it was
+before. Without, a step is that of a row in the database, a minute and more of a rank, whatever --step is.
 hatchet is the list of Hatchet's GraphFrame.from_literal, always of the whole job: the job, its regions within each
 other, and the operations in each, with seconds (inclusive and exclusive), calls and bytes summed over ranks.
 
@@ -76,6 +78,9 @@ pub struct Options {
     /// Write only these ranks, for instance 0-3,8
     #[arg(long, value_name = "LIST", value_parser = ranks)]
     ranks: Option<Ranks>,
+    /// Write what the database has and fetch nothing from the nodes
+    #[arg(long)]
+    no_fetch: bool,
 }
 
 /// Milliseconds of a number of seconds.
@@ -112,6 +117,18 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let at = |milliseconds: Option<i64>| Some(start?.saturating_add(milliseconds?));
     let range = Range { from_ms: at(options.from), to_ms: at(options.to), step_ms: options.step };
     let is_wanted = |rank: i32| options.ranks.as_ref().is_none_or(|wanted| wanted.has(rank));
+    let is_of_time = options.step.is_some() || options.from.is_some() || options.to.is_some();
+    if let (Some(start), true) = (start, is_of_time && !options.no_fetch) {
+        // Ranks report the last bins a little after they ended.
+        let end = detail.job.end_ms.map_or(i64::MAX, |end| end + AFTER_END_MS);
+        let (from_ms, to_ms) = (range.from_ms.unwrap_or(start), range.to_ms.unwrap_or(end));
+        let fetched = finer::fetch(
+            server,
+            &key,
+            Wanted { from_ms, to_ms, step_ms: options.step.unwrap_or(BIN_MS), start_ms: detail.job.start_ms },
+        );
+        writeln!(std::io::stderr(), "{}", fetched.text).context("writing to standard error")?;
+    }
     let rows = Rows { server, key: &key, all: &all, range };
     match options.format {
         Format::Csv => csv(rows, is_wanted, &mut output),
@@ -123,6 +140,10 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 const WRITING: &str = "writing the file";
+/// As the server's `operation-steps` has it where no end is given.
+const AFTER_END_MS: i64 = 1_000;
+/// What sums of a part of a job are made of.
+const BIN_MS: i64 = 100;
 
 fn csv(rows: Rows<'_>, is_wanted: impl Fn(i32) -> bool, out: &mut Output) -> anyhow::Result<()> {
     writeln!(out, "{}", Row::NAMES.join(",")).context(WRITING)?;

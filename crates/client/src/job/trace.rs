@@ -15,6 +15,8 @@ mod progress;
 mod read;
 mod summary;
 
+pub(super) use progress::Progress;
+
 use super::name::find;
 use super::output::Output;
 use crate::Server;
@@ -32,13 +34,15 @@ const HELP: &str = "\
 Open the file at https://ui.perfetto.dev or in chrome://tracing. On one time axis it has
   ranks     of a job run with `throughline-exec --trace` (or THROUGHLINE_TRACE=1 in the environment of all
             ranks) each call, one process a rank, one thread a thread, arrows from sends to receives; of
-            any other job the share of time inside each operation and its bytes, in steps of 0.1 s
+            any other job the share of time inside each operation and its bytes, in steps of 0.1 s where
+            nodes still have their record (an hour), else of the rows of a rank, a minute and more
   nodes     NVLinks and PCIe of the job's GPUs, ports of its adapters
   links     the busiest links on its way through the fabric: used, this job's part, how long data waits
   events    of the job, its nodes and the fabric
   verdicts  what slows the job down, from when it was said until when, with evidence
   open      calls that have not returned, or in which ranks were killed
-Names say how well each is aligned. A counter that was not read stays as it was, and a slice `no value` says so.
+The record of the time is fetched from the nodes unless it was before; standard error shows how far it is, and
+a rank's name how long its steps are. Names say how well each is aligned. A counter that was not read stays as it was, and a slice `no value` says so.
 
 Examples:
   throughline job trace slurm:42.0 -o trace.json
@@ -87,6 +91,9 @@ pub struct Options {
     /// Write at most so many events of ranks, each rank's share of them
     #[arg(long, value_name = "EVENTS", default_value_t = EVENTS_MAX)]
     pub limit: u64,
+    /// Write what the database has and fetch nothing from the nodes
+    #[arg(long)]
+    pub no_fetch: bool,
     /// Leave the clocks as they are
     #[arg(long)]
     pub raw_clocks: bool,

@@ -76,7 +76,8 @@ pub async fn of_job(
     Ok((count, rows.iter().map(port).collect()))
 }
 
-/// Who else was on ports in the windows in which a job had a share there.
+/// Who else was on ports in the windows in which a job had a share there: of jobs those that ran while it did. A window has what was
+/// sent in ten seconds, also of two jobs that never met.
 ///
 /// # Errors
 /// The database's.
@@ -96,6 +97,11 @@ pub async fn beside_job(
                 bool_or(s.is_bound), sum(s.windows)::bigint, sum(s.counted_windows)::bigint, sum(s.counted)::bigint, max(s.peak)
          FROM (SELECT DISTINCT port_id, time FROM {own} o) w
          JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
+         LEFT JOIN internal.run other ON other.id = s.job_id
+         LEFT JOIN internal.run job ON job.id = $1
+         WHERE other.id IS NULL OR other.id = job.id
+            OR (coalesce(other.start_time, '-infinity') < coalesce(job.end_time, 'infinity')
+                AND coalesce(other.end_time, 'infinity') > coalesce(job.start_time, '-infinity'))
          GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
         own = rows(RowSelection::JobOnPorts),
         all = rows(RowSelection::PortsOfJob),

@@ -1,6 +1,7 @@
 //! Which of a range windows answer, and which minutes: windows are retained as long as readings, minutes longer, and a long
 //! range has too many windows.
 
+use super::{LONG_MS, window_ms};
 use crate::time::{MINUTE_MS, milliseconds};
 use std::time::SystemTime;
 use throughline_store::Error;
@@ -69,6 +70,18 @@ impl Source {
         Source { is_by_minute: true, ..self }
     }
 
+    /// The part of a range that windows, or minutes where these answer, of a life have: the first that it began in, the last that it ended
+    /// in. Of a range beside it none.
+    #[must_use]
+    pub fn of_life(&self, (from, to): (i64, i64), (start, end): (Option<i64>, Option<i64>)) -> (i64, i64) {
+        let is_of_minutes = to - from > LONG_MS || self.is_by_minute || self.is_past(from, to);
+        let unit = if is_of_minutes { MINUTE_MS } else { window_ms() };
+        let start = start.map_or(from, |start| start.div_euclid(unit) * unit);
+        let end = end.map_or(to, |end| -(-end).div_euclid(unit) * unit);
+        let to = to.min(end);
+        (from.max(start).min(to), to)
+    }
+
     /// Whether minutes alone have something of a range.
     #[must_use]
     pub fn is_past(&self, from: i64, to: i64) -> bool {
@@ -130,6 +143,19 @@ mod tests {
     use super::*;
 
     const MINUTES: i64 = MINUTE_MS;
+
+    #[test]
+    fn a_range_is_clipped_to_the_windows_of_a_life() {
+        let source = Source::default();
+        let life = (Some(62_000), Some(183_000));
+        assert_eq!(source.of_life((0, 600_000), life), (60_000, 190_000));
+        assert_eq!(source.of_life((70_500, 100_000), life), (70_500, 100_000));
+        assert_eq!(source.of_life((70_000, 100_000), (None, None)), (70_000, 100_000));
+        // Minutes of a long range.
+        assert_eq!(source.of_life((0, 2 * LONG_MS), life), (60_000, 240_000));
+        let (from, to) = source.of_life((300_000, 600_000), life);
+        assert!(from == to, "{from} {to}");
+    }
 
     #[test]
     fn minutes_answer_where_windows_are_gone_or_a_range_is_long() {

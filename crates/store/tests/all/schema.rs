@@ -54,9 +54,12 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
 }
 
 /// Columns of sample tables that are no metrics.
-const OTHER_COLUMNS: [&str; 26] = [
+const OTHER_COLUMNS: [&str; 29] = [
     "is_folded",
     "stored_time",
+    "bin_since",
+    "covered_since",
+    "covered_until",
     "node_id",
     "direction",
     "since",

@@ -36,6 +36,8 @@ pub struct Cell {
     pub rank: i32,
     /// End of the step.
     pub time_ms: Option<i64>,
+    /// Begin of the step.
+    pub since_ms: Option<i64>,
     pub region: String,
     pub operation: String,
     pub size_class_bytes: i64,
@@ -65,9 +67,10 @@ pub struct Row {
 
 impl Row {
     /// Names of its columns.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "rank",
         "host",
+        "since",
         "time",
         "region",
         "operation",
@@ -82,13 +85,15 @@ impl Row {
     ];
 
     /// Its values, in the order of the names.
-    pub fn cells(&self) -> [Value; 13] {
+    pub fn cells(&self) -> [Value; 14] {
         let Row { host, cell, counts } = self;
         let seconds = |seconds: f64| (seconds * 1e9).round() / 1e9;
+        let time = |time: i64| to_rfc3339(time.saturating_mul(1_000_000));
         [
             json!(cell.rank),
             json!(host),
-            json!(cell.time_ms.map(|time| to_rfc3339(time.saturating_mul(1_000_000)))),
+            json!(cell.since_ms.map(time)),
+            json!(cell.time_ms.map(time)),
             json!(cell.region),
             json!(cell.operation),
             json!(cell.size_class_bytes),
@@ -189,6 +194,7 @@ fn cells(steps: &OperationStepColumns, rank: i32, with_time: bool) -> impl Itera
         let cell = Cell {
             rank,
             time_ms: steps.time_ms.get(at).copied().filter(|_| with_time),
+            since_ms: steps.since_ms.get(at).copied().filter(|_| with_time),
             region: text(&steps.region),
             operation: text(&steps.operation),
             size_class_bytes: number(&steps.size_class_bytes),
@@ -236,6 +242,7 @@ mod tests {
     #[test]
     fn rows_of_a_page_are_summed_unless_steps_are_wanted() {
         let steps = OperationStepColumns {
+            since_ms: vec![0, 100],
             time_ms: vec![100, 200],
             operation: vec!["send".into(), "send".into()],
             size_class_bytes: vec![8, 8],

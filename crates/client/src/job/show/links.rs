@@ -9,14 +9,12 @@ const LINKS_SHOWN: usize = 10;
 /// The table as lines.
 pub fn text(links: &[LinkPeak], width: usize) -> String {
     let mut table = Table::new(&["LINK", "WAY", "<P95", "<MAX", "<OF SPEED P95", "<MAX", "<BYTES"]);
-    let rate =
-        |rate: Option<f64>| rate.map_or(ABSENT.to_owned(), |rate| format!("{}/s", bytes(amount(rate))));
     for link in links.iter().take(LINKS_SHOWN) {
         table.row(vec![
             middle_cut(&clean(&name(link), 200), width.saturating_sub(60).max(16)),
             link.direction.clone(),
-            rate(link.p95_bytes_per_second),
-            rate(link.max_bytes_per_second),
+            rate(link.p95_bytes_per_second, link.p95_utilisation),
+            rate(link.max_bytes_per_second, link.max_utilisation),
             used(link.p95_utilisation),
             used(link.max_utilisation),
             bytes(amount(link.bytes)),
@@ -33,6 +31,15 @@ pub fn text(links: &[LinkPeak], width: usize) -> String {
         text.push_str("  above 100 %: a counter was read late, so that a step has bytes of the one before\n");
     }
     text
+}
+
+/// A rate; of more than the link can carry that it is more than its speed, for so much was not carried.
+fn rate(rate: Option<f64>, share: Option<f64>) -> String {
+    match (rate, share) {
+        (Some(rate), Some(share)) if share > 1.0 => format!("> {}/s", bytes(amount(rate / share))),
+        (Some(rate), _) => format!("{}/s", bytes(amount(rate))),
+        (None, _) => ABSENT.to_owned(),
+    }
 }
 
 /// `n1 mlx5_0 port 1`, `n1 GPU 0 link 3`; a fabric link is named by both of its ends.
@@ -60,6 +67,11 @@ mod tests {
         let uneven = text(&[link(0.2), link(2.43)]);
         assert!(uneven.ends_with("bytes of the one before\n"), "{uneven}");
         assert!(uneven.contains("> 100 %") && !uneven.contains("243"), "{uneven}");
+        assert_eq!(rate(Some(192e6), Some(1.28)), "> 150.0 MB/s");
+        assert_eq!(
+            (rate(Some(120e6), Some(0.8)), rate(None, None)),
+            ("120.0 MB/s".into(), ABSENT.to_owned())
+        );
         assert!(!text(&[link(1.0)]).contains("above 100 %"));
     }
 }

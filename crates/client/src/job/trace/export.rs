@@ -8,9 +8,11 @@ use super::lanes::Lanes;
 use super::summary::{Summary, untraced};
 use super::{LaneKind, Options, bins, calls, events, nanoseconds};
 use crate::Server;
+use crate::job::finer::{self, Fetched, Wanted};
 use crate::job::output::Output;
 use anyhow::Context;
 use serde_json::json;
+use throughline_api::JobState;
 use throughline_sample::to_rfc3339;
 
 const WRITING: &str = "writing the trace";
@@ -55,7 +57,12 @@ pub fn export(
             calls::write(server, &axis, (from, options.to), each, &mut writer, &mut summary)?;
         } else {
             let range = (from.unwrap_or(0), options.to.unwrap_or(end).min(end));
-            let bins = bins::Bins { axis: &axis, all: &known.all, range, most: options.limit };
+            let fetched = fetched(server, options, &known, &axis, range);
+            summary.fetched.clone_from(&fetched.text);
+            let runs = known.detail.job.state == JobState::Running;
+            let runs_known_until_ms = runs.then(|| fetched.until_ms.unwrap_or(start_ms));
+            let bins =
+                bins::Bins { axis: &axis, all: &known.all, range, most: options.limit, runs_known_until_ms };
             bins.write(server, is_wanted, &mut writer, &mut summary)?;
         }
     }
@@ -72,4 +79,22 @@ pub fn export(
     summary.events = writer.events();
     writer.end().context(WRITING)?.finish()?;
     Ok(summary)
+}
+
+/// Fetches what steps are made of.
+fn fetched(server: &Server, options: &Options, known: &TracedJob, axis: &Axis, range: (i64, i64)) -> Fetched {
+    if options.no_fetch {
+        return Fetched::default();
+    }
+    let is_wanted = |rank: &&i32| options.ranks.as_ref().is_none_or(|wanted| wanted.has(**rank));
+    let ranks = known.all.ranks.rank.iter().filter(is_wanted).count();
+    let utc_ms = |time: i64| axis.utc(time).div_euclid(1_000_000);
+    let step_ms = bins::step_ms(range, ranks, options.limit);
+    let wanted = Wanted {
+        from_ms: utc_ms(range.0),
+        to_ms: utc_ms(range.1) + step_ms,
+        step_ms,
+        start_ms: known.detail.job.start_ms,
+    };
+    finer::fetch(server, &known.detail.job.job_key, wanted)
 }

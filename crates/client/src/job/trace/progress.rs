@@ -25,7 +25,12 @@ impl Progress {
 
     /// The next one begins.
     pub fn step(&mut self) {
-        self.done += 1;
+        self.at(self.done + 1, self.all);
+    }
+
+    /// So many are done, of all that are known by now.
+    pub fn at(&mut self, done: usize, all: usize) {
+        (self.done, self.all) = (done, all);
         if self.is_terminal && self.shown.elapsed() >= EACH {
             self.shown = Instant::now();
             self.has_shown = true;

@@ -18,6 +18,10 @@ pub struct Summary {
     pub is_traced: bool,
     /// Length of these steps.
     pub step_seconds: Option<f64>,
+    /// Length of the longest of them: of the row of a rank where its node's record is not there.
+    pub longest_step_seconds: Option<f64>,
+    /// What was fetched from the nodes, for people.
+    pub fetched: String,
     /// Events in the file.
     pub events: u64,
     /// Ranks that have more than fits.
@@ -117,14 +121,18 @@ impl Summary {
                 self.received
             ),
             Some(step) => format!(
-                "{}: {:.3} s from {}. It was not traced (throughline-exec --trace): operations are shares of time in steps of {step} s, \
+                "{}: {:.3} s from {}. It was not traced (throughline-exec --trace): operations are shares of time in steps of {}, \
                  of {} calls\n",
                 self.job_key,
                 self.seconds,
                 to_rfc3339(self.start_ns),
+                self.lengths(step),
                 self.calls
             ),
         };
+        if !self.fetched.is_empty() {
+            text.push_str(&format!("{}\n", self.fetched));
+        }
         if self.unnumbered > 0 {
             text.push_str(&format!(
                 "{} messages have no arrow: their number is not known\n",
@@ -163,6 +171,16 @@ impl Summary {
             text.push_str(&format!("left out: {what}\n"));
         }
         text
+    }
+}
+
+impl Summary {
+    /// Lengths of steps.
+    fn lengths(&self, step: f64) -> String {
+        match self.longest_step_seconds {
+            Some(longest) if longest > step => format!("{step} to {longest} s"),
+            _ => format!("{step} s"),
+        }
     }
 }
 

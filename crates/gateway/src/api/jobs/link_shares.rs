@@ -39,6 +39,7 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
             })?;
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let source = link_shares::Source::read(client).await?;
+            let (from, to) = source.of_life((from, to), (job.start, job.end));
             let (count, ports) = link_shares::of_job(client, job.id, from, to, limit, &source).await?;
             let ids: Vec<i64> = ports.iter().map(|port| port.port).collect();
             let sent = link_shares::beside_job(client, job.id, &ids, from, to, &source).await?;

@@ -17,6 +17,9 @@ const ROWS_MAX: usize = 50_000;
 /// Longest time whose rows are read for one answer: a busy rank has 77 a second.
 const READ_MS: i64 = 1_800_000;
 
+/// Longer steps begin where the range does, and end with it: what is wanted is one sum of it.
+const WHOLE_MS: i64 = 3_600_000;
+
 /// Shortest, usual and longest step. Agents report bins of 100 ms unless configured otherwise.
 const STEP_MS: (i64, i64, i64) = (10, 100, 86_400_000);
 
@@ -30,12 +33,17 @@ pub async fn operation_steps(State(api): State<Arc<Api>>, request: ApiRequest) -
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let (from, to) = span(&request, client, &job).await?;
-            let from = from.div_euclid(step) * step;
+            // Of a step that is longer than a range of times only the range.
+            let (from, step) = match step {
+                step if step > WHOLE_MS => (from, step.min(to - from).max(1)),
+                step => (from.div_euclid(step) * step, step),
+            };
             // Whole steps, at least one.
             let read = (to - from).min(READ_MS.max(step));
             let count = (read + step - 1).div_euclid(step).max(1);
             let grid = Grid { from, step, steps: usize::try_from(count).unwrap_or(1) };
-            let steps = operation_steps::steps(client, job.id, rank, &grid, ROWS_MAX).await?;
+            let is_last = grid.to() >= to;
+            let steps = operation_steps::steps(client, job.id, rank, &grid, is_last, ROWS_MAX).await?;
             let next_ms = steps.next_ms.or(Some(grid.to())).filter(|next| *next < to);
             Ok(OperationSteps { job_key: job.key, rank, from_ms: from, step_ms: step, next_ms, ..steps })
         })

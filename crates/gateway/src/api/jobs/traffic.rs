@@ -20,6 +20,9 @@ use tokio_postgres::Client;
 /// Cells of a matrix: all of 1,024 ranks with each other.
 const CELLS_MAX: usize = 1024 * 1024;
 
+/// A row stands for the bin that ends with it, and the last ones come after the end.
+const AFTER_END_MS: i64 = 1_000;
+
 /// Numbers in an answer of operations over time, of each kind: 1,024 ranks in 300 steps and some more.
 const STEPS_MAX: usize = 400_000;
 
@@ -170,6 +173,8 @@ struct Operations {
     to_ms: i64,
     step_seconds: f64,
     times_ms: Vec<i64>,
+    /// What of each step the job ran, as far as there are rows.
+    spans_seconds: Vec<f64>,
     by: &'static str,
     series: Vec<Series>,
 }
@@ -196,24 +201,35 @@ pub async fn operations(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
     let points = request.points()?;
     let (_, _) = (request.time("from")?, request.time("to")?);
     request.done()?;
-    let (job, grid, steps) = api
+    let (job, grid, until, steps) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let (from, to) = span(&request, client, &job).await?;
-            let is_detailed = detail::covers(client, job.id, from, to).await?;
-            let grid = if is_detailed { Grid::fine(from, to, points) } else { Grid::new(from, to, points) };
+            let life = (job.start.unwrap_or(from), job.end.map_or(to, |end| end + AFTER_END_MS));
+            let bin = detail::covers(client, job.id, from.max(life.0), to.min(life.1)).await?;
+            let (grid, until) = match bin {
+                Some(bin) => (Grid::fine(from, to, points, bin), to),
+                None => {
+                    let rows = traffic::row_times(client, job.id, (from, to), by.0, only).await?;
+                    // What ranks do now is in no row yet: a step that has begun is none of zero.
+                    let to = if job.end.is_none() { to.min(rows.made_until(now(client).await?)) } else { to };
+                    (Grid::of_rows(from.min(to - 1), to, points, rows), to)
+                }
+            };
             let limit = STEPS_MAX as i64 + 1;
-            let steps = traffic::operations(client, job.id, &grid, by.0, only, is_detailed, limit).await?;
-            Ok((job, grid, steps))
+            let steps = traffic::operations(client, job.id, &grid, by.0, only, bin.is_some(), limit).await?;
+            Ok((job, grid, until, steps))
         })
         .await?;
     let series = series(steps, &grid)?;
+    let spans_seconds = spans_seconds(&job, &grid, until);
     let response = Operations {
         job_key: job.key,
         from_ms: grid.from,
         to_ms: grid.to(),
         step_seconds: step_seconds(&grid),
         times_ms: grid.ends(),
+        spans_seconds,
         by: by.1,
         series,
     };
@@ -225,8 +241,7 @@ pub async fn operations(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
 pub async fn span(request: &ApiRequest, client: &Client, job: &Job) -> Result<(i64, i64), ApiError> {
     let now = now(client).await?;
     let start = job.start.unwrap_or(job.first_seen);
-    // A row stands for the bin that ends with it, and the last ones come after the end.
-    let end = job.end.map_or(now, |end| end + 1000);
+    let end = job.end.map_or(now, |end| end + AFTER_END_MS);
     request.range(|to| {
         let to = to.unwrap_or(end.max(start + 1000));
         (start.min(to - 1), to)
@@ -237,6 +252,18 @@ pub async fn span(request: &ApiRequest, client: &Client, job: &Job) -> Result<(i
 #[allow(clippy::cast_precision_loss)] // milliseconds
 pub fn step_seconds(grid: &Grid) -> f64 {
     grid.step as f64 / 1e3
+}
+
+/// What of each step lies in the job's life, as far as there are rows: times inside of operations are shares of it.
+#[allow(clippy::cast_precision_loss)] // milliseconds
+fn spans_seconds(job: &Job, grid: &Grid, until: i64) -> Vec<f64> {
+    let (start, end) = (job.start.unwrap_or(i64::MIN), job.end.unwrap_or(until));
+    let span = |until: i64| {
+        let of_job = until.min(end) - (until - grid.step).max(start);
+        // A step beside its life is one all the same: clocks of nodes differ.
+        (if of_job > 0 { of_job } else { grid.step }) as f64 / 1e3
+    };
+    grid.ends().into_iter().map(span).collect()
 }
 
 /// One series for each operation or rank, with a number for each step. Steps come ordered by series.

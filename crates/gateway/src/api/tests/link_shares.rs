@@ -205,10 +205,10 @@ async fn minutes_answer_when_windows_are_gone() {
     let ab = get(&router, &path).await["ab"].clone();
     assert_eq!((&ab["windows"], &ab["counted_bytes"]), (&json!(3), &json!(FULL + FULL / 2)));
     let all = get(&router, &format!("/jobs/slurm%3A2.0%401000/link-shares?{long}")).await;
-    // The other job is in one of the minute's windows, and in the one after it.
+    // Of the other job's life the range is short: it is in one of the minute's windows, and in the one after it.
     assert_eq!(
         (&all["links"][0]["windows"], &all["links"][0]["own"]["bytes"]),
-        (&json!(3), &json!(FULL / 200))
+        (&json!(2), &json!(FULL / 200))
     );
     client
         .batch_execute("SELECT public.drop_chunks('internal.link_shares', older_than => now())")
@@ -307,4 +307,34 @@ async fn links_are_found_by_what_people_type() {
 
 fn percent(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[tokio::test]
+async fn a_jobs_windows_and_who_else_are_of_its_life() {
+    let (database, router) = seeded().await;
+    let run = |number, start, end| {
+        seed::run(&Run { number, user: "eve", start, end: Some(end), hosts: vec!["n2", "n10"] })
+    };
+    // The two of them never ran at the same time, and have a window in common.
+    seed::write(&database, 5, vec![run(3, 4, 12), run(4, 13, 40)]).await;
+    let client = database.connect().await.unwrap();
+    for number in [3, 4] {
+        let insert = format!(
+            "INSERT INTO internal.link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes)
+             SELECT time, port_id, contributor, (SELECT id FROM internal.run WHERE key LIKE 'slurm:{number}.0@%'), operation, name,
+                    20 * bytes, 20 * low_bytes, 20 * high_bytes, kind, is_bound, counted_bytes
+             FROM internal.link_shares WHERE job_id = (SELECT id FROM internal.run WHERE key LIKE 'slurm:2.0@%')"
+        );
+        client.execute(&insert, &[]).await.unwrap();
+    }
+    let of = async |number: u64| get(&router, &format!("/jobs/slurm%3A{number}.0%401000/link-shares")).await;
+    let body = of(3).await;
+    assert_eq!((&body["from_ms"], &body["to_ms"]), (&json!(START_MS), &json!(START_MS + 20_000)));
+    let who = labels(&body["links"][0]["contributors"]);
+    assert!(who.contains(&"alltoall of job 3 (eve)") && !who.contains(&"alltoall of job 4 (eve)"), "{who:?}");
+    assert!(who.contains(&"alltoall of job 1 (ada)"), "{who:?}");
+    let body = of(4).await;
+    assert_eq!((&body["from_ms"], &body["to_ms"]), (&json!(START_MS + 10_000), &json!(START_MS + 40_000)));
+    let who = labels(&body["links"][0]["contributors"]);
+    assert!(who.contains(&"alltoall of job 4 (eve)") && !who.contains(&"alltoall of job 3 (eve)"), "{who:?}");
 }

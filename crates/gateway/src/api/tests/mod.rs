@@ -3,6 +3,7 @@
 mod alerts;
 mod broadcast;
 mod contract;
+mod courses;
 mod events;
 mod fabric;
 mod folded;

@@ -10,6 +10,7 @@ import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { Strip, type StripRow } from '../shell/strip.tsx'
 import { moment, percent, rate } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
+import { useRecord } from './record.tsx'
 import { Bounds, Happened, LinkLanes, PcieLanes, type Shared } from './lanes.tsx'
 
 const POINTS = 300
@@ -54,6 +55,14 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
   // Of the axis, which is known when the first series is.
   const events = useLive<Events>(first === undefined ? null : address('/events', { from: first.from_ms, to: first.to_ms, limit: EVENTS }), undefined, true)
   const shared = { preferences, group: GROUP, span, zoomed }
+  // Of a job that runs and is looked at rows come each second; what has ended, or was chosen, does not change.
+  const of = byRank.data
+  const isFixed = of !== undefined && every === undefined
+  const shown = isFixed ? ([of.from_ms, of.to_ms] as const) : null
+  const record = useRecord(job, shown, () => {
+    byRank.again()
+    byOperation.again()
+  })
   return (
     <section aria-label="Over time">
       <div class="toolbar">
@@ -83,6 +92,11 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
         <span class="dim">
           {first && `${moment(first.from_ms)} to ${moment(first.to_ms)}, steps of ${first.step_seconds} s`}
         </span>
+        {record !== '' && (
+          <span class="dim" data-testid="record">
+            {record}
+          </span>
+        )}
         {(from !== undefined || to !== undefined) && (
           <button type="button" onClick={() => setQuery({ from: undefined, to: undefined }, true)}>
             Whole job
@@ -122,6 +136,13 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
   )
 }
 
+/** Lengths of steps: of ranks there are rows less often than of nodes. */
+export function stepsOf(operations: Operations | undefined, ranks: Operations | undefined): string {
+  const [one, other] = [operations?.step_seconds, ranks?.step_seconds]
+  if (one === undefined || other === undefined || one === other) return one === undefined && other === undefined ? '' : `${one ?? other} s`
+  return `${one} s, of ranks ${other} s`
+}
+
 /** The typed text is state of this component: the series are drawn anew while somebody types, which would discard it. */
 function RankField({ rank }: { rank: number | null }) {
   const [typed, setTyped] = useState<string>()
@@ -144,9 +165,14 @@ function RankField({ rank }: { rank: number | null }) {
   )
 }
 
+/** Times inside, as shares of what of each step the job ran. */
+export function shares(data: Pick<Operations, 'spans_seconds'>, seconds: readonly number[]): number[] {
+  return seconds.map((inside, place) => inside / (data.spans_seconds[place] ?? Infinity))
+}
+
 function Ranks({ data, rank, ...shared }: Shared & { data: Operations; rank: number | null }) {
   const rows = useMemo<StripRow[]>(
-    () => data.series.map((s) => ({ name: `rank ${s.rank}`, short: String(s.rank), values: s.elapsed_seconds.map((t) => t / data.step_seconds) })),
+    () => data.series.map((s) => ({ name: `rank ${s.rank}`, short: String(s.rank), values: shares(data, s.elapsed_seconds) })),
     [data],
   )
   const chosen = data.series.findIndex((s) => s.rank === rank)
@@ -169,7 +195,7 @@ function OperationLines({ data, rank, ...shared }: Shared & { data: Operations; 
   const series = useMemo<Series[]>(() => {
     const sum = (list: readonly number[]) => list.reduce((s, v) => s + v, 0)
     const busiest = [...data.series].sort((a, b) => sum(b.elapsed_seconds) - sum(a.elapsed_seconds)).slice(0, LINES_MOST)
-    return busiest.map((s) => ({ name: s.operation ?? 'all', values: s.elapsed_seconds.map((t) => t / data.step_seconds) }))
+    return busiest.map((s) => ({ name: s.operation ?? 'all', values: shares(data, s.elapsed_seconds) }))
   }, [data])
   if (series.length === 0) return <p class="dim">No operation in this time.</p>
   const title = rank === null ? 'Ranks in each operation (mean number)' : `Rank ${rank}: share of time in each operation`
