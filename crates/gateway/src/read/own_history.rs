@@ -232,11 +232,14 @@ mod tests {
         assert_eq!(answered(&OwnHistory::default(), plan(now, now)).await, Some(now));
         let old = serving("# HELP x y\nprometheus_tsdb_lowest_timestamp_seconds 1.7672256e+09\n");
         let guard = span(GUARD);
-        assert_eq!(answered(&of(&[old.clone()]), plan(now, now)).await, Some(1_767_225_600_000 - guard));
+        assert_eq!(
+            answered(&of(std::slice::from_ref(&old)), plan(now, now)).await,
+            Some(1_767_225_600_000 - guard)
+        );
         // Nothing lies before it.
         let mut late = plan(now, now);
         late.range.from = 1_767_225_600_000;
-        assert_eq!(answered(&of(&[old.clone()]), late).await, None);
+        assert_eq!(answered(&of(std::slice::from_ref(&old)), late).await, None);
         // Of two the one that has more.
         let new = serving("prometheus_tsdb_lowest_timestamp_seconds 9.223372036854776e+15\n");
         let both = of(&[new.clone(), old]);
