@@ -30,6 +30,9 @@ const ANSWERED_SHARE: f64 = 0.95;
 const ANSWERED_SECONDS: f64 = 3.0;
 const SERVER_CORES: f64 = 0.5;
 
+/// Jobs that run.
+const JOBS: u64 = 9;
+
 /// After the last look of a job its request expires.
 const EXPIRED: Duration = Duration::from_secs(26);
 /// Times at which all jobs are looked at again after nobody did.
@@ -62,7 +65,8 @@ struct Options {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    let cluster = Cluster::new(Name::D, options.scale);
+    // However few nodes: eight jobs that are looked at, and the ninth.
+    let cluster = Cluster { jobs: JOBS, ..Cluster::new(Name::D, options.scale) };
     let descriptors = throughline_daemon::raise_descriptors(cluster.nodes + DESCRIPTORS);
     anyhow::ensure!(
         descriptors >= cluster.nodes + DESCRIPTORS,
@@ -76,8 +80,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let server = Server::start(&options.throughline, folder.path(), "")?;
     let psql = Psql::new(&options.throughline, folder.path())?;
     let stop = CancellationToken::new();
-    let mut outgoing = Outgoing::start(&format!("http://{}", server.collect), cluster.nodes, &stop)?;
-    let requests = outgoing.requests();
+    let (outgoing, requests) = Outgoing::start_agents(&format!("http://{}", server.collect), cluster.nodes)?;
     let agents = Arc::new(Agents::new(cluster, outgoing, requests, options.turns)?);
     let driver = {
         let (agents, stop) = (agents.clone(), stop.clone());

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use throughline_delivery::wire::DetailRequest;
-use throughline_delivery::{GrpcSink, ShipStats, ship};
+use throughline_delivery::{GrpcSink, Outbox, Quarantine, ShipStats, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Config, Spool};
@@ -25,11 +26,15 @@ pub struct Waiting {
 /// Requests that wait for a node.
 const REQUESTS_MAX: usize = 32;
 
+/// Nothing is refused.
+const KEPT: Duration = Duration::from_secs(60);
+
 /// All spools.
 pub struct Outgoing {
     crawler: Spool,
     nodes: HashMap<String, Spool>,
-    requests: Vec<mpsc::Receiver<DetailRequest>>,
+    /// What delivers, of agents that take requests.
+    agents: Vec<Outbox>,
 }
 
 impl Outgoing {
@@ -47,20 +52,35 @@ impl Outgoing {
         let mut all = Self {
             crawler: spool(512 << 20, GrpcSink::new(url)?)?,
             nodes: HashMap::new(),
-            requests: Vec::new(),
+            agents: Vec::new(),
         };
         for node in 0..nodes {
-            let (requests, requested) = mpsc::channel(REQUESTS_MAX);
-            let sink = GrpcSink::new(url)?.with_detail(requests);
-            all.nodes.insert(format!("n{node}"), spool(16 << 20, sink)?);
-            all.requests.push(requested);
+            all.nodes.insert(format!("n{node}"), spool(16 << 20, GrpcSink::new(url)?)?);
         }
         Ok(all)
     }
 
-    /// What the collector requests of each node, by their numbers. To be taken once.
-    pub fn requests(&mut self) -> Vec<mpsc::Receiver<DetailRequest>> {
-        std::mem::take(&mut self.requests)
+    /// As [`Outgoing::start`], for nodes alone, as agents do that take requests; and what the collector requests of each, by their numbers.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn start_agents(url: &str, nodes: u64) -> anyhow::Result<(Self, Vec<mpsc::Receiver<DetailRequest>>)> {
+        let spool = |memory_bytes_max| Spool::in_memory(Config { memory_bytes_max, ..Config::default() });
+        let mut all = Self { crawler: spool(4 << 20)?, nodes: HashMap::new(), agents: Vec::new() };
+        let mut requested = Vec::new();
+        for node in 0..nodes {
+            let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
+            let (spool, refused) = (spool(16 << 20)?, spool(4 << 20)?);
+            let quarantine = Quarantine::new(refused, None, KEPT, &spool)?;
+            all.agents.push(Outbox::start(
+                spool.clone(),
+                quarantine,
+                GrpcSink::new(url)?.with_detail(requests),
+            ));
+            all.nodes.insert(format!("n{node}"), spool);
+            requested.push(receiver);
+        }
+        Ok((all, requested))
     }
 
     /// Appends what the crawler sends.
