@@ -223,12 +223,6 @@ impl Site {
         {
             command.env(format!("THROUGHLINE__{key}"), value);
         }
-        // The Prometheus that reads scrapes nothing. Older builds leave nothing out and don't know the key.
-        let key = ("THROUGHLINE__QUERY__PROMETHEUS_URLS", "[]");
-        let known = self.command(&self.build.throughline()).arg("check-config").env(key.0, key.1).output()?;
-        if known.status.success() {
-            command.env(key.0, key.1);
-        }
         command.args(["serve", "--state-dir", &self.state()]);
         command.stdout(File::create(self.folder.path().join(format!("{name}.out")))?);
         command.stderr(File::create(self.folder.path().join(format!("{name}.log")))?);

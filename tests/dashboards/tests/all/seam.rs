@@ -124,7 +124,7 @@ async fn no_counter_falls_where_scraped_and_stored_samples_meet() {
         let (falls, found) = site.resets(&names, end).await;
         let new: Vec<_> = falls.iter().filter(|one| !true_falls.contains(one)).collect();
         assert!(new.is_empty(), "read_recent: {read_recent}: {new:?}");
-        assert_eq!(found, series, "read_recent: {read_recent}");
+        assert!(found >= series, "read_recent: {read_recent}: {found} of {series}");
         // Both are there: stored samples before, scraped ones behind.
         for (name, time) in [("stored", begin + 50 * SECOND), ("scraped", end)] {
             let recent = "count_over_time(infiniband_switch_port_transmit_data_bytes_total[40s])";
