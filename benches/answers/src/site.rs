@@ -27,6 +27,8 @@ const UPKEEP_LIMIT: Duration = Duration::from_secs(180);
 const UPKEEP_BEGUN: Duration = Duration::from_secs(11);
 /// Upkeep is finished when nothing was written, and no statement ran, for so long.
 const QUIET: Duration = Duration::from_secs(2);
+/// What a database without work writes in that time, at most.
+const QUIET_BYTES: i64 = 100_000;
 const POLL: Duration = Duration::from_millis(100);
 
 /// A checkout and its programs.
@@ -223,6 +225,12 @@ impl Site {
         {
             command.env(format!("THROUGHLINE__{key}"), value);
         }
+        // The Prometheus that reads scrapes nothing. Older builds leave nothing out and don't know the key.
+        let key = ("THROUGHLINE__QUERY__PROMETHEUS_URLS", "[]");
+        let known = self.command(&self.build.throughline()).arg("check-config").env(key.0, key.1).output()?;
+        if known.status.success() {
+            command.env(key.0, key.1);
+        }
         command.args(["serve", "--state-dir", &self.state()]);
         command.stdout(File::create(self.folder.path().join(format!("{name}.out")))?);
         command.stderr(File::create(self.folder.path().join(format!("{name}.log")))?);
@@ -256,17 +264,21 @@ impl Site {
     /// It does not come to an end.
     pub fn upkeep(&self) -> anyhow::Result<()> {
         let child = self.spawn("upkeep", &[("QUERY__ENABLED", "false"), ("COLLECT__ENABLED", "false")])?;
-        let (begun, mut changed, mut last) = (Instant::now(), Instant::now(), String::new());
+        let (begun, mut changed, mut written, mut was_busy) = (Instant::now(), Instant::now(), 0, false);
         while begun.elapsed() < UPKEEP_BEGUN || changed.elapsed() < QUIET {
             ensure!(begun.elapsed() < UPKEEP_LIMIT, "upkeep does not end: {}", self.log("upkeep"));
             std::thread::sleep(POLL);
+            // One session is this one. Checks of the clock are short, and write a row.
             let now = self.sql(
-                "SELECT pg_current_wal_insert_lsn(), count(*) FROM pg_stat_activity \
+                "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, count(*) > 1 FROM pg_stat_activity \
                  WHERE state <> 'idle' AND backend_type = 'client backend'",
             )?;
-            if now != last {
-                (last, changed) = (now, Instant::now());
+            let (bytes, is_busy) = now.trim().split_once('|').context("two columns")?;
+            let (bytes, is_busy) = (bytes.parse::<i64>()?, is_busy == "t");
+            if bytes - written > QUIET_BYTES || (is_busy && was_busy) {
+                (written, changed) = (bytes, Instant::now());
             }
+            was_busy = is_busy;
         }
         end(Some(child))?;
         std::fs::remove_file(self.folder.path().join("upkeep.pid"))?;

@@ -246,7 +246,7 @@ impl Folder {
         }
     }
 
-    /// Makes a rank's next first row if that is as of a time before this one, of which it reports now.
+    /// Makes a rank's next first row if that is as of a time before this one, which it reports now.
     fn first_row(&mut self, job_key: &str, id: (u32, i64), time: i64, into: &mut Batch) {
         let Some(job) = self.jobs.get_mut(job_key) else { return };
         let Some(rank) = job.ranks.get_mut(&id).filter(|rank| !rank.has_ended()) else { return };
@@ -348,7 +348,8 @@ impl Folder {
             let Some(job) = self.jobs.get_mut(key) else { continue };
             job.is_live = true;
             job.fold();
-            batch.mpi_node_cells.extend(job.cells.live_record(key, second));
+            let is_running = job.ranks.values().any(|rank| !rank.has_ended());
+            batch.mpi_node_cells.extend(job.cells.record(key, second, is_running));
             let is_shown = |rank: u32| live.is_all_ranks || live.ranks.contains(&rank);
             for (id, rank) in job.ranks.iter_mut().filter(|(id, rank)| is_shown(id.0) && !rank.has_ended()) {
                 let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());

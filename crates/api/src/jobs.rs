@@ -1,10 +1,9 @@
 //! Jobs: lists, one job with its parts, and what a name means.
 
-mod as_of;
 mod contests;
 mod traffic;
 
-pub use as_of::{AsOf, NodeBehind};
+pub use crate::as_of::{AsOf, NodeBehind};
 pub use contests::{ContestedFact, ContestedRanks, FactVersion, JobContests};
 pub use traffic::{JobLinkPeaks, JobPairs, JobTraffic, LinkPeak, NodePairs, Pair, PairColumns, Traffic};
 
@@ -390,7 +389,7 @@ pub struct RankColumns {
     pub bytes: Vec<Option<i64>>,
     /// Inside MPI.
     pub mpi_seconds: Vec<Option<f64>>,
-    /// From MPI_Init to its end, or to the time as of which its figures are.
+    /// From MPI_Init to its end, or to the time that its figures are as of.
     pub observed_seconds: Vec<Option<f64>>,
     /// The operation that it has been in for a second or more, or was killed in; null where there is none.
     #[serde(default)]

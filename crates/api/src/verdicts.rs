@@ -1,6 +1,6 @@
 //! What is said of a job: what slows it down, and what to do (docs/VERDICTS.md).
 
-use crate::jobs::AsOf;
+use crate::as_of::AsOf;
 use serde::{Deserialize, Serialize};
 
 /// `GET /jobs/{job}/verdicts`.

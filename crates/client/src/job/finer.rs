@@ -1,7 +1,7 @@
 //! The full resolution of a job, fetched by itself where nodes still have it: the database has rows of a rank once a
 //! minute, and what is shown in shorter steps is to be what was, not a mean.
 
-use super::trace::Progress;
+use super::progress::Progress;
 use crate::text::{count, whole_second};
 use crate::{Answer, Server};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -11,11 +11,8 @@ mod events;
 mod export;
 mod known;
 mod lanes;
-mod progress;
 mod read;
 mod summary;
-
-pub(super) use progress::Progress;
 
 use super::name::find;
 use super::output::Output;

@@ -132,7 +132,15 @@ fn links_nodes_and_cables() {
     let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
     let ((leaf_guid, leaf_id), (host_guid, host_id)) = (leaf(0), host(0));
 
-    // A host's cable is pulled and plugged again.
+    // A host's cable is pulled and plugged again. With its sweep neither of its ends is on the page any more.
+    let on_page = |watched: &Watched| {
+        let page = watched.daemon.metrics();
+        let leaf =
+            format!("infiniband_switch_port_transmit_data_bytes_total{{guid=\"{leaf_guid}\",port=\"1\"}}");
+        let adapters = page.matches("\ninfiniband_hca_port_transmit_data_bytes_total{").count();
+        (page.contains(&leaf), adapters)
+    };
+    until("all ports are on the page", || on_page(&watched) == (true, SMALL.hosts));
     let reported = watched.act(
         &format!("Unlink \"{leaf_id}\"[1]"),
         &[(&events::LINK_DOWN, leaf_guid, 1), (&events::NODE_GONE, host_guid, 0)],
@@ -145,6 +153,7 @@ fn links_nodes_and_cables() {
         reported[0].text
     );
     assert!(reported[1].before.contains("leaf001 port 1"), "where it was: {:?}", reported[1]);
+    until("neither end is on the page", || on_page(&watched) == (false, SMALL.hosts - 1));
     let reported = watched.act(
         &format!("ReLink \"{leaf_id}\"[1]"),
         &[(&events::LINK_UP, leaf_guid, 1), (&events::NODE_BACK, host_guid, 0)],

@@ -41,4 +41,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION internal.job_as_of IS
-    'As of when the sums of a running job are: the newest whole ten seconds that ended at least 4 s ago, from rows of its nodes, with is_finest the newest second of which all of them have one; before their first one, and where cells are beyond what agents fold, the rows of its ranks. A node that is behind has its own time, NULL where nothing of it is known; its newest figures are in the sums. No row of a job that has ended.';
+    'As of when the sums of a running job are: the newest whole ten seconds that ended at least 4 s ago, from rows of its nodes, with is_finest the newest second that all of them have one of; before their first one, and where cells are beyond what agents fold, the rows of its ranks. A node that is behind has its own time, NULL where nothing of it is known; its newest figures are in the sums. No row of a job that has ended.';

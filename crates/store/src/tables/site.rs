@@ -110,7 +110,7 @@ const RANK_SECONDS: f64 = 300.0;
 /// Rows that a rank has in its first minute beside these (`FIRST_ROWS_NANOSECONDS` of the agent's fold/rank.rs).
 const FIRST_ROWS: f64 = 5.0;
 
-/// Rows a second of ranks, each of which begins as often as a node has jobs.
+/// Rows a second of ranks, which begin as often as a node has jobs.
 pub(super) fn rank_rows(site: &Site) -> f64 {
     site.ranks() * (1.0 / RANK_SECONDS + FIRST_ROWS * JOBS_A_YEAR / (365.0 * 86_400.0))
 }

@@ -8,7 +8,7 @@ use throughline_api::jobs::{Job, Operation, OperationAlgorithm};
 /// Lines narrower than this leave out what can be made of the rest.
 const WIDE: usize = 110;
 
-/// What stands in place of a table without rows: only what is known.
+/// What is printed in place of a table without rows: only what is known.
 pub fn nothing(job: &Job) -> String {
     match &job.as_of {
         None if job.end_ms.is_some() => "  no rows: the job sent none, or they are older than the retention",

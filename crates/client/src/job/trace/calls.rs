@@ -5,10 +5,10 @@
 
 use super::chrome::{Arrow, Track, Writer};
 use super::clocks::{AlignedRank, Axis};
-use super::progress::Progress;
 use super::read::{Record, records};
 use super::summary::Summary;
 use crate::Server;
+use crate::job::progress::Progress;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

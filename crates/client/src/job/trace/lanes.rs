@@ -3,9 +3,9 @@
 use super::chrome::{Track, Writer};
 use super::clocks::Axis;
 use super::known::TracedJob;
-use super::progress::Progress;
 use super::summary::{LaneSummary, Summary};
 use crate::Server;
+use crate::job::progress::Progress;
 use anyhow::Context;
 use serde_json::Map;
 use std::collections::BTreeMap;

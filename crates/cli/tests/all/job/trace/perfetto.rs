@@ -74,7 +74,7 @@ pub fn assert_opens(file: &Path, summary: &Value, backwards: usize) {
     let mut senders = BTreeSet::new();
     // Near a step slices of one thread may overlap, and arrows are drawn to whichever is on top.
     for arrow in arrows.iter().filter(|arrow| arrow["is_stepped"] == 0) {
-        const SENDERS: [&str; 4] = ["isend", "send", "sendrecv", "startall"];
+        const SENDERS: [&str; 4] = ["isend", "send", "sendrecv", "send_init"];
         let is_sender = |name: &str| SENDERS.contains(&arrow[name].as_str().unwrap());
         let (send, receive) = if is_sender("name") { ("", "_2") } else { ("_2", "") };
         let of = |key: &str, end: &str| &arrow[format!("{key}{end}")];
