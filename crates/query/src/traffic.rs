@@ -249,7 +249,7 @@ pub async fn row_times(
     if !is_of_ranks(by, only) {
         let sql = format!(
             "SELECT (extract(epoch FROM max(time - since)) * 1000)::bigint FROM internal.mpi_node_rows
-             WHERE job_id = $1 AND time > {begin} AND time <= {end}"
+             WHERE job_id = $1 AND time > {begin} AND time <= {end} + interval '{NODE_ROWS_MS} milliseconds' AND since < {end}"
         );
         let row = client.query_one(&sql, &[&job]).await.map_err(Error::sql(what))?;
         let longest = row.get::<_, Option<i64>>(0).unwrap_or(BINS_MS);
