@@ -236,7 +236,8 @@ async fn sources_delivery_and_jobs() {
     let names: Vec<&str> = operations.iter().map(|operation| operation.operation.as_str()).collect();
     assert_eq!(names, ["allreduce", "send"]);
     assert_eq!((operations[0].calls, operations[0].bytes), (10, 100));
-    assert_eq!(job.totals.unwrap().mpi_time_share, Some(0.25), "{job:?}");
+    let share = job.totals.unwrap().mpi_time_share.unwrap();
+    assert!((0.24..=0.25).contains(&share), "time goes on meanwhile: {job:?}");
 }
 
 #[tokio::test]
@@ -259,7 +260,11 @@ async fn programs_that_bypass_the_shim_are_named() {
     let (_client, status) = written(vec![Batch { node: "n1".into(), events, ..Batch::default() }]).await;
     let named: Vec<_> = status.bypassed.iter().map(|one| (one.node.as_str(), one.text.as_str())).collect();
     assert_eq!(named, [("n1", "julia"), ("n1", "python3")]);
-    assert_eq!(status.bypassed[0].time_ms, (time - 5 * SECOND) / 1_000_000);
+    assert!(
+        (status.bypassed[0].time_ms - (time - 5 * SECOND) / 1_000_000).abs() <= 1,
+        "{:?}",
+        status.bypassed
+    );
 }
 
 /// A line names the node and the user who was last over quota, as long as anybody is.

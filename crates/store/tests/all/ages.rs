@@ -110,7 +110,7 @@ const OTHERS: [(&str, &str, &str); 51] = [
 ];
 
 /// Statements with a time of less than an hour before now, in what readers use: file, the time, how many, reason.
-const TIMES: [(&str, &str, usize, &str); 4] = [
+const TIMES: [(&str, &str, usize, &str); 6] = [
     ("query/src/recent.rs", "10 seconds", 1, "the demo's picture of ranks that push each second"),
     (
         "query/src/status.rs",
@@ -120,6 +120,8 @@ const TIMES: [(&str, &str, usize, &str); 4] = [
     ),
     ("query/src/sender_clocks.rs", "2 minutes", 2, "a server notes each 30 s that its own clock is off"),
     ("store/schema/functions/ib_port_rates.sql", "1 minute", 1, "an example in a comment"),
+    ("store/schema/functions/job_as_of.sql", "4 seconds", 1, "which ten seconds have ended and arrived"),
+    ("store/schema/functions/job_ranks_as_of.sql", "4 seconds", 1, "the same ten seconds"),
 ];
 
 /// Each source file of programs and their libraries below a folder, without tests.
