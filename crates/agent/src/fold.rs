@@ -347,9 +347,11 @@ impl Folder {
         for (key, live) in jobs {
             let Some(job) = self.jobs.get_mut(key) else { continue };
             job.is_live = true;
-            job.fold();
-            let is_running = job.ranks.values().any(|rank| !rank.has_ended());
-            batch.mpi_node_cells.extend(job.cells.record(key, second, is_running));
+            if job.cells.begins_before(second) {
+                job.fold();
+                let is_running = job.ranks.values().any(|rank| !rank.has_ended());
+                batch.mpi_node_cells.extend(job.cells.record(key, second, is_running));
+            }
             let is_shown = |rank: u32| live.is_all_ranks || live.ranks.contains(&rank);
             for (id, rank) in job.ranks.iter_mut().filter(|(id, rank)| is_shown(id.0) && !rank.has_ended()) {
                 let (waiting, held, regions) = (rank.waiting(), rank.peers_held(), rank.regions_held());

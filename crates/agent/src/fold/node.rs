@@ -220,6 +220,11 @@ impl NodeCells {
         })
     }
 
+    /// Whether counting began before a time: an interval that ends then has a length.
+    pub fn begins_before(&self, time: i64) -> bool {
+        self.since < time
+    }
+
     /// The record of an interval that ended then; `None` where counting began after it. Where nothing grew it has no cell, and is left
     /// out unless the job runs here: then it reports that there is no more up to its time.
     pub fn record(&mut self, job_key: &str, time: i64, is_running: bool) -> Option<MpiNodeCells> {
