@@ -133,7 +133,7 @@ fn outcome(request: &DetailRequest, wanted: Wanted, (from, to): (i64, i64), coar
     if is_nothing {
         return text(format!(
             "No node sent its record ({}): {coarse}.",
-            why.unwrap_or_else(|| "none is asked".to_owned())
+            why.unwrap_or_else(|| "there is none".to_owned())
         ));
     }
     let bin = (request.resolution_seconds).max(BIN_MS as f64 / 1e3);

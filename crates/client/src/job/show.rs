@@ -52,7 +52,7 @@ from the return of a call that began something to its completion, summed; LARGES
 class of sizes. Algorithms are named as the MPI library names them: seen at work, or with the way in
 which they are known (forced by a setting, pvar); `unknown` where nobody says.
 
-Of a job that runs its nodes are asked for figures of now, for at most 3 seconds; where they do not come, or 8 other
+Of a job that runs its nodes send figures of now, waited for at most 3 seconds; where they do not come, or 8 other
 jobs are shown so ([detail] live_jobs_max of server.toml), a line on the standard error says so, and the figures are the
 stored ones.
 

@@ -2,13 +2,20 @@
 
 pub mod daemon;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 use throughline_infiniband::topology::FatTree;
 use throughline_simfabric::ibsim::{SimFabric, SimOptions, SimTools};
 
 /// The crawler under test.
 pub const CRAWLER: &str = env!("CARGO_BIN_EXE_throughline-fabric");
+
+/// Longest time of a command: one that stands still fails its test, and does not stop the whole run.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running simulator in a folder that goes with it.
 pub struct Simulated {
@@ -46,7 +53,17 @@ impl Simulated {
 }
 
 pub fn succeed(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let (ended, is_ended) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if is_ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+    });
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    drop(ended);
+    watch.join().unwrap();
     assert!(status.success(), "{command:?}: {status}\n{}", String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).unwrap()
 }

@@ -1,5 +1,5 @@
 //! `/jobs/{job}/live`: the live request of a job that somebody looks at. However many look, its nodes have one request, and the database
-//! is asked once for what they have sent.
+//! is read once for what they have sent.
 
 use super::detail_requests::{counted, node};
 use super::fresh::CachedValue;

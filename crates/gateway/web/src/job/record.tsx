@@ -15,7 +15,7 @@ const RANGE_MOST_MS = 600_000
 const ROW_MS = 65_000
 const BIN_MS = 100
 const PATIENCE_MS = 60_000
-/** What nodes refuse they are not asked for again at once. */
+/** What nodes refuse is not requested again at once. */
 const AGAIN_MS = 600_000
 const EARLIER = 20
 
