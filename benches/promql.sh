@@ -29,6 +29,7 @@ if [ "$version" = 3 ]; then
 fi
 
 . benches/database.sh
+. benches/wait.sh
 
 echo "seeding $series series of an hour at 5 s"
 # On a whole hour, two hours ago: where Prometheus keeps blocks and no head.
@@ -62,17 +63,6 @@ EOF
 "$promtool" tsdb create-blocks-from openmetrics "$folder/history.txt" "$folder/own" >/dev/null
 rm "$folder/history.txt"
 
-# Waits for a line of a file; prints what follows the pattern in it.
-word_after() {
-    for _ in $(seq 600); do
-        found=$(sed -n "s/.*$1\\([^ ]*\\).*/\\1/p" "$2" | head -n 1)
-        [ -z "$found" ] || { echo "$found"; return; }
-        sleep 0.1
-    done
-    echo "no '$1' in $2:" >&2
-    cat "$2" >&2
-    exit 1
-}
 # Without upkeep: what is packed and what not is settled here.
 serve() {
     THROUGHLINE__QUERY__PROMETHEUS_URLS='[]' THROUGHLINE__QUERY__LISTEN=127.0.0.1:$1 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \

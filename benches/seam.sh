@@ -14,18 +14,8 @@ prefix=$(cargo xtask prefix fabric | tail -n 1)
 prometheus=$prefix/fabric/usr/bin/prometheus
 
 . benches/database.sh
+. benches/wait.sh
 
-# Waits for what follows a pattern in a line of a file.
-word_after() {
-    for _ in $(seq 600); do
-        found=$(sed -n "s/.*$1\\([^ ]*\\).*/\\1/p" "$2" | head -n 1)
-        [ -z "$found" ] || { echo "$found"; return; }
-        sleep 0.1
-    done
-    echo "no '$1' in $2:" >&2
-    cat "$2" >&2
-    exit 1
-}
 first=$((20000 + $$ % 20000)) scrapes=$((20001 + $$ % 20000)) second=$((20002 + $$ % 20000))
 THROUGHLINE__QUERY__PROMETHEUS_URLS="['http://127.0.0.1:$first', 'http://127.0.0.1:$second']" \
     THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
