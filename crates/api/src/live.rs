@@ -1,5 +1,6 @@
 //! The live request: figures of now of a job that somebody looks at.
 
+use crate::as_of::NodeBehind;
 use serde::{Deserialize, Serialize};
 
 /// `POST /jobs/{job}/live` and `GET` of the same: the request that the job's nodes have, and what they have sent by now.
@@ -20,14 +21,5 @@ pub struct JobLive {
     /// Those of them without figures of the last seconds.
     pub absent_nodes: u64,
     /// The first of those, with the time of the figures that they have in the job's sums.
-    pub absent: Vec<LiveNode>,
-}
-
-/// A node that does not answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveNode {
-    /// Its name.
-    pub host: String,
-    /// Its newest figures are of then; null where it has none.
-    pub as_of_ms: Option<i64>,
+    pub absent: Vec<NodeBehind>,
 }

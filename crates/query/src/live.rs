@@ -2,7 +2,7 @@
 
 use crate::time::milliseconds;
 use std::time::SystemTime;
-use throughline_api::live::LiveNode;
+use throughline_api::as_of::NodeBehind;
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
@@ -36,7 +36,7 @@ pub struct LiveNodes {
     /// All nodes that answer have sent their sums up to this time, a whole second; `None` while none has.
     pub as_of: Option<i64>,
     /// Those that do not answer, with the time of their newest sums.
-    pub absent: Vec<LiveNode>,
+    pub absent: Vec<NodeBehind>,
 }
 
 /// A node's name, and up to when the database has what it counted of the job, in milliseconds.
@@ -45,16 +45,16 @@ type NodeRow = (String, Option<i64>);
 impl LiveNodes {
     fn new(rows: Vec<NodeRow>, now: i64) -> Self {
         let mut all = LiveNodes { nodes: rows.len() as u64, ..LiveNodes::default() };
-        for (host, newest) in rows {
+        for (node, newest) in rows {
             match newest {
                 Some(time) if time >= now - FRESH_MS => {
                     all.as_of = Some(all.as_of.map_or(time, |as_of| as_of.min(time)));
                 }
-                as_of_ms => all.absent.push(LiveNode { host, as_of_ms }),
+                time_ms => all.absent.push(NodeBehind { node, time_ms }),
             }
         }
         all.as_of = all.as_of.map(|time| time.min(now).div_euclid(1000) * 1000);
-        all.absent.sort_by(|one, other| (one.as_of_ms, &one.host).cmp(&(other.as_of_ms, &other.host)));
+        all.absent.sort_by(|one, other| (one.time_ms, &one.node).cmp(&(other.time_ms, &other.node)));
         all
     }
 }
@@ -74,14 +74,14 @@ pub async fn nodes(client: &Client, job: i64, request: i64) -> Result<LiveNodes,
     let newest = |row: &Row| (row.get(0), row.get::<_, Option<SystemTime>>(2).map(milliseconds));
     let mut all = LiveNodes::new(rows.iter().map(newest).collect(), now);
     if !all.absent.is_empty() {
-        let is_absent = |row: &&Row| all.absent.iter().any(|node| node.host == row.get::<_, &str>(0));
+        let is_absent = |row: &&Row| all.absent.iter().any(|one| one.node == row.get::<_, &str>(0));
         let absent: Vec<i64> = rows.iter().filter(is_absent).map(|row| row.get(1)).collect();
         let running = running(client, job, absent).await?;
         let is_running = |host: &str| {
             rows.iter().any(|row| row.get::<_, &str>(0) == host && running.contains(&row.get(1)))
         };
         let before = all.absent.len();
-        all.absent.retain(|node| is_running(&node.host));
+        all.absent.retain(|one| is_running(&one.node));
         all.nodes -= (before - all.absent.len()) as u64;
     }
     Ok(all)
@@ -103,7 +103,7 @@ mod tests {
     fn the_time_is_that_of_all_nodes_that_answer_and_others_are_named_with_theirs() {
         let now = 100_000;
         let row = |host: &str, newest| (host.to_owned(), newest);
-        let absent = |host: &str, as_of_ms| LiveNode { host: host.to_owned(), as_of_ms };
+        let absent = |node: &str, time_ms| NodeBehind { node: node.to_owned(), time_ms };
         assert_eq!(LiveNodes::new(Vec::new(), now), LiveNodes::default());
         let rows = vec![
             row("n1", Some(98_900)),

@@ -6,7 +6,8 @@
 use crate::text::{clean, count, whole_second};
 use crate::{Error, Server};
 use std::time::{Duration, Instant};
-use throughline_api::live::{JobLive, LiveNode};
+use throughline_api::as_of::NodeBehind;
+use throughline_api::live::JobLive;
 
 /// So long figures of now are waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -109,9 +110,9 @@ fn missing(live: &JobLive) -> String {
     if live.as_of_ms.is_none() {
         return stored(&format!("none of {} answered within {seconds} s", count(live.nodes, "node")));
     }
-    let node = |node: &LiveNode| {
-        let name = clean(&node.host, 64);
-        node.as_of_ms.map_or_else(
+    let node = |behind: &NodeBehind| {
+        let name = clean(&behind.node, 64);
+        behind.time_ms.map_or_else(
             || format!("{name} (nothing yet)"),
             |time| format!("{name} (as of {})", whole_second(time)),
         )
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_a_sentence() {
-        let node = |host: &str, as_of_ms| LiveNode { host: host.into(), as_of_ms };
+        let node = |node: &str, time_ms| NodeBehind { node: node.into(), time_ms };
         let none = JobLive { nodes: 2, absent_nodes: 2, ..JobLive::default() };
         assert_eq!(
             missing(&none),

@@ -139,7 +139,7 @@ async fn nodes_that_do_not_answer_are_named_with_the_time_of_their_newest_figure
     let as_of = live["as_of_ms"].as_i64().unwrap();
     assert!((START_MS + (late + 90) * 1000..=START_MS + now() * 1000).contains(&as_of), "{live}");
     assert_eq!((&live["nodes"], &live["absent_nodes"]), (&json!(2), &json!(1)));
-    assert_eq!(live["absent"], json!([{"host": "n10", "as_of_ms": at(late)}]));
+    assert_eq!(live["absent"], json!([{"node": "n10", "time_ms": at(late)}]));
     // Its ranks end, and nothing more is expected of it.
     let end = Run { end: Some(now()), ..run };
     seed::write(&database, 5, by_host(&end).split_off(1)).await;

@@ -11,7 +11,7 @@ test('nothing is said while all nodes answer', () => {
 })
 
 test('what does not answer is named, and why a job is not shown live', () => {
-  const absent = ['n1', 'n2', 'n3', 'n4'].map((host) => ({ host, as_of_ms: null }))
+  const absent = ['n1', 'n2', 'n3', 'n4'].map((node) => ({ node, time_ms: null }))
   expect(liveNote({ ...live, absent_nodes: 4, absent }, undefined)).toBe(
     '4 of 5 nodes do not answer now, and have their newest figures in the sums: n1 (nothing yet), n2 (nothing yet), n3 (nothing yet), 1 more.',
   )

@@ -13,7 +13,7 @@ export function liveNote(live: JobLive | undefined, error: ApiError | undefined)
   if (error !== undefined) return `Figures are the stored ones, not those of now: ${error.message}; ${error.remedy}.`
   if (live === undefined || live.has_ended || live.absent_nodes === 0) return null
   if (live.as_of_ms === null) return 'No node of the job has sent figures of now yet: these are the stored ones.'
-  const named = live.absent.slice(0, NAMED).map(({ host, as_of_ms }) => `${host} (${as_of_ms === null ? 'nothing yet' : `as of ${clock(as_of_ms)}`})`)
+  const named = live.absent.slice(0, NAMED).map(({ node, time_ms }) => `${node} (${time_ms === null ? 'nothing yet' : `as of ${clock(time_ms)}`})`)
   if (live.absent_nodes > named.length) named.push(`${live.absent_nodes - named.length} more`)
   return `${live.absent_nodes} of ${counted(live.nodes, 'node')} do not answer now, and have their newest figures in the sums: ${named.join(', ')}.`
 }
