@@ -65,8 +65,8 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           <span class="dim">
             <span class="ticking long">
               {data.total === null ? null : `${counted(data.total, 'job')}, `}as of {moment(data.as_of_ms)}
-              {newest > 0 && `; MPI and bytes of running jobs as of ${clock(newest)}`}
             </span>
+            {newest > 0 && <span class="ticking sums">MPI and bytes as of {clock(newest)}</span>}
           </span>
         )}
       </div>
