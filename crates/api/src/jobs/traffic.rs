@@ -88,6 +88,8 @@ pub struct LinkPeak {
 pub struct JobPairs {
     /// The job's key.
     pub job_key: String,
+    /// As of when the figures of a running job are, at least; null where they are final.
+    pub as_of: Option<AsOf>,
     /// Ranks that the job has by its own account.
     pub world_size: Option<i32>,
     /// logical or wire.

@@ -6,8 +6,8 @@ mod grid;
 mod headline;
 mod unit;
 
-use super::live;
 use super::name::find;
+use super::{as_of, live};
 use crate::csv::text_field;
 use crate::text::{bytes, columns, count, folded, thousands};
 use crate::{Answer, Server, answer};
@@ -113,6 +113,12 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
             out.write_all(no_ranks(nodes, width).as_bytes())?;
         }
         out.write_all(draw::text(&key, &options.kind, &grid, &crossing, unit, width).as_bytes())?;
+        if let Some(at) = pages.first().and_then(|page| page.value.as_of.as_ref()) {
+            out.write_all(
+                folded(&format!("The job runs: {}.", as_of::words(at)), width).join("\n").as_bytes(),
+            )?;
+            writeln!(out)?;
+        }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::jobs::{JobPairs, PairColumns};
 use throughline_api::trace::TracedRanks;
+use throughline_query::as_of::{self, AsOf};
 use throughline_query::trace::{self, RecordQuery};
 use throughline_query::{job_rates, traffic};
 
@@ -69,16 +70,18 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let limit = request.number("limit", PAIRS_MAX, 1, PAIRS_MAX)?;
     let behind: Option<(i32, i32)> = page::next(&request)?;
     request.done()?;
-    let (job, mut pairs, nodes) = api
+    let (job, as_of, mut pairs, nodes) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
+            // First: what is read after it is not older.
+            let as_of = as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described);
             let nodes = traffic::node_pairs(client, job.id, kind).await?;
             let pairs = match nodes {
                 // Some rows may be there still.
                 Some(_) => PairColumns::default(),
                 None => traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?,
             };
-            Ok((job, pairs, nodes))
+            Ok((job, as_of, pairs, nodes))
         })
         .await?;
     let fits = usize::try_from(limit).unwrap_or(0);
@@ -90,8 +93,8 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let last = pairs.from.last().zip(pairs.to.last()).filter(|_| is_more);
     let next = last.map(|(from, to)| page::cursor(&(*from, *to)));
     let size_hint = pairs.from.len() * 20;
-    let pairs =
-        JobPairs { job_key: job.key, world_size: job.world_size, kind: kind.to_owned(), pairs, nodes, next };
+    let (job_key, world_size, kind) = (job.key, job.world_size, kind.to_owned());
+    let pairs = JobPairs { job_key, as_of, world_size, kind, pairs, nodes, next };
     Ok(answer::body_aside(pairs, size_hint).await?.response(&request.headers, None))
 }
 

@@ -11,9 +11,10 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use throughline_api::jobs::NodePairs;
+use throughline_query::as_of::{self, AsOf};
 use throughline_query::detail;
 use throughline_query::jobs::{Job, ranks};
-use throughline_query::time::{Grid, now};
+use throughline_query::time::{Grid, QueryTime, now};
 use throughline_query::traffic::{self, Measure, Pair, Step, StepGrouping, TrafficFilter};
 use tokio_postgres::Client;
 
@@ -29,6 +30,7 @@ const STEPS_MAX: usize = 400_000;
 #[derive(Serialize)]
 struct Matrix {
     job_key: String,
+    as_of: Option<throughline_api::as_of::AsOf>,
     kind: &'static str,
     measure: &'static str,
     fold: &'static str,
@@ -56,15 +58,20 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let fold = request.word("fold", &[("rank", "rank"), ("node", "node")])?;
     let at = request.at()?;
     request.done()?;
-    let (job, ranks, pairs) = api
+    let (job, as_of, ranks, pairs) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             if let Some(nodes) = traffic::node_pairs(client, job.id, kind).await? {
-                return Ok((job, Vec::new(), Err(nodes)));
+                return Ok((job, None, Vec::new(), Err(nodes)));
             }
+            // First: what is read after it is not older. A past time is its own.
+            let as_of = match at {
+                QueryTime::Latest => as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described),
+                QueryTime::Time(_) => None,
+            };
             let ranks = ranks(client, job.id).await?;
             let pairs = traffic::pairs(client, job.id, kind, measure, at, CELLS_MAX as i64 + 1).await?;
-            Ok((job, ranks, Ok(pairs)))
+            Ok((job, as_of, ranks, Ok(pairs)))
         })
         .await?;
     let pairs = match pairs {
@@ -95,6 +102,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     };
     let matrix = Matrix {
         job_key: job.key,
+        as_of,
         kind,
         measure: measure_name,
         fold,
@@ -126,6 +134,7 @@ fn of_nodes(
     let size = nodes.hosts.len();
     Matrix {
         job_key,
+        as_of: None,
         kind,
         measure: measure_name,
         fold: "node",

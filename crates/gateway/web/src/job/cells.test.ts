@@ -6,6 +6,7 @@ const matrix: Matrix = {
   job_key: 'j',
   kind: 'logical',
   measure: 'bytes',
+  as_of: null,
   fold: 'rank',
   ranks_until_ms: null,
   size: 3,

@@ -6,7 +6,7 @@ import { useLive } from '../api/live.ts'
 import { ramp } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
-import { bytes, moment, short } from '../text.ts'
+import { asOf, bytes, moment, short } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { dense, largestCells, paint, rowName, sideOf, smallest } from './cells.ts'
 
@@ -34,7 +34,7 @@ export function MatrixView({ job, kinds, isLive, query, preferences }: Props) {
   return (
     <section aria-label="Traffic between ranks">
       <div class="toolbar">
-        <h2>{(data?.fold ?? fold) === 'node' ? 'Node × node' : 'Rank × rank'}</h2>
+        <h2>{(data?.fold ?? fold) === 'node' ? 'Node × node' : 'Rank × rank'} <small>{asOf(data?.as_of ?? null)}</small></h2>
         <Choice name="fold" list={FOLDS} value={fold} titles={{ rank: 'ranks', node: 'folded by node' }} />
         <Choice name="measure" list={MEASURES} value={measure} titles={{}} />
         {kinds.length > 1 && <Choice name="kind" list={kinds} value={kind} titles={{ logical: 'by the calls', wire: 'messages of the library' }} />}
