@@ -5739,6 +5739,12 @@ BEGIN
             LEFT JOIN internal.minute_late l ON l.since > coalesce(p.dropped_until, '-infinity')
             WHERE s.rounds_in_vain < 10000 GROUP BY s.made_until));
     END IF;
+    -- Nor those that are being thinned, and what is behind them: both would wait for each other. Who wants to thin one from now on finds
+    -- it locked.
+    SELECT least(older, min(c.range_start)) INTO older
+    FROM timescaledb_information.chunks c
+    WHERE c.hypertable_schema = 'internal' AND c.hypertable_name = of_table AND c.range_end <= older
+      AND NOT internal.try_lock_chunk(to_regclass(format('%I.%I', c.chunk_schema, c.chunk_name)));
     SELECT count(*) INTO dropped
     FROM public.drop_chunks(format('internal.%I', of_table)::regclass, older_than => older) chunk;
     IF dropped > 0 THEN

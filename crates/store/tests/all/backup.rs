@@ -168,8 +168,14 @@ async fn one_at_a_time_rewrites_a_chunk() {
     assert!(transaction.query_one(&locked, &[]).await.unwrap().get::<_, bool>(0));
     assert!(!other.query_one(&locked, &[]).await.unwrap().get::<_, bool>(0));
     assert!(other.query_one("SELECT internal.try_lock_chunks()", &[]).await.unwrap().get::<_, bool>(0));
+    // Nor is it dropped, or what is behind it, before that is over: who drops would wait for who reads it, and the other way round.
+    apply_retention(&other, &Retention::for_all(1000 * 24 * HOUR), None).await.unwrap();
+    other.batch_execute("UPDATE internal.retention_policy SET keep = '-1 year'").await.unwrap();
+    let expire = "SELECT internal.expire_table('coverage')";
+    assert_eq!(other.query_one(expire, &[]).await.unwrap().get::<_, i64>(0), 0);
     transaction.rollback().await.unwrap();
     assert!(other.query_one(&locked, &[]).await.unwrap().get::<_, bool>(0));
+    assert!(other.query_one(expire, &[]).await.unwrap().get::<_, i64>(0) > 0);
 }
 
 #[tokio::test]
