@@ -116,6 +116,8 @@ impl Folder {
         for rank in fragment.job_ranks.iter().filter(|rank| rank.end == 0) {
             self.enter(&rank.job_key, (rank.rank, rank.start), now);
         }
+        // Rows that are made are no reports.
+        let mut rows = Batch::default();
         for bin in std::mem::take(&mut fragment.mpi_ops) {
             let is_next = bin.time > edge && bin.time <= edge + self.intervals.fold + GRACE_NANOSECONDS;
             let is_folded = self.running(&bin.job_key, (bin.rank, bin.epoch)).is_some();
@@ -123,10 +125,14 @@ impl Folder {
                 self.ahead_cells += bin.cells.len();
                 self.ahead.push(bin);
             } else {
-                self.bin(bin, fragment);
+                self.bin(bin, &mut rows);
             }
         }
-        self.take_others(fragment);
+        self.take_others(fragment, &mut rows);
+        macro_rules! add {
+            ($($kind:ident),+) => { $( fragment.$kind.append(&mut rows.$kind); )+ };
+        }
+        add!(mpi_ops, mpi_rank_rows, mpi_peers, mpi_regions, mpi_pvars, mpi_scheduling);
         let ended: Vec<JobRank> = fragment.job_ranks.iter().filter(|rank| rank.end != 0).cloned().collect();
         if !ended.is_empty() {
             self.apply_ahead_of(&ended, fragment);
@@ -135,8 +141,11 @@ impl Folder {
     }
 
     /// Peers, regions, variables and readings of processes: the newest waits for its rank's row.
-    fn take_others(&mut self, fragment: &mut Batch) {
+    fn take_others(&mut self, fragment: &mut Batch, rows: &mut Batch) {
         for record in std::mem::take(&mut fragment.mpi_peers) {
+            // What a rank reports next is not in its row.
+            let time = record.time.saturating_sub(rank::ONE_REPORT_NANOSECONDS);
+            self.first_row(&record.job_key, (record.rank, record.epoch), time, rows);
             let space = PEERS_MAX.saturating_sub(self.peers);
             let Some(rank) = self.running(&record.job_key, (record.rank, record.epoch)) else {
                 fragment.mpi_peers.push(record);

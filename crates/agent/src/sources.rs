@@ -174,12 +174,7 @@ pub fn row_rules(config: &Config) -> BTreeMap<&'static str, RowRules> {
 
 /// Turns `CLOCK_MONOTONIC`, in which samplers and ranks report times, into the agent's UTC.
 fn monotonic_to_utc(clock: Arc<Clock>) -> impl Fn(i64) -> i64 + Send + Sync {
-    move |monotonic| {
-        // Linux always has this clock; 0 would show at once.
-        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-            .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec());
-        clock.now() - (now - monotonic)
-    }
+    move |monotonic| clock.of_monotonic(monotonic)
 }
 
 /// All sources that are switched on.

@@ -59,6 +59,12 @@ impl Clock {
         boot_nanoseconds().wrapping_add(self.offset())
     }
 
+    /// The same of a moment by CLOCK_MONOTONIC, which has no time in which the machine was suspended.
+    #[must_use]
+    pub fn of_monotonic(&self, monotonic: i64) -> i64 {
+        monotonic.wrapping_add(apart(&|| read(ClockId::CLOCK_MONOTONIC))).wrapping_add(self.offset())
+    }
+
     /// Measures the offset again; call about once a minute. Returns the step in nanoseconds if the system's
     /// clock was set in between, so that the caller can log it.
     pub fn measure_again(&self) -> Option<i64> {
@@ -79,15 +85,21 @@ impl Clock {
     }
 }
 
-/// UTC minus CLOCK_BOOTTIME: of three tries the one in which both were read closest together.
+/// UTC minus CLOCK_BOOTTIME.
 fn measure(utc: &dyn Fn() -> i64) -> i64 {
+    -apart(utc)
+}
+
+/// CLOCK_BOOTTIME minus another clock: of three tries the one in which both were read closest together. Between two readings this thread
+/// may have to wait for a processor.
+fn apart(other: &dyn Fn() -> i64) -> i64 {
     let tries = (0..3).map(|_| {
         let before = boot_nanoseconds();
-        let utc = utc();
+        let other = other();
         let after = boot_nanoseconds();
-        (after - before, utc - before - (after - before) / 2)
+        (after - before, before + (after - before) / 2 - other)
     });
-    tries.min().map_or(0, |(_, offset)| offset)
+    tries.min().map_or(0, |(_, apart)| apart)
 }
 
 /// CLOCK_BOOTTIME in nanoseconds.

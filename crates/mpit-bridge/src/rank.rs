@@ -219,7 +219,7 @@ impl Rank {
         let known = bins.iter().filter(|bin| !bin.cells.is_empty());
         let known = known.filter(|bin| self.is_admitted(times.utc(bin.end), times));
         let bins = known.map(|bin| MpiRankBin {
-            time: times.utc(bin.end),
+            time: on_grid(times.utc(bin.end)),
             epoch: self.start,
             job_key: self.job_key.clone(),
             rank: self.rank,
@@ -381,6 +381,17 @@ fn peer_cell(peer: &Peer) -> MpiPeerCell {
 fn behind(hello: Header, came: Moment) -> i64 {
     let delay = came.monotonic.saturating_sub(hello.monotonic);
     if (-1_000_000..DELAY_NANOSECONDS).contains(&delay) { 0 } else { delay }
+}
+
+/// Bins end at multiples of this, nanoseconds of the sender's UTC: their length is one.
+const GRID: i64 = 10_000_000;
+/// So far from it, nanoseconds, their ends may be by this clock.
+const BESIDE_GRID: i64 = 2_000_000;
+
+/// The end of a bin by the sender's clock: what belongs to a second has a time of it, not one of the next.
+fn on_grid(time: i64) -> i64 {
+    let nearest = time.saturating_add(GRID / 2).div_euclid(GRID) * GRID;
+    if (nearest - time).abs() <= BESIDE_GRID { nearest } else { time }
 }
 
 /// Turns a sender's times into UTC.

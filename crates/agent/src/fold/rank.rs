@@ -10,7 +10,7 @@ use throughline_sample::wire::{
 };
 
 /// All that a rank reports at once comes within this time; its next report comes a second later.
-const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
+pub(super) const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
 /// Cells that a rank has a row of in each short interval of ranks. With more, rows come at as many times the interval: a rank's
 /// rows have some 25 bytes a cell, and so at most 3 MB a day.
 const CELLS_OF_ROW: usize = 64;

@@ -120,6 +120,38 @@ fn a_young_rank_has_rows_as_of_whole_seconds_that_have_all_of_the_time_before() 
 }
 
 #[test]
+fn first_rows_of_peers_come_with_those_of_the_rank() {
+    let mut folder = with_ranks(1);
+    let mut rows = Vec::new();
+    for second in 1..15 {
+        let now = BEGIN + second * SECOND;
+        // A rank reports its peers first, a moment after the second; both come together or one after the other.
+        let sent = MpiPeerCell { peer: 1, bytes: second.unsigned_abs(), messages: 1 };
+        let peers = MpiRankPeers {
+            time: now + 1_000_000,
+            epoch: BEGIN,
+            job_key: "job".into(),
+            kind: "logical".into(),
+            cells: vec![sent],
+            ..MpiRankPeers::default()
+        };
+        let peers = Batch { mpi_peers: vec![peers], ..Batch::default() };
+        let calls = second.unsigned_abs();
+        let operations = ops(vec![bin(0, now, vec![cell("send", calls, calls)])]);
+        let fragments = match second % 2 {
+            0 => vec![peers, operations],
+            _ => vec![Batch { mpi_ops: operations.mpi_ops, ..peers }],
+        };
+        for fragment in fragments {
+            let made = take(&mut folder, fragment, now + SECOND / 5);
+            let calls = made.mpi_rank_rows.iter().map(|row| row.cells[0].calls);
+            rows.extend(calls.zip(made.mpi_peers.iter().map(|row| row.cells[0].bytes)));
+        }
+    }
+    assert_eq!(rows, [(2, 2), (5, 5), (10, 10)]);
+}
+
+#[test]
 fn a_clock_that_is_set_stops_no_rows_and_moves_what_is_held() {
     for step in [-300 * SECOND, 300 * SECOND] {
         let mut folder = with_ranks(1);

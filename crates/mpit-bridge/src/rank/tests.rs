@@ -64,7 +64,7 @@ fn bins_become_records_with_utc() {
     let bins = vec![Bin { end: 4_900_000_000, cells: vec![cell(17), cell(127)] }];
     let batch = rank.take(header(1), Frame::Ops(bins), NOW).unwrap();
     let bin = &batch.mpi_ops[0];
-    assert_eq!(bin.time, NOW.utc - 100_100_000);
+    assert_eq!(bin.time, NOW.utc - 100_000_000, "ends where the sender's clock says");
     assert_eq!((bin.epoch, bin.rank, bin.job_key.as_str()), (NOW.utc - 10_000_000_000, 2, "slurm:5.0"));
     assert_eq!(bin.cells.len(), 1, "operation 127 is not known");
     assert_eq!(bin.cells[0].operation, "allreduce");
