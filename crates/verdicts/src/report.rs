@@ -16,7 +16,12 @@ const LISTED: usize = 3;
 pub fn text(heading: &str, evidence: &Evidence, verdicts: &[Verdict]) -> String {
     let mut lines = vec![format!("{heading}, {}", size(evidence))];
     if verdicts.is_empty() {
-        lines.push("Nothing is said of it: it ran too short, or nothing was recorded.".to_owned());
+        let why = match (evidence.is_running, evidence.rank_seconds() > 0.0) {
+            (true, _) => "Nothing is said of it yet.",
+            (false, true) => "Nothing is said of it: it ran too short.",
+            (false, false) => "Nothing is said of it: nothing of it was recorded.",
+        };
+        lines.push(why.to_owned());
     }
     for verdict in verdicts.iter().take(VERDICTS) {
         let sure = if verdict.kind == Kind::NothingFound { "" } else { verdict.confidence.name() };
