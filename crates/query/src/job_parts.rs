@@ -174,12 +174,11 @@ pub async fn link_peaks(client: &Client, id: i64, seconds: u64) -> Result<Option
     if seconds == 0 {
         return Ok(None);
     }
-    // For this statement only: the connection has a limit of its own, which holds again afterwards. Behind a pooler a
-    // transaction was begun for the request already: the first statement warns, and the last one ends it.
-    let begin = format!("BEGIN READ ONLY; SET LOCAL statement_timeout = '{seconds}s'");
+    // For this statement only: its transaction has a limit of its own, which holds again afterwards.
+    let begin = format!("SAVEPOINT links; SET LOCAL statement_timeout = '{seconds}s'");
     client.batch_execute(&begin).await.map_err(Error::sql(WHAT))?;
     let rows = client.query(LINK_PEAKS, &[&id]).await;
-    client.batch_execute("ROLLBACK").await.map_err(Error::sql(WHAT))?;
+    client.batch_execute("ROLLBACK TO SAVEPOINT links").await.map_err(Error::sql(WHAT))?;
     let rows = match rows {
         Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => return Ok(None),
         rows => rows.map_err(Error::sql(WHAT))?,

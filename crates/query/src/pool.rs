@@ -1,4 +1,5 @@
-//! Connections of the reading role, a bounded number of them, open between queries.
+//! Connections of the reading role, a bounded number of them, open between queries. What is read by a loan is of one moment: it is one
+//! transaction, and sees the database as it was when its first statement began.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -101,26 +102,28 @@ impl Pool {
     async fn open(&self, database: &Database, is_replica: bool) -> Result<Client, Error> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).of(is_replica).pop();
         while let Some(client) = idle() {
-            // Behind a pooler a transaction is begun, by which a connection that was lost is found out.
-            if !client.is_closed() && (!database.is_pooled() || self.limit(&client, true).await.is_ok()) {
+            // A connection that was lost is found out by this.
+            if !client.is_closed() && self.begin(&client).await.is_ok() {
                 return Ok(client);
             }
         }
         let client = database.connect_reader().await?;
-        self.limit(&client, database.is_pooled()).await?;
+        self.begin(&client).await?;
         Ok(client)
     }
 
-    /// Limits the time of statements: of the session, or of a transaction that only reads, which is begun.
-    async fn limit(&self, client: &Client, in_transaction: bool) -> Result<(), Error> {
-        let (begin, set) = if in_transaction { ("BEGIN READ ONLY; ", "SET LOCAL") } else { ("", "SET") };
-        let mut setting = format!("{begin}{set} statement_timeout = {}", self.limit.as_millis());
+    /// Begins the transaction, with a limit of the time of its statements.
+    async fn begin(&self, client: &Client) -> Result<(), Error> {
+        let mut begin = format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = {}",
+            self.limit.as_millis()
+        );
         if self.is_small {
-            setting.push_str(&format!("; {set} jit = off"));
+            begin.push_str("; SET LOCAL jit = off");
         }
-        let what = "limiting the time of queries";
-        let done = tokio::time::timeout(SETTING_LIMIT, client.batch_execute(&setting)).await;
-        done.map_err(|_| Error::late(what, SETTING_LIMIT.as_secs()))?.map_err(Error::sql(what))
+        let (what, limit) = ("beginning to read", self.limit.min(SETTING_LIMIT));
+        let done = tokio::time::timeout(limit, client.batch_execute(&begin)).await;
+        done.map_err(|_| Error::late(what, limit.as_secs()))?.map_err(Error::sql(what))
     }
 }
 
@@ -140,12 +143,10 @@ impl PooledClient<'_> {
     /// It is idle: others may use it.
     pub async fn release(mut self) {
         let Some(client) = self.client.take() else { return };
-        if self.database.is_pooled() {
-            // Also of a transaction that failed: then it is rolled back.
-            let ended = tokio::time::timeout(SETTING_LIMIT, client.batch_execute("COMMIT")).await;
-            if !matches!(ended, Ok(Ok(()))) {
-                return;
-            }
+        // Also of a transaction that failed: then it is rolled back.
+        let ended = tokio::time::timeout(SETTING_LIMIT, client.batch_execute("COMMIT")).await;
+        if !matches!(ended, Ok(Ok(()))) {
+            return;
         }
         self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).of(self.is_replica).push(client);
     }
