@@ -56,7 +56,15 @@ impl Said {
         }
         self.answers += 1;
         let Some(time) = look.as_of else {
-            // Nothing is known yet, or there is a figure without a time.
+            // Nothing is known yet, or it has just ended, or there is a figure without a time.
+            let last = log.last();
+            let is_last = |(said, of, share): &(Option<i64>, fn(Sums) -> i64, f64)| {
+                *share > 0.0 || said.is_none_or(|said| said == of(last))
+            };
+            if figures.iter().all(is_last) {
+                self.exact += 1;
+                return;
+            }
             let has_figure = figures.iter().any(|(said, ..)| said.is_some_and(|said| said > 0));
             self.unknown += usize::from(!has_figure);
             if has_figure {

@@ -352,11 +352,16 @@ impl World {
     async fn check_status(&mut self) -> anyhow::Result<()> {
         let row = self
             .client
-            .query_one("SELECT coalesce(sum(records), 0)::bigint FROM internal.record_quarantine", &[])
+            .query_one(
+                "SELECT coalesce(sum(records), 0)::bigint,
+                        coalesce(string_agg(format(' (%s %s of %s: %s)', records, kind, sender, reason), ''), '')
+                 FROM internal.record_quarantine",
+                &[],
+            )
             .await?;
-        let got: i64 = row.get(0);
+        let (got, which): (i64, String) = (row.get(0), row.get(1));
         self.checks.check(
-            &format!("records rejected by {}", span(self.at)),
+            &format!("records rejected by {}{which}", span(self.at)),
             self.rejected,
             got,
             self.rejected == got,
