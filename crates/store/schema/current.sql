@@ -3684,6 +3684,8 @@ BEGIN ATOMIC
         JOIN internal.row_rules_of('ib_port', since, until) g ON g.id = p.port_id
         -- Readings farther apart have a time between them in which the port was not read.
         WHERE p.time > since AND p.time - p.time_0 <= make_interval(secs => g.largest_gap_seconds)
+          -- One that is there twice is no pair.
+          AND p.time > p.time_0
           AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
     )
     SELECT r.time, r.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, r.seconds,
@@ -3751,7 +3753,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
-               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                public.counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
         -- As in ib_port_rates.
@@ -3970,7 +3972,7 @@ BEGIN ATOMIC
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
-               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
@@ -4034,7 +4036,7 @@ BEGIN ATOMIC
         CROSS JOIN LATERAL public.gpu_pcie_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
-        SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+        SELECT c.time, c.gpu_id, c.source, nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
@@ -4076,7 +4078,7 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     WITH pairs AS (
-        SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+        SELECT c.*, nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
                public.counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
                public.counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,

@@ -13,7 +13,7 @@ BEGIN ATOMIC
         CROSS JOIN LATERAL public.gpu_pcie_readings(since - b.gap, until) c
         WHERE c.time > since - b.gap AND c.time > since - INTERVAL '1 day' AND c.time <= until
     ), pairs AS (
-        SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+        SELECT c.time, c.gpu_id, c.source, nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c

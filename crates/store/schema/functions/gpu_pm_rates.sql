@@ -9,7 +9,7 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     WITH pairs AS (
-        SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+        SELECT c.*, nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
                public.counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
                public.counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,

@@ -9,7 +9,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     WITH pairs AS (
         SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
-               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
                public.counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
         -- As in ib_port_rates.

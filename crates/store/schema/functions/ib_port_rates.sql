@@ -40,6 +40,8 @@ BEGIN ATOMIC
         JOIN internal.row_rules_of('ib_port', since, until) g ON g.id = p.port_id
         -- Readings farther apart have a time between them in which the port was not read.
         WHERE p.time > since AND p.time - p.time_0 <= make_interval(secs => g.largest_gap_seconds)
+          -- One that is there twice is no pair.
+          AND p.time > p.time_0
           AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
     )
     SELECT r.time, r.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, r.seconds,

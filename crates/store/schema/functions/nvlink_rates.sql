@@ -21,7 +21,7 @@ BEGIN ATOMIC
         WINDOW l AS (PARTITION BY c.gpu_id, c.link)
     ), pairs AS (
         SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
-               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
                public.counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
                public.counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
         FROM readings c
