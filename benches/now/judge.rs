@@ -80,10 +80,10 @@ impl Said {
         let (mut is_older, mut is_newer, mut is_more) = (false, false, false);
         for (said, of, share) in figures {
             let Some(said) = said else { continue };
-            let calls = log.at(look.answered).calls as f64;
-            let around = |figure: i64| {
-                if share > 0.0 { (figure as f64 * share + calls * ELAPSED_CALL) as i64 } else { 0 }
-            };
+            // A rank may have lost its processor between the two clocks.
+            let between =
+                log.at(look.answered).calls as f64 * ELAPSED_CALL + (log.0.len() as i64 * SLACK) as f64;
+            let around = |figure: i64| if share > 0.0 { (figure as f64 * share + between) as i64 } else { 0 };
             let is_less = said < of(least) - around(of(least)) && !look.is_behind;
             let is_beyond = said > of(now) + around(of(now));
             is_newer |= said > of(most) + around(of(most));
@@ -136,25 +136,29 @@ pub struct Courses {
 impl Courses {
     /// Judges the steps of one export.
     pub fn add(&mut self, steps: &[Step], log: &Log) {
-        for (rank, since, until, calls, bytes) in steps.iter().copied() {
-            let Some(own) = log.0.get(rank) else { continue };
+        for step in steps {
+            let Some(own) = log.0.get(step.rank) else { continue };
+            let (since, until) = (step.first_since, step.until);
             let between = |since: i64, until: i64| own.at(until).since(own.at(since));
-            // MPI_Finalize is in the last one.
-            let calls = calls - i64::from(until > own.ended() && calls > between(since, until).calls);
             let truth = between(since, until);
+            // MPI_Finalize is in the last one.
+            let calls = step.calls - i64::from(until > own.ended() && step.calls > truth.calls);
             let is_near = |said: i64, own: i64| (said - own).abs() as f64 <= STEP_SHARE * own.max(1) as f64;
-            let (least, most) =
-                (between(since + SLACK, until - SLACK), between(since - SLACK, until + SLACK));
+            let least = between(step.last_since + SLACK, until - SLACK);
+            let most = between(since - SLACK, until + SLACK);
             let is_within = |of: fn(Sums) -> i64, said: i64| (of(least)..=of(most)).contains(&said);
             self.steps += 1;
             self.long += usize::from(until - since > 1_000_000_000);
-            if is_near(calls, truth.calls) && is_near(bytes, truth.bytes) {
+            if is_near(calls, truth.calls) && is_near(step.bytes, truth.bytes) {
                 self.near += 1;
-            } else if is_within(|sums| sums.calls, calls) && is_within(|sums| sums.bytes, bytes) {
+            } else if is_within(|sums| sums.calls, calls) && is_within(|sums| sums.bytes, step.bytes) {
                 self.edges += 1;
             } else {
                 self.first.get_or_insert_with(|| {
-                    format!("rank {rank}, {since} to {until}: {calls} calls, {bytes} bytes; own {truth:?}")
+                    format!(
+                        "rank {}, {since} to {until}: {calls} calls, {} bytes; own {truth:?}",
+                        step.rank, step.bytes
+                    )
                 });
             }
         }

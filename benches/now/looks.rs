@@ -25,8 +25,15 @@ pub struct Look {
     pub elapsed: Option<i64>,
 }
 
-/// Steps of a rank's course: rank, since, until, calls, bytes.
-pub type Step = (usize, i64, i64, i64, i64);
+/// A step of a rank's course, all cells together. Those of a row that is longer than the step may begin earlier than others.
+pub struct Step {
+    pub rank: usize,
+    pub first_since: i64,
+    pub last_since: i64,
+    pub until: i64,
+    pub calls: i64,
+    pub bytes: i64,
+}
 
 fn sum(list: &Value, field: &str) -> Option<i64> {
     let numbers = list.as_array()?.iter().map(|one| one.get(field).and_then(Value::as_i64));
@@ -134,19 +141,18 @@ pub fn judge_words(surface: &str, text: &str, wrong: &mut Vec<String>) {
 /// Rows of `job export --step 1 --format json`, added up over operations.
 pub fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
     let table: Value = serde_json::from_str(text)?;
-    let mut sums = std::collections::BTreeMap::new();
+    let mut steps: std::collections::BTreeMap<(usize, i64), Step> = std::collections::BTreeMap::new();
     for row in table["rows"].as_array().into_iter().flatten() {
         let time = |field: &str| row[field].as_str().and_then(throughline_sample::from_rfc3339);
         let number = |field: &str| row[field].as_i64().unwrap_or(0);
-        if let (Some(since), Some(until), Ok(rank)) =
-            (time("since"), time("time"), usize::try_from(number("rank")))
-        {
-            let sum = sums.entry((rank, since, until)).or_insert((0, 0));
-            *sum = (sum.0 + number("calls"), sum.1 + number("bytes"));
-        }
+        let rank = usize::try_from(number("rank"))?;
+        let (Some(since), Some(until)) = (time("since"), time("time")) else { continue };
+        let new = || Step { rank, first_since: since, last_since: since, until, calls: 0, bytes: 0 };
+        let step = steps.entry((rank, until)).or_insert_with(new);
+        step.first_since = step.first_since.min(since);
+        step.last_since = step.last_since.max(since);
+        step.calls += number("calls");
+        step.bytes += number("bytes");
     }
-    Ok(sums
-        .into_iter()
-        .map(|((rank, since, until), (calls, bytes))| (rank, since, until, calls, bytes))
-        .collect())
+    Ok(steps.into_values().collect())
 }

@@ -1,4 +1,4 @@
-//! `bench-now`: programs whose calls are known, one after the other and the long ones beside them, on two agents and both libraries; each
+//! `bench-now`: programs whose calls are known, one after the other and then the long ones together, on two agents and both libraries; each
 //! second each surface is asked what they did so far, as of when, and afterwards compared with the programs' own logs: figures of the time
 //! that is stated, no more than was, nothing false in a sentence, and each step of a course.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // figures for people
@@ -30,7 +30,7 @@ const fn run(
     Run { name, pattern, seconds, ranks, agents, mpi }
 }
 
-/// Those of five minutes and more run beside the others. Ranks of MPICH spin while they wait: 24 of them would leave no processor for
+/// Those of five minutes and more run last, beside each other. Ranks of MPICH spin while they wait: 24 of them would leave no processor for
 /// anything else.
 const RUNS: [Run; 16] = [
     run("a01", "constant", 30, (1, 1), "mpich"),
@@ -104,6 +104,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let (long, short): (Vec<&'static Run>, Vec<&'static Run>) =
         RUNS.iter().filter(is_wanted).partition(|run| run.seconds >= LONG_SECONDS);
     println!("{:<4} {:<9} {:>6} {:>5} {:>6} {:<8}", "run", "pattern", "s", "ranks", "agents", "library");
+    let mut are_right = true;
+    for run in short {
+        are_right &= one(&site, run)?;
+    }
     let started: Vec<_> = long
         .into_iter()
         .map(|run| {
@@ -111,10 +115,6 @@ fn main() -> anyhow::Result<ExitCode> {
             std::thread::spawn(move || one(&site, run))
         })
         .collect();
-    let mut are_right = true;
-    for run in short {
-        are_right &= one(&site, run)?;
-    }
     for run in started {
         are_right &= run.join().map_err(|_| anyhow::anyhow!("a viewer ended"))??;
     }

@@ -7,7 +7,7 @@ mod detail;
 mod multicast;
 mod seed;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -170,8 +170,15 @@ async fn the_pages_in_a_browser() {
         .env("PAGES_URL", format!("http://{address}"))
         .env("PAGES_CONTROL", format!("http://{control}"))
         .env("PAGES_BROWSER", browser)
-        .kill_on_drop(true);
-    let status = tokio::time::timeout(PATIENCE, tests.status()).await.expect("the tests end").unwrap();
+        .process_group(0);
+    let mut tests = tests.spawn().unwrap();
+    let group = Pid::from_raw(i32::try_from(tests.id().unwrap()).unwrap());
+    let ended = tokio::time::timeout(PATIENCE, tests.wait()).await;
+    if ended.is_err() {
+        // Its workers and the browser too.
+        killpg(group, Signal::SIGKILL).unwrap();
+    }
+    let status = ended.expect("the tests end").unwrap();
     writer.abort();
     controller.abort();
     assert!(status.success(), "{status}");
