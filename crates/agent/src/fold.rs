@@ -216,9 +216,10 @@ impl Folder {
         let ranks = &mut self.ranks;
         let is_together = id.1.saturating_sub(job.began).abs() <= TOGETHER_NANOSECONDS;
         let began = if is_together { job.began } else { id.1 };
+        let interval = self.intervals.rank;
         job.ranks.entry(id).or_insert_with(|| {
             *ranks += 1;
-            RankHere::new(began, now.saturating_sub(id.1) > LATE_NANOSECONDS, now)
+            RankHere::new(began, now.saturating_sub(id.1) > LATE_NANOSECONDS, now, interval)
         });
     }
 

@@ -91,9 +91,12 @@ pub(super) struct RankHere {
 }
 
 impl RankHere {
-    /// A rank that is known from now on, whose first rows count from `began`.
-    pub fn new(began: i64, is_late: bool, now: i64) -> Self {
+    /// A rank that is known from now on, whose first rows count from `began`. It has none where its rows are as close as those anyway.
+    pub fn new(began: i64, is_late: bool, now: i64, interval: i64) -> Self {
         let mut rank = Self { is_late, began, ..Self::default() };
+        if interval <= FIRST_ROWS_NANOSECONDS[0] {
+            rank.first_rows = FIRST_ROWS_NANOSECONDS.len();
+        }
         while rank.first_row_due().is_some_and(|due| due < now) {
             rank.first_rows += 1;
         }
