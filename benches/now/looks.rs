@@ -8,7 +8,7 @@ use throughline_client::{Error, Server};
 const FALSE_WORDS: [&str; 5] =
     ["No MPI call", "bypass", "ran too short", "nothing was recorded", "nothing is known"];
 
-/// What is asked.
+/// What is read each time.
 const SURFACES: [&str; 10] =
     ["list", "show", "operations", "ranks", "waits", "pairs", "matrix", "traffic", "verdicts", "report"];
 

@@ -1,5 +1,5 @@
 //! `bench-now`: programs whose calls are known, one after the other and then the long ones together, on two agents and both libraries; each
-//! second each surface is asked what they did so far, as of when, and afterwards compared with the programs' own logs: figures of the time
+//! second each surface is read for what they did so far, as of when, and afterwards compared with the programs' own logs: figures of the time
 //! that is stated, no more than was, nothing false in a sentence, and each step of a course.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // figures for people
 

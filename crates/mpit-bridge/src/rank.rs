@@ -383,15 +383,13 @@ fn behind(hello: Header, came: Moment) -> i64 {
     if (-1_000_000..DELAY_NANOSECONDS).contains(&delay) { 0 } else { delay }
 }
 
-/// Bins end at multiples of this, nanoseconds of the sender's UTC: their length is one.
-const GRID: i64 = 10_000_000;
-/// So far from it, nanoseconds, their ends may be by this clock.
-const BESIDE_GRID: i64 = 2_000_000;
+/// Bins end at whole milliseconds of the sender's UTC, whatever their length.
+const MILLISECOND: i64 = 1_000_000;
 
-/// The end of a bin by the sender's clock: what belongs to a second has a time of it, not one of the next.
+/// The end of a bin by the sender's clock, which is a little beside this one: what belongs to a second has a time of it, not one of the
+/// next.
 fn on_grid(time: i64) -> i64 {
-    let nearest = time.saturating_add(GRID / 2).div_euclid(GRID) * GRID;
-    if (nearest - time).abs() <= BESIDE_GRID { nearest } else { time }
+    time.saturating_add(MILLISECOND / 2).div_euclid(MILLISECOND) * MILLISECOND
 }
 
 /// Turns a sender's times into UTC.

@@ -152,6 +152,21 @@ fn first_rows_of_peers_come_with_those_of_the_rank() {
 }
 
 #[test]
+fn rows_of_each_second_begin_at_once() {
+    let mut folder = Folder::new(Intervals { fold: SECOND, rank: SECOND, ..INTERVALS });
+    take(&mut folder, ranks([0], 0), BEGIN + SECOND / 2);
+    let mut seconds = Vec::new();
+    for second in 1..8 {
+        let now = BEGIN + second * SECOND;
+        let calls = second.unsigned_abs();
+        take(&mut folder, ops(vec![bin(0, now, vec![cell("send", calls, calls)])]), now + SECOND / 5);
+        let rows = folder.due(now + GRACE_NANOSECONDS).mpi_rank_rows;
+        seconds.extend(rows.iter().map(|row| row.cells[0].calls));
+    }
+    assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
 fn a_clock_that_is_set_stops_no_rows_and_moves_what_is_held() {
     for step in [-300 * SECOND, 300 * SECOND] {
         let mut folder = with_ranks(1);

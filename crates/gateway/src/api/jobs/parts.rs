@@ -20,7 +20,6 @@ pub async fn regions(State(api): State<Arc<Api>>, request: ApiRequest) -> Result
     let regions = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            // First: what is read after it is not older.
             let as_of = as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described);
             let regions = job_parts::regions(client, job.id).await?;
             let (paths, paths_left_out) = region_paths::of_job(client, job.id).await?;

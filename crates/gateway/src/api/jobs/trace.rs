@@ -73,7 +73,6 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let (job, as_of, mut pairs, nodes) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            // First: what is read after it is not older.
             let as_of = as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described);
             let nodes = traffic::node_pairs(client, job.id, kind).await?;
             let pairs = match nodes {

@@ -64,7 +64,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
             if let Some(nodes) = traffic::node_pairs(client, job.id, kind).await? {
                 return Ok((job, None, Vec::new(), Err(nodes)));
             }
-            // First: what is read after it is not older. A past time is its own.
+            // A past time is its own.
             let as_of = match at {
                 QueryTime::Latest => as_of::ranks(client, job.id).await?.as_ref().map(AsOf::described),
                 QueryTime::Time(_) => None,
