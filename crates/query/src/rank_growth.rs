@@ -43,17 +43,17 @@ impl RankGrowth<'_> {
         };
         format!(
             "known AS (
-             SELECT {CELL}, {COUNTED}, time, is_folded, bin_since, covered_since, covered_until FROM internal.mpi_op_rows
+             SELECT {CELL}, {COUNTED}, time, is_folded, bin_length, covered_since, covered_until FROM internal.mpi_op_rows
              WHERE job_id = {job} AND time > {begin} AND time <= {end} + {longest_behind}
                AND stored_time > {begin} AND stored_time <= {end} + {longest_behind} + interval '1 minute' AND {is_wanted}
              UNION ALL
              SELECT {CELL}, {COUNTED}, last_time, true, NULL, NULL, NULL FROM internal.mpi_op_cells({job}, {begin}, {rank}) WHERE {is_wanted}
              UNION ALL
-             SELECT {CELL}, {COUNTED}, time, false, bin_since, covered_since, covered_until FROM internal.mpi_op_rows
+             SELECT {CELL}, {COUNTED}, time, false, bin_length, covered_since, covered_until FROM internal.mpi_op_rows
              WHERE job_id = {job} AND time > {detail} AND time <= {begin} AND NOT is_folded
                AND stored_time > {detail} AND stored_time <= {begin} + interval '1 minute' AND {is_wanted}
          ), compared AS (
-             SELECT {CELL}, algorithm_source, time, is_folded, bin_since, covered_since, covered_until, {calls}, {bytes}, {elapsed}, {wait}, {received},
+             SELECT {CELL}, algorithm_source, time, is_folded, bin_length, covered_since, covered_until, {calls}, {bytes}, {elapsed}, {wait}, {received},
                     -- Of a rank all cells are in each folded row: what is new in one was not there at the time of that before.
                     greatest(lag(time) OVER cell, max(time) FILTER (WHERE is_folded) OVER earlier, epoch) AS last
              FROM known
@@ -62,9 +62,9 @@ impl RankGrowth<'_> {
                     earlier AS (PARTITION BY rank, epoch ORDER BY time GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
          ), grown AS (
              SELECT * FROM (
-                 SELECT {CELL}, algorithm_source, time, is_folded, covered_until, calls, bytes, elapsed, wait, received,
+                 SELECT {CELL}, algorithm_source, time, is_folded, bin_length, covered_until, calls, bytes, elapsed, wait, received,
                         least(time, CASE WHEN is_folded THEN greatest(last, time - {longest})
-                                         WHEN last >= covered_since THEN greatest(last, bin_since) ELSE last END) AS since
+                                         WHEN last >= covered_since THEN greatest(last, date_bin(bin_length, time - interval '1 microsecond', timestamptz 'epoch')) ELSE last END) AS since
                  FROM compared WHERE time > {begin}) rows
              WHERE since < {end}
          )",

@@ -4633,8 +4633,9 @@ SELECT m.time, m.job_id, m.rank, k.operation, k.size_class_bytes, k.region, k.al
        m.source, p.calls, p.bytes, p.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
        p.longest_nanoseconds / 1e9::double precision AS longest_seconds, p.wait_nanoseconds / 1e9::double precision AS wait_seconds,
        p.received_bytes, p.least_nanoseconds / 1e9::double precision AS least_seconds, m.is_folded, m.time AS stored_time,
-       CASE WHEN NOT m.is_folded THEN date_bin('0.1 seconds', m.time - INTERVAL '1 microsecond', TIMESTAMPTZ 'epoch') END AS bin_since,
-       CASE WHEN NOT m.is_folded THEN TIMESTAMPTZ '-infinity' END AS covered_since, NULL::timestamptz AS covered_until
+       CASE WHEN NOT m.is_folded THEN INTERVAL '0.1 seconds' END AS bin_length,
+       CASE WHEN NOT m.is_folded THEN TIMESTAMPTZ '-infinity' END AS covered_since,
+       CASE WHEN NOT m.is_folded THEN TIMESTAMPTZ 'infinity' END AS covered_until
 FROM internal.mpi_rank_rows m
 CROSS JOIN LATERAL internal.mpi_packed_cells(m.cells) p
 JOIN internal.mpi_cell_key k ON k.id = p.cell_id
@@ -4645,13 +4646,14 @@ SELECT b.time, m.job_id, m.rank, d.operation, d.size_class_bytes, d.region, d.al
        d.algorithm_source, m.epoch, m.source, c.calls, c.bytes, c.elapsed / 1e9::double precision,
        c.longest / 1e9::double precision, c.wait / 1e9::double precision, c.received, c.least / 1e9::double precision, false,
        m.time,
-       date_bin(w.width, b.time - INTERVAL '1 microsecond', TIMESTAMPTZ 'epoch'),
-       CASE WHEN n.state = 'done' AND n.damaged = 0 THEN greatest(q.since, n.recorded_from) ELSE TIMESTAMPTZ 'infinity' END,
-       date_bin(w.width, q.until - INTERVAL '1 microsecond', TIMESTAMPTZ 'epoch')
+       w.length,
+       CASE WHEN w.is_whole THEN greatest(q.since, n.recorded_from) ELSE TIMESTAMPTZ 'infinity' END,
+       CASE WHEN w.is_whole THEN date_bin(w.length, q.until - INTERVAL '1 microsecond', TIMESTAMPTZ 'epoch') ELSE TIMESTAMPTZ '-infinity' END
 FROM internal.detail_mpi_bins m
 LEFT JOIN internal.detail_request q ON q.id = m.request_id
 LEFT JOIN internal.detail_request_node n ON n.request_id = m.request_id AND n.node_id = m.node_id
-CROSS JOIN LATERAL (SELECT make_interval(secs => greatest(coalesce(q.resolution_seconds, 0), 0.1)) AS width) w
+CROSS JOIN LATERAL (SELECT make_interval(secs => greatest(coalesce(q.resolution_seconds, 0), 0.1)) AS length,
+                           coalesce(n.state = 'done' AND n.damaged = 0, false) AS is_whole) w
 CROSS JOIN LATERAL unnest(
     m.bins, m.cells, m.calls, m.bytes, m.elapsed_nanoseconds, m.longest_nanoseconds, m.wait_nanoseconds, m.received_bytes,
     m.least_nanoseconds) c (bin, cell, calls, bytes, elapsed, longest, wait, received, least)
@@ -4664,11 +4666,11 @@ COMMENT ON VIEW internal.mpi_op_rows IS
     'MPI operations of ranks over time, a row for each cell: those of mpi_rank_rows, and of detail on demand. Cumulative since epoch. is_folded: it has what the rank did in some minutes before its time; else in the bin that ends then.';
 COMMENT ON COLUMN internal.mpi_op_rows.stored_time IS
     'Time of the row in its table: at time, of detail on demand up to a minute behind it. A condition on it spares reading all detail of a job.';
-COMMENT ON COLUMN internal.mpi_op_rows.bin_since IS
-    'Begin of the bin that ends at time; NULL for a folded row, which has all since the row before.';
+COMMENT ON COLUMN internal.mpi_op_rows.bin_length IS
+    'Length of the bin in which time is: bins begin at multiples of it since 1970. NULL for a folded row, which has all since the row before.';
 COMMENT ON COLUMN internal.mpi_op_rows.covered_since IS
     'Since when all bins of the rank are there, so that what a cell grew by lies in its bin. Before, and where it is infinity, in the time since the row before. NULL for a folded row.';
-COMMENT ON COLUMN internal.mpi_op_rows.covered_until IS 'Up to when they are: what they do not have until then did not happen. NULL where nobody requested them.';
+COMMENT ON COLUMN internal.mpi_op_rows.covered_until IS 'Up to when they are: what they do not have until then did not happen. Infinity where bins come by themselves, -infinity where some may be missing, NULL for a folded row.';
 
 CREATE OR REPLACE VIEW public.mpi_op_series AS
 SELECT m.time, NULL::timestamptz AS since, m.job_id, NULL::bigint AS node_id, m.rank, k.operation, k.size_class_bytes, k.region,

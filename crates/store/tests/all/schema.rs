@@ -57,7 +57,7 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
 const OTHER_COLUMNS: [&str; 29] = [
     "is_folded",
     "stored_time",
-    "bin_since",
+    "bin_length",
     "covered_since",
     "covered_until",
     "node_id",

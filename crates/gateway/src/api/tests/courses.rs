@@ -5,6 +5,7 @@ use super::seed::{self, Run, SECOND, START_MS};
 use super::{api_on, get};
 use axum::Router;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use throughline_sample::wire::{
     Batch, DetailEnd, DetailPart, MpiNodeCell, MpiNodeCells, MpiOpCell, MpiRankBin,
 };
@@ -14,8 +15,9 @@ const JOB: &str = "/jobs/slurm:7.0@1000";
 const SECONDS: i64 = 400;
 /// When rows of ranks come: after the start, and each minute in its turn.
 const ROWS: [i64; 12] = [2, 5, 10, 20, 40, 80, 140, 200, 260, 320, 380, SECONDS];
-/// The time that there is detail of.
-const DETAIL: (i64, i64) = (110, 203);
+/// The times that there is detail of, milliseconds behind the start, and the length of its bins: of a job that runs, a request ends
+/// within a bin.
+const DETAIL: [(i64, i64, i64); 2] = [(110_000, 203_000, 100), (250_000, 303_250, 1_000)];
 
 /// Numbers that look random, the same in each run.
 struct Random(u64);
@@ -104,8 +106,8 @@ impl Truth {
         batches
     }
 
-    /// Bins in which something was sent.
-    async fn detail(&self, database: &Database) {
+    /// Bins in which something was sent, and of longer ones the last.
+    async fn detail(&self, database: &Database, (from, to, length): (i64, i64, i64)) {
         let mut client = database.connect().await.unwrap();
         let job = client.query_one("SELECT id FROM internal.run", &[]).await.unwrap().get(0);
         let new = NewDetail {
@@ -113,25 +115,29 @@ impl Truth {
             turn: None,
             reason: DetailReason::Person,
             subject: DetailSubject::Job(job),
-            from: START_MS + DETAIL.0 * 1000,
-            to: START_MS + DETAIL.1 * 1000 + 1,
-            resolution: 0.0,
+            from: START_MS + from,
+            to: START_MS + to + 1,
+            resolution: if length > 100 { length as f64 / 1e3 } else { 0.0 },
         };
         let request = request_detail(&mut client, &new, &DetailLimits::default()).await.unwrap();
         let part = DetailPart { request: request.unwrap().unsigned_abs(), attempt: 1, end: None };
         let mut mpi_ops = Vec::new();
-        for (rank, bin) in (0..2).flat_map(|rank| (DETAIL.0 * 10..=DETAIL.1 * 10).map(move |bin| (rank, bin)))
-        {
-            let place = usize::try_from(bin).unwrap();
-            if self.0[rank][place] > self.0[rank][place - 1] {
-                mpi_ops.push(self.bin(rank, bin / 10, bin % 10));
+        for rank in 0..2 {
+            let mut bins = BTreeMap::new();
+            for bin in from / 100..=to / 100 {
+                let place = usize::try_from(bin).unwrap();
+                if self.0[rank][place] > self.0[rank][place - 1] {
+                    bins.insert((bin * 100 - 1) / length, self.bin(rank, bin / 10, bin % 10));
+                }
             }
+            mpi_ops.extend(bins.into_values());
         }
         let records = mpi_ops.len() as u64;
         let bins = Batch { node: "n2".into(), mpi_ops, detail: Some(part.clone()), ..Batch::default() };
         let end = Some(DetailEnd { records, recorded_from: seed::at(0), ..DetailEnd::default() });
         let done = Batch { node: "n2".into(), detail: Some(DetailPart { end, ..part }), ..Batch::default() };
-        seed::write(database, 4, vec![bins, done]).await;
+        let spool = 4 + u128::try_from(length).unwrap();
+        seed::write(database, spool, vec![bins, done]).await;
     }
 }
 
@@ -224,14 +230,18 @@ async fn each_value_is_what_was_counted_in_its_own_time() {
                 for _ in 0..4 {
                     let (from, to) = window();
                     // There it has finer steps.
-                    if round == 0 || from < START_MS + DETAIL.0 * 1000 || to > START_MS + DETAIL.1 * 1000 {
+                    let is_finer =
+                        DETAIL.iter().any(|part| from >= START_MS + part.0 && to <= START_MS + part.1);
+                    if round == 0 || !is_finer {
                         check_operations(&router, &truth, (from, to), points, is_rank).await;
                     }
                 }
             }
         }
         if round == 0 {
-            truth.detail(&database).await;
+            for part in DETAIL {
+                truth.detail(&database, part).await;
+            }
         }
     }
     // Where there is detail of all of it, steps are as fine.
