@@ -142,6 +142,41 @@ async fn hours_without_rows_have_the_answers_of_rows() {
     assert_eq!(hours_moved(&database).await, 0);
 }
 
+#[tokio::test]
+async fn a_reading_that_is_a_row_and_packed_is_one_in_rates() {
+    let database = seeded().await;
+    let client = database.connect().await.unwrap();
+    let tables = ["ib_port_counters", "host_port_counters", "nvlink_counters", "gpu_pcie_counters"];
+    for table in tables {
+        let some = format!("time BETWEEN to_timestamp({BEGIN} + 600) AND to_timestamp({BEGIN} + 3000)");
+        let kept = format!("CREATE TEMP TABLE twice_{table} AS SELECT * FROM internal.{table} WHERE {some}");
+        assert!(client.execute(&kept, &[]).await.unwrap() > 1, "{table}");
+    }
+    let mut rates = Vec::new();
+    for is_twice in [false, true] {
+        if is_twice {
+            minutes_made(&database).await;
+            blocks_made(&database).await.unwrap();
+            hours_moved(&database).await;
+            for table in tables {
+                let again = format!("INSERT INTO internal.{table} SELECT * FROM twice_{table}");
+                client.execute(&again, &[]).await.unwrap();
+            }
+        }
+        for name in ["ib_port", "host_port", "nvlink", "gpu_pcie"] {
+            let lines = format!(
+                "SELECT r::text FROM public.{name}_rates(to_timestamp({BEGIN}), to_timestamp({BEGIN} + 3600)) r ORDER BY 1"
+            );
+            let lines = client.query(&lines, &[]).await.unwrap();
+            rates.push(lines.iter().map(|line| line.get::<_, String>(0)).collect::<Vec<_>>());
+        }
+    }
+    for kind in 0..4 {
+        assert!(rates[kind].len() > 1, "{kind}: {} and {}", rates[kind].len(), rates[kind + 4].len());
+        assert_eq!(rates[kind], rates[kind + 4]);
+    }
+}
+
 async fn rows_of_all(client: &Client) -> i64 {
     let ports =
         count(client, "internal.ib_port_counters").await + count(client, "internal.host_port_counters").await;
