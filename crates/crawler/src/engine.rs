@@ -32,7 +32,7 @@ pub use settings::{
 pub use stats::{Stats, WIRE_BYTES, WIRE_OVERHEAD_BYTES};
 
 use crate::transport::TransportError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use throughline_infiniband::mad::Mad;
 
 /// Target of the log line, at level debug, with which an engine says at its end what it cost.
@@ -55,10 +55,19 @@ pub enum Outcome<'a> {
     NotSent,
 }
 
+/// When a request ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// About the time of the reply.
+    pub at: Instant,
+    /// Since the MAD that was answered was sent: what the reply says is of some time in between. Zero where there is no reply.
+    pub took: Duration,
+}
+
 /// Gets the outcomes and may queue more.
 pub trait Work {
-    /// One request ended. `now` is about the time of the reply.
-    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant);
+    /// One request ended.
+    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, ended: Ended);
 }
 
 /// A round was given up.

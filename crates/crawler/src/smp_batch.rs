@@ -2,9 +2,8 @@
 //!
 //! Queries only; what an answer means is the caller's.
 
-use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
+use crate::engine::{Ended, Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 use throughline_infiniband::mad::{self, Query};
 use throughline_infiniband::topology::{NodeIndex, Topology};
 
@@ -70,7 +69,7 @@ pub fn get_all(
 struct Answers<'a, 'b>(&'a mut OnReply<'b>);
 
 impl Work for Answers<'_, '_> {
-    fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {
+    fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, _ended: Ended) {
         let answer = match outcome {
             Outcome::Reply(mad) => Ok(mad::smp_data(mad)),
             Outcome::Refused(status) => Err(SmpError::Refused(status)),

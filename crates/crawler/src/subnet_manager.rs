@@ -1,9 +1,8 @@
 //! Sends SMInfo to the subnet manager that the local port names. Its LID stays in all ports when the manager dies, so
 //! only an answer shows that it is alive.
 
-use crate::engine::{Engine, EngineError, Outcome, Queue, Request, Route, Work};
+use crate::engine::{Ended, Engine, EngineError, Outcome, Queue, Request, Route, Work};
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 use throughline_infiniband::check::ManagerAnswer;
 use throughline_infiniband::mad::{self, DirectedPath, NodeKind, Query, SmInfo, attribute};
 use throughline_infiniband::topology::{PortEnd, Source, Topology};
@@ -57,7 +56,7 @@ impl Work for Reply {
         _node: crate::engine::NodeId,
         _tag: u64,
         outcome: Outcome<'_>,
-        _now: Instant,
+        _ended: Ended,
     ) {
         self.answer = match outcome {
             Outcome::Reply(mad) => SmInfo::decode(mad::smp_data(mad)).ok().map(ManagerAnswer::State),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use throughline_sample::row_rules::is_rate;
 use throughline_sample::wire;
 use tokio::sync::mpsc;
 
@@ -125,20 +126,26 @@ impl SysfsSource {
         let shared = Arc::new(Mutex::new(SourceState::default()));
         // One word waits: several that come while a reading is under way request the same one.
         let (query, requested) = sync_channel::<()>(1);
-        let mut reader =
-            Reader { config, clock, records, converter: Converter::default(), shared: Arc::clone(&shared) };
+        let mut reader = Reader {
+            config,
+            clock,
+            records,
+            converter: Converter::default(),
+            sent: None,
+            shared: Arc::clone(&shared),
+        };
         let thread = std::thread::Builder::new().name("sysfs".into()).spawn(move || {
             let mut next = Instant::now() + phase(reader.config.interval);
-            reader.round();
+            reader.round(false);
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
                 match requested.recv_timeout(wait) {
                     Err(RecvTimeoutError::Timeout) => {
-                        reader.round();
+                        reader.round(false);
                         next = reader.after(next);
                     }
                     // Between two ticks, which stay where they are.
-                    Ok(()) => reader.round(),
+                    Ok(()) => reader.round(true),
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
@@ -202,12 +209,23 @@ struct Reader {
     clock: Clock,
     records: mpsc::Sender<wire::Batch>,
     converter: Converter,
+    /// Of the last reading of ports that became rows: its time, and how long it took.
+    sent: Option<(i64, Duration)>,
     shared: Arc<Mutex<SourceState>>,
 }
 
 impl Reader {
-    /// One reading.
-    fn round(&mut self) {
+    /// Whether rates may be taken between the last reading that became rows and one at `time`. If not, the next one has all of it.
+    fn is_far(&self, time: i64, took: Duration) -> bool {
+        self.sent.is_none_or(|(sent, before)| {
+            // There is none where the clock was set back.
+            let distance = u64::try_from(time.saturating_sub(sent)).unwrap_or(u64::MAX);
+            is_rate(Duration::from_nanos(distance), took.max(before))
+        })
+    }
+
+    /// One reading. One that was requested is of a job's edge, and becomes rows whenever it is.
+    fn round(&mut self, is_requested: bool) {
         let begin = Instant::now();
         lock(&self.shared).reading_since = Some(begin);
         let before = (self.clock)();
@@ -231,8 +249,12 @@ impl Reader {
         let tree = tree.unwrap_or_default();
         let adapters = tree.adapters.len();
         // Converted also when there is nothing: an adapter that went away is dropped.
-        let converted = self.converter.convert(&tree, time, elapsed.as_secs_f64());
+        let mut converted = self.converter.convert(&tree, time, elapsed.as_secs_f64());
         let ports = converted.batch.host_ports.len();
+        match is_requested || self.is_far(time, elapsed) {
+            true => self.sent = Some((time, elapsed)),
+            false => converted.batch.host_ports.clear(),
+        }
         // Of a host without adapters there is nothing, but for those that have just gone.
         let is_nothing = adapters == 0 && converted.batch.events.is_empty();
         let sent = is_nothing || self.records.try_send(converted.batch).is_ok();

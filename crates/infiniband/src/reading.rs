@@ -37,6 +37,8 @@ pub struct PortReading {
     /// UTC nanoseconds of the reply with the data counters, or of the last reply of a sweep that did not read those; 0
     /// when nothing was ever read.
     pub time: i64,
+    /// How long before that it was requested: the counters are of some time in between.
+    pub took: Duration,
     /// When the present counting began, UTC nanoseconds: the first reading, or the first after a clear.
     pub epoch: i64,
     /// What is known now: of this sweep, and of earlier ones where a set is read more rarely. What a sweep
@@ -66,6 +68,7 @@ impl PortReading {
             link_lanes: None,
             tick_bytes: None,
             time: 0,
+            took: Duration::ZERO,
             epoch: 0,
             counters: Counters::default(),
             fresh: 0,

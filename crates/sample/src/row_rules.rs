@@ -27,6 +27,13 @@ pub const DEFAULT: RowRules =
 pub const MINUTELY: RowRules =
     RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 180.0, quiet_bytes: 0 };
 
+/// Whether a rate may be taken between two readings that are so far apart: the time that one of them took, within which it may be of any
+/// moment, is at most 1 % of that. Of readings a heartbeat apart always: there is no row otherwise.
+#[must_use]
+pub fn is_rate(distance: Duration, took: Duration) -> bool {
+    distance >= took * 100 || distance >= HEARTBEAT
+}
+
 impl RowRules {
     /// The largest gap as a duration.
     #[must_use]
@@ -73,6 +80,13 @@ impl RowRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_taken_between_readings_that_are_far_apart() {
+        let of = |distance, took| is_rate(Duration::from_millis(distance), Duration::from_millis(took));
+        assert!(of(1_000, 10) && !of(1_000, 11) && of(0, 0));
+        assert!(!of(59_999, 5_000) && of(60_000, 5_000), "there is no row otherwise");
+    }
 
     #[test]
     fn a_gap_is_larger_than_a_heartbeat_and_a_missed_round() {

@@ -211,8 +211,7 @@ CREATE TABLE internal.detail_host_ports (
 );
 SELECT public.create_hypertable('internal.detail_host_ports', public.by_range('time', INTERVAL '01:00:00'));
 
--- Readings of the fabric's ports, on demand: each one that the crawler made, also where nothing changed; as
--- ib_port_counters.
+-- Readings of the fabric's ports, on demand: also where nothing changed; as ib_port_counters.
 CREATE TABLE internal.detail_ib_ports (
     time timestamptz NOT NULL,
     port_id bigint NOT NULL,

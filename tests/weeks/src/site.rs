@@ -223,6 +223,19 @@ impl Site {
             .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// Waits until old chunks are thinned: it is not done while the clock jumps, as upkeep takes a jump for its own time.
+    pub async fn thinned(&self, client: &tokio_postgres::Client) -> anyhow::Result<()> {
+        let end = Instant::now() + SETTLED;
+        loop {
+            let left: i64 = client.query_one(UNTHINNED, &[]).await?.get(0);
+            if left == 0 {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "{left} chunks are not thinned\n{}", self.log("serve"));
+            pause(Duration::from_secs(1)).await;
+        }
+    }
+
     /// Waits until upkeep has done what is due after a jump: minutes, packed hours and retention, by the faked clock.
     pub async fn settle(&self, client: &tokio_postgres::Client) -> anyhow::Result<()> {
         let end = Instant::now() + SETTLED;
@@ -249,6 +262,13 @@ impl Site {
         }
     }
 }
+
+/// Chunks older than a day that still have all rows, of tables that are thinned.
+const UNTHINNED: &str = "
+    SELECT count(*) FROM timescaledb_information.chunks c
+    WHERE c.hypertable_schema = 'internal' AND NOT c.is_compressed AND c.range_end < now() - INTERVAL '25 hours'
+      AND c.hypertable_name IN ('coverage', 'mpi_rank_rows', 'mpi_node_rows', 'mpi_node_traffic', 'mpi_rank_peers', 'self_stat_rows')
+      AND NOT EXISTS (SELECT FROM internal.thinned_chunk t WHERE t.chunk = format('%I.%I', c.chunk_schema, c.chunk_name))";
 
 /// What upkeep has not done yet.
 const DUE: &str = "

@@ -158,7 +158,10 @@ impl World {
                     self.programs_ended = Some(self.at);
                     self.programs.iter_mut().try_for_each(MpiProgram::end)?;
                 }
-                Step::Sizes => self.check_sizes()?,
+                Step::Sizes => {
+                    self.site.thinned(&self.client).await?;
+                    self.check_sizes()?;
+                }
                 Step::Hold => self.is_held = true,
                 Step::Settle => self.site.settle(&self.client).await?,
                 Step::Check => self.check().await?,

@@ -7,7 +7,7 @@ use super::frontier::Frontier;
 use super::limits::{DiscoveryUsage, Limits};
 use super::walked::{Purpose, WalkedNode};
 use super::{Discovery, WalkOptions, keep};
-use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
+use crate::engine::{Ended, NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use throughline_infiniband::mad::{
@@ -426,7 +426,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Work for Walk<'_> {
-    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
+    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, ended: Ended) {
         let Some(purpose) = usize::try_from(tag).ok().and_then(|tag| self.purposes.get(tag)).copied() else {
             return;
         };
@@ -435,7 +435,7 @@ impl Work for Walk<'_> {
         if let Purpose::Neighbour(_) = purpose {
             self.probes -= 1;
         }
-        if now.duration_since(*self.began.get_or_insert(now)) > self.limits.time && self.goes_on() {
+        if ended.at.duration_since(*self.began.get_or_insert(ended.at)) > self.limits.time && self.goes_on() {
             self.truncate(Limit::Time);
             queue.drop_pending();
         }

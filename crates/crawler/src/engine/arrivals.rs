@@ -3,8 +3,9 @@
 use super::run::{Engine, Moment, UnansweredMads};
 use super::settings::MIN_REPEAT_TICKS;
 use super::slots::{Kind, Slot};
-use super::{Outcome, Route, Work};
+use super::{Ended, Outcome, Route, Work};
 use crate::transport::Arrival;
+use std::time::Duration;
 use throughline_infiniband::mad::{
     self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, ReplyHeader, STATUS_BUSY, STATUS_REDIRECT, attribute,
 };
@@ -67,7 +68,10 @@ impl Engine {
             self.stats.refused += 1;
             Outcome::Refused(header.status)
         };
-        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now.instant);
+        // Of an attempt between the first and the present one it is not known when it was sent.
+        let sent = if attempt == slot.attempt { slot.sent } else { slot.first_sent };
+        let took = Duration::from_nanos(now.tick.saturating_sub(sent));
+        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, Ended { at: now.instant, took });
     }
 
     /// Sends a request again, to where the reply says. `false` where it says nothing usable.

@@ -61,7 +61,7 @@ impl Engine {
             self.slots.put(index, slot);
         }
         self.stats.timeouts += 1;
-        work.done(&mut self.queue, slot.node, tag, Outcome::Silent, now.instant);
+        work.done(&mut self.queue, slot.node, tag, Outcome::Silent, now.ended());
         self.spare(slot.node, work, now);
     }
 
@@ -147,7 +147,7 @@ impl Engine {
             self.queue.fell_silent(slot.node);
         }
         self.queue.release(slot.node);
-        work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now.instant);
+        work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now.ended());
         if self.queue.is_silent(slot.node) {
             self.spare(slot.node, work, now);
         }

@@ -6,7 +6,7 @@ use super::settings::{MIN_REPEAT_TICKS, YIELD_SMPS_PER_SECOND};
 use super::slots::{Kind, SLOTS, Slot, Slots};
 use super::tick::{NEVER, Tick};
 use super::window::Window;
-use super::{Backpressure, Budget, EngineError, Outcome, Settings, Stats, Work};
+use super::{Backpressure, Budget, Ended, EngineError, Outcome, Settings, Stats, Work};
 use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -57,6 +57,13 @@ pub struct Engine {
 pub(super) struct Moment {
     pub instant: Instant,
     pub tick: Tick,
+}
+
+impl Moment {
+    /// A request ended now without a reply.
+    pub fn ended(self) -> Ended {
+        Ended { at: self.instant, took: Duration::ZERO }
+    }
 }
 
 /// What was done since the last reply of any node.
@@ -282,7 +289,7 @@ impl Engine {
             let (node, request) = self.queue.next()?;
             if !self.launch(Kind::Flying, node, request, now) {
                 self.queue.release(node);
-                work.done(&mut self.queue, node, request.tag, Outcome::NotSent, now.instant);
+                work.done(&mut self.queue, node, request.tag, Outcome::NotSent, now.ended());
             }
         }
         None
@@ -309,7 +316,7 @@ impl Engine {
             self.stats.probes += 1;
             self.queue.node(id).has_probe = self.launch(Kind::Probe, id, request, now);
             if !self.queue.node(id).has_probe {
-                work.done(&mut self.queue, id, request.tag, Outcome::NotSent, now.instant);
+                work.done(&mut self.queue, id, request.tag, Outcome::NotSent, now.ended());
                 self.spare(id, work, now);
             }
         }
@@ -320,7 +327,7 @@ impl Engine {
     pub(super) fn spare(&mut self, id: NodeId, work: &mut dyn Work, now: Moment) {
         while let Some(request) = self.queue.node(id).pending.pop_front() {
             self.stats.spared += 1;
-            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now.instant);
+            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now.ended());
         }
     }
 

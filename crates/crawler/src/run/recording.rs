@@ -1,4 +1,4 @@
-//! The crawler's recorder: each reading of each port, and answers to requests for those of a link.
+//! The crawler's recorder: each reading of each port that rates can be taken from, and answers to requests for those of a link.
 //!
 //! Rows leave out what did not change and are thinned where a spool is full; the recorder has all of it.
 
@@ -13,7 +13,7 @@ use throughline_sample::wire::Batch;
 /// Folder of the ring in the state folder; an agent on the same node has another one.
 pub const FOLDER: &str = "fabric-recorder";
 
-/// Makes a record of each reading.
+/// Makes records of readings, also where nothing changed.
 pub struct ReadingRecorder(Thinner);
 
 impl Default for ReadingRecorder {

@@ -4,7 +4,7 @@
 use super::ClockPoint;
 use super::silence::{RETRIES_MAX, SilenceChanges};
 use super::target::{History, Target};
-use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
+use crate::engine::{Ended, Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -318,7 +318,7 @@ impl Sweeper {
         }
     }
 
-    fn take(&mut self, position: usize, set: PortCounterSet, mad: &Mad, now: Instant) {
+    fn take(&mut self, position: usize, set: PortCounterSet, mad: &Mad, ended: Ended) {
         let target = &mut self.targets[self.target_of_port[position] as usize];
         let capabilities = target.capabilities.unwrap_or_default();
         let data = mad::performance_data(mad);
@@ -335,7 +335,8 @@ impl Sweeper {
         match taken {
             Ok((metrics, went_back)) => {
                 if gives_time(metrics, reading.fresh) {
-                    reading.time = self.clock.at(now);
+                    reading.time = self.clock.at(ended.at);
+                    reading.took = ended.took;
                 }
                 reading.fresh |= metrics;
                 reading.was_cleared |= went_back;
@@ -426,7 +427,7 @@ impl Sweeper {
 }
 
 impl Work for Sweeper {
-    fn done(&mut self, queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
+    fn done(&mut self, queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, ended: Ended) {
         let position = (tag & TAG_POSITION) as usize;
         let number = (tag >> TAG_SET_SHIFT & 0xFF) as u8;
         let reason = match &outcome {
@@ -441,7 +442,7 @@ impl Work for Sweeper {
                 Outcome::Reply(mad) => ClassPortInfo::decode(mad::performance_data(mad)).unwrap_or_default(),
                 // An agent without ClassPortInfo: the classic counters are mandatory (16.1.3.5).
                 Outcome::Refused(_) => ClassPortInfo::default(),
-                _ => return self.fail_target(position, reason, now),
+                _ => return self.fail_target(position, reason, ended.at),
             };
             let target = &self.targets[position];
             if let Some(to) = info.redirection.filter(|to| *queue.route(target.engine) != Route::Agent(*to))
@@ -465,7 +466,7 @@ impl Work for Sweeper {
         }
         let Some(set) = PortCounterSet::ALL.get(usize::from(number)).copied() else { return };
         match outcome {
-            Outcome::Reply(mad) => self.take(position, set, mad, now),
+            Outcome::Reply(mad) => self.take(position, set, mad, ended),
             other => {
                 if set.is_optional() && matches!(other, Outcome::Timeout) {
                     queue.believe(self.targets[self.target_of_port[position] as usize].engine);

@@ -5,13 +5,19 @@
 //! Reading a port's counters moves its data counters a little, so that on a port that is read over its own link
 //! they never stand still. Up to a bound, data and packets therefore count as unchanged: they are cumulative, so
 //! what is left out is in the next row. Every other counter counts as changed when it moves by one.
+//!
+//! Rates are taken between rows. Where a reply took long, its counters are of any moment of that time, and rates over a
+//! second would be wrong by as much: such a reading is held back until it is far enough from the row before
+//! ([`is_rate`]), and a later one has all of it.
 
 use super::PortReading;
 use crate::mad::{Counters, counter_index};
 use std::collections::HashMap;
+use std::time::Duration;
 use throughline_sample::Guid;
 use throughline_sample::catalogue as metric;
 pub use throughline_sample::row_rules::HEARTBEAT;
+use throughline_sample::row_rules::is_rate;
 
 /// Data of either direction since the last row that count as unchanged, unless configured: about what the
 /// crawler's own requests move on a host's link in a minute at 4 sweeps a second.
@@ -40,16 +46,20 @@ struct State {
     key: (Guid, u8),
     /// Time of the last row; 0 before the first.
     written: i64,
+    written_took: Duration,
     /// Data as of the last row, in words.
     written_data: [Option<u64>; 2],
     /// The last reading, time and what was in it.
     last: Counters,
     last_time: i64,
+    last_took: Duration,
     last_fresh: u64,
     epoch: i64,
     speed: Option<u64>,
     /// Whether the last reading was left out.
     is_pending: bool,
+    /// Whether that was because it is too near to the last row.
+    is_held: bool,
     has_failed: bool,
 }
 
@@ -82,14 +92,6 @@ impl Thinner {
 
     /// The rows of a sweep with the positions of their readings, in order; how many readings were left out.
     pub fn rows<'a>(&mut self, readings: &'a [PortReading], mut each: impl FnMut(usize, Row<'a>)) -> usize {
-        if !self.is_on {
-            let read = readings.iter().enumerate().filter(|(_, port)| port.was_requested && port.fresh != 0);
-            for (position, port) in read {
-                let counters = port.fresh_counters();
-                each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
-            }
-            return 0;
-        }
         self.fit(readings);
         let mut left_out = 0;
         for (position, (port, state)) in readings.iter().zip(&mut self.states).enumerate() {
@@ -97,32 +99,40 @@ impl Thinner {
                 continue;
             }
             let is_read = port.fresh != 0;
-            let need = match is_read {
-                false => RowReason::None,
-                true => state.need(port, self.quiet_bytes, self.heartbeat),
+            let is_new_epoch = is_read && port.epoch != state.epoch;
+            let need = match (is_read, self.is_on) {
+                (false, _) => RowReason::None,
+                (true, false) => RowReason::Presence,
+                (true, true) => state.need(port, self.quiet_bytes, self.heartbeat),
             };
-            // Nothing read: what was left out last is the last that is known before the gap.
-            if state.is_pending && (need == RowReason::Change || !is_read) {
+            // Nothing read: what was left out last is the last that is known before the gap. What is held back waits for a row that is
+            // far enough, unless counting begins anew or the port seems to be gone.
+            let is_last = match state.is_held {
+                true => is_new_epoch || !is_read && state.has_failed,
+                false => need == RowReason::Change || !is_read,
+            };
+            if state.is_pending && is_last {
                 let (time, epoch, counters) = (state.last_time, state.epoch, state.last);
                 each(position, Row { port, time, epoch, counters, is_before: true });
-                state.is_pending = false;
+                state.has_written(time, state.last_took, &counters);
             }
             state.has_failed = !is_read;
             if !is_read {
                 continue;
             }
             let counters = port.fresh_counters();
-            if need != RowReason::None {
-                state.is_pending = false;
+            let is_far = is_new_epoch || state.is_far(port);
+            if need != RowReason::None && is_far {
                 each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
-                state.written = port.time;
-                state.written_data = [counters.raw(0), counters.raw(1)];
+                state.has_written(port.time, port.took, &counters);
             } else {
                 left_out += 1;
                 state.is_pending = true;
+                state.is_held = need != RowReason::None;
             }
             state.last = counters;
             state.last_time = port.time;
+            state.last_took = port.took;
             state.last_fresh = port.fresh;
             state.epoch = port.epoch;
             state.speed = port.rate_bytes_per_second;
@@ -152,21 +162,38 @@ impl State {
         State {
             key,
             written: 0,
+            written_took: Duration::ZERO,
             written_data: [None; 2],
             last: Counters::default(),
             last_time: 0,
+            last_took: Duration::ZERO,
             last_fresh: 0,
             epoch: 0,
             speed: None,
             is_pending: false,
+            is_held: false,
             has_failed: false,
         }
+    }
+
+    fn has_written(&mut self, time: i64, took: Duration, counters: &Counters) {
+        (self.written, self.written_took) = (time, took);
+        self.written_data = [counters.raw(0), counters.raw(1)];
+        (self.is_pending, self.is_held) = (false, false);
+    }
+
+    /// Whether a rate may be taken between the last row and a reading.
+    fn is_far(&self, port: &PortReading) -> bool {
+        // There is none where the clock was set back.
+        let distance = u64::try_from(port.time.saturating_sub(self.written)).unwrap_or(u64::MAX);
+        self.written == 0 || is_rate(Duration::from_nanos(distance), port.took.max(self.written_took))
     }
 
     /// Why a reading with something in it becomes a row.
     fn need(&self, port: &PortReading, quiet_bytes: u64, heartbeat: i64) -> RowReason {
         if self.written == 0
             || self.has_failed
+            || self.is_held
             || port.epoch != self.epoch
             || port.rate_bytes_per_second != self.speed
             || self.has_moved(port, quiet_bytes)

@@ -210,7 +210,7 @@ CREATE TABLE internal.detail_ib_ports (
 );
 SELECT public.create_hypertable('internal.detail_ib_ports', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE internal.detail_ib_ports IS
-    'Readings of the fabric''s ports, on demand: each one that the crawler made, also where nothing changed; as ib_port_counters.';
+    'Readings of the fabric''s ports, on demand: also where nothing changed; as ib_port_counters.';
 
 -- Numbers that grow slowly: lz4 takes a fifth of the processor of pglz for them. Not every PostgreSQL has it.
 DO $$

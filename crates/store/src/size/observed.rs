@@ -67,16 +67,19 @@ pub async fn observed_retention_way(client: &Client) -> Result<RetentionWay, Err
     Ok(if row.get(0) { RetentionWay::DatabaseJob } else { RetentionWay::Upkeep })
 }
 
-/// The site as the database knows it now: nodes, ports with a cable, GPUs, and the ranks that run. Intervals are the defaults of
+/// The site as the database knows it now: nodes, ports that are read, GPUs, and the ranks that run. Intervals are the defaults of
 /// the daemons.
 ///
 /// # Errors
 /// The database is away or refuses.
 pub async fn observed_site(client: &Client) -> Result<Site, Error> {
+    // Of a cable's two ends one may be read. Before there are minutes, both are taken to be.
     let query = "SELECT (SELECT count(*) FROM internal.node WHERE valid_to IS NULL), \
                      (SELECT count(*) FROM internal.rank_claim r JOIN internal.run j ON j.id = r.job_id \
                       WHERE r.end_time IS NULL AND j.end_time IS NULL), \
-                     (SELECT count(*) FROM internal.ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL), \
+                     (SELECT coalesce(nullif((SELECT count(DISTINCT m.port_id) FROM internal.ib_port_minutes m \
+                              WHERE m.time > (SELECT max(made_until) FROM internal.minute_state) - INTERVAL '10 minutes'), 0), \
+                          (SELECT count(*) FROM internal.ib_port WHERE valid_to IS NULL AND remote_port_id IS NOT NULL))), \
                      (SELECT count(*) FROM internal.host_port_key), \
                      (SELECT count(*) FROM internal.gpu WHERE valid_to IS NULL AND parent_gpu_id IS NULL), \
                      (SELECT coalesce(max(g.links), 0) FROM (SELECT count(*) AS links FROM internal.gpu_link \

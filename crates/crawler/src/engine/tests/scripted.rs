@@ -1,7 +1,7 @@
 //! A fabric by script, with a clock of its own: latency, serial service, loss, death, duplicates, stalls.
 //! No time passes, so that what an engine takes is exact and the same each time.
 
-use crate::engine::{Engine, NodeId, Outcome, Queue, Request, Route, Settings, Work};
+use crate::engine::{Ended, Engine, NodeId, Outcome, Queue, Request, Route, Settings, Work};
 use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -200,13 +200,13 @@ impl Collect {
 }
 
 impl Work for Collect {
-    fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
+    fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, ended: Ended) {
         let name = match outcome {
             Outcome::Reply(mad) => {
                 // What was requested is in the reply: no answer is taken for another one's.
                 let modifier = u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]);
                 assert_eq!(modifier, modifier_of(tag));
-                self.last_reply = Some(now);
+                self.last_reply = Some(ended.at);
                 "reply"
             }
             Outcome::Refused(0x0C) => "refused",

@@ -135,3 +135,43 @@ fn a_new_epoch_and_a_new_speed_are_changes() {
     let written = rows(&mut thinner, &[same, reading(2, 3, 1, 0)]);
     assert!(written.contains(&(3, 1, false)), "{written:?}");
 }
+
+/// Of a port that sends 1,000 words a second: its reading at a second, with a reply that took so many milliseconds.
+fn slow(second: i64, milliseconds: u64) -> PortReading {
+    let words = second.unsigned_abs() * 1000;
+    PortReading { took: Duration::from_millis(milliseconds), ..reading(1, second, words, 0) }
+}
+
+#[test]
+fn rows_are_a_hundred_times_as_far_apart_as_replies_took() {
+    for is_on in [true, false] {
+        let mut thinner = Thinner::new(is_on, 0);
+        let mut at = |second, milliseconds| {
+            let rows = rows(&mut thinner, &[slow(second, milliseconds)]);
+            rows.into_iter().map(|row| row.0).collect::<Vec<_>>()
+        };
+        let slowly: Vec<_> = (0..=10).flat_map(|second| at(second, 30)).collect();
+        assert_eq!(slowly, [0, 3, 6, 9]);
+        let fast: Vec<_> = (11..16).flat_map(|second| at(second, 2)).collect();
+        assert_eq!(fast, [12, 13, 14, 15], "the row of 9 is one of those");
+        // No row is farther away than a heartbeat, and where the clock was set back nothing is.
+        let slowest: Vec<_> = (16..140).flat_map(|second| at(second, 900)).collect();
+        assert_eq!(slowest, [75, 135]);
+        assert_eq!(at(20, 900), [20]);
+    }
+}
+
+#[test]
+fn what_is_held_back_is_not_lost() {
+    let mut thinner = Thinner::new(true, 0);
+    rows(&mut thinner, &[slow(0, 30)]);
+    assert_eq!(rows(&mut thinner, &[slow(1, 30)]), []);
+    let cleared = PortReading { epoch: START + 2, ..slow(2, 30) };
+    assert_eq!(rows(&mut thinner, &[cleared]), [(1, 1000, true), (2, 2000, false)]);
+    let next = PortReading { epoch: START + 2, ..slow(3, 30) };
+    assert_eq!(rows(&mut thinner, &[next]), []);
+    let unread = |second| PortReading { fresh: 0, failure: Some("timeout"), ..slow(second, 0) };
+    assert_eq!(rows(&mut thinner, &[unread(4)]), [], "it may come back");
+    assert_eq!(rows(&mut thinner, &[unread(5)]), [(3, 3000, true)]);
+    assert_eq!(rows(&mut thinner, &[unread(6)]), []);
+}
