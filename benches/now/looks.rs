@@ -1,6 +1,7 @@
 //! What each surface says of a running job, once a second.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use throughline_benches::site::now;
 use throughline_client::{Error, Server};
 
@@ -138,10 +139,32 @@ pub fn judge_words(surface: &str, text: &str, wrong: &mut Vec<String>) {
     }
 }
 
+/// Bytes of each rank under its curves in `job trace --lanes ranks`.
+pub fn integrals(text: &str) -> anyhow::Result<BTreeMap<usize, f64>> {
+    let file: Value = serde_json::from_str(text)?;
+    let mut curves: BTreeMap<(usize, &str), Vec<(f64, f64)>> = BTreeMap::new();
+    for event in file["traceEvents"].as_array().into_iter().flatten() {
+        let value = event["args"]["bytes/s"].as_f64().filter(|_| event["ph"] == "C");
+        if let (Some(process), Some(name), Some(time), Some(value)) =
+            (event["pid"].as_u64(), event["name"].as_str(), event["ts"].as_f64(), value)
+        {
+            let rank = usize::try_from(process)?.saturating_sub(1);
+            curves.entry((rank, name)).or_default().push((time, value));
+        }
+    }
+    let mut bytes = BTreeMap::new();
+    for ((rank, _), mut curve) in curves {
+        curve.sort_by(|one, next| one.0.total_cmp(&next.0));
+        let area = curve.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0) / 1e6);
+        *bytes.entry(rank).or_default() += area.sum::<f64>();
+    }
+    Ok(bytes)
+}
+
 /// Rows of `job export --step 1 --format json`, added up over operations.
 pub fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
     let table: Value = serde_json::from_str(text)?;
-    let mut steps: std::collections::BTreeMap<(usize, i64), Step> = std::collections::BTreeMap::new();
+    let mut steps: BTreeMap<(usize, i64), Step> = BTreeMap::new();
     for row in table["rows"].as_array().into_iter().flatten() {
         let time = |field: &str| row[field].as_str().and_then(throughline_sample::from_rfc3339);
         let number = |field: &str| row[field].as_i64().unwrap_or(0);

@@ -55,6 +55,8 @@ const LONG_SECONDS: u32 = 300;
 const EACH: Duration = Duration::from_secs(1);
 /// How long after a program's end its figures may be final.
 const FINAL_WITHIN: Duration = Duration::from_secs(120);
+/// Largest difference of the bytes under a trace's curves from the program's own, as a share.
+const TRACE_SHARE: f64 = 0.001;
 /// A running job's course is read each so many looks.
 const COURSE_EACH: usize = 20;
 
@@ -82,6 +84,8 @@ struct Seen {
     wrong: Vec<String>,
     courses: Vec<(&'static str, Vec<looks::Step>)>,
     last: Option<Value>,
+    /// Bytes of each rank under its curves in the trace, once it has ended.
+    traced: std::collections::BTreeMap<usize, f64>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -174,6 +178,20 @@ fn one(site: &Site, run: &'static Run) -> anyhow::Result<bool> {
         is_right = false;
         lines.push(format!("    at the end {totals:?}, where {own:?} were"));
     }
+    // Rates of a trace are whole bytes a second.
+    let areas = log.0.iter().enumerate().map(|(rank, own)| {
+        (rank, seen.traced.get(&rank).copied().unwrap_or(0.0), own.at(i64::MAX).bytes as f64)
+    });
+    let others: Vec<_> = areas.filter(|(_, area, own)| (area - own).abs() > own * TRACE_SHARE).collect();
+    is_right &= others.is_empty();
+    lines.push(format!(
+        "    trace, ended    the curves of {} of {} ranks hold what they sent{}",
+        run.ranks - others.len(),
+        run.ranks,
+        others
+            .first()
+            .map_or_else(String::new, |(rank, area, own)| format!("; rank {rank}: {area} of {own}"))
+    ));
     let mut words: Vec<_> = seen.wrong;
     words.dedup();
     is_right &= words.is_empty();
@@ -187,7 +205,13 @@ fn one(site: &Site, run: &'static Run) -> anyhow::Result<bool> {
 fn watch(site: &Site, run: &Run, program: &mut std::process::Child) -> anyhow::Result<Seen> {
     let server = site.client()?;
     let begun = Instant::now();
-    let mut seen = Seen { looks: Vec::new(), wrong: Vec::new(), courses: Vec::new(), last: None };
+    let mut seen = Seen {
+        looks: Vec::new(),
+        wrong: Vec::new(),
+        courses: Vec::new(),
+        last: None,
+        traced: std::collections::BTreeMap::new(),
+    };
     let mut key: Option<String> = None;
     let mut ended: Option<Instant> = None;
     for number in 0_usize.. {
@@ -218,6 +242,8 @@ fn watch(site: &Site, run: &Run, program: &mut std::process::Child) -> anyhow::R
                 seen.last = Some(detail["job"]["totals"].clone());
                 let course = site.says(&["job", "export", key, "--step", "1", "--format", "json"])?;
                 seen.courses.push(("ended", looks::steps(&course)?));
+                seen.traced =
+                    looks::integrals(&site.says(&["job", "trace", key, "-o", "-", "--lanes", "ranks"])?)?;
                 return Ok(seen);
             }
         }

@@ -25,18 +25,18 @@ pub async fn steps(
     let growth = RankGrowth { job: "$1", rank: "$2", operation: "NULL", from: grid.from, to: grid.to() };
     let milliseconds = |time: &str| MILLISECONDS.replace("{}", time);
     let step_end = format!("to_timestamp(({} + (step + 1) * {}::bigint) / 1000.0)", grid.from, grid.step);
-    // A step has what its bins have, and is as long where a bin ends with it. A folded row has its own time, in whichever step it ends.
+    // A step has what its bins have, and is as long where a bin ends with it, or from the rank's start on. A folded row has its own time, in whichever step it ends.
     let sql = format!(
         "WITH {growth}, placed AS (
              SELECT *, {step} AS step, calls > 0 OR bytes > 0 OR elapsed > 0 OR wait > 0 OR received > 0 AS has_grown FROM grown {within}
          ), steps AS (
              SELECT step, operation, size_class_bytes, region, algorithm, algorithm_source, calls, bytes, elapsed, wait, received, has_grown,
-                    {since} AS since, {until} AS until, {known} AS known, {begin} + step * {length}::bigint AS begin, is_folded
+                    {since} AS since, {until} AS until, {known} AS known, floor(extract(epoch FROM epoch) * 1000)::bigint AS start, {begin} + step * {length}::bigint AS begin, is_folded
              FROM placed
          )
          SELECT step, operation, size_class_bytes, region, algorithm, max(algorithm_source), internal.stored_total(sum(calls)),
                 internal.stored_total(sum(bytes)), sum(elapsed)::float8, sum(wait)::float8, internal.stored_total(sum(received)),
-                CASE WHEN bool_or(has_grown AND (is_folded OR since < begin)) THEN min(since) FILTER (WHERE has_grown) ELSE min(begin) END,
+                CASE WHEN bool_or(has_grown AND (is_folded OR since < begin)) THEN min(since) FILTER (WHERE has_grown) ELSE greatest(min(begin), min(start)) END,
                 CASE WHEN step >= {steps} OR bool_or(has_grown AND is_folded) THEN max(until) FILTER (WHERE has_grown) ELSE max(known) END
          FROM steps GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $3",
         growth = growth.expressions(),
