@@ -125,7 +125,7 @@ pub struct Courses {
     pub steps: usize,
     /// Within 2 % of the program's own.
     pub near: usize,
-    /// Others that are within what was called in a moment around their two edges.
+    /// Others that are within what was called in a moment around their two edges, or are right with those that they overlap.
     pub edges: usize,
     /// Longer than was requested.
     pub long: usize,
@@ -142,7 +142,10 @@ impl Courses {
             let between = |since: i64, until: i64| own.at(until).since(own.at(since));
             let truth = between(since, until);
             // MPI_Finalize is in the last one.
-            let calls = step.calls - i64::from(until > own.ended() && step.calls > truth.calls);
+            let without_end = |calls: i64, until: i64, truth: Sums| {
+                calls - i64::from(until > own.ended() && calls > truth.calls)
+            };
+            let calls = without_end(step.calls, until, truth);
             let is_near = |said: i64, own: i64| (said - own).abs() as f64 <= STEP_SHARE * own.max(1) as f64;
             let least = between(step.last_since + SLACK, until - SLACK);
             let most = between(since - SLACK, until + SLACK);
@@ -152,6 +155,12 @@ impl Courses {
             if is_near(calls, truth.calls) && is_near(step.bytes, truth.bytes) {
                 self.near += 1;
             } else if is_within(|sums| sums.calls, calls) && is_within(|sums| sums.bytes, step.bytes) {
+                self.edges += 1;
+            } else if let (since, until, calls, bytes) = together(steps, step)
+                && let truth = between(since, until)
+                && is_near(without_end(calls, until, truth), truth.calls)
+                && is_near(bytes, truth.bytes)
+            {
                 self.edges += 1;
             } else {
                 self.first.get_or_insert_with(|| {
@@ -167,5 +176,22 @@ impl Courses {
     /// Whether all are the program's own.
     pub fn is_right(&self) -> bool {
         self.steps > 0 && self.near + self.edges == self.steps
+    }
+}
+
+/// A step with those of its rank that it overlaps, and so on: cells whose rows are of different times. From when, until when, calls, bytes.
+fn together(steps: &[Step], step: &Step) -> (i64, i64, i64, i64) {
+    let mut all = (step.first_since, step.until, step.calls, step.bytes);
+    loop {
+        let overlaps = |one: &&Step| one.rank == step.rank && one.first_since < all.1 && all.0 < one.until;
+        let found: Vec<&Step> = steps.iter().filter(overlaps).collect();
+        let sum = |of: fn(&Step) -> i64| found.iter().map(|one| of(one)).sum();
+        let since = found.iter().map(|one| one.first_since).min().unwrap_or(all.0);
+        let until = found.iter().map(|one| one.until).max().unwrap_or(all.1);
+        let more = (since, until, sum(|one| one.calls), sum(|one| one.bytes));
+        if more == all {
+            return all;
+        }
+        all = more;
     }
 }

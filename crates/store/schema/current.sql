@@ -5122,7 +5122,9 @@ BEGIN
                     WHERE m.job_id = $1 AND m.node_id = o.node_id AND m.time >= $2 AND m.time <= $3
                       AND m.time > coalesce(o.edge, '-infinity')) AS is_quiet) q
         ), at AS MATERIALIZED (
-            SELECT coalesce(max(k.edge) FILTER (WHERE NOT k.is_quiet), max(k.until), (SELECT max(time) FROM newest)) AS edge FROM known k
+            -- Before the newest row of a quiet one it is not known what that had done.
+            SELECT coalesce(CASE WHEN bool_or(k.edge IS NOT NULL AND NOT k.is_quiet) THEN max(k.edge) END, max(k.until),
+                            (SELECT max(time) FROM newest)) AS edge FROM known k
         ), times AS MATERIALIZED (
             SELECT k.node_id, CASE WHEN k.until IS NOT NULL THEN least(k.until, a.edge) END AS node_as_of
             FROM known k CROSS JOIN at a WHERE a.edge IS NOT NULL
@@ -5178,7 +5180,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    RETURN QUERY SELECT r.as_of, false, r.node_id, r.node_as_of FROM internal.job_ranks_as_of(job_as_of.job) r;
+    -- The time of the newest of them: sums as of an older one would have an older row of those nodes.
+    RETURN QUERY SELECT coalesce(max(r.node_as_of) OVER (), r.as_of), false, r.node_id, r.node_as_of
+        FROM internal.job_ranks_as_of(job_as_of.job) r;
 END
 $$;
 COMMENT ON FUNCTION internal.job_as_of IS

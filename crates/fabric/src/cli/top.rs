@@ -12,6 +12,7 @@ use throughline_crawler::stop::Stop;
 use throughline_daemon::Failure;
 use throughline_daemon::Screen;
 use throughline_infiniband::hottest::{Direction, LinkLoad, Order, loads, sort};
+use throughline_infiniband::reading::rates::Recent;
 use throughline_infiniband::reading::{PortReading, Selection};
 use throughline_infiniband::topology::{PortEnd, Topology, aligned};
 
@@ -99,7 +100,8 @@ impl Top<'_> {
     fn go(&mut self, mut counting: Counting, count: Option<u64>) -> anyhow::Result<()> {
         let mut due = Instant::now();
         counting.sweep(self.stop)?;
-        let mut before = counting.readings().to_vec();
+        let mut recent = Recent::default();
+        recent.add(counting.readings());
         let mut shown = 0;
         while count.is_none_or(|count| shown < count) {
             due = (due + self.options.interval).max(Instant::now());
@@ -114,9 +116,9 @@ impl Top<'_> {
             }
             let start = Instant::now();
             let coverage = counting.sweep(self.stop)?;
+            let before = recent.before(counting.readings());
             let round = self.round(&before, counting.readings(), coverage.missing, start.elapsed());
-            before.clear();
-            before.extend_from_slice(counting.readings());
+            recent.add(counting.readings());
             self.show(&round)?;
             shown += 1;
             // A terminal shows a round until the next one is due, and sorts it again at a key.
@@ -255,8 +257,13 @@ impl Top<'_> {
     }
 }
 
+/// No link carries more than its speed: above that, readings are of other times than they say.
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0))
+    match share {
+        None => "-".to_owned(),
+        Some(share) if share >= 1.0005 => "> 100".to_owned(),
+        Some(share) => format!("{:.1}", share * 100.0),
+    }
 }
 
 /// A share where the tick is known, else ticks.
@@ -296,7 +303,7 @@ mod tests {
         assert_eq!(scaled(Some(12_345.0), "B/s"), "12.3 kB/s");
         assert_eq!(scaled(Some(12.5e9), "B/s"), "12.5 GB/s");
         assert_eq!(scaled(Some(1_500.0), "/s"), "1.5 k/s");
-        assert_eq!(percent(Some(0.9999)), "100.0");
+        assert_eq!([0.9999, 1.0004, 1.28].map(|share| percent(Some(share))), ["100.0", "100.0", "> 100"]);
         assert!(order("utilization").unwrap_err().contains("utilisation, bytes"));
     }
 }

@@ -3,9 +3,11 @@
 
 use super::PortReading;
 use crate::mad::counter_index;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self as metric, Metric};
+use throughline_sample::row_rules::is_rate;
 
 /// What became of a counter between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +53,47 @@ pub fn change(before: &PortReading, after: &PortReading, index: usize) -> Change
     }
 }
 
-/// Seconds from one reading to the next; `None` where they have no order.
+/// Seconds from one reading to the next; `None` where they have no order, or are nearer than a rate needs ([`is_rate`]).
 #[must_use]
 pub fn seconds(before: &PortReading, after: &PortReading) -> Option<f64> {
-    let nanoseconds = after.time.checked_sub(before.time)?;
-    (before.time > 0 && nanoseconds > 0).then(|| nanoseconds as f64 / 1e9)
+    let nanoseconds = u64::try_from(after.time.checked_sub(before.time)?).ok()?;
+    let is_far = is_rate(Duration::from_nanos(nanoseconds), before.took.max(after.took));
+    (before.time > 0 && nanoseconds > 0 && is_far).then(|| nanoseconds as f64 / 1e9)
+}
+
+/// Sweeps that are kept at most to take rates from: ten times as many ports' readings.
+const SWEEPS_MAX: usize = 10;
+
+/// The last sweeps of one topology, as many as are needed: rates are taken from the newest readings that are far enough from the present ones.
+#[derive(Debug, Default)]
+pub struct Recent(VecDeque<Vec<PortReading>>);
+
+impl Recent {
+    /// Of each port of the present sweep the reading before; the oldest where none is far enough.
+    #[must_use]
+    pub fn before(&mut self, after: &[PortReading]) -> Vec<PortReading> {
+        let mut oldest = self.0.len().saturating_sub(1);
+        let mut all = Vec::with_capacity(after.len());
+        for (place, after) in after.iter().enumerate() {
+            let of = |sweep: usize| self.0.get(sweep).and_then(|sweep| sweep.get(place));
+            let is_far = |sweep: &usize| of(*sweep).is_some_and(|before| seconds(before, after).is_some());
+            let sweep = (0..self.0.len()).rev().find(is_far).unwrap_or(0);
+            if after.fresh != 0 {
+                oldest = oldest.min(sweep);
+            }
+            all.extend(of(sweep));
+        }
+        self.0.drain(..oldest);
+        all
+    }
+
+    /// Takes a sweep.
+    pub fn add(&mut self, sweep: &[PortReading]) {
+        if self.0.len() == SWEEPS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(sweep.to_vec());
+    }
 }
 
 /// Increase per second of a metric, in the catalogue's unit.
@@ -173,6 +211,29 @@ mod tests {
         assert_eq!(rates.wait_ratio, Some(0.25), "31.25 million ticks of 8 bytes a second on 1 GB/s");
         assert_eq!(rates.raw_bit_error_ratio, None, "not read");
         assert_eq!(super::rates(&after, &before), None);
+    }
+
+    #[test]
+    fn rates_are_taken_from_readings_that_are_far_enough() {
+        let at = |seconds: i64, milliseconds| PortReading {
+            took: Duration::from_millis(milliseconds),
+            ..reading(seconds * 1_000_000_000, seconds.unsigned_abs() * 1000, 0, 0)
+        };
+        let mut recent = Recent::default();
+        let mut of = |second, milliseconds| {
+            let after = [at(second, milliseconds)];
+            let before = recent.before(&after);
+            recent.add(&after);
+            before.first().and_then(|before| rates(before, &after[0])).map(|rates| rates.seconds)
+        };
+        assert_eq!([1, 2, 3].map(|second| of(second, 20)), [None, None, Some(2.0)]);
+        assert_eq!(of(4, 1), Some(2.0), "the newest took 20 ms");
+        assert_eq!([of(5, 1), of(6, 500), of(7, 1)], [Some(1.0), None, Some(2.0)]);
+        assert_eq!(
+            [of(70, 500), of(71, 1)],
+            [Some(63.0), Some(64.0)],
+            "not from what is a heartbeat old but for the oldest"
+        );
     }
 
     #[test]

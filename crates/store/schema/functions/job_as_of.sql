@@ -37,7 +37,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    RETURN QUERY SELECT r.as_of, false, r.node_id, r.node_as_of FROM internal.job_ranks_as_of(job_as_of.job) r;
+    -- The time of the newest of them: sums as of an older one would have an older row of those nodes.
+    RETURN QUERY SELECT coalesce(max(r.node_as_of) OVER (), r.as_of), false, r.node_id, r.node_as_of
+        FROM internal.job_ranks_as_of(job_as_of.job) r;
 END
 $$;
 COMMENT ON FUNCTION internal.job_as_of IS

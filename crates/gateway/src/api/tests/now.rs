@@ -109,6 +109,23 @@ async fn all_surfaces_have_one_time_and_name_who_is_behind() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_quiet_is_as_of_its_newest_row() {
+    let database = seed::fabric().await;
+    let newest = newest();
+    let run = job(7, newest - 100, vec!["n2", "n10"]);
+    let mut batches = announced(&run);
+    batches.extend([(0, 64), (1, 75), (1, 59)].map(|(host, age)| of_ranks(&run, host, newest - age)));
+    // Since then n2 called MPI, and of n10 nothing is known.
+    batches.push(counted(&run, 0, (run.start, newest), true));
+    batches.push(counted(&run, 1, (run.start, newest - 60), true));
+    seed::write(&database, 3, batches).await;
+    let ranks = get(&api_on(database), "/jobs/slurm:7.0@1000/ranks").await;
+    let behind = json!([{"node": "n2", "time_ms": time(newest - 64)}]);
+    assert_eq!(ranks["as_of"], json!({"time_ms": time(newest - 59), "behind": behind}));
+    assert_eq!(ranks["ranks"]["calls"], json!([360, 360, 410, 410]));
+}
+
+#[tokio::test]
 async fn a_young_job_and_one_that_calls_nothing() {
     let database = seed::fabric().await;
     let newest = newest();
@@ -116,7 +133,10 @@ async fn a_young_job_and_one_that_calls_nothing() {
     let young = job(2, newest + 1, vec!["n2"]);
     let quiet = job(3, newest - 40, vec!["n2"]);
     let unknown = job(4, newest - 40, vec!["n10"]);
-    let mut batches = [announced(&young), announced(&quiet), announced(&unknown)].concat();
+    // First rows of nodes are a second apart, and of one of them there is an older one.
+    let apart = job(6, newest + 1, vec!["n2", "n10"]);
+    let mut batches = [announced(&young), announced(&quiet), announced(&unknown), announced(&apart)].concat();
+    batches.extend([(0, 2), (1, 1), (1, 3)].map(|(host, age)| of_ranks(&apart, host, apart.start + age)));
     batches.push(of_ranks(&young, 0, young.start + 2));
     batches.push(counted(&quiet, 0, (quiet.start, newest), false));
     seed::write(&database, 3, batches).await;
@@ -126,6 +146,10 @@ async fn a_young_job_and_one_that_calls_nothing() {
     assert_eq!(body["job"]["as_of"], json!({"time_ms": time(young.start + 2), "behind": []}));
     assert_eq!((&body["job"]["totals"]["calls"], &body["operations"][0]["calls"]), (&json!(40), &json!(40)));
     assert_eq!(body["job"]["totals"]["observed_seconds"], json!(4.0));
+    let body = page(6).await;
+    let behind = json!([{"node": "n2", "time_ms": time(apart.start + 2)}]);
+    assert_eq!(body["job"]["as_of"], json!({"time_ms": time(apart.start + 3), "behind": behind}));
+    assert_eq!(body["job"]["totals"]["calls"], json!(20 * 2 + 20 * 3));
     // Its agent counted no call, and says so up to when.
     let body = page(3).await;
     assert_eq!(body["job"]["as_of"], json!({"time_ms": time(newest), "behind": []}));
