@@ -1,6 +1,6 @@
 #!/bin/sh
-# The database's processor time for `status` and for lists of jobs at JOBS (36,500) jobs of a year, each of 64 ranks on two nodes, one of 900 of
-# which runs: the median, least and most of RUNS (11) answers, none of them from the server's memory. Ends with status 2 where `status` or the
+# The database's processor time for `status` and for lists of jobs at JOBS (36,500) jobs of a year, each of 64 ranks on two nodes, one in 900
+# of them running: the median, least and most of RUNS (11) answers, none of them from the server's memory. Ends with status 2 where `status` or the
 # list of running jobs is above GOAL (100) milliseconds. Two minutes.
 #   benches/many-jobs.sh
 set -eu
