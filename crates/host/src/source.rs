@@ -215,15 +215,6 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether rates may be taken between the last reading that became rows and one at `time`. If not, the next one has all of it.
-    fn is_far(&self, time: i64, took: Duration) -> bool {
-        self.sent.is_none_or(|(sent, before)| {
-            // There is none where the clock was set back.
-            let distance = u64::try_from(time.saturating_sub(sent)).unwrap_or(u64::MAX);
-            is_rate(Duration::from_nanos(distance), took.max(before))
-        })
-    }
-
     /// One reading. One that was requested is of a job's edge, and becomes rows whenever it is.
     fn round(&mut self, is_requested: bool) {
         let begin = Instant::now();
@@ -251,9 +242,11 @@ impl Reader {
         // Converted also when there is nothing: an adapter that went away is dropped.
         let mut converted = self.converter.convert(&tree, time, elapsed.as_secs_f64());
         let ports = converted.batch.host_ports.len();
-        match is_requested || self.is_far(time, elapsed) {
-            true => self.sent = Some((time, elapsed)),
-            false => converted.batch.host_ports.clear(),
+        // If no rates may be taken since the last rows, the next ones have all of it.
+        if !is_requested && self.sent.is_some_and(|sent| !is_rate(sent, (time, elapsed))) {
+            converted.batch.host_ports.clear();
+        } else if !converted.batch.host_ports.is_empty() {
+            self.sent = Some((time, elapsed));
         }
         // Of a host without adapters there is nothing, but for those that have just gone.
         let is_nothing = adapters == 0 && converted.batch.events.is_empty();

@@ -25,11 +25,16 @@ struct Bench {
 impl Bench {
     /// A source on an empty tree. Its clock counts readings.
     fn start(channel: usize) -> Self {
+        Self::with_clock(channel, 1_000_000_000_000)
+    }
+
+    /// A source whose clock goes on by so many nanoseconds with each reading.
+    fn with_clock(channel: usize, step: i64) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (sender, records) = mpsc::channel(channel);
         let config = SysfsConfig { root: root.path().to_owned(), interval: Duration::from_millis(5) };
         let readings = AtomicI64::new(1_000);
-        let clock = Arc::new(move || readings.fetch_add(1_000_000_000_000, Ordering::Relaxed));
+        let clock = Arc::new(move || readings.fetch_add(step, Ordering::Relaxed));
         Self { source: SysfsSource::start(config, clock, sender).unwrap(), records, root }
     }
 
@@ -164,4 +169,17 @@ fn a_dropped_source_ends_its_thread() {
     let left = records.try_recv().unwrap_err();
     assert_eq!(left, mpsc::error::TryRecvError::Disconnected);
     drop(root);
+}
+
+/// By its clock there are 20 ms from one reading to the next, and each takes more than a hundredth of twice that: most are no rows.
+#[test]
+fn readings_that_are_too_near_for_rates_are_no_rows() {
+    let mut bench = Bench::with_clock(100_000, 20_000_000);
+    let _adapters: Vec<_> = (0..32).map(|number| bench.plug(&format!("mlx5_{number}"))).collect();
+    let is_whole = |batch: &Batch| batch.host_ports.len() == 32;
+    bench.until(is_whole);
+    let from = bench.source.status().rounds;
+    let until = bench.until_status(|status| status.rounds > from + 60).rounds;
+    let rows = std::iter::from_fn(|| bench.records.try_recv().ok()).filter(is_whole).count() as u64;
+    assert!(rows > 0 && rows * 2 < until - from, "{rows} of {}", until - from);
 }

@@ -27,11 +27,14 @@ pub const DEFAULT: RowRules =
 pub const MINUTELY: RowRules =
     RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 180.0, quiet_bytes: 0 };
 
-/// Whether a rate may be taken between two readings that are so far apart: the time that one of them took, within which it may be of any
-/// moment, is at most 1 % of that. Of readings a heartbeat apart always: there is no row otherwise.
+/// Whether a rate may be taken between two readings, each with its time (nanoseconds since 1970) and how long it took: that, within which a
+/// reading may be of any moment, is at most 1 % of their distance. Between readings a heartbeat apart always: there is no row otherwise;
+/// and where the clock was set back, after which nothing would be far enough for long.
 #[must_use]
-pub fn is_rate(distance: Duration, took: Duration) -> bool {
-    distance >= took * 100 || distance >= HEARTBEAT
+pub fn is_rate(before: (i64, Duration), after: (i64, Duration)) -> bool {
+    let nanoseconds = u64::try_from(after.0.saturating_sub(before.0)).unwrap_or(u64::MAX);
+    let distance = Duration::from_nanos(nanoseconds);
+    distance >= before.1.max(after.1) * 100 || distance >= HEARTBEAT
 }
 
 impl RowRules {
@@ -83,9 +86,15 @@ mod tests {
 
     #[test]
     fn rates_are_taken_between_readings_that_are_far_apart() {
-        let of = |distance, took| is_rate(Duration::from_millis(distance), Duration::from_millis(took));
+        let at = |milliseconds: i64, took: u64| (milliseconds * 1_000_000, Duration::from_millis(took));
+        let of = |distance: i64, took: u64| {
+            let both = [is_rate(at(7, took), at(7 + distance, 0)), is_rate(at(7, 0), at(7 + distance, took))];
+            assert_eq!(both[0], both[1], "the longer one counts");
+            both[0]
+        };
         assert!(of(1_000, 10) && !of(1_000, 11) && of(0, 0));
         assert!(!of(59_999, 5_000) && of(60_000, 5_000), "there is no row otherwise");
+        assert!(of(-1, 5_000), "the clock was set back");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::run::{Engine, Moment, UnansweredMads};
 use super::settings::MIN_REPEAT_TICKS;
 use super::slots::{Kind, Slot};
+use super::tick::Tick;
 use super::{Ended, Outcome, Route, Work};
 use crate::transport::Arrival;
 use std::time::Duration;
@@ -15,6 +16,15 @@ fn is_redirection(header: &ReplyHeader) -> bool {
     header.class == CLASS_PERFORMANCE
         && header.attribute == attribute::CLASS_PORT_INFO
         && header.status & STATUS_REDIRECT != 0
+}
+
+/// When an attempt was sent; of one between the first and the present one it is not known.
+fn sent(slot: &Slot, attempt: u8) -> Option<Tick> {
+    match attempt {
+        _ if attempt == slot.attempt => Some(slot.sent),
+        0 => Some(slot.first_sent),
+        _ => None,
+    }
 }
 
 impl Engine {
@@ -68,8 +78,7 @@ impl Engine {
             self.stats.refused += 1;
             Outcome::Refused(header.status)
         };
-        // Of an attempt between the first and the present one it is not known when it was sent.
-        let sent = if attempt == slot.attempt { slot.sent } else { slot.first_sent };
+        let sent = sent(&slot, attempt).unwrap_or(slot.first_sent);
         let took = Duration::from_nanos(now.tick.saturating_sub(sent));
         work.done(&mut self.queue, slot.node, slot.request.tag, outcome, Ended { at: now.instant, took });
     }
@@ -112,12 +121,7 @@ impl Engine {
 
     /// Round-trip time and losses.
     fn measure(&mut self, slot: &Slot, attempt: u8, now: Moment) {
-        let sent = match attempt {
-            _ if attempt == slot.attempt => Some(slot.sent),
-            0 => Some(slot.first_sent),
-            _ => None,
-        };
-        if let Some(sent) = sent {
+        if let Some(sent) = sent(slot, attempt) {
             let elapsed = now.tick.saturating_sub(sent);
             self.round_trip.sample(elapsed);
             self.queue.node(slot.node).round_trip.sample(elapsed);

@@ -37,6 +37,15 @@ fn all_is_requested_within_the_windows_and_in_turn() {
     assert_eq!(elapsed, Duration::from_micros(900));
 }
 
+/// What a reply says is of some time since the attempt that it answers.
+#[test]
+fn how_long_a_reply_took_is_since_its_own_attempt() {
+    let behaviour = [(2, Behaviour::DropFirst), (3, Behaviour::Late(700)), (4, Behaviour::Never)];
+    let (work, ..) = Bench::new(settings(8, 1), 4, &behaviour).round(1);
+    let took: Vec<_> = work.took.into_iter().map(|(tag, took)| (tag / 1000, took.as_micros())).collect();
+    assert_eq!(took, [(1, 100), (2, 100), (3, 800)]);
+}
+
 #[test]
 fn a_lost_request_is_repeated_soon() {
     let mut bench = Bench::new(settings(4, 1), 3, &[(2, Behaviour::DropFirst)]);

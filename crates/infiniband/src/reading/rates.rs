@@ -4,7 +4,6 @@
 use super::PortReading;
 use crate::mad::counter_index;
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self as metric, Metric};
 use throughline_sample::row_rules::is_rate;
@@ -56,8 +55,8 @@ pub fn change(before: &PortReading, after: &PortReading, index: usize) -> Change
 /// Seconds from one reading to the next; `None` where they have no order, or are nearer than a rate needs ([`is_rate`]).
 #[must_use]
 pub fn seconds(before: &PortReading, after: &PortReading) -> Option<f64> {
-    let nanoseconds = u64::try_from(after.time.checked_sub(before.time)?).ok()?;
-    let is_far = is_rate(Duration::from_nanos(nanoseconds), before.took.max(after.took));
+    let nanoseconds = after.time.checked_sub(before.time)?;
+    let is_far = is_rate((before.time, before.took), (after.time, after.took));
     (before.time > 0 && nanoseconds > 0 && is_far).then(|| nanoseconds as f64 / 1e9)
 }
 
@@ -176,6 +175,7 @@ pub fn pairs<'a>(
 mod tests {
     use super::*;
     use crate::mad::{ClassPortInfo, Counters, NodeKind, PMA_DATA_BYTES, PortCounterSet};
+    use std::time::Duration;
 
     fn reading(time: i64, words: u64, wait: u32, symbol: u16) -> PortReading {
         let info = ClassPortInfo { capabilities: 0x1200, ..ClassPortInfo::default() };

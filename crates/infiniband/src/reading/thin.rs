@@ -10,7 +10,7 @@
 //! second would be wrong by as much: such a reading is held back until it is far enough from the row before
 //! ([`is_rate`]), and a later one has all of it.
 
-use super::PortReading;
+use super::{FRESH_LANES, PortReading};
 use crate::mad::{Counters, counter_index};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,6 +24,8 @@ use throughline_sample::row_rules::is_rate;
 pub const DEFAULT_QUIET_BYTES: u64 = 1 << 16;
 /// The first metrics are data and packets.
 const TRAFFIC: u64 = 0xFF;
+/// Times are stored in microseconds, and are part of a row's key.
+const MICROSECOND: i64 = 1000;
 
 /// One row to write.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +58,18 @@ struct State {
     last_fresh: u64,
     epoch: i64,
     speed: Option<u64>,
-    /// Whether the last reading was left out.
-    is_pending: bool,
-    /// Whether that was because it is too near to the last row.
-    is_held: bool,
+    left_out: LeftOut,
     has_failed: bool,
+}
+
+/// Whether the last reading was left out, and why.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeftOut {
+    No,
+    /// It changed nothing.
+    Unchanged,
+    /// It is too near to the last row.
+    Near,
 }
 
 /// Why there is a row.
@@ -107,11 +116,12 @@ impl Thinner {
             };
             // Nothing read: what was left out last is the last that is known before the gap. What is held back waits for a row that is
             // far enough, unless counting begins anew or the port seems to be gone.
-            let is_last = match state.is_held {
-                true => is_new_epoch || !is_read && state.has_failed,
-                false => need == RowReason::Change || !is_read,
+            let is_last = match state.left_out {
+                LeftOut::No => false,
+                LeftOut::Unchanged => need == RowReason::Change || !is_read,
+                LeftOut::Near => is_new_epoch || !is_read && state.has_failed,
             };
-            if state.is_pending && is_last {
+            if is_last {
                 let (time, epoch, counters) = (state.last_time, state.epoch, state.last);
                 each(position, Row { port, time, epoch, counters, is_before: true });
                 state.has_written(time, state.last_took, &counters);
@@ -121,14 +131,21 @@ impl Thinner {
                 continue;
             }
             let counters = port.fresh_counters();
-            let is_far = is_new_epoch || state.is_far(port);
-            if need != RowReason::None && is_far {
-                each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
+            let row = |time, counters| Row { port, time, epoch: port.epoch, counters, is_before: false };
+            if need == RowReason::None {
+                left_out += 1;
+                state.left_out = LeftOut::Unchanged;
+            } else if is_new_epoch || state.is_far(port) {
+                each(position, row(port.time, counters));
                 state.has_written(port.time, port.took, &counters);
             } else {
                 left_out += 1;
-                state.is_pending = true;
-                state.is_held = need != RowReason::None;
+                state.left_out = LeftOut::Near;
+                // What is read more rarely is not in the next one. It was read after the data, whose time the reading has.
+                let rare = port.fresh & !state.last_fresh & !TRAFFIC & !FRESH_LANES;
+                if rare != 0 {
+                    each(position, row(port.time + MICROSECOND, port.counters.only(rare)));
+                }
             }
             state.last = counters;
             state.last_time = port.time;
@@ -170,8 +187,7 @@ impl State {
             last_fresh: 0,
             epoch: 0,
             speed: None,
-            is_pending: false,
-            is_held: false,
+            left_out: LeftOut::No,
             has_failed: false,
         }
     }
@@ -179,21 +195,19 @@ impl State {
     fn has_written(&mut self, time: i64, took: Duration, counters: &Counters) {
         (self.written, self.written_took) = (time, took);
         self.written_data = [counters.raw(0), counters.raw(1)];
-        (self.is_pending, self.is_held) = (false, false);
+        self.left_out = LeftOut::No;
     }
 
     /// Whether a rate may be taken between the last row and a reading.
     fn is_far(&self, port: &PortReading) -> bool {
-        // There is none where the clock was set back.
-        let distance = u64::try_from(port.time.saturating_sub(self.written)).unwrap_or(u64::MAX);
-        self.written == 0 || is_rate(Duration::from_nanos(distance), port.took.max(self.written_took))
+        self.written == 0 || is_rate((self.written, self.written_took), (port.time, port.took))
     }
 
     /// Why a reading with something in it becomes a row.
     fn need(&self, port: &PortReading, quiet_bytes: u64, heartbeat: i64) -> RowReason {
         if self.written == 0
             || self.has_failed
-            || self.is_held
+            || self.left_out == LeftOut::Near
             || port.epoch != self.epoch
             || port.rate_bytes_per_second != self.speed
             || self.has_moved(port, quiet_bytes)
@@ -217,7 +231,7 @@ impl State {
             now.raw(index) != self.last.raw(index) || now.is_saturated(index) != self.last.is_saturated(index)
         };
         // A metric that the reading before did not have has nothing to be held against.
-        let mut others = port.fresh & self.last_fresh & !TRAFFIC & (crate::reading::FRESH_LANES - 1);
+        let mut others = port.fresh & self.last_fresh & !TRAFFIC & !FRESH_LANES;
         while others != 0 {
             if moved(others.trailing_zeros() as usize) {
                 return true;

@@ -53,6 +53,14 @@ async fn the_site_is_what_the_inventory_has() {
     let site = observed_site(&client).await.unwrap();
     assert_eq!((site.nodes, site.ranks_per_node, site.host_ports), (2, 3, 2));
     assert_eq!((site.gpus, site.links_per_gpu, site.ports), (1, 6, 0));
+    // Ports are those that are read, of a cable one or both ends.
+    let minutes = "INSERT INTO internal.ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second, \
+            transmit_peak_bytes_per_second, receive_peak_bytes_per_second, last_time, transmit_data_bytes, receive_data_bytes) \
+        SELECT date_trunc('minute', now()) - m * INTERVAL '1 minute', p, 'epoch', 60, 1, 1, 1, 1, now(), 60, 60 \
+            FROM generate_series(1, 30) m, generate_series(1, 4) p WHERE p > 1 OR m > 20; \
+        UPDATE internal.minute_state SET made_until = now()";
+    client.batch_execute(minutes).await.unwrap();
+    assert_eq!(observed_site(&client).await.unwrap().ports, 3);
     let prediction =
         predict_size(&site, &Retention::for_all(Duration::from_secs(3600)), RetentionWay::Upkeep);
     let links = prediction.tables.iter().find(|size| size.table == "nvlink_counters").unwrap();

@@ -191,6 +191,8 @@ pub struct Collect {
     pub outcomes: BTreeMap<u64, &'static str>,
     /// When the last reply came.
     pub last_reply: Option<Instant>,
+    /// How long each reply took.
+    pub took: BTreeMap<u64, Duration>,
 }
 
 impl Collect {
@@ -207,6 +209,7 @@ impl Work for Collect {
                 let modifier = u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]);
                 assert_eq!(modifier, modifier_of(tag));
                 self.last_reply = Some(ended.at);
+                self.took.insert(tag, ended.took);
                 "reply"
             }
             Outcome::Refused(0x0C) => "refused",

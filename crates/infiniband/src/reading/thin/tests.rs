@@ -175,3 +175,24 @@ fn what_is_held_back_is_not_lost() {
     assert_eq!(rows(&mut thinner, &[unread(5)]), [(3, 3000, true)]);
     assert_eq!(rows(&mut thinner, &[unread(6)]), []);
 }
+
+#[test]
+fn what_is_read_more_rarely_is_written_without_data_where_that_is_held_back() {
+    let mut thinner = Thinner::new(true, 0);
+    let symbol = 1_u64 << counter_index(&metric::SYMBOL_ERROR).unwrap();
+    let mut at = |second, is_rare| {
+        let all = slow(second, 30);
+        let port = PortReading { fresh: if is_rare { all.fresh } else { all.fresh & TRAFFIC }, ..all };
+        let mut rows = Vec::new();
+        thinner.rows(&[port], |_, row| {
+            let has = |mask| row.counters.only(mask).raw(mask.trailing_zeros() as usize).is_some();
+            rows.push((row.time - START - second * SECOND, has(1), has(symbol)));
+        });
+        rows
+    };
+    assert_eq!(at(0, false), [(0, true, false)]);
+    assert_eq!(at(1, true), [(MICROSECOND, false, true)]);
+    assert_eq!(at(2, false), []);
+    assert_eq!(at(3, false), [(0, true, false)]);
+    assert_eq!(at(6, true), [(0, true, true)]);
+}
