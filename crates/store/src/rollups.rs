@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::chunks;
 use crate::error::Error;
@@ -147,17 +147,12 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
     if last.is_some_and(|last| last >= target) {
         return Ok(false);
     }
-    // Time without any chunk has no readings.
-    let tables = Kind::ALL.map(Kind::readings);
-    let next = "SELECT min(range_start) FROM timescaledb_information.chunks WHERE hypertable_schema = 'internal' \
-                AND hypertable_name = ANY($1::text[]) AND range_end > coalesce($2, '-infinity'::timestamptz)";
-    let row = client.query_one(next, &[&&tables[..], &last]).await.map_err(Error::sql(WHAT))?;
-    // What was read at its very beginning belongs to the minute before.
-    let first = row.get::<_, Option<SystemTime>>(0).map_or(target, |first| first - MINUTE);
-    let since = last.map_or(first, |last| last.max(first)).min(target);
-    let until = (since + SLICE).min(target);
+    let until = (next_minute(client, last, target).await? + SLICE).min(target);
     notice(client, until).await?;
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    // Who wrote meanwhile noted nothing, and may have made the first chunk of that time.
+    let since = next_minute(&transaction, last, target).await?.min(until);
+    let until = (since + SLICE).min(until);
     if until > since {
         for kind in Kind::ALL {
             let sql = format!("SELECT id FROM internal.{} ORDER BY id", kind.keys());
@@ -173,6 +168,22 @@ async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Erro
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     made.minutes += until.duration_since(since).unwrap_or_default().as_secs() / MINUTE.as_secs();
     Ok(until < target)
+}
+
+/// From when on minutes are to be made; `target` where there is nothing to make before.
+async fn next_minute(
+    client: &impl GenericClient,
+    last: Option<SystemTime>,
+    target: SystemTime,
+) -> Result<SystemTime, Error> {
+    // Time without any chunk has no readings.
+    let tables = Kind::ALL.map(Kind::readings);
+    let next = "SELECT min(range_start) FROM timescaledb_information.chunks WHERE hypertable_schema = 'internal' \
+                AND hypertable_name = ANY($1::text[]) AND range_end > coalesce($2, '-infinity'::timestamptz)";
+    let row = client.query_one(next, &[&&tables[..], &last]).await.map_err(Error::sql(WHAT))?;
+    // What was read at its very beginning belongs to the minute before.
+    let first = row.get::<_, Option<SystemTime>>(0).map_or(target, |first| first - MINUTE);
+    Ok(last.map_or(first, |last| last.max(first)).min(target))
 }
 
 /// From here on writers note what they write for minutes before `until`. Waits for those who write now.

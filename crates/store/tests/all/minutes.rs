@@ -418,17 +418,38 @@ async fn what_is_read_once_a_minute_goes_from_one_reading_to_the_next() {
 #[tokio::test]
 async fn who_writes_while_minutes_are_made_is_waited_for_or_noted() {
     let database = testing::database().await;
+    let mut writer = Writer::new(database.clone());
+    writer.write(&[entry(Uuid::from_u128(7), 1, batch(1, (0..301).step_by(5)))]).await.unwrap();
+    assert_eq!(written_beside_upkeep(&database, 301).await, None);
+}
+
+#[tokio::test]
+async fn minutes_of_what_is_written_first_after_days_are_made() {
+    let database = testing::database().await;
     let client = database.connect().await.unwrap();
     let mut writer = Writer::new(database.clone());
     writer.write(&[entry(Uuid::from_u128(7), 1, batch(1, (0..301).step_by(5)))]).await.unwrap();
+    // Days later, as far as upkeep knows: there is no chunk of that time.
+    let since = BEGIN - 3 * 86_400;
+    let state = format!(
+        "TRUNCATE internal.ib_port_counters; DELETE FROM internal.minute_late;
+         UPDATE internal.minute_state SET made_until = to_timestamp({since}), noticed_until = to_timestamp({since})"
+    );
+    client.batch_execute(&state).await.unwrap();
+    assert!(written_beside_upkeep(&database, 0).await.is_some());
+}
+
+/// Readings from a second on to the 600th by a writer that commits while upkeep waits for it; what it knew of minutes that are made.
+async fn written_beside_upkeep(database: &Database, first: i64) -> Option<SystemTime> {
+    let client = database.connect().await.unwrap();
     // A writer that is about to commit: it has read what is made.
     let mut slow = database.connect().await.unwrap();
     let transaction = slow.transaction().await.unwrap();
     let noticed = transaction.query_one("SELECT internal.minutes_noticed()", &[]).await.unwrap();
-    assert_eq!(noticed.get::<_, Option<SystemTime>>(0), None);
+    let noticed = noticed.get::<_, Option<SystemTime>>(0);
     let insert = format!(
         "INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
-         SELECT to_timestamp({BEGIN} + s), 1, to_timestamp({BEGIN}), 'mad', s * 100 FROM generate_series(301, 600) s"
+         SELECT to_timestamp({BEGIN} + s), 1, to_timestamp({BEGIN}), 'mad', s * 100 FROM generate_series({first}, 600) s"
     );
     transaction.batch_execute(&insert).await.unwrap();
     let upkeep = tokio::spawn({
@@ -442,6 +463,7 @@ async fn who_writes_while_minutes_are_made_is_waited_for_or_noted() {
     transaction.commit().await.unwrap();
     upkeep.await.unwrap();
     assert_eq!(seconds(&client, 1).await, [60.0; 10]);
+    noticed
 }
 
 #[tokio::test]
