@@ -249,6 +249,12 @@ fn scheduling(reading: &wire::MpiRankScheduling) -> Value {
         "runqueue_wait_seconds": reading.runqueue_wait_nanoseconds.map(seconds),
         "involuntary_switches": reading.involuntary_switches,
         "cpu_hertz": reading.cpu_hertz,
+        "elapsed_seconds": reading.elapsed_nanoseconds.map(seconds),
+        "mpi_seconds": reading.mpi_nanoseconds.map(seconds),
+        "off_outside_seconds": reading.off_outside_nanoseconds.map(seconds),
+        "queued_outside_seconds": reading.queued_outside_nanoseconds.map(seconds),
+        "off_inside_seconds": reading.off_inside_nanoseconds.map(seconds),
+        "queued_inside_seconds": reading.queued_inside_nanoseconds.map(seconds),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It must not do I/O, nor know the database. Fields that a later server adds are skipped when an answer is read.
 
+pub mod account;
 pub mod as_of;
 pub mod broadcast;
 pub mod detail;

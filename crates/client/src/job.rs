@@ -1,5 +1,6 @@
 //! `throughline job`: what jobs did with MPI, as the server has it. One file for each subcommand.
 
+mod account;
 pub mod as_of;
 pub mod diff;
 pub mod export;

@@ -187,6 +187,16 @@ static int write_all(const char *folder) {
     tl_put_u64(&frame, 4950000000);
     tl_put_region(&frame, &path);
     good &= finish(folder, "paths");
+
+    struct tl_account account = {.tid = 4712, .time = 4950000000, .began = 1000000000, .open = 4900000000, .in_mpi = 700000000};
+    account.last = (struct tl_clock_reading){4890000000, 3100000000, 250000000};
+    account.off_outside = 600000000;
+    account.off_inside = 90000000;
+    account.queued_outside = 200000000;
+    account.queued_inside = 50000000;
+    tl_frame_begin(&frame, TL_ACCOUNT);
+    tl_put_account(&frame, &account);
+    good &= finish(folder, "account");
     return good;
 }
 

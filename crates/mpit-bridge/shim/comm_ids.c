@@ -15,9 +15,12 @@
 #include "comm.h"
 #include "comm_ids.h"
 #include "comms.h"
+#include "form.h"
 #include "library.h"
+#include "notes.h"
 #include "shim.h"
 #include "threads.h"
+#include "trace.h"
 
 enum { NAME_OF_WORLD = 1, KINDS = 4096 /* different parents and members, a power of two */ };
 
@@ -90,7 +93,7 @@ uint64_t tl_comm_id(const struct tl_comm *comm) {
 
 /* An intercommunicator has the same name on both sides: it is made of both groups, and of no parent, as each
  * side has its own. */
-void tl_comm_made(struct tl_thread *self, tl_handle parent, tl_handle handle) {
+static void name_made(struct tl_thread *self, tl_handle parent, tl_handle handle) {
     handle = tl_same(handle);
     if (is_null(handle)) return;
     struct tl_comm *comm = tl_comm_find(self, handle);
@@ -105,4 +108,16 @@ void tl_comm_made(struct tl_thread *self, tl_handle parent, tl_handle handle) {
     uint64_t kind = members && from ? mix(from, members) | 1 : 0;
     int64_t before = kind ? made_before(kind) : -1;
     TL_STORE(&comm->id, before < 0 ? 0 : mix(kind, (uint64_t)before) | 1u << 1);
+}
+
+/* The handle that a program finds at an address, in C or in Fortran. */
+static tl_handle made_at(enum tl_form form, const void *address) {
+    if (tl_is_fortran(form)) return tl_library.comm_f2c(*(const int *)address);
+    return tl_library.handle_bytes == 8 ? *(const tl_handle *)address : *(const int *)address;
+}
+
+/* Followed in trace mode only. MPI_Comm_idup has no note: its communicator may not be looked at before it is complete. */
+void tl_note_made(tl_callp call, tl_handle parent, const void *made) {
+    tl_note_time(call);
+    if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) name_made(call->self, parent, made_at(call->form, made));
 }

@@ -12,8 +12,6 @@
 
 /* A name for a communicator that all its members agree on; 0: none. */
 uint64_t tl_comm_id(const struct tl_comm *comm);
-/* One was made, of `parent`. `made` may be MPI_COMM_NULL. */
-void tl_comm_made(struct tl_thread *self, tl_handle parent, tl_handle made);
 
 #pragma GCC visibility pop
 

@@ -30,6 +30,7 @@
 #include "regions.h"
 #include "settings.h"
 #include "shim.h"
+#include "stretches.h"
 #include "sync.h"
 #include "threads.h"
 #include "trace.h"
@@ -154,12 +155,21 @@ static void put_status(struct tl_frame *frame) {
     tl_field_u64(frame, TL_STATUS_REQUESTS_UNTRACKED, untracked);
 }
 
+static void push_account(void) {
+    struct tl_account account;
+    if (!tl_account_now(&account)) return;
+    tl_frame_begin(&other, TL_ACCOUNT);
+    tl_put_account(&other, &account);
+    tl_channel_send(&other, patience());
+}
+
 static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
     tl_regions_look();
     if (report_names()) push_regions(last || regions_again || pushes % PATHS_PUSHES == 0);
     if (!last) tl_open_calls_push(&other, patience);
+    if (!tl_last_writing()) push_account();
     if (!tl_last_writing()) tl_traffic_push(&other, report_names, patience);
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
@@ -296,7 +306,9 @@ static int64_t until_next_report(void) {
 }
 
 static void report_open_call(void) {
-    if (tl_channel_connected() || connect_and_greet()) tl_open_calls_push(&other, patience);
+    if (!tl_channel_connected() && !connect_and_greet()) return;
+    tl_open_calls_push(&other, patience);
+    push_account();
 }
 
 static void serve(int64_t *next_push) {

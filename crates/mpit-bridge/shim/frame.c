@@ -156,6 +156,22 @@ void tl_put_sample(struct tl_frame *frame, const struct tl_sampled_call *sample)
     tl_put_u64(frame, sample->nanoseconds);
 }
 
+void tl_put_account(struct tl_frame *frame, const struct tl_account *account) {
+    tl_put_u64(frame, (uint64_t)account->time);
+    tl_put_u32(frame, account->tid);
+    tl_put_u32(frame, 0);
+    tl_put_u64(frame, (uint64_t)account->began);
+    tl_put_u64(frame, (uint64_t)account->open);
+    tl_put_u64(frame, account->in_mpi);
+    tl_put_u64(frame, (uint64_t)account->last.time);
+    tl_put_u64(frame, (uint64_t)account->last.cpu);
+    tl_put_u64(frame, account->last.queued);
+    tl_put_u64(frame, account->off_outside);
+    tl_put_u64(frame, account->off_inside);
+    tl_put_u64(frame, account->queued_outside);
+    tl_put_u64(frame, account->queued_inside);
+}
+
 void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call) {
     tl_put_u16(frame, call->operation);
     tl_put_u16(frame, call->thread);

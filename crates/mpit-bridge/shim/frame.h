@@ -47,7 +47,8 @@ enum tl_frame_type {
     TL_CLOCK = 17,
     TL_SAMPLES = 18,
     TL_PATHS = 19,
-    TL_BYPASS = 20
+    TL_BYPASS = 20,
+    TL_ACCOUNT = 21
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -175,6 +176,22 @@ struct tl_open_call {
     uint32_t pending;   /* the thread's pending requests */
 };
 void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call);
+
+/* Where the time of the thread went that called MPI_Init (stretches.h). Nanoseconds, times of CLOCK_MONOTONIC. */
+struct tl_clock_reading {
+    int64_t time, cpu;
+    uint64_t queued; /* the kernel's sum of waiting for a processor */
+};
+struct tl_account {
+    uint32_t tid;                     /* as the process sees it */
+    int64_t time, began;              /* now; the end of MPI_Init */
+    int64_t open;                     /* when the call began that it is in; 0: it is in none */
+    uint64_t in_mpi;                  /* in the calls before */
+    struct tl_clock_reading last;     /* of the thread's clock */
+    uint64_t off_outside, off_inside; /* off the processor, until that reading */
+    uint64_t queued_outside, queued_inside; /* of that: could have run */
+};
+void tl_put_account(struct tl_frame *frame, const struct tl_account *account);
 
 /* What a number means; see names.c. The text is cut at TL_NAME_LIMIT. */
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "frames.h"
+#include "operations.h"
 #include "shim.h"
 #include "threads.h"
 
@@ -43,6 +44,10 @@ int tl_frame_is_over(struct tl_thread *self, struct tl_frame_mark before, struct
     return now.at >= before.at || has_changed(before);
 }
 
+static int has_callbacks(int operation) {
+    return (operation >= TL_OP_Comm_dup && operation <= TL_OP_Comm_disconnect) || operation == TL_OP_Win_free;
+}
+
 struct tl_thread *tl_enter_anew(struct tl_thread *self, struct tl_frame_mark frame) {
     if (self == &tl_nobody) return tl_thread_attach();
     if (!self->table) return NULL; /* a thread that can't record */
@@ -51,6 +56,8 @@ struct tl_thread *tl_enter_anew(struct tl_thread *self, struct tl_frame_mark fra
         self->capture = NULL;
         return self;
     }
+    /* Making and freeing communicators calls what the program attached to them, and that may call MPI by itself. */
+    if (has_callbacks(TL_LOAD(&self->depth))) return self;
     TL_STORE(&self->open_in_doubt, TL_LOAD(&self->open_start));
     return NULL;
 }

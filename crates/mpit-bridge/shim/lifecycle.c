@@ -31,6 +31,7 @@
 #include "pvars.h"
 #include "shim.h"
 #include "status.h"
+#include "stretches.h"
 #include "sync.h"
 #include "threads.h"
 #include "tool.h"
@@ -64,15 +65,13 @@ static void open_finalize(struct tl_frame_mark wrapper) {
     TL_STORE(&self->depth, TL_OP_Finalize);
     self->algorithm = 0;
     tl_inside(self, wrapper);
-    finalize_start = tl_ticks();
-    tl_open(self, finalize_start);
+    finalize_start = tl_call_begin(self);
 }
 
 static void close_finalize(void) {
     struct tl_thread *self = tl_self;
     if (!self->table || TL_LOAD(&self->depth) != TL_OP_Finalize) return; /* it ends in another thread's exit */
-    struct tl_call call = {self, TL_OP_Finalize, TL_FORM_C, tl_ticks() - finalize_start, 0, finalize_start, 0};
-    tl_close(self);
+    struct tl_call call = {self, TL_OP_Finalize, TL_FORM_C, tl_call_end(self, finalize_start), 0, finalize_start, 0};
     tl_note_time(&call);
     tl_trace_call(self, TL_OP_Finalize, call.start, call.start + call.ticks);
     TL_STORE(&self->depth, 0);
@@ -176,6 +175,7 @@ static void start(const tl_handle *session) {
         tl_trace_start();
         tl_sync_start();
     }
+    tl_stretches_start();
     TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }

@@ -20,6 +20,7 @@ void tl_account_done(const struct tl_call *call, struct tl_where where, const st
 
 typedef struct tl_call *tl_callp;
 void tl_note_time(tl_callp call);
+void tl_note_made(tl_callp call, tl_handle parent, const void *made);
 void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_handle comm);
 void tl_note_receive(tl_callp call, int64_t count, tl_handle type);
 void tl_note_received(tl_callp call, const void *status);

@@ -36,6 +36,11 @@
 #define TL_FILE_CLOSE(P, _) P(out, file)
 #define TL_FILE_ALONE(P, _) P(handle, file)
 #define TL_FILE_SIZE(P, _) P(handle, file) _() P(wide, size)
+#define TL_FILE_SET(P, _) P(handle, file) _() P(handle, value)
+#define TL_FILE_SEEK(P, _) P(handle, file) _() P(wide, offset) _() P(handle, from)
+#define TL_FILE_SET_VIEW(P, _) \
+    P(handle, file) _() P(wide, offset) _() P(handle, element) _() P(handle, view) _() P(text, representation) _() P(handle, info)
+#define TL_FILE_DELETE(P, _) P(text, name) _() P(handle, info)
 
 #define TL_NOTE_WRITE tl_note_bytes(call, count, datatype)
 #define TL_NOTE_READ TL_NOTE_RECV
@@ -84,10 +89,15 @@
     X(177, File_close, file_close, TL_FILE_CLOSE, TL_NOTE_TIME) \
     X(178, File_sync, file_sync, TL_FILE_ALONE, TL_NOTE_TIME) \
     X(179, File_set_size, file_set_size, TL_FILE_SIZE, TL_NOTE_TIME) \
-    X(180, File_preallocate, file_preallocate, TL_FILE_SIZE, TL_NOTE_TIME)
+    X(180, File_preallocate, file_preallocate, TL_FILE_SIZE, TL_NOTE_TIME) \
+    X(206, File_set_info, file_set_info, TL_FILE_SET, TL_NOTE_TIME) \
+    X(207, File_set_atomicity, file_set_atomicity, TL_FILE_SET, TL_NOTE_TIME) \
+    X(208, File_seek_shared, file_seek_shared, TL_FILE_SEEK, TL_NOTE_TIME)
 
-/* Its Fortran form has the hidden length of a text. */
-#define TL_FILES_OPENING(X) \
-    X(176, File_open, file_open, TL_FILE_OPEN, TL_NOTE_TIME)
+/* Their Fortran forms have the hidden lengths of texts. */
+#define TL_FILES_TEXT(X) \
+    X(176, File_open, file_open, TL_FILE_OPEN, TL_NOTE_TIME) \
+    X(209, File_set_view, file_set_view, TL_FILE_SET_VIEW, TL_NOTE_TIME) \
+    X(210, File_delete, file_delete, TL_FILE_DELETE, TL_NOTE_TIME)
 
 #endif

@@ -128,6 +128,8 @@
     X(52, Isendrecv, isendrecv, TL_ISENDRECV, TL_NOTE_ISENDRECV) \
     X(53, Isendrecv_replace, isendrecv_replace, TL_ISENDRECV_REPLACE, TL_NOTE_ISENDRECV_REPLACE)
 
+#define TL_BUFFER_DETACH(P, _) P(handle, buffer) _() P(handle, bytes)
+
 #define TL_MESSAGES_PLAIN(X) \
     X(130, Wait, wait, TL_WAIT, TL_NOTE_WAIT) \
     X(131, Waitall, waitall, TL_WAITALL, TL_NOTE_WAITALL) \
@@ -138,7 +140,8 @@
     X(141, Startall, startall, TL_STARTALL, TL_NOTE_START) \
     X(142, Request_free, request_free, TL_START, TL_NOTE_REQUEST_FREE) \
     X(143, Cancel, cancel, TL_START, TL_NOTE_CANCEL) \
-    X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME)
+    X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME) \
+    X(211, Buffer_detach, buffer_detach, TL_BUFFER_DETACH, TL_NOTE_TIME)
 
 /* Those that programs call again and again until they succeed: polls.h. */
 #define TL_MESSAGES_POLLS(X) \

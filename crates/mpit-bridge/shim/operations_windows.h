@@ -28,6 +28,11 @@
     P(cbuf, origin) _() P(cbuf, compare) _() P(buf, result) _() P(type, datatype) _() P(rank, target) _() \
     P(wide, displacement) _() P(win, win)
 #define TL_WIN_ALONE(P, _) P(win, win)
+#define TL_WIN_CREATE(P, _) \
+    P(buf, base) _() P(wide, size) _() P(count, unit) _() P(handle, info) _() P(comm, comm) _() P(out, made)
+#define TL_WIN_ALLOCATE(P, _) \
+    P(wide, size) _() P(count, unit) _() P(handle, info) _() P(comm, comm) _() P(handle, base) _() P(out, made)
+#define TL_WIN_CREATE_DYNAMIC(P, _) P(handle, info) _() P(comm, comm) _() P(out, made)
 #define TL_WIN_FENCE(P, _) P(integer, assertion) _() P(win, win)
 #define TL_WIN_START(P, _) P(handle, group) _() P(integer, assertion) _() P(win, win)
 #define TL_WIN_TEST(P, _) P(win, win) _() P(out, flag)
@@ -70,6 +75,18 @@
     X(166, Win_flush_local, win_flush_local, TL_WIN_RANK, TL_NOTE_TIME) \
     X(167, Win_flush_all, win_flush_all, TL_WIN_ALONE, TL_NOTE_TIME) \
     X(168, Win_flush_local_all, win_flush_local_all, TL_WIN_ALONE, TL_NOTE_TIME) \
-    X(169, Win_sync, win_sync, TL_WIN_ALONE, TL_NOTE_TIME)
+    X(169, Win_sync, win_sync, TL_WIN_ALONE, TL_NOTE_TIME) \
+    X(204, Win_create_dynamic, win_create_dynamic, TL_WIN_CREATE_DYNAMIC, TL_NOTE_TIME)
+
+/* With large-count forms. The second kind has no buffer, as the library makes it. */
+#define TL_WINDOWS_CREATED(X) \
+    X(121, Win_create, win_create, TL_WIN_CREATE, TL_NOTE_TIME)
+#define TL_WINDOWS_ALLOCATED(X) \
+    X(122, Win_allocate, win_allocate, TL_WIN_ALLOCATE, TL_NOTE_TIME) \
+    X(123, Win_allocate_shared, win_allocate_shared, TL_WIN_ALLOCATE, TL_NOTE_TIME)
+
+/* What is freed may be used meanwhile, by callbacks of its attributes (comms.c). */
+#define TL_WINDOWS_FREED(X) \
+    X(205, Win_free, win_free, TL_WIN_ALONE, )
 
 #endif

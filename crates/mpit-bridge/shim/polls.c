@@ -66,6 +66,7 @@ int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     if (untimed) {
         call->others_ticks = like_timed(polls, untimed, call->start);
         TL_ADD(&polls->cell->ticks, call->others_ticks);
+        TL_ADD(&self->mpi_ticks, call->others_ticks);
     }
     tl_note_time(call);
     uint64_t spacing = (call->start - polls->last) / (untimed + 1);

@@ -72,6 +72,8 @@ struct tl_thread *tl_thread_attach(void) {
     if (self) {
         self->in_use = 1;
         self->depth = self->nonblocking = 0;
+        self->gate = UINT64_MAX;
+        self->left = self->mpi_ticks = 0;
         self->stack_low = self->stack_high = NULL;
         self->leaving = (struct tl_leaving){0};
         self->last_comm = &tl_no_comm;

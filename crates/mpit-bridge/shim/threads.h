@@ -92,6 +92,7 @@ struct tl_thread {
     struct tl_table *table; /* of the path of regions that it is in */
     struct tl_comm *last_comm;
     uint64_t rows_open;  /* bit n: rows[n].left may not be 0 */
+    uint64_t gate, left, mpi_ticks; /* stretches.h */
     uint64_t open_start; /* ticks: when the call began that it is in; 0: it is in none, or in one that is not timed */
     uint64_t open_in_doubt; /* the same of a call that may be over: another one began before it ended (frames.c) */
     tl_handle open_comm; /* that call's communicator and peer (open_calls.c); of a call before where it has none */
@@ -160,13 +161,13 @@ struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int o
 struct tl_table *tl_table_find(struct tl_thread *self, int path);
 struct tl_peer *tl_peers_create(struct tl_thread *self, int slot);
 
-/* Around the call itself: it is open. The flush thread reports what is open for long, so that a rank that hangs is not
+/* Between the two a call is open (stretches.h). The flush thread reports what is open for long, so that a rank that hangs is not
  * silent. What a call is about is stored before (wrappers.h). */
 static inline void tl_open(struct tl_thread *self, uint64_t start) {
     __atomic_store_n(&self->open_start, start, __ATOMIC_RELEASE);
 }
 static inline void tl_close(struct tl_thread *self) {
-    TL_STORE(&self->open_start, 0);
+    __atomic_store_n(&self->open_start, 0, __ATOMIC_RELEASE);
 }
 
 /* Collectives whose messages go while the program is elsewhere. */

@@ -72,6 +72,7 @@ void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
 #define TL_TRACED_out_index
 #define TL_TRACED_out_indices
 #define TL_TRACED_out_file
+#define TL_TRACED_out_made
 #define TL_TRACED_out_partitions
 #define TL_TRACED_status(name) tl_traced.status = name;
 #define TL_TRACED_waited(name) tl_traced.status = name;

@@ -19,7 +19,9 @@
 #include "polls_fast_path.h"
 #include "program_tool.h"
 #include "regions.h"
+#include "releases.h"
 #include "shim.h"
+#include "stretches.h"
 #include "threads.h"
 #include "tool.h"
 #include "trace_calls.h"
@@ -79,16 +81,16 @@ enum { NO_SUCH_FUNCTION = 16 };
         (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
-        uint64_t tl_start = tl_timed ? tl_ticks() : 0; \
-        tl_open(tl_me, tl_start); \
+        uint64_t tl_start = tl_timed ? tl_call_begin(tl_me) : 0; \
         int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
-        tl_close(tl_me); \
-        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - tl_start : 0, 0, tl_start, 0}; \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_call_end(tl_me, tl_start) : 0, 0, tl_start, 0}; \
         struct tl_call *call = &tl_made; \
         if (TL_LIKELY(tl_status == 0)) { \
             parameters(TL_NOTING, TL_NOTHING) \
             note; \
             parameters(TL_NOTED, TL_NOTHING) \
+        } else if (tl_timed) { \
+            tl_note_time(call); \
         } \
         TL_TRACE_AFTER(tl_status == 0) \
         TL_STORE(&tl_me->depth, 0); \
@@ -125,13 +127,15 @@ enum { NO_SUCH_FUNCTION = 16 };
     TL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
 TL_COUNTED_OPERATIONS(TL_C_WRAPPER)
 TL_UNCOUNTED_OPERATIONS(TL_C_WRAPPER)
-TL_FILES_OPENING(TL_C_WRAPPER)
+TL_COUNTED_WITHOUT_BUFFER(TL_C_WRAPPER)
+TL_TEXT_OPERATIONS(TL_C_WRAPPER)
 #define TL_C_POLL(number, Name, name, parameters, note) \
     TL_POLL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
 TL_POLLING_OPERATIONS(TL_C_POLL)
 #ifdef TL_HAVE_MPI_4
 TL_COUNTED_OPERATIONS_4(TL_C_WRAPPER)
 TL_UNCOUNTED_OPERATIONS_4(TL_C_WRAPPER)
+TL_TEXT_OPERATIONS_4(TL_C_WRAPPER)
 #endif
 
 /* Large-count forms: only where every MPI that the object is made for has them (mpi4py tests for them). */
@@ -198,6 +202,7 @@ TL_UNCOUNTED_OPERATIONS_4(TL_C_WRAPPER)
     }
 TL_COUNTED_OPERATIONS(TL_LARGE_WRAPPER)
 TL_COUNTED_OPERATIONS_4(TL_LARGE_WRAPPER)
+TL_COUNTED_WITHOUT_BUFFER(TL_LARGE_WRAPPER)
 #endif
 
 /* ---- start, end, and communicators that go away ---- */
@@ -290,15 +295,15 @@ static tl_handle tl_handle_at(const void *handle) {
     return tl_library_handle_bytes() == 8 ? *(const tl_handle *)handle : *(const int *)handle;
 }
 
-static int next_with_comm(const char *symbol, void *comm, const void *caller) {
+static int free_at(int operation, void *handle, const void *caller) {
     int (*next)(void *);
-    void *found = tl_find_for(symbol, caller);
+    void *found = tl_next_for(TL_FORM_C, operation, caller);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (!TL_LOAD(&tl_recording) || !comm) return next(comm);
-    struct tl_leaving before = tl_comm_leave(tl_handle_at(comm), TL_FRAME);
-    int status = next(comm);
-    tl_comm_left(before);
+    if (!TL_LOAD(&tl_recording) || !handle) return next(handle);
+    struct tl_release release = tl_release_begin(operation, TL_FORM_C, tl_handle_at(handle), TL_FRAME);
+    int status = next(handle);
+    tl_release_end(&release);
     return status;
 }
 
@@ -335,17 +340,17 @@ TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name) {
 
 TL_EXPORT int MPI_Comm_free(void *comm);
 TL_EXPORT int MPI_Comm_free(void *comm) {
-    return next_with_comm("MPI_Comm_free", comm, TL_CALLER);
+    return free_at(TL_OP_Comm_free, comm, TL_CALLER);
 }
 
 TL_EXPORT int MPI_Comm_disconnect(void *comm);
 TL_EXPORT int MPI_Comm_disconnect(void *comm) {
-    return next_with_comm("MPI_Comm_disconnect", comm, TL_CALLER);
+    return free_at(TL_OP_Comm_disconnect, comm, TL_CALLER);
 }
 
 TL_EXPORT int MPI_Win_free(void *window);
 TL_EXPORT int MPI_Win_free(void *window) {
-    return next_with_comm("MPI_Win_free", window, TL_CALLER);
+    return free_at(TL_OP_Win_free, window, TL_CALLER);
 }
 
 /* ---- sessions ---- */

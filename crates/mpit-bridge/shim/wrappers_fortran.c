@@ -21,7 +21,9 @@
 #include "polls.h"
 #include "polls_fast_path.h"
 #include "regions.h"
+#include "releases.h"
 #include "shim.h"
+#include "stretches.h"
 #include "threads.h"
 #include "trace_calls.h"
 #include "wrappers.h"
@@ -127,11 +129,16 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
 
 /* A Fortran program calls only what its library has; where the next function is missing there is nothing
  * to do, and the error code, which is optional in mpi_f08, says so. */
-#define TL_FORTRAN_BODY(the_form, Name, parameters, note, caller) \
+#define TL_TAKES_ERROR int *error
+#define TL_GIVES_ERROR error
+/* Texts have their lengths behind all other arguments: as many as any operation has, some may be anything. */
+#define TL_TAKES_LENGTHS int *error, size_t length1, size_t length2, size_t length3
+#define TL_GIVES_LENGTHS error, length1, length2, length3
+#define TL_FORTRAN_BODY(the_form, Name, parameters, note, caller, more) \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
         enum { tl_operation = TL_OP_##Name }; \
-        void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
+        void (*next)(parameters(TL_DECLARE, TL_COMMA), TL_TAKES_##more); \
         void *after = tl_next_for(the_form, TL_OP_##Name, caller); \
         if (TL_UNLIKELY(!after)) { \
             if (error) *error = 16; \
@@ -140,33 +147,35 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         __builtin_memcpy(&next, &after, sizeof next); \
         struct tl_thread *tl_me; \
         if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter(TL_OP_##Name, TL_FRAME))) { \
-            next(parameters(TL_PASS, TL_COMMA), error); \
+            next(parameters(TL_PASS, TL_COMMA), TL_GIVES_##more); \
             return; \
         } \
         const int tl_timed = tl_is_timed(tl_me, TL_OP_##Name), tl_later = tl_looks_later(TL_OP_##Name, tl_timed); \
         (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
-        uint64_t start = tl_timed ? tl_ticks() : 0; \
-        tl_open(tl_me, start); \
-        next(parameters(TL_PASS, TL_COMMA), error); \
-        tl_close(tl_me); \
-        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - start : 0, 0, start, 0}; \
-        struct tl_call *call = &made; \
+        uint64_t tl_start = tl_timed ? tl_call_begin(tl_me) : 0; \
+        next(parameters(TL_PASS, TL_COMMA), TL_GIVES_##more); \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_call_end(tl_me, tl_start) : 0, 0, tl_start, 0}; \
+        struct tl_call *call = &tl_made; \
         if (!error || *error == 0) { \
             parameters(TL_CONVERT, TL_NOTHING) \
             parameters(TL_NOTING, TL_NOTHING) \
             note; \
             parameters(TL_NOTED, TL_NOTHING) \
+        } else if (tl_timed) { \
+            tl_note_time(call); \
         } \
         TL_TRACE_AFTER(!error || *error == 0) \
         TL_STORE(&tl_me->depth, 0);
 
-#define TL_FORTRAN(symbol, the_form, Name, parameters, note) \
-    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
-    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
-        TL_FORTRAN_BODY(the_form, Name, parameters, note, TL_CALLER) \
+#define TL_FORTRAN_WITH(symbol, the_form, Name, parameters, note, more) \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), TL_TAKES_##more); \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), TL_TAKES_##more) { \
+        TL_FORTRAN_BODY(the_form, Name, parameters, note, TL_CALLER, more) \
     }
+#define TL_FORTRAN(symbol, the_form, Name, parameters, note) TL_FORTRAN_WITH(symbol, the_form, Name, parameters, note, ERROR)
+#define TL_FORTRAN_TEXT(symbol, the_form, Name, parameters, note) TL_FORTRAN_WITH(symbol, the_form, Name, parameters, note, LENGTHS)
 
 /* Polls have three ways through: polls_fast_path.h. */
 #define TL_FORTRAN_WAY(symbol, the_form, Name, parameters, keep, otherwise) \
@@ -176,7 +185,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
 #define TL_FORTRAN_POLL(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) void usual_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
                                                          const void *tl_caller) { \
-        TL_FORTRAN_BODY(the_form, Name, parameters, note, tl_caller) \
+        TL_FORTRAN_BODY(the_form, Name, parameters, note, tl_caller, ERROR) \
     } \
     TL_CAME(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) void other_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
@@ -194,6 +203,12 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
     TL_FORTRAN(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
 #define TL_F2008(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
+#define TL_F77_CPTR(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_cptr_, TL_FORM_FORTRAN, Name, parameters, note)
+#define TL_F77_TEXT(number, Name, name, parameters, note) \
+    TL_FORTRAN_TEXT(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
+#define TL_F2008_TEXT(number, Name, name, parameters, note) \
+    TL_FORTRAN_TEXT(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
 #define TL_F77_POLL(number, Name, name, parameters, note) \
     TL_FORTRAN_POLL(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
 #define TL_F2008_POLL(number, Name, name, parameters, note) \
@@ -213,6 +228,7 @@ TL_BUFFERED_OPERATIONS_4(TL_F2008TS)
 TL_PLAIN_OPERATIONS(TL_F2008)
 TL_PLAIN_OPERATIONS_4(TL_F2008)
 TL_POLLING_OPERATIONS(TL_F2008_POLL)
+TL_COUNTED_WITHOUT_BUFFER(TL_F2008)
 #undef TL_F_count
 #define TL_F_count(name) int64_t name = *(const int64_t *)name##_f; (void)name;
 TL_MESSAGES_COUNTED(TL_F2008TS_LARGE)
@@ -225,14 +241,24 @@ TL_COUNTED_OPERATIONS_4(TL_F2008TS_C)
 #else
 #define TL_FORTRAN_LISTS(X) TL_COUNTED_OPERATIONS(X) TL_UNCOUNTED_OPERATIONS(X)
 TL_FORTRAN_LISTS(TL_F77)
+TL_TEXT_OPERATIONS(TL_F77_TEXT)
+TL_COUNTED_WITHOUT_BUFFER(TL_F77)
+TL_COUNTED_WITHOUT_BUFFER(TL_F77_CPTR) /* of the module mpi, where the address is a C pointer */
 TL_FORTRAN_LISTS(TL_F2008)
+TL_COUNTED_WITHOUT_BUFFER(TL_F2008)
 TL_POLLING_OPERATIONS(TL_F77_POLL)
 TL_POLLING_OPERATIONS(TL_F2008_POLL)
 #ifdef TL_HAVE_MPI_4
 #define TL_FORTRAN_LISTS_4(X) TL_COUNTED_OPERATIONS_4(X) TL_UNCOUNTED_OPERATIONS_4(X)
 TL_FORTRAN_LISTS_4(TL_F77)
+TL_TEXT_OPERATIONS_4(TL_F77_TEXT)
 TL_FORTRAN_LISTS_4(TL_F2008)
 #endif
+#endif
+
+TL_TEXT_OPERATIONS(TL_F2008_TEXT)
+#ifdef TL_HAVE_MPI_4
+TL_TEXT_OPERATIONS_4(TL_F2008_TEXT)
 #endif
 
 static void *find_or_fail(const char *symbol, int *error, const void *caller) {
@@ -275,61 +301,23 @@ static void finish(const char *symbol, int *error, const void *caller) {
     tl_finished();
 }
 
-static void release(const char *symbol, int *comm, int *error, const void *caller) {
+static void free_handle(int operation, enum tl_form form, int *handle, int *error, const void *caller) {
     void (*next)(int *, int *);
-    void *found = find_or_fail(symbol, error, caller);
-    if (!found) return;
-    __builtin_memcpy(&next, &found, sizeof next);
-    const int is_known = TL_LOAD(&tl_recording) && tl_library.comm_f2c;
-    struct tl_leaving before;
-    if (is_known) before = tl_comm_leave(tl_library.comm_f2c(*comm), TL_FRAME);
-    next(comm, error);
-    if (is_known) tl_comm_left(before);
-}
-
-static void release_window(const char *symbol, int *window, int *error, const void *caller) {
-    void (*next)(int *, int *);
-    void *found = find_or_fail(symbol, error, caller);
-    if (!found) return;
-    __builtin_memcpy(&next, &found, sizeof next);
-    const int is_known = TL_LOAD(&tl_recording) && tl_library.win_f2c;
-    struct tl_leaving before;
-    if (is_known) before = tl_comm_leave(tl_library.win_f2c(*window), TL_FRAME);
-    next(window, error);
-    if (is_known) tl_comm_left(before);
-}
-
-/* A text has its length behind all other arguments. */
-static void open_file(enum tl_form form, int *comm, const char *name, int *mode, int *info, int *file, int *error,
-                      size_t length, const void *caller) {
-    void (*next)(int *, const char *, int *, int *, int *, int *, size_t);
-    void *found = tl_next_for(form, TL_OP_File_open, caller);
+    tl_handle (*converted)(int) = operation == TL_OP_Win_free ? tl_library.win_f2c : tl_library.comm_f2c;
+    void *found = tl_next_for(form, operation, caller);
     if (!found) {
         if (error) *error = 16;
         return;
     }
     __builtin_memcpy(&next, &found, sizeof next);
-    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter(TL_OP_File_open, TL_FRAME) : NULL;
-    uint64_t start = tl_ticks();
-    next(comm, name, mode, info, file, error, length);
-    if (!self) return;
-    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0, start, 0};
-    if (passed(error)) tl_note_time(&call);
-    self->depth = 0;
-}
-
-#define TL_FORTRAN_FILE(suffix, form) \
-    TL_EXPORT void mpi_file_open_##suffix(int *comm, const char *name, int *mode, int *info, int *file, int *error, \
-                                          size_t length); \
-    TL_EXPORT void mpi_file_open_##suffix(int *comm, const char *name, int *mode, int *info, int *file, int *error, \
-                                          size_t length) { \
-        open_file(form, comm, name, mode, info, file, error, length, TL_CALLER); \
+    if (!TL_LOAD(&tl_recording) || !converted) {
+        next(handle, error);
+        return;
     }
-
-#ifndef TL_MPICH_FORTRAN
-TL_FORTRAN_FILE(, TL_FORM_FORTRAN)
-#endif
-TL_FORTRAN_FILE(f08_, TL_FORM_F08)
+    struct tl_release release = tl_release_begin(operation, form, converted(*handle), TL_FRAME);
+    next(handle, error);
+    tl_release_end(&release);
+}
 
 static void pcontrol(const char *symbol, const int *level) {
     void (*next)(const int *);
@@ -350,24 +338,20 @@ static void pcontrol(const char *symbol, const int *level) {
         start_thread("mpi_init_thread_" #suffix, required, provided, error, TL_CALLER); \
     } \
     TL_EXPORT void mpi_finalize_##suffix(int *error); \
-    TL_EXPORT void mpi_finalize_##suffix(int *error) { finish("mpi_finalize_" #suffix, error, TL_CALLER); } \
-    TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error); \
-    TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error) { \
-        release("mpi_comm_free_" #suffix, comm, error, TL_CALLER); \
-    } \
-    TL_EXPORT void mpi_win_free_##suffix(int *window, int *error); \
-    TL_EXPORT void mpi_win_free_##suffix(int *window, int *error) { \
-        release_window("mpi_win_free_" #suffix, window, error, TL_CALLER); \
-    } \
-    TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error); \
-    TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error) { \
-        release("mpi_comm_disconnect_" #suffix, comm, error, TL_CALLER); \
-    }
+    TL_EXPORT void mpi_finalize_##suffix(int *error) { finish("mpi_finalize_" #suffix, error, TL_CALLER); }
+
+#define TL_RELEASE(symbol, the_form, Name) \
+    TL_EXPORT void symbol(int *handle, int *error); \
+    TL_EXPORT void symbol(int *handle, int *error) { free_handle(TL_OP_##Name, the_form, handle, error, TL_CALLER); }
+#define TL_F77_RELEASE(number, Name, name, parameters, note) TL_RELEASE(mpi_##name##_, TL_FORM_FORTRAN, Name)
+#define TL_F2008_RELEASE(number, Name, name, parameters, note) TL_RELEASE(mpi_##name##_f08_, TL_FORM_F08, Name)
 
 #ifndef TL_MPICH_FORTRAN
 TL_FORTRAN_LIFE()
+TL_FREEING_OPERATIONS(TL_F77_RELEASE)
 #endif
 TL_FORTRAN_LIFE(f08_)
+TL_FREEING_OPERATIONS(TL_F2008_RELEASE)
 
 #ifdef TL_HAVE_MPI_4
 static void start_session(const char *symbol, int *info, int *handler, int *session, int *error,

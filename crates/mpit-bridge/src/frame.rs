@@ -7,6 +7,7 @@ mod algorithm_source;
 
 pub use algorithm_source::AlgorithmSource;
 
+use crate::account_frame::{self, Account};
 use crate::open_frame::{self, OpenCall};
 use crate::status::Malformed;
 use crate::trace;
@@ -47,6 +48,7 @@ const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
 const SAMPLES: u16 = 18;
 const PATHS: u16 = 19;
+const ACCOUNT: u16 = 21;
 
 /// Flag of a cell: something that it began has completed later.
 const CELL_HAS_WAIT: u16 = 1;
@@ -207,6 +209,8 @@ pub enum Frame<'a> {
     Samples(Vec<Sample>),
     /// Calls that threads are in for long, and the time of it.
     Open(i64, Vec<OpenCall>),
+    /// Where the time of the thread went that called `MPI_Init`.
+    Account(Account),
     /// Trace mode: calls and messages.
     Trace(trace::Trace),
     /// Trace mode: comparisons of the clock with rank 0's.
@@ -264,6 +268,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
             Frame::Samples(traffic_frame::samples(reader.0)?)
         }
         OPEN => Frame::Open(reader.i64()?, open_frame::open_calls(reader.0)?),
+        ACCOUNT => Frame::Account(account_frame::account(reader.0)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.

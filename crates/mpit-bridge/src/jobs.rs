@@ -60,8 +60,9 @@ impl RankHere {
 
 /// A rank's process, for readings of it.
 pub(crate) fn target(key: &RankKey, record: &JobRank) -> Target {
-    let RankKey { pid, start_ticks, .. } = *key;
-    Target { job_key: record.job_key.clone(), rank: record.rank, epoch: record.start, pid, start_ticks }
+    let RankKey { pid, start_ticks, epoch: said_epoch } = *key;
+    let (job_key, rank, epoch) = (record.job_key.clone(), record.rank, record.start);
+    Target { job_key, rank, epoch, said_epoch, pid, start_ticks }
 }
 
 /// What came of a rank's joining or leaving.

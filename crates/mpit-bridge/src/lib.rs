@@ -3,6 +3,7 @@
 //! The shim itself is C (`shim/`), the frames are described in `protocol/README.md`. This crate never calls
 //! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
 
+mod account_frame;
 mod accounts;
 mod bypass;
 mod config;
@@ -30,6 +31,7 @@ mod pipe;
 mod process;
 mod quota;
 mod rank;
+mod rank_account;
 mod receiver;
 mod recovery;
 mod sampled_calls;

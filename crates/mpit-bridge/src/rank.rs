@@ -2,6 +2,7 @@
 //!
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
+use crate::account_frame::Account;
 use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
@@ -62,6 +63,8 @@ pub(crate) struct Rank {
     /// Traffic of the frame taken last, until somebody takes it.
     traffic: Option<Report>,
     open_calls: OpenCalls,
+    /// Of the frame taken last, until somebody takes it.
+    account: Option<Account>,
     window: Window,
     counters: Arc<Counters>,
     user: Arc<User>,
@@ -124,6 +127,7 @@ impl Rank {
             trace_ended: false,
             traffic: None,
             open_calls: OpenCalls::default(),
+            account: None,
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
             counters,
             user,
@@ -138,6 +142,11 @@ impl Rank {
     /// How it ended, once it has said so.
     pub(crate) fn ended(&self) -> Option<&'static str> {
         self.ended
+    }
+
+    /// Where its time went, if the last frame said so.
+    pub(crate) fn take_account(&mut self) -> Option<Account> {
+        self.account.take()
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -184,6 +193,7 @@ impl Rank {
             Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Samples(all) => self.traffic = Some(self.samples(&all)?),
+            Frame::Account(account) => self.account = Some(account.shifted(self.behind)),
             Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),

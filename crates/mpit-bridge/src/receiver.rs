@@ -9,6 +9,7 @@ use crate::cpus::Topology;
 use crate::jobs::{AwaitedRank, Places, UNSEEN};
 use crate::last_totals::Folder;
 use crate::ledger::{Ledger, until_round};
+use crate::member::RankKey;
 use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
@@ -42,6 +43,8 @@ const OVER_QUOTA_NAMED: usize = 8;
 const HAND_OVER: Duration = Duration::from_millis(50);
 /// How soon after a change what is known of ranks is saved for the next agent.
 const SAVE: Duration = Duration::from_secs(1);
+/// How often what ranks wait for outside of MPI is looked at.
+const STATE_LOOK: Duration = Duration::from_secs(1);
 /// How often a process is looked for where the kernel has no descriptors of processes.
 const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: mostly descriptors have run out, and that passes when ranks end.
@@ -75,6 +78,7 @@ impl Receiver {
             clock: ClockOf(clock),
             counters: counters.clone(),
             jobs: Mutex::default(),
+            rank_accounts: Mutex::default(),
             traffic: Mutex::new(Ledger::new(
                 limits.traffic_cells_per_second,
                 limits.traffic_seconds,
@@ -175,6 +179,7 @@ async fn run(
         () = keep(&shared) => {}
         () = count_traffic(&shared) => {}
         () = read_scheduling(&shared) => {}
+        () = look_at_states(&shared) => {}
         () = shared.sweep() => {}
     }
     shared.stop.cancel();
@@ -237,13 +242,47 @@ async fn read_scheduling(shared: &Arc<ReceiverState>) {
         sleep(scheduling::until_reading(shared.moment().utc)).await;
         let reading = shared.clone();
         let read = spawn_blocking(move || {
-            let (targets, time) = (reading.jobs().targets(), reading.moment().utc);
+            let (targets, now) = (reading.jobs().targets(), reading.moment());
             let config = &reading.config;
-            let read = |target| scheduling::read(&config.proc, &config.sys, target, time);
-            let read = targets.iter().filter_map(read);
+            let read = targets.iter().filter_map(|target| {
+                let account = reading.rank_accounts().get(&target.key());
+                // Others have a record with their reports.
+                let is_left = account.is_none_or(|account| account.is_silent(now.monotonic));
+                is_left.then(|| scheduling::read(&config.proc, &config.sys, target, now, account.as_ref()))?
+            });
             Batch { mpi_scheduling: read.collect(), ..Batch::default() }
         });
         shared.outbox.put(&shared.own, read.await.unwrap_or_default());
+    }
+}
+
+/// Looks each second at what ranks wait for that are outside of MPI, or silent; one that was stopped, or goes on, is reported at once.
+async fn look_at_states(shared: &Arc<ReceiverState>) {
+    let mut looks = interval(STATE_LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let looking = shared.clone();
+        let changed = spawn_blocking(move || {
+            let (config, now) = (&looking.config, looking.moment());
+            let outside = looking.rank_accounts().outside(now.monotonic);
+            let has_changed = |(key, task): &(RankKey, Option<u32>)| {
+                let found = scheduling::state(&config.proc, key.pid, *task);
+                found.is_some_and(|(state, channel)| looking.rank_accounts().found(key, state, &channel))
+            };
+            let changed: Vec<RankKey> = outside.into_iter().filter(has_changed).map(|(key, _)| key).collect();
+            if changed.is_empty() {
+                return Batch::default();
+            }
+            let targets =
+                looking.jobs().targets().into_iter().filter(|target| changed.contains(&target.key()));
+            let read = targets.filter_map(|target| {
+                let account = looking.rank_accounts().get(&target.key());
+                scheduling::read(&config.proc, &config.sys, &target, now, account.as_ref())
+            });
+            Batch { mpi_scheduling: read.collect(), ..Batch::default() }
+        });
+        shared.outbox.put(&shared.own, changed.await.unwrap_or_default());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::moment::Moment;
 use crate::process::{Opener, Process};
 use crate::quota::{BYTES_OF_ROW, Gate, HeldResource, Resource, User};
 use crate::rank::Rank;
-use crate::scheduling::{self, Target};
+use crate::scheduling::{self, Target, task_of};
 use crate::shared::{End, ReceiverState};
 use crate::socket::{ReceivedMessage, receive, refuse_more, send, watch};
 use crate::status::{Malformed, Quota, Reason, add};
@@ -142,6 +142,7 @@ async fn leave(shared: &Arc<ReceiverState>, user: &Arc<User>, gone: &Disconnecte
     while shared.outbox.space(user).is_err() && !shared.stop.is_cancelled() {
         sleep(SPACE_PAUSE).await;
     }
+    shared.rank_accounts().end(key);
     let reported = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
     shared.report(user, reported.unwrap_or_default());
 }
@@ -166,6 +167,9 @@ struct Session {
     key: Option<RankKey>,
     /// Its process, for readings of it.
     target: Option<Target>,
+    /// Its process as it sees itself, and the thread that called `MPI_Init` as it is known here, once it was looked up.
+    own_pid: u32,
+    task: Option<Option<u32>>,
     hello: Option<(Header, Hello, Moment)>,
     user: Arc<User>,
     job: Option<Arc<Gate>>,
@@ -185,6 +189,8 @@ impl Session {
             rank: None,
             key: None,
             target: None,
+            own_pid: 0,
+            task: None,
             hello: None,
             user,
             job: None,
@@ -350,19 +356,25 @@ impl Session {
                 if left_out > 0 {
                     self.user.exceeds(Quota::Traces, left_out);
                 }
-                if let Some(target) = self.target.as_ref().filter(|_| is_status) {
-                    let config = &self.shared.config;
-                    batch.mpi_scheduling.extend(scheduling::read(&config.proc, &config.sys, target, now.utc));
+                let account = rank.take_account();
+                // Its process mostly runs on for a moment after its goodbye.
+                let has_ended = rank.ended().is_some();
+                if let Some(target) = &self.target {
+                    let (config, key) = (&self.shared.config, target.key());
+                    let due = account.and_then(|account| {
+                        let task = *self.task.get_or_insert_with(|| {
+                            task_of(&config.proc, self.pid, self.own_pid, account.tid)
+                        });
+                        self.shared.rank_accounts().report(&key, account, task, now.utc)
+                    });
+                    if due.is_some() || is_status || has_ended {
+                        let account = due.or_else(|| self.shared.rank_accounts().get(&key));
+                        let read = scheduling::read(&config.proc, &config.sys, target, now, account.as_ref());
+                        batch.mpi_scheduling.extend(read);
+                    }
                 }
-                // Its process mostly runs on for a moment.
-                if let Some(target) = self.target.take_if(|_| rank.ended().is_some()) {
-                    let config = &self.shared.config;
-                    batch.mpi_scheduling.extend(scheduling::read(
-                        &config.proc,
-                        &config.sys,
-                        &target,
-                        now.utc,
-                    ));
+                if has_ended {
+                    self.target = None;
                 }
                 self.shared.outbox.put(&self.user, batch);
             }
@@ -388,10 +400,10 @@ impl Session {
             let config = &shared.config;
             let process = Process::read(&config.proc, &shared.topology, &opener);
             let identity = identify(&hello, &process, &config.node, &config.kernel)?;
-            let now = shared.moment().utc;
-            let member = Member::new(identity, hello, process, &config.node, now);
+            let now = shared.moment();
+            let member = Member::new(identity, hello, process, &config.node, now.utc);
             let target = target(&member.key(), &member.rank());
-            let scheduling = scheduling::read(&config.proc, &config.sys, &target, now);
+            let scheduling = scheduling::read(&config.proc, &config.sys, &target, now, None);
             Ok((member, scheduling))
         });
         let found: Result<_, Refusal> = found.await.map_err(|_| Reason::Unknown)?;
@@ -408,6 +420,7 @@ impl Session {
         let mpi_scheduling = scheduling.into_iter().map(of_rank).collect();
         shared.outbox.put(&user, Batch { mpi_scheduling, ..Batch::default() });
         self.target = Some(target);
+        self.own_pid = member.hello.pid;
         self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
         let rank = Rank::new(&member, header, came, shared.judges(&user));
         let world = World { size: member.hello.world_size, library: &member.hello.library };

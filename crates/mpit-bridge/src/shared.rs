@@ -14,6 +14,7 @@ use crate::pipe::Pipe;
 use crate::process::start_of;
 use crate::quota::{Quotas, User};
 use crate::rank::Judges;
+use crate::rank_account::RankAccounts;
 use crate::saved::Saved;
 use crate::status::{Counters, add};
 use crate::trace_box::TraceBox;
@@ -49,6 +50,7 @@ pub(crate) struct ReceiverState {
     pub clock: ClockOf,
     pub jobs: Mutex<Jobs>,
     pub traffic: Mutex<Ledger>,
+    pub rank_accounts: Mutex<RankAccounts>,
     /// Where ranks leave their totals, and which of these are to be removed.
     pub last_totals: Folder,
     pub due: Mutex<VecDeque<DueRemoval>>,
@@ -93,6 +95,10 @@ impl ReceiverState {
 
     pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn rank_accounts(&self) -> MutexGuard<'_, RankAccounts> {
+        self.rank_accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn traffic(&self) -> MutexGuard<'_, Ledger> {

@@ -121,7 +121,7 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
             as_of.as_ref().map_or(end, |at| at.milliseconds().max(start)) - start,
         ),
         world_size: job.world_size.and_then(|size| u32::try_from(size).ok()).unwrap_or_default(),
-        ranks: ranks(client, id, as_of.as_ref()).await?,
+        ranks: ranks(client, id, as_of.as_ref(), &cells).await?,
         operations: operations(&cells),
         regions: regions(client, id).await?,
         open_calls: calls(client, id).await?,
@@ -181,7 +181,14 @@ fn milliseconds_as_seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1e3
 }
 
-async fn ranks(client: &Client, id: i64, as_of: Option<&AsOf>) -> Result<Vec<Rank>, Error> {
+/// Operations in which a rank waits for whatever message comes.
+const RECEIVES: [&str; 4] = ["recv", "mrecv", "probe", "mprobe"];
+
+async fn ranks(client: &Client, id: i64, as_of: Option<&AsOf>, cells: &[Cell]) -> Result<Vec<Rank>, Error> {
+    let mut receives: HashMap<u32, f64> = HashMap::new();
+    for Cell { sums, .. } in cells.iter().filter(|cell| RECEIVES.contains(&&*cell.sums.operation)) {
+        *receives.entry(sums.rank).or_default() += sums.elapsed_seconds;
+    }
     let totals: HashMap<i32, jobs::Totals> =
         jobs::rank_totals(client, id, as_of).await?.into_iter().collect();
     let cpu = rank_cpu(client, id).await?.into_iter().map(|one| (one.rank, one));
@@ -194,8 +201,13 @@ async fn ranks(client: &Client, id: i64, as_of: Option<&AsOf>) -> Result<Vec<Ran
             let (cpu_seconds, runqueue_wait_seconds) = cpu.cpu_seconds.zip(cpu.runqueue_wait_seconds)?;
             Some(Scheduling { cpu_seconds, runqueue_wait_seconds })
         });
+        let rank = u32::try_from(one.rank).ok()?;
         Some(Rank {
-            rank: u32::try_from(one.rank).ok()?,
+            rank,
+            receive_seconds: receives.get(&rank).copied().unwrap_or_default(),
+            times: cpu.and_then(|cpu| cpu.times).map(|times| times.in_seconds(observed)),
+            stopped_seconds: cpu.and_then(|cpu| cpu.stopped_seconds).filter(|_| one.end.is_none()),
+            ended_ms: one.end,
             host: one.host,
             has_ended: one.end.is_some(),
             ending: one.ending,

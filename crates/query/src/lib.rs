@@ -10,7 +10,7 @@
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
-//! * [`waits`]: what of the time in MPI was waiting for other ranks.
+//! * [`waits`]: what of the time in MPI was waiting for other ranks. [`account`]: where all of the ranks' time went.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`long_range`]: ranges that begin before what the database holds, from a server of PromQL.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
@@ -24,6 +24,7 @@
 //! ([`throughline_store::chunks`], [`throughline_store::rollup_kind`]): that is decided by the writer and can't be stated twice.
 //! It must not know HTTP, nor decide how results are shown.
 
+pub mod account;
 pub mod as_of;
 pub mod broadcast;
 pub mod clocks;

@@ -2,6 +2,7 @@
 
 use throughline_sample::row_rules::MINUTELY;
 use throughline_store::Error;
+use throughline_verdicts::account::{OffReasons, RankTimes};
 use tokio_postgres::{Client, Row};
 
 /// The first reading comes with MPI_Init, when a CPU may still clock up.
@@ -23,6 +24,12 @@ pub struct RankCpu {
     /// Part of a processor that it used between the two newest readings, a minute; above 1 with several threads. Absent
     /// where these are old: kernel counts come each minute.
     pub recent_cpu_share: Option<f64>,
+    /// When it was read last, milliseconds since 1970.
+    pub read_ms: Option<i64>,
+    /// What its thread did since the end of `MPI_Init` until then; absent where its shim does not report it.
+    pub times: Option<RankTimes>,
+    /// It is stopped by a signal, for so many seconds.
+    pub stopped_seconds: Option<f64>,
     /// Mean clock of the CPUs that it ran on, hertz; absent of fewer than two readings.
     pub cpu_hertz: Option<f64>,
     /// CPUs that it might run on when it connected, as the kernel writes a list.
@@ -54,7 +61,10 @@ const RANKS: &str = "
             THEN ((s.cpu_nanoseconds - s.before_cpu_nanoseconds) / 1e9
                 / extract(epoch FROM s.time - s.before_time))::double precision END,
         r.cpus, r.numa_nodes, CASE WHEN r.hca_ports = '{}' THEN NULL ELSE r.hca_numa_nodes END,
-        CASE WHEN s.cpu_hertz_readings >= $3 THEN s.cpu_hertz_sum / s.cpu_hertz_readings END
+        CASE WHEN s.cpu_hertz_readings >= $3 THEN s.cpu_hertz_sum / s.cpu_hertz_readings END,
+        (extract(epoch FROM s.time) * 1000)::bigint, s.elapsed_nanoseconds, s.mpi_nanoseconds, s.off_outside_nanoseconds,
+        s.queued_outside_nanoseconds, s.off_inside_nanoseconds, s.file_samples, s.sleep_samples, s.lock_samples, s.stopped_samples,
+        s.other_samples, CASE WHEN r.end_time IS NULL THEN extract(epoch FROM now() - s.stopped_since)::float8 END
     FROM internal.job_rank r
     LEFT JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
     WHERE r.job_id = $1
@@ -84,9 +94,36 @@ pub async fn rank_cpu(client: &Client, job: i64) -> Result<Vec<RankCpu>, Error> 
             numa_nodes: row.get(7),
             hca_numa_nodes: row.get(8),
             cpu_hertz: row.get(9),
+            read_ms: row.get(10),
+            times: times(row),
+            stopped_seconds: row.get(21),
         }
     };
     Ok(rows.iter().map(rank).collect())
+}
+
+fn times(row: &Row) -> Option<RankTimes> {
+    #[allow(clippy::cast_precision_loss)] // below 2^53 in a hundred days
+    let seconds = |at: usize| row.get::<_, Option<i64>>(at).map(|nanoseconds| nanoseconds as f64 / 1e9);
+    let samples =
+        |at: usize| row.get::<_, Option<i32>>(at).and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    let (elapsed, mpi, off_outside, queued) = (seconds(11)?, seconds(12)?, seconds(13)?, seconds(14)?);
+    let found = OffReasons {
+        file: samples(16),
+        sleep: samples(17),
+        lock: samples(18),
+        stopped: samples(19),
+        other: samples(20),
+    };
+    Some(RankTimes {
+        elapsed,
+        computing: (elapsed - mpi - off_outside).max(0.0),
+        queued,
+        off: (off_outside - queued).max(0.0),
+        found,
+        mpi,
+        off_in_mpi: seconds(15)?,
+    })
 }
 
 #[cfg(test)]

@@ -1638,6 +1638,7 @@ CREATE TABLE internal.mpi_open_call (
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
+CREATE INDEX mpi_open_call_open ON internal.mpi_open_call (job_id) WHERE (NOT has_returned);
 
 -- MPI_T performance variables.
 CREATE TABLE internal.mpi_pvars (
@@ -1704,7 +1705,8 @@ CREATE INDEX mpi_rank_rows_not_folded ON internal.mpi_rank_rows (job_id, rank, e
 SELECT public.create_hypertable('internal.mpi_rank_rows', public.by_range('time', INTERVAL '01:00:00'));
 
 -- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
--- since the start of the process; NULL where the kernel does not say.
+-- since the start of the process; NULL where the kernel does not say. And where the time of the thread went that called
+-- MPI_Init, from there to the newest reading.
 CREATE TABLE internal.mpi_rank_scheduling (
     job_id bigint NOT NULL,
     rank integer NOT NULL,
@@ -1718,9 +1720,9 @@ CREATE TABLE internal.mpi_rank_scheduling (
     time timestamptz NOT NULL,
     -- Processor time of all threads.
     cpu_nanoseconds bigint,
-    -- Time that the first thread could have run and waited for a processor.
+    -- Time that the thread that called MPI_Init could have run and waited for a processor.
     runqueue_wait_nanoseconds bigint,
-    -- How often the first thread was taken off its processor.
+    -- How often that thread was taken off its processor.
     involuntary_switches bigint,
     -- Of the reading before the newest, some 10 s earlier.
     before_time timestamptz,
@@ -1730,6 +1732,28 @@ CREATE TABLE internal.mpi_rank_scheduling (
     cpu_hertz_sum double precision,
     -- How many readings that is the sum of.
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
+    -- From the end of MPI_Init to the newest reading; NULL, as what follows, where the rank does not report its
+    -- account.
+    elapsed_nanoseconds bigint,
+    -- In MPI.
+    mpi_nanoseconds bigint,
+    -- Off the processor outside of MPI.
+    off_outside_nanoseconds bigint,
+    -- The part of it in which the thread could have run.
+    queued_outside_nanoseconds bigint,
+    -- Off the processor in MPI.
+    off_inside_nanoseconds bigint,
+    -- The part of it in which the thread could have run.
+    queued_inside_nanoseconds bigint,
+    -- How often the thread was found off the processor outside of MPI, in a file; looked at each second. The others
+    -- are like it.
+    file_samples integer,
+    sleep_samples integer,
+    lock_samples integer,
+    stopped_samples integer,
+    other_samples integer,
+    -- By a signal, at the newest reading; NULL where it is not stopped.
+    stopped_since timestamptz,
     PRIMARY KEY (job_id, rank, epoch),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);

@@ -131,6 +131,8 @@ pub use terms::{TermClient, TermGrant, TermRequest};
 pub use thinning::{ChunksThinned, thin_chunks};
 pub use turns::Turn;
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
-pub use verdicts::{JobToJudge, JobsInTurns, Judgement, end_turns, jobs_to_judge, write_judgements};
+pub use verdicts::{
+    JobToJudge, JobsInTurns, Judgement, end_turns, jobs_to_judge, judge_sooner, write_judgements,
+};
 pub use writer::NodeLimits;
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, RecordRejection, Sender, WriteOutcome, Writer};

@@ -21,6 +21,12 @@ const IS_TOO_OLD: &str = "greatest(j.end_time, (SELECT max(o.reported_at) FROM i
 /// A job whose judgement failed is tried again after this time: until then others have its turn.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// A call that goes on for so long has its job judged, if it was not since: it may hang, seconds.
+const LONG_CALL: f64 = 10.0;
+
+/// But not sooner after its last judgement, seconds.
+const URGENT_AFTER: f64 = 10.0;
+
 /// A job that ran for less is brief: detail of others is requested first.
 const BRIEF: Duration = Duration::from_secs(60);
 
@@ -77,6 +83,31 @@ fn first_of_new_node(min: &str) -> String {
     )
 }
 
+/// Jobs that run and have a call that has become long since they were judged, or a rank that was stopped; at most so many at a time.
+fn urgent() -> String {
+    format!(
+        "SELECT d.job_id FROM internal.job_judgement d JOIN internal.run j ON j.id = d.job_id
+         WHERE j.end_time IS NULL AND NOT d.is_final AND d.judged_at < now() - make_interval(secs => {URGENT_AFTER})
+             AND (EXISTS (SELECT FROM internal.mpi_open_call o WHERE o.job_id = d.job_id AND NOT o.has_returned
+                      AND o.start_time + make_interval(secs => {LONG_CALL}) BETWEEN d.judged_at AND now())
+                  OR EXISTS (SELECT FROM internal.mpi_rank_scheduling s WHERE s.job_id = d.job_id AND s.stopped_since > d.judged_at))
+             AND d.job_id IN (SELECT o.job_id FROM internal.mpi_open_call o WHERE NOT o.has_returned)
+         LIMIT 1000"
+    )
+}
+
+/// Has jobs judged now in which something may hang: see [`LONG_CALL`].
+///
+/// # Errors
+/// The database's.
+pub async fn judge_sooner(client: &Client) -> Result<(), Error> {
+    let sql = format!(
+        "UPDATE internal.run_claim c SET judge_after = now() WHERE c.job_id IN ({}) AND c.judge_after > now()",
+        urgent()
+    );
+    client.execute(&sql, &[]).await.map(drop).map_err(Error::sql("looking for jobs that may hang"))
+}
+
 /// By the checked clock (`clock_check`) a job that has ended is too old to be judged: what it said is lost otherwise.
 ///
 /// A job that runs is judged once a minute, all at one time, so that one that holds another up is known together with it; and once when
@@ -85,13 +116,15 @@ fn to_judge() -> String {
     format!(
         "SELECT t.job_id, j.end_time IS NOT NULL, t.node_id, t.uid, t.place,
              CASE WHEN j.end_time IS NULL THEN coalesce(j.start_time, j.first_seen) <= now() - make_interval(secs => $3)
-                      AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()) OR coalesce({new_node} <= now(), false))
+                      AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now()) OR coalesce({new_node} <= now(), false)
+                           OR t.job_id IN ({urgent}))
                   ELSE j.end_time <= (SELECT internal.upkeep_time()) - make_interval(secs => $2)
                       AND NOT {IS_TOO_OLD} AND d.is_final IS NOT TRUE END
          FROM ({}) t JOIN internal.run j ON j.id = t.job_id LEFT JOIN internal.job_judgement d ON d.job_id = t.job_id
          ORDER BY t.place, t.due, t.job_id",
         QUEUE.select(),
         new_node = first_of_new_node("$3"),
+        urgent = urgent(),
     )
 }
 

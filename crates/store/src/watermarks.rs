@@ -191,6 +191,7 @@ mod tests {
         "mpi_rank_scheduling.before_time",
         "mpi_rank_scheduling.epoch",
         "mpi_rank_scheduling.first_time",
+        "mpi_rank_scheduling.stopped_since",
         "mpi_rank_scheduling.time",
         "node.boot_time",
         "node.valid_from",

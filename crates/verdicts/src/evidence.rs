@@ -1,5 +1,7 @@
 //! What is known of a job, as verdicts need it. What is not known is absent, never 0: a verdict that needs it stays silent.
 
+use crate::SECONDS_MIN;
+use crate::account::RankTimes;
 use crate::statistics::median;
 
 /// A job over the time that is judged.
@@ -50,6 +52,14 @@ pub struct Rank {
     pub observed_seconds: f64,
     /// Of these, seconds in MPI; at most all of them, whatever threads it has.
     pub mpi_seconds: f64,
+    /// Of these in receives and probes that wait.
+    pub receive_seconds: f64,
+    /// What its thread did in the observed time; absent where its shim does not report it.
+    pub times: Option<RankTimes>,
+    /// It is stopped by a signal, for so many seconds.
+    pub stopped_seconds: Option<f64>,
+    /// When it ended, milliseconds since 1970.
+    pub ended_ms: Option<i64>,
     /// CPUs that it may run on, by number.
     pub cpus: Vec<u32>,
     /// What the kernel counted of it.
@@ -300,6 +310,12 @@ impl Evidence {
         self.ranks.iter().map(|rank| rank.mpi_seconds).sum()
     }
 
+    /// Whether each rank was observed for as long as a verdict that is certain needs.
+    #[must_use]
+    pub fn has_seen_enough(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.has_ended || rank.observed_seconds >= SECONDS_MIN)
+    }
+
     /// Seconds of waiting in an operation; `None` where it was not measured.
     #[must_use]
     pub fn waiting_in(&self, operation: &str) -> Option<f64> {
@@ -323,15 +339,21 @@ impl Evidence {
 impl Rank {
     /// Time outside of MPI, seconds.
     #[must_use]
-    pub fn compute_seconds(&self) -> f64 {
-        (self.observed_seconds - self.mpi_seconds).max(0.0)
+    pub fn outside_seconds(&self) -> f64 {
+        self.times.map_or((self.observed_seconds - self.mpi_seconds).max(0.0), |times| times.outside())
+    }
+
+    /// Seconds that it waited for a core: outside of MPI where that is known, as a rank that waits for others in MPI loses nothing by it.
+    #[must_use]
+    pub fn queued_seconds(&self) -> Option<f64> {
+        self.times.map(|times| times.queued).or_else(|| Some(self.scheduling?.runqueue_wait_seconds))
     }
 
     /// Part of its time that it waited for a core.
     #[must_use]
     pub fn runqueue_share(&self) -> Option<f64> {
-        let scheduling = self.scheduling?;
-        (self.observed_seconds > 0.0).then(|| scheduling.runqueue_wait_seconds / self.observed_seconds)
+        let queued = self.queued_seconds()?;
+        (self.observed_seconds > 0.0).then(|| queued / self.observed_seconds)
     }
 }
 

@@ -1,25 +1,29 @@
 //! *Hung*: ranks wait for what will not come.
 //!
-//! Needs the calls that go on, and how each rank's time was spent. It speaks where at least one rank has been in one call for
+//! Needs the calls that go on, and which ranks have ended or are stopped. It speaks where at least one rank has been in one call for
 //! [`AGE_MIN`] seconds, and
 //!
-//! - every rank that has not ended is in such a call (certain: nobody is left who could end it), or
-//! - a rank that is missing there has ended (certain), or
-//! - none of the ranks that are missing there has used a core for as long (likely: they sleep, wait for input, or are stopped).
+//! - every rank that has not ended is in such a call (nobody is left who could end it), or
+//! - a rank that is missing there has ended, or
+//! - all that are missing there, or one of a collective's, are stopped by a signal.
 //!
-//! It can't tell a program that waits for something outside of MPI on purpose (a file, a person) from one that hangs there.
-//! Ranks that compute while others wait are no hang: that is *imbalanced work*.
+//! All ranks in one collective, or in calls of files, are no hang: they move data, or wait for storage. Neither is a rank outside of MPI
+//! that does nothing: it may go on, which is *awaited*; nor one that computes, which is *imbalanced work*.
 
 use crate::evidence::{Evidence, OpenCall, Rank};
 use crate::text::{ranks, seconds};
+use crate::waiting::capital;
 use crate::{Confidence, Kind, Verdict, fact};
 use std::collections::BTreeMap;
 
 /// Shorter calls are what programs do while one of them reads its input.
-pub const AGE_MIN: f64 = 30.0;
+pub const AGE_MIN: f64 = 10.0;
 
-/// A rank that uses a smaller part of a core does nothing.
-const IDLE: f64 = 0.02;
+/// What requests a Wait waits for is not known: a large exchange takes as long as others' hangs.
+const WAIT_AGE_MIN: f64 = 30.0;
+
+/// A launcher that ends a job ends its ranks within this time: which of them was first says nothing then, milliseconds.
+const TOGETHER_MS: i64 = 2_000;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let mut stuck: BTreeMap<u32, &OpenCall> = BTreeMap::new();
@@ -37,7 +41,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     }
     let age = stuck.values().map(|call| call.seconds).fold(0.0, f64::max);
     let missing: Vec<&Rank> = evidence.ranks.iter().filter(|rank| !stuck.contains_key(&rank.rank)).collect();
-    let Some((why, confidence, remedy)) = reason(evidence, &missing, age) else { return Vec::new() };
+    let Some((why, confidence, remedy)) = reason(evidence, &missing) else { return Vec::new() };
     let heaviest = groups(&stuck).into_iter().next().map_or_else(String::new, |(text, _)| text);
     let others = groups(&stuck).len() - 1;
     let also = if others > 0 { format!(", and {others} other kinds of calls") } else { String::new() };
@@ -83,21 +87,24 @@ fn group(calls: &[&OpenCall]) -> String {
 }
 
 /// Why nobody comes, how sure that is, and what to do; `None` where somebody may.
-fn reason(evidence: &Evidence, missing: &[&Rank], age: f64) -> Option<(String, Confidence, String)> {
+fn reason(evidence: &Evidence, missing: &[&Rank]) -> Option<(String, Confidence, String)> {
     let numbers = |of: &[&Rank]| ranks(&of.iter().map(|rank| rank.rank).collect::<Vec<_>>());
     let (ended, alive): (Vec<&Rank>, Vec<&Rank>) = missing.iter().partition(|rank| rank.has_ended);
+    if let Some(stopped) = stopped(evidence, &alive) {
+        return Some(stopped);
+    }
     let unseen = (evidence.world_size as usize).saturating_sub(evidence.ranks.len());
     if alive.is_empty() && ended.is_empty() && unseen == 0 {
+        let confidence = progress(evidence)?;
         let remedy = "Compare the calls above: ranks that wait for each other in a circle, a collective that not all of its \
                       communicator's ranks call, or a message that nobody sends. A debugger on one rank of each kind shows the lines.";
         return Some((
             "no rank is left outside, so none of them can return".into(),
-            Confidence::Certain,
+            confidence,
             remedy.into(),
         ));
     }
-    if !ended.is_empty() {
-        let first = ended[0];
+    if let Some(first) = ended.first().filter(|rank| !ended_with_others(evidence, rank)) {
         let how =
             first.ending.as_deref().map_or("ended", |how| if how == "clean" { "ended" } else { "died" });
         let why = format!("{} {how} ({}) and will not come", numbers(&ended), first.host);
@@ -107,24 +114,71 @@ fn reason(evidence: &Evidence, missing: &[&Rank], age: f64) -> Option<(String, C
         );
         return Some((why, Confidence::Certain, remedy));
     }
-    let idle: Vec<&Rank> = alive.iter().copied().filter(|rank| is_idle(rank, age)).collect();
-    if idle.is_empty() || idle.len() < alive.len() || unseen > 0 {
+    None
+}
+
+/// Ranks that are stopped while others wait.
+fn stopped(evidence: &Evidence, alive: &[&Rank]) -> Option<(String, Confidence, String)> {
+    let stopped: Vec<&Rank> =
+        evidence.ranks.iter().filter(|rank| !rank.has_ended && rank.stopped_seconds.is_some()).collect();
+    let numbers: Vec<u32> = stopped.iter().map(|rank| rank.rank).collect();
+    let first = stopped.first().filter(|_| evidence.is_running)?;
+    let why = format!("{} on {} is stopped by a signal", ranks(&numbers), first.host);
+    let remedy = format!(
+        "See who stopped rank {} (SIGSTOP, a debugger, suspend): kill -CONT on {} goes on with it.",
+        first.rank, first.host
+    );
+    Some((why, Confidence::certain_if(alive.iter().all(|rank| rank.stopped_seconds.is_some())), remedy))
+}
+
+/// Operations that wait for a message of the rank that they name, or of any, and for one that takes theirs.
+const RECEIVES: [&str; 4] = ["recv", "mrecv", "probe", "mprobe"];
+const SENDS: [&str; 4] = ["send", "bsend", "ssend", "rsend"];
+
+/// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a send and the receive
+/// of it, a collective that all of its members have called, a file. What a Wait waits for is not known, so it takes longer.
+fn progress(evidence: &Evidence) -> Option<Confidence> {
+    let open: Vec<&OpenCall> = evidence.open_calls.iter().filter(|call| !call.has_ended).collect();
+    let first = open.first()?;
+    let is = |call: &OpenCall, of: &[&str]| of.contains(&&*call.operation);
+    let meets = |call: &OpenCall, of: &[&str]| {
+        open.iter().any(|other| {
+            is(other, of)
+                && call.peer.is_none_or(|peer| peer == other.rank)
+                && other.peer.is_none_or(|peer| peer == call.rank)
+        })
+    };
+    let moves = |call: &&OpenCall| {
+        call.operation.starts_with("sendrecv")
+            || call.operation.starts_with("file_")
+            || (is(call, &RECEIVES) && meets(call, &SENDS))
+    };
+    let is_collective = !is(first, &RECEIVES) && !is(first, &SENDS) && !is_wait(first);
+    let is_whole = is_collective
+        && open.iter().all(|call| call.operation == first.operation && call.comm == first.comm)
+        && first.comm_size.is_none_or(|size| size as usize == open.len());
+    if is_whole || open.iter().any(moves) {
         return None;
     }
-    let why = format!("{} on {} is not in MPI and uses no core", numbers(&idle), idle[0].host);
-    let remedy = format!(
-        "See what rank {} waits for on {}: its stack (gdb -p, or /proc/PID/stack), a file system, input, a stopped process.",
-        idle[0].rank, idle[0].host
-    );
-    Some((why, Confidence::Likely, remedy))
+    if !open.iter().any(|call| is_wait(call)) {
+        return Some(Confidence::Certain);
+    }
+    let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
+    (age >= WAIT_AGE_MIN).then_some(Confidence::Likely)
 }
 
-/// Has hardly run since the others wait.
-fn is_idle(rank: &Rank, age: f64) -> bool {
-    rank.recent_cpu_share.is_some_and(|share| share < IDLE) && age >= AGE_MIN
+fn is_wait(call: &OpenCall) -> bool {
+    call.operation.starts_with("wait")
+        || call.operation.starts_with("test")
+        || call.operation.starts_with("start")
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// Whether a rank ended when others did as well that did not end by themselves.
+fn ended_with_others(evidence: &Evidence, rank: &Rank) -> bool {
+    let together = |other: &&Rank| {
+        other.rank != rank.rank
+            && other.ending.as_deref().is_some_and(|ending| ending != "clean")
+            && other.ended_ms.zip(rank.ended_ms).is_some_and(|(other, own)| other - own <= TOGETHER_MS)
+    };
+    rank.ending.as_deref() != Some("clean") && evidence.ranks.iter().filter(together).count() > 0
 }

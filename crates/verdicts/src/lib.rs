@@ -4,7 +4,9 @@
 //! on it speaks, and what it can't distinguish. Below its threshold, or without its evidence, it is silent. Nothing here knows
 //! where the evidence comes from.
 
+pub mod account;
 mod affinity;
+mod awaited;
 pub mod evidence;
 mod hung;
 mod imbalance;
@@ -19,6 +21,7 @@ mod slow_link;
 mod slow_rank;
 mod statistics;
 mod text;
+mod waiting;
 
 pub use evidence::Evidence;
 pub use link::{JudgedJob, accuse};
@@ -51,6 +54,8 @@ pub enum Kind {
     SlowLink,
     /// Ranks have different amounts of work.
     ImbalancedWork,
+    /// The others wait for a rank that does not compute.
+    Awaited,
     /// Time goes into starting many small messages.
     LatencyBound,
     /// Another order of ranks would send less through the fabric.
@@ -59,13 +64,15 @@ pub enum Kind {
     AffinityChanged,
     /// A ring of GPUs uses one direction of its links.
     OneDirectionalRing,
+    /// Ranks wait for each other, and nothing of the above says why.
+    Waiting,
     /// None of these, with enough evidence to have seen them.
     NothingFound,
 }
 
 impl Kind {
     /// All, in the order of [`Kind`].
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Hung,
         Kind::LinkBound,
         Kind::Victim,
@@ -74,12 +81,27 @@ impl Kind {
         Kind::SlowRank,
         Kind::SlowLink,
         Kind::ImbalancedWork,
+        Kind::Awaited,
         Kind::LatencyBound,
         Kind::Placement,
         Kind::AffinityChanged,
         Kind::OneDirectionalRing,
+        Kind::Waiting,
         Kind::NothingFound,
     ];
+
+    /// Whether what it costs is time in which ranks wait for others.
+    fn explains_waiting(self) -> bool {
+        matches!(
+            self,
+            Kind::SlowRank
+                | Kind::ImbalancedWork
+                | Kind::Awaited
+                | Kind::LinkBound
+                | Kind::Victim
+                | Kind::Oversubscribed
+        )
+    }
 
     /// As in the database and the API.
     #[must_use]
@@ -93,10 +115,12 @@ impl Kind {
             Kind::SlowRank => "slow_rank",
             Kind::SlowLink => "slow_link",
             Kind::ImbalancedWork => "imbalanced_work",
+            Kind::Awaited => "awaited",
             Kind::LatencyBound => "latency_bound",
             Kind::Placement => "placement",
             Kind::AffinityChanged => "affinity_changed",
             Kind::OneDirectionalRing => "one_directional_ring",
+            Kind::Waiting => "waiting",
             Kind::NothingFound => "nothing_found",
         }
     }
@@ -176,6 +200,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Verdict> {
         found.extend(slow_rank::judge(evidence));
         found.extend(slow_link::judge(evidence));
         found.extend(imbalance::judge(evidence));
+        found.extend(awaited::judge(evidence));
         found.extend(latency::judge(evidence));
         found.extend(placement::judge(evidence));
         found.extend(affinity::judge(evidence));
@@ -194,6 +219,12 @@ pub fn judge(evidence: &Evidence) -> Vec<Verdict> {
         let cost = |verdict: &Verdict| verdict.cost.unwrap_or(0.0);
         cost(other).total_cmp(&cost(one)).then_with(|| one.kind.cmp(&other.kind))
     });
+    // What remains of the waiting when the causes are taken off; a hang is the cause of all of it.
+    if evidence.seconds >= SECONDS_MIN && found.iter().all(|verdict| verdict.kind != Kind::Hung) {
+        let explained = found.iter().filter(|verdict| verdict.kind.explains_waiting());
+        let explained = explained.filter_map(|verdict| verdict.cost).sum();
+        found.extend(waiting::judge(evidence, explained));
+    }
     if found.is_empty() {
         found.extend(nothing::judge(evidence));
     }

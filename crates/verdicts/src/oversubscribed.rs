@@ -38,8 +38,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
         return Vec::new();
     };
     let all: Vec<&Rank> = hosts.iter().flat_map(|(_, ranks)| ranks.iter().copied()).collect();
-    let cost =
-        all.iter().map(|rank| rank.scheduling.map_or(0.0, |one| one.runqueue_wait_seconds)).sum::<f64>();
+    let cost = all.iter().map(|rank| rank.queued_seconds().unwrap_or_default()).sum::<f64>();
     let cpus: BTreeSet<u32> = worst.iter().flat_map(|rank| rank.cpus.iter().copied()).collect();
     let is_own = !cpus.is_empty() && cpus.len() < worst.len();
     let cores = if cpus.is_empty() {
@@ -62,7 +61,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
             percent(waited(worst)),
         ),
         remedy: remedy.to_owned(),
-        confidence: Confidence::certain_if(is_own),
+        confidence: Confidence::certain_if(is_own && waited(worst) >= WAIT_MIN),
         cost: Some((cost / evidence.rank_seconds().max(f64::MIN_POSITIVE)).min(1.0)),
         other_job: None,
         facts: vec![

@@ -7,6 +7,7 @@
 //!
 //! The rank's lateness is certain where the collectives' last arrivals name it too; that what differs is the cause never is.
 
+use crate::account::{RankTimes, mean};
 use crate::evidence::{Evidence, Rank};
 use crate::oversubscribed::{by_host, is_short_of_cores};
 use crate::statistics::{median, number};
@@ -34,13 +35,13 @@ const LAST_MIN: f64 = 0.5;
 
 /// Time that a rank computes more than the middle one, as a part of the job's.
 fn excess(rank: &Rank, middle: f64) -> f64 {
-    if rank.observed_seconds > 0.0 { (rank.compute_seconds() - middle) / rank.observed_seconds } else { 0.0 }
+    if rank.observed_seconds > 0.0 { (rank.outside_seconds() - middle) / rank.observed_seconds } else { 0.0 }
 }
 
 /// The ranks that others wait for, and the middle rank's seconds of computing; none where they are many.
 pub(crate) fn late(evidence: &Evidence) -> Option<(Vec<&Rank>, f64)> {
     let middle =
-        median(evidence.ranks.iter().map(Rank::compute_seconds)).filter(|_| evidence.ranks.len() >= 2)?;
+        median(evidence.ranks.iter().map(Rank::outside_seconds)).filter(|_| evidence.ranks.len() >= 2)?;
     let late: Vec<&Rank> = evidence.ranks.iter().filter(|rank| excess(rank, middle) >= LATE_MIN).collect();
     let most = (number(evidence.ranks.len()) * LATE_MOST).max(1.0);
     (!late.is_empty() && number(late.len()) <= most).then_some((late, middle))
@@ -55,11 +56,11 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let others: Vec<&Rank> =
         evidence.ranks.iter().filter(|rank| !late.iter().any(|one| one.rank == rank.rank)).collect();
     let Some(worst) =
-        late.iter().max_by(|one, other| one.compute_seconds().total_cmp(&other.compute_seconds()))
+        late.iter().max_by(|one, other| one.outside_seconds().total_cmp(&other.outside_seconds()))
     else {
         return Vec::new();
     };
-    let lost = (worst.compute_seconds() - middle) * number(others.len());
+    let lost = (worst.outside_seconds() - middle) * number(others.len());
     let cost = lost / evidence.rank_seconds().max(f64::MIN_POSITIVE);
     if cost < COST_MIN {
         return Vec::new();
@@ -68,6 +69,10 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
         && hosts[worst.host.as_str()].len() >= 2
         && late.len() == hosts[worst.host.as_str()].len()
         && late.iter().all(|rank| rank.host == worst.host);
+    // Nothing of its node makes it slow where it does not even want to run.
+    if worst.times.is_some() && is_late_by(worst, &others, |times| times.off) {
+        return Vec::new();
+    }
     let causes = differences(worst, &others);
     if causes.is_empty() && !is_host {
         return Vec::new();
@@ -92,7 +97,7 @@ fn verdict(
     let observation = format!(
         "The others wait for {who}{}: {} outside of MPI, the middle rank {}. {}.",
         if is_host { String::new() } else { format!(" on {}", worst.host) },
-        seconds(worst.compute_seconds()),
+        seconds(worst.outside_seconds()),
         seconds(middle),
         match causes {
             [] => "No rank of another host is late".to_owned(),
@@ -148,11 +153,23 @@ fn beside(
     of(rank).zip(others.iter().filter_map(|other| of(other)).reduce(pick))
 }
 
+/// Whether at least half of what a rank is outside of MPI longer than the others is this part of its time; so where its account is not
+/// known.
+fn is_late_by(rank: &Rank, others: &[&Rank], of: fn(&RankTimes) -> f64) -> bool {
+    let known: Option<Vec<RankTimes>> = others.iter().map(|other| other.times).collect();
+    let Some((own, known)) = rank.times.zip(known).filter(|(_, known)| !known.is_empty()) else {
+        return true;
+    };
+    let mean = mean(known.iter());
+    of(&own) - of(&mean) >= 0.5 * (own.outside() - mean.outside())
+}
+
 fn of_cores(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Some((own, most)) = beside(rank, others, Rank::runqueue_share, f64::max)
         && own >= COST_MIN
         && own > 2.0 * most
+        && is_late_by(rank, others, |times| times.queued)
     {
         causes.push((
             format!("it waited for a core for {} of its time, the others for at most {}", percent(own), percent(most)),

@@ -87,6 +87,7 @@ pub(super) struct RankHere {
     /// Values of variables in their last rows.
     sent_variables: BTreeMap<(String, u32), f64>,
     has_scheduling: bool,
+    is_stopped: bool,
     scheduling: Option<MpiRankScheduling>,
 }
 
@@ -259,9 +260,11 @@ impl RankHere {
         Ok(VARIABLE * (self.variables.len() - before))
     }
 
-    /// Takes a reading of its process. The first one goes at once: others are compared with it.
+    /// Takes a reading of its process. The first one goes at once, as others are compared with it, and so does one that was stopped
+    /// since, or goes on.
     pub fn scheduling(&mut self, record: MpiRankScheduling, _: usize) -> Result<usize, MpiRankScheduling> {
-        if !std::mem::replace(&mut self.has_scheduling, true) {
+        let was_stopped = std::mem::replace(&mut self.is_stopped, record.is_stopped);
+        if !std::mem::replace(&mut self.has_scheduling, true) || was_stopped != record.is_stopped {
             return Err(record);
         }
         self.scheduling = Some(record);

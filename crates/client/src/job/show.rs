@@ -21,6 +21,7 @@ use crate::{Answer, Server, answer};
 use std::io::Write;
 use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
+use throughline_api::account::JobAccount;
 use throughline_api::broadcast::JobBroadcast;
 use throughline_api::jobs::{
     AsOf, Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls,
@@ -61,7 +62,7 @@ Busiest links are those of the whole fabric that the job sends over: USED is wha
 OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.
 
 --json prints one object with the answers of the API to GET /api/v1/jobs/JOB (`job`) and the routes below it: `ranks`,
-`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `waits`, `broadcast`; and `findings`, the
+`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `account`, `waits`, `broadcast`; and `findings`, the
 lines of the page that are worth knowing.";
 
 /// Options of `job show`.
@@ -102,6 +103,8 @@ pub struct Report {
     settings: Vec<Setting>,
     /// What slows it down, the most important first.
     verdicts: Vec<JobVerdict>,
+    /// Where the time of its ranks went.
+    account: JobAccount,
     /// What of its time in MPI was waiting for other ranks.
     waits: JobWaits,
     /// What its ranks received in MPI_Bcast, and the PCIe links of their hosts.
@@ -121,6 +124,7 @@ struct Answers {
     traffic: Answer<JobTraffic>,
     link_shares: Answer<JobLinkShares>,
     link_peaks: Option<Answer<JobLinkPeaks>>,
+    account: Answer<JobAccount>,
     waits: Answer<JobWaits>,
     broadcast: Answer<JobBroadcast>,
 }
@@ -153,6 +157,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
         let regions = scope.spawn(|| server.answer(&["jobs", key, "regions"], &[]));
         let traffic = scope.spawn(|| server.answer(&["jobs", key, "traffic"], &[]));
         let link_shares = scope.spawn(|| server.answer(&["jobs", key, "link-shares"], &[]));
+        let account = scope.spawn(|| server.answer(&["jobs", key, "account"], &[]));
         let waits = scope.spawn(|| server.answer(&["jobs", key, "waits"], &[]));
         let broadcast = scope.spawn(|| server.answer(&["jobs", key, "broadcast"], &[]));
         let link_peaks = (links_within > 0)
@@ -164,6 +169,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
             traffic: finished(traffic)?,
             link_shares: finished(link_shares)?,
             link_peaks: link_peaks.map(finished).transpose()?,
+            account: finished(account)?,
             waits: finished(waits)?,
             broadcast: finished(broadcast)?,
         })
@@ -185,6 +191,7 @@ fn document(answers: &Answers) -> serde_json::Result<String> {
         ("traffic", &answers.traffic.body),
         ("link_shares", &answers.link_shares.body),
         ("link_peaks", answers.link_peaks.as_ref().map_or("null", |peaks| &peaks.body)),
+        ("account", &answers.account.body),
         ("waits", &answers.waits.body),
         ("broadcast", &answers.broadcast.body),
         ("findings", &findings),
@@ -216,6 +223,7 @@ impl Report {
             first_lost: detail.first_lost,
             settings: detail.settings,
             verdicts: detail.verdicts,
+            account: answers.account.value,
             waits: answers.waits.value,
             broadcast: answers.broadcast.value,
         };
@@ -245,6 +253,10 @@ fn text(report: &Report, width: usize) -> String {
         [] => operations::nothing(&report.job),
         operations => operations::text(operations, ReferenceTime::of(&report.job), width),
     });
+    let account = super::account::section(&report.account, width);
+    if !account.is_empty() {
+        text.push_str(&format!("\n{}\n{account}", super::account::heading(&report.account)));
+    }
     let waits = super::waits::section(&report.waits, width);
     if !waits.is_empty() {
         let at = as_of::suffix(report.waits.as_of.as_ref());

@@ -14,7 +14,7 @@ use throughline_sample::catalogue::{
 use throughline_sample::row_rules::MINUTELY;
 use throughline_store::{
     Database, DetailReason, Error, JobToJudge, JobsInTurns, Judgement, end_turns, jobs_to_judge,
-    write_judgements,
+    judge_sooner, write_judgements,
 };
 use throughline_verdicts::{JudgedJob, Kind, Verdict, accuse, judge, report};
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use super::detail::Triggers;
 pub(super) const SOURCE: &str = "verdicts";
 
 /// How often it is looked which jobs are due.
-const INTERVAL: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Jobs of one round: more wait for the next one.
 const JOBS_MAX: i64 = 1000;
@@ -187,6 +187,7 @@ pub async fn judge_jobs(
     known: &mut VerdictMemory,
 ) -> anyhow::Result<bool> {
     let begun = Instant::now();
+    judge_sooner(client).await?;
     let JobsInTurns { jobs: mut due, mut has_more } = jobs_to_judge(client, JOBS_MAX).await?;
     if due.is_empty() {
         return Ok(has_more);

@@ -186,6 +186,27 @@ fn golden_open_calls() {
 }
 
 #[test]
+fn golden_account() {
+    use crate::account_frame::Account;
+    let bytes = golden(include_str!("../../protocol/golden/account.hex"));
+    let account = Account {
+        time: 4_950_000_000,
+        tid: 4712,
+        began: 1_000_000_000,
+        open: Some(4_900_000_000),
+        in_mpi: 700_000_000,
+        read_time: 4_890_000_000,
+        read_cpu: 3_100_000_000,
+        read_queued: 250_000_000,
+        off_outside: 600_000_000,
+        off_inside: 90_000_000,
+        queued_outside: 200_000_000,
+        queued_inside: 50_000_000,
+    };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Account(account));
+}
+
+#[test]
 fn names_are_of_one_line_and_bounded() {
     let entry = |kind: u16, text: &[u8]| {
         let length = u16::try_from(text.len()).unwrap();

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use throughline_query::rank_cpu::{RankCpu, rank_cpu};
 use throughline_sample::wire::{Batch, Job, JobRank, MpiRankScheduling, Names};
 use throughline_store::{Writer, testing};
+use throughline_verdicts::account::{OffReasons, RankTimes};
 use uuid::Uuid;
 
 const KEY: &str = "slurm:1";
@@ -21,6 +22,23 @@ fn reading(rank: u32, start: i64, seconds: i64, cpu: u64, wait: Option<u64>) -> 
         involuntary_switches: Some(cpu / 100),
         // Of rank 0 alone the kernel says the clock.
         cpu_hertz: (rank == 0).then_some(2_000_000_000 + seconds.unsigned_abs() * 10_000_000),
+        ..account(rank, seconds)
+    }
+}
+
+/// Of rank 0 half of the time in MPI, and a quarter off the processor outside of it; it is stopped at 20 s.
+fn account(rank: u32, seconds: i64) -> MpiRankScheduling {
+    let part = |percent: u64| (rank == 0).then_some(seconds.unsigned_abs() * 10_000_000 * percent);
+    MpiRankScheduling {
+        elapsed_nanoseconds: part(100),
+        mpi_nanoseconds: part(50),
+        off_outside_nanoseconds: part(25),
+        queued_outside_nanoseconds: part(5),
+        off_inside_nanoseconds: part(10),
+        queued_inside_nanoseconds: part(1),
+        file_samples: 2,
+        is_stopped: rank == 0 && seconds == 20,
+        ..MpiRankScheduling::default()
     }
 }
 
@@ -90,8 +108,22 @@ async fn readings_become_differences() {
         cpus: Some("8-9".into()),
         numa_nodes: Some(vec![1]),
         hca_numa_nodes: Some(vec![0]),
+        read_ms: ranks[0].read_ms,
+        stopped_seconds: ranks[0].stopped_seconds,
+        times: Some(RankTimes {
+            elapsed: 20.0,
+            computing: 5.0,
+            queued: 1.0,
+            off: 4.0,
+            found: OffReasons { file: 2, ..OffReasons::default() },
+            mpi: 10.0,
+            off_in_mpi: 2.0,
+        }),
     };
     assert_eq!(ranks[0], one);
+    assert_eq!(ranks[0].read_ms, Some((start + 20 * SECOND) / 1_000_000));
+    assert!(ranks[0].stopped_seconds.is_some() && ranks[1].stopped_seconds.is_none());
+    assert_eq!((ranks[1].times, ranks[4].times), (None, None), "their shims report none");
     assert_eq!(ranks[0].is_far_from_adapter(), Some(true));
     assert_eq!((ranks[1].cpu_hertz, ranks[3].cpu_hertz), (None, None), "the kernel does not say it");
     // It uses no adapter.

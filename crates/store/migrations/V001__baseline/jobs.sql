@@ -274,6 +274,7 @@ CREATE TABLE internal.mpi_open_call (
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
+CREATE INDEX mpi_open_call_open ON internal.mpi_open_call (job_id) WHERE NOT has_returned;
 COMMENT ON TABLE internal.mpi_open_call IS
     'The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls has those that go on, or in which their rank was killed.';
 COMMENT ON COLUMN internal.mpi_open_call.thread IS 'The rank''s own number of the thread.';
@@ -305,17 +306,39 @@ CREATE TABLE internal.mpi_rank_scheduling (
     before_cpu_nanoseconds bigint,
     cpu_hertz_sum double precision,
     cpu_hertz_readings integer NOT NULL DEFAULT 0,
+    elapsed_nanoseconds bigint,
+    mpi_nanoseconds bigint,
+    off_outside_nanoseconds bigint,
+    queued_outside_nanoseconds bigint,
+    off_inside_nanoseconds bigint,
+    queued_inside_nanoseconds bigint,
+    file_samples integer,
+    sleep_samples integer,
+    lock_samples integer,
+    stopped_samples integer,
+    other_samples integer,
+    stopped_since timestamptz,
     PRIMARY KEY (job_id, rank, epoch),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE internal.mpi_rank_scheduling IS
-    'What the kernel counted of each rank''s process: its first reading, the newest one and the one before. Cumulative since the start of the process; NULL where the kernel does not say.';
+    'What the kernel counted of each rank''s process: its first reading, the newest one and the one before. Cumulative since the start of the process; NULL where the kernel does not say. And where the time of the thread went that called MPI_Init, from there to the newest reading.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.epoch IS 'When the rank''s MPI_Init ended: job_rank.start_time.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.first_time IS 'Of the first reading, just after MPI_Init.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_nanoseconds IS 'Processor time of all threads.';
-COMMENT ON COLUMN internal.mpi_rank_scheduling.runqueue_wait_nanoseconds IS 'Time that the first thread could have run and waited for a processor.';
-COMMENT ON COLUMN internal.mpi_rank_scheduling.involuntary_switches IS 'How often the first thread was taken off its processor.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.runqueue_wait_nanoseconds IS 'Time that the thread that called MPI_Init could have run and waited for a processor.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.involuntary_switches IS 'How often that thread was taken off its processor.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.before_time IS 'Of the reading before the newest, some 10 s earlier.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_hertz_sum IS
     'Clocks of the CPU that the rank ran on, summed over the readings in which it ran; NULL where the kernel does not say.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.cpu_hertz_readings IS 'How many readings that is the sum of.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.elapsed_nanoseconds IS
+    'From the end of MPI_Init to the newest reading; NULL, as what follows, where the rank does not report its account.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.mpi_nanoseconds IS 'In MPI.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.off_outside_nanoseconds IS 'Off the processor outside of MPI.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.queued_outside_nanoseconds IS 'The part of it in which the thread could have run.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.off_inside_nanoseconds IS 'Off the processor in MPI.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.queued_inside_nanoseconds IS 'The part of it in which the thread could have run.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.file_samples IS
+    'How often the thread was found off the processor outside of MPI, in a file; looked at each second. The others are like it.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.stopped_since IS 'By a signal, at the newest reading; NULL where it is not stopped.';

@@ -117,7 +117,7 @@ pub(super) const PLAIN_TABLES: [StoredTable; 59] = [
         |s| s.ranks() * JOBS_A_YEAR * 250.0,
     ),
     plain("mpi_rank_scheduling", &["job_id", "rank", "epoch"], &["mpi_scheduling"], WITH_ROWS, |s| {
-        s.ranks() * JOBS_A_YEAR * 250.0
+        s.ranks() * JOBS_A_YEAR * 340.0
     }),
     plain("row_rules", &["instance", "source", "valid_from"], &["coverage"], STATE_OF_ITS_TIME, |s| {
         s.nodes() * STATES_A_YEAR * KEY_BYTES

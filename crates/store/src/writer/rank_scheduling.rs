@@ -25,6 +25,11 @@ impl SchedulingReadings {
                 "job_id": job, "rank": rank, "epoch": to_rfc3339(reading.epoch), "time": to_rfc3339(reading.time),
                 "cpu": reading.cpu_nanoseconds, "wait": reading.runqueue_wait_nanoseconds,
                 "switches": reading.involuntary_switches, "hertz": reading.cpu_hertz,
+                "elapsed": reading.elapsed_nanoseconds, "mpi": reading.mpi_nanoseconds,
+                "off_outside": reading.off_outside_nanoseconds, "queued_outside": reading.queued_outside_nanoseconds,
+                "off_inside": reading.off_inside_nanoseconds, "queued_inside": reading.queued_inside_nanoseconds,
+                "file": reading.file_samples, "sleep": reading.sleep_samples, "lock": reading.lock_samples,
+                "stopped": reading.stopped_samples, "other": reading.other_samples, "is_stopped": reading.is_stopped,
             });
             self.0.insert((job, rank, reading.epoch, reading.time), row);
         }
@@ -40,15 +45,20 @@ impl SchedulingReadings {
 const UPSERT_READINGS: &str = "
 INSERT INTO internal.mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, first_cpu_nanoseconds,
     first_runqueue_wait_nanoseconds, first_involuntary_switches, time, cpu_nanoseconds, runqueue_wait_nanoseconds,
-    involuntary_switches, before_time, before_cpu_nanoseconds, cpu_hertz_sum, cpu_hertz_readings)
+    involuntary_switches, before_time, before_cpu_nanoseconds, cpu_hertz_sum, cpu_hertz_readings, elapsed_nanoseconds, mpi_nanoseconds,
+    off_outside_nanoseconds, queued_outside_nanoseconds, off_inside_nanoseconds, queued_inside_nanoseconds, file_samples, sleep_samples,
+    lock_samples, stopped_samples, other_samples, stopped_since)
 SELECT job_id, rank, epoch, times[1], cpus[1], waits[1], switches[1], times[n], cpus[n], waits[n], switches[n],
-    times[n - 1], cpus[n - 1], hertz, hertz_readings
+    times[n - 1], cpus[n - 1], hertz, hertz_readings, (newest->>'elapsed')::bigint, (newest->>'mpi')::bigint,
+    (newest->>'off_outside')::bigint, (newest->>'queued_outside')::bigint, (newest->>'off_inside')::bigint,
+    (newest->>'queued_inside')::bigint, (newest->>'file')::integer, (newest->>'sleep')::integer, (newest->>'lock')::integer,
+    (newest->>'stopped')::integer, (newest->>'other')::integer, CASE WHEN (newest->>'is_stopped')::boolean THEN times[n] END
 FROM (
     SELECT job_id, rank, epoch, array_agg(time ORDER BY time) AS times, array_agg(cpu ORDER BY time) AS cpus,
         array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n,
-        sum(hertz)::float8 AS hertz, count(hertz)::integer AS hertz_readings
-    FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, epoch timestamptz, time timestamptz, cpu bigint,
-        wait bigint, switches bigint, hertz bigint)
+        sum(hertz)::float8 AS hertz, count(hertz)::integer AS hertz_readings, (array_agg(e ORDER BY time DESC))[1] AS newest
+    FROM jsonb_array_elements($1) AS e, jsonb_to_record(e) AS s(job_id bigint, rank integer, epoch timestamptz, time timestamptz,
+        cpu bigint, wait bigint, switches bigint, hertz bigint)
     GROUP BY job_id, rank, epoch
 ) s
 ORDER BY job_id, rank, epoch
@@ -59,5 +69,17 @@ ON CONFLICT (job_id, rank, epoch) DO UPDATE SET time = excluded.time, cpu_nanose
     before_cpu_nanoseconds = CASE WHEN excluded.before_time IS NULL THEN r.cpu_nanoseconds
         ELSE excluded.before_cpu_nanoseconds END,
     cpu_hertz_sum = coalesce(r.cpu_hertz_sum + excluded.cpu_hertz_sum, excluded.cpu_hertz_sum, r.cpu_hertz_sum),
-    cpu_hertz_readings = r.cpu_hertz_readings + excluded.cpu_hertz_readings
+    cpu_hertz_readings = r.cpu_hertz_readings + excluded.cpu_hertz_readings,
+    elapsed_nanoseconds = coalesce(excluded.elapsed_nanoseconds, r.elapsed_nanoseconds),
+    mpi_nanoseconds = coalesce(excluded.mpi_nanoseconds, r.mpi_nanoseconds),
+    off_outside_nanoseconds = coalesce(excluded.off_outside_nanoseconds, r.off_outside_nanoseconds),
+    queued_outside_nanoseconds = coalesce(excluded.queued_outside_nanoseconds, r.queued_outside_nanoseconds),
+    off_inside_nanoseconds = coalesce(excluded.off_inside_nanoseconds, r.off_inside_nanoseconds),
+    queued_inside_nanoseconds = coalesce(excluded.queued_inside_nanoseconds, r.queued_inside_nanoseconds),
+    file_samples = greatest(excluded.file_samples, r.file_samples),
+    sleep_samples = greatest(excluded.sleep_samples, r.sleep_samples),
+    lock_samples = greatest(excluded.lock_samples, r.lock_samples),
+    stopped_samples = greatest(excluded.stopped_samples, r.stopped_samples),
+    other_samples = greatest(excluded.other_samples, r.other_samples),
+    stopped_since = CASE WHEN excluded.stopped_since IS NOT NULL THEN coalesce(r.stopped_since, excluded.stopped_since) END
 WHERE r.time < excluded.time";

@@ -54,6 +54,8 @@ fn jobs_that_share_a_fabric() {
 fn healthy_jobs_are_accused_of_nothing() {
     for (case, said) in runs::healthy(usize::try_from(seeds()).unwrap(), 1000) {
         assert_eq!(said.len(), 1, "{}: {said:#?}", case.evidence.job);
-        assert_eq!(said[0].kind, Kind::NothingFound, "{}: {said:#?}", case.evidence.job);
+        // How much of the time is waiting accuses nobody.
+        let is_right = matches!(said[0].kind, Kind::NothingFound | Kind::Waiting);
+        assert!(is_right, "{}: {said:#?}", case.evidence.job);
     }
 }

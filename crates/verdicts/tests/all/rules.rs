@@ -1,6 +1,9 @@
 //! What each verdict says of the plainest case, and that it is silent just beside it.
 
-use throughline_verdicts::evidence::{Contribution, Evidence, Link, LinkWindow, OpenCall, Peers, Rank};
+use throughline_verdicts::account::{OffReasons, RankTimes};
+use throughline_verdicts::evidence::{
+    Contribution, Evidence, Link, LinkWindow, OpenCall, OperationWaiting, Peers, Rank, Waiting,
+};
 use throughline_verdicts::{Confidence, Kind, Verdict, judge};
 
 fn ranks(count: u32, mpi_seconds: f64) -> Evidence {
@@ -47,27 +50,149 @@ fn three_of_four_wait_for_one_that_died() {
         "Ranks 0, 1 and 2 are in MPI_Barrier for 138 s on MPI_COMM_WORLD; rank 3 died (n1) and will not come."
     );
     assert_eq!(verdict.confidence, Confidence::Certain);
-    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 29.0);
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 9.0);
     assert_eq!(of(Kind::Hung, &evidence), None);
 }
 
 #[test]
-fn a_rank_that_sleeps_is_missed_and_one_that_computes_is_awaited() {
+fn who_was_killed_with_the_others_did_not_die_first() {
+    let mut evidence = ranks(4, 150.0);
+    evidence.is_running = false;
+    evidence.open_calls = (0..3).map(|rank| OpenCall { has_ended: true, ..barrier(rank, 138.0) }).collect();
+    for (rank, ended) in evidence.ranks.iter_mut().zip([5_000, 5_010, 5_020, 4_900]) {
+        (rank.has_ended, rank.ending, rank.ended_ms) = (true, Some("lost".into()), Some(ended));
+    }
+    assert_eq!(of(Kind::Hung, &evidence), None, "a launcher ended them all");
+    evidence.ranks[3].ended_ms = Some(1_000);
+    assert!(of(Kind::Hung, &evidence).unwrap().observation.contains("rank 3 died"));
+}
+
+fn message(rank: u32, operation: &str, peer: u32) -> OpenCall {
+    OpenCall { operation: operation.into(), peer: Some(peer), ..barrier(rank, 12.0) }
+}
+
+#[test]
+fn calls_that_may_move_data_are_no_hang() {
+    let mut evidence = ranks(2, 150.0);
+    evidence.open_calls = vec![message(0, "recv", 1), message(1, "recv", 0)];
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain);
+    evidence.open_calls = vec![message(0, "ssend", 1), message(1, "ssend", 0)];
+    assert!(of(Kind::Hung, &evidence).is_some());
+    evidence.open_calls = vec![message(0, "send", 1), message(1, "recv", 0)];
+    assert_eq!(of(Kind::Hung, &evidence), None, "one message, of many bytes");
+    evidence.open_calls = (0..2).map(|rank| OpenCall { comm_size: Some(2), ..barrier(rank, 12.0) }).collect();
+    assert_eq!(of(Kind::Hung, &evidence), None, "all are there");
+    evidence.open_calls[1].operation = "bcast".into();
+    assert!(of(Kind::Hung, &evidence).is_some(), "different collectives");
+    evidence.open_calls =
+        (0..2).map(|rank| OpenCall { operation: "waitall".into(), ..barrier(rank, 12.0) }).collect();
+    assert_eq!(of(Kind::Hung, &evidence), None, "perhaps a large exchange");
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 31.0);
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Likely);
+}
+
+#[test]
+fn a_rank_that_sleeps_is_awaited_and_one_that_is_stopped_hangs() {
     let mut evidence = ranks(4, 150.0);
     evidence.open_calls = (0..3).map(|rank| barrier(rank, 60.0)).collect();
     evidence.ranks[3].recent_cpu_share = Some(0.9);
-    assert_eq!(of(Kind::Hung, &evidence), None);
+    assert_eq!((of(Kind::Hung, &evidence), of(Kind::Awaited, &evidence)), (None, None));
     evidence.ranks[3].recent_cpu_share = Some(0.0);
-    let verdict = of(Kind::Hung, &evidence).unwrap();
-    assert!(
-        verdict.observation.ends_with("rank 3 on n1 is not in MPI and uses no core."),
-        "{}",
-        verdict.observation
+    assert_eq!(of(Kind::Hung, &evidence), None, "it may go on");
+    let verdict = of(Kind::Awaited, &evidence).unwrap();
+    assert_eq!(
+        verdict.observation,
+        "3 of 4 ranks have been in MPI for at least 60.0 s, and rank 3 on n1 is not in MPI and uses no core."
     );
     assert_eq!(verdict.confidence, Confidence::Likely);
+    evidence.ranks[3].stopped_seconds = Some(12.0);
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert!(verdict.observation.ends_with("rank 3 on n1 is stopped by a signal."), "{}", verdict.observation);
+    assert_eq!(verdict.confidence, Confidence::Certain);
     // Ranks that were never seen may be anywhere.
+    evidence.ranks[3].stopped_seconds = None;
     evidence.world_size = 5;
-    assert_eq!(of(Kind::Hung, &evidence), None);
+    assert_eq!((of(Kind::Hung, &evidence), of(Kind::Awaited, &evidence)), (None, None));
+}
+
+/// Rank 3 is outside of MPI for 160 s, the others for 50 s; of that `off` in a file.
+fn one_is_late(off: f64) -> Evidence {
+    let mut evidence = ranks(4, 150.0);
+    for rank in &mut evidence.ranks {
+        let is_late = rank.rank == 3;
+        let (outside, off) = if is_late { (160.0, off) } else { (50.0, 0.0) };
+        rank.mpi_seconds = 200.0 - outside;
+        rank.times = Some(RankTimes {
+            elapsed: 200.0,
+            computing: outside - off,
+            off,
+            found: OffReasons { file: 40, ..OffReasons::default() },
+            mpi: 200.0 - outside,
+            ..RankTimes::default()
+        });
+    }
+    evidence
+}
+
+#[test]
+fn who_is_late_computes_or_does_not() {
+    let computes = one_is_late(0.0);
+    assert_eq!(of(Kind::Awaited, &computes), None);
+    let verdict = of(Kind::ImbalancedWork, &computes).unwrap();
+    assert!(
+        verdict.observation.contains("rank 3 on n1 computes for 160 s, the mean rank for 77.5 s"),
+        "{verdict:?}"
+    );
+    let in_file = one_is_late(150.0);
+    assert_eq!(of(Kind::ImbalancedWork, &in_file), None);
+    let verdict = of(Kind::Awaited, &in_file).unwrap();
+    assert!(
+        verdict.observation.contains("off the processor for 150 s outside of MPI, in a file"),
+        "{verdict:?}"
+    );
+    assert_eq!(verdict.confidence, Confidence::Certain);
+    let both = judge(&one_is_late(55.0));
+    let kinds: Vec<Kind> = both.iter().map(|one| one.kind).collect();
+    assert!(kinds.contains(&Kind::Awaited) && kinds.contains(&Kind::ImbalancedWork), "{both:?}");
+}
+
+#[test]
+fn a_master_that_only_receives_is_not_imbalanced() {
+    let mut evidence = ranks(4, 4.0);
+    (evidence.ranks[0].mpi_seconds, evidence.ranks[0].receive_seconds) = (190.0, 185.0);
+    assert_eq!(of(Kind::ImbalancedWork, &evidence), None);
+    evidence.ranks[0].receive_seconds = 20.0;
+    assert!(of(Kind::ImbalancedWork, &evidence).is_some(), "it waits at collectives");
+}
+
+#[test]
+fn waiting_that_nothing_explains_is_not_nothing() {
+    let mut evidence = ranks(4, 130.0);
+    let waits = OperationWaiting {
+        operation: "allreduce".into(),
+        seconds: 500.0,
+        low_seconds: 400.0,
+        high_seconds: 510.0,
+    };
+    evidence.waiting = Some(Waiting { operations: vec![waits], ..Waiting::default() });
+    let all = judge(&evidence);
+    assert_eq!(all.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Waiting]);
+    assert!(
+        all[0]
+            .observation
+            .starts_with("Waiting for other ranks takes 62 % of the ranks' time (500 s of 800 s)"),
+        "{all:?}"
+    );
+    evidence.waiting.as_mut().unwrap().operations[0].seconds = 10.0;
+    assert_eq!(of(Kind::Waiting, &evidence), None);
+    evidence.open_calls = vec![barrier(2, 16.0)];
+    assert!(
+        of(Kind::Waiting, &evidence)
+            .unwrap()
+            .observation
+            .contains("Rank 2 has been in MPI_Barrier for 16.0 s")
+    );
+    assert_eq!(of(Kind::NothingFound, &evidence), None);
 }
 
 fn link(own: f64) -> Link {

@@ -227,7 +227,8 @@ impl Program {
 pub fn case(seed: u64, fault: Fault) -> Case {
     let mut program = Program::new(seed);
     let mut expected = Vec::new();
-    let mut allowed: Allowed = [(Kind::NothingFound, BTreeSet::new())].into();
+    let mut allowed: Allowed =
+        [(Kind::NothingFound, BTreeSet::new()), (Kind::Waiting, BTreeSet::new())].into();
     let cause = faults::before(&mut program, fault, &mut expected, &mut allowed);
     let run = program.run();
     program.observe(&run);

@@ -144,8 +144,26 @@ impl Checked for MpiRankScheduling {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         name(&self.job_key)?;
         rank(self.rank)?;
-        let counts =
-            [self.cpu_nanoseconds, self.runqueue_wait_nanoseconds, self.involuntary_switches, self.cpu_hertz];
+        let counts = [
+            self.cpu_nanoseconds,
+            self.runqueue_wait_nanoseconds,
+            self.involuntary_switches,
+            self.cpu_hertz,
+            self.elapsed_nanoseconds,
+            self.mpi_nanoseconds,
+            self.off_outside_nanoseconds,
+            self.queued_outside_nanoseconds,
+            self.off_inside_nanoseconds,
+            self.queued_inside_nanoseconds,
+        ];
+        let samples = [
+            self.file_samples,
+            self.sleep_samples,
+            self.lock_samples,
+            self.stopped_samples,
+            self.other_samples,
+        ];
+        samples.into_iter().try_for_each(small)?;
         // Nanoseconds of a thousand threads in a year are within 2^62.
         counts.into_iter().flatten().try_for_each(|count| number(count, i64::MAX.unsigned_abs()))?;
         check.past(self.epoch)?;

@@ -1,5 +1,6 @@
 //! `/jobs…`: jobs, and what each did.
 
+mod account;
 mod broadcast;
 mod detail;
 mod lanes;
@@ -14,6 +15,7 @@ mod traffic;
 mod verdicts;
 mod waits;
 
+pub use account::account;
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
 pub use lanes::{both, lanes, link_lanes};

@@ -6,6 +6,7 @@ import { State } from '../shell/state.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { asOf, bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
+import { AccountView } from './account.tsx'
 import { BroadcastView } from './broadcast.tsx'
 import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
@@ -133,6 +134,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
         <Operations data={data} />
         <MatrixView {...shared} kinds={data.matrices} />
       </div>
+      <AccountView job={shared.job} isLive={isLive} />
       <RegionsView job={shared.job} isLive={isLive} />
       <WaitsView job={shared.job} isLive={isLive} />
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />

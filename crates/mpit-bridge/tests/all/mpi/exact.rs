@@ -67,6 +67,58 @@ async fn allreduce_of_4_ranks() {
     }
 }
 
+/// What makes and frees is a call as well, and so is one that fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_make_and_free_and_one_that_fails() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/made.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(program).arg(folder.path());
+        agent.run(command, 2).await;
+        let once = [
+            "comm_dup",
+            "comm_dup_with_info",
+            "comm_create",
+            "comm_disconnect",
+            "comm_create_group",
+            "comm_split_type",
+            "cart_create",
+            "cart_sub",
+            "graph_create",
+            "dist_graph_create",
+            "dist_graph_create_adjacent",
+            "comm_split",
+            "intercomm_create",
+            "intercomm_merge",
+            "win_create",
+            "win_create_dynamic",
+            "win_allocate",
+            "win_allocate_shared",
+            "file_open",
+            "file_set_view",
+            "file_set_info",
+            "file_set_atomicity",
+            "file_seek_shared",
+            "file_close",
+            "buffer_detach",
+            "send",
+        ];
+        for rank in 0..2 {
+            let observed = &agent.observed;
+            let calls = |operation: &str| observed.cell(rank, operation, 0);
+            for operation in once {
+                assert_eq!(calls(operation), Some((1, 0)), "{operation} of rank {rank} on {mpi:?}");
+            }
+            assert_eq!((calls("comm_free"), calls("win_free")), (Some((12, 0)), Some((4, 0))), "{mpi:?}");
+            assert_eq!(calls("file_delete"), (rank == 0).then_some((1, 0)));
+            assert_eq!(observed.row(rank, 2), [(0, 0), (0, 0)], "nothing was sent");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn mpi4py() {
     let _alone = alone().await;

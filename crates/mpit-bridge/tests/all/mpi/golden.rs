@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 18] = [
+const FRAMES: [&str; 19] = [
     "hello",
     "ops",
     "peers",
@@ -23,6 +23,7 @@ const FRAMES: [&str; 18] = [
     "open",
     "samples",
     "ops_least",
+    "account",
 ];
 
 #[test]

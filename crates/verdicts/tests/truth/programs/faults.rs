@@ -174,7 +174,7 @@ fn slow_rank(program: &mut Program, run: &Run, rank: u32, expected: &mut Expecte
     let slow = &mut program.evidence.ranks[rank as usize];
     match cause {
         0 => {
-            let share = (1.0 - 1.0 / slower) * slow.compute_seconds();
+            let share = (1.0 - 1.0 / slower) * slow.outside_seconds();
             if let Some(scheduling) = slow.scheduling.as_mut() {
                 scheduling.runqueue_wait_seconds += share;
                 scheduling.cpu_seconds -= share;
@@ -323,7 +323,7 @@ fn hung(program: &mut Program, expected: &mut Expected) {
         } else if kind == 1 {
             (it.has_ended, it.ending) = (true, Some("lost".into()));
         } else {
-            it.recent_cpu_share = Some(0.001);
+            it.stopped_seconds = Some(age);
         }
     }
     program.evidence.seconds += age;

@@ -1,0 +1,123 @@
+// Where the time of a job's ranks went, in lines that add up to all of it, by node where there are several.
+import { type JobAccount, address, part } from '../api/client.ts'
+import { useLive } from '../api/live.ts'
+import { MaybeStale, Status } from '../shell/status.tsx'
+import { duration, moment, percent } from '../text.ts'
+
+type Line = JobAccount['lines'][number]
+
+const LIVE_MS = 15_000
+/** Nodes and ranks that are shown: those with the least computing. */
+const ROWS = 8
+
+const NAMES: Record<Line['line'], string> = {
+  computing: 'Computing',
+  waiting_for_core: 'Waiting for a core',
+  in_file: 'In a file',
+  asleep: 'Asleep',
+  at_lock: 'At a lock',
+  stopped: 'Stopped by a signal',
+  off_processor: 'Off the processor, reason not known',
+  waiting_for_ranks: 'In MPI: waiting for other ranks (by durations of calls)',
+  partner_without_core: 'In MPI: its partner is there, but it has no core (at least)',
+  starting_messages: 'In MPI: starting messages',
+  moving_data: 'In MPI: moving data',
+  in_mpi: 'In MPI',
+}
+
+/** Columns of nodes and ranks: lines that are one subject. */
+const GROUPS: readonly [title: string, lines: readonly Line['line'][]][] = [
+  ['Computing', ['computing']],
+  ['Waiting for a core', ['waiting_for_core']],
+  ['Off the processor', ['in_file', 'asleep', 'at_lock', 'stopped', 'off_processor']],
+  ['In MPI', ['waiting_for_ranks', 'partner_without_core', 'starting_messages', 'moving_data', 'in_mpi']],
+]
+
+/** `12 s to 20 s` where the two differ. */
+export function between(line: Pick<Line, 'seconds' | 'low' | 'high'>): string {
+  return line.high - line.low > 0.01 * line.seconds + 0.0005 ? `${duration(line.low)} to ${duration(line.high)}` : ''
+}
+
+/** The part of the time that some lines have together. */
+export function share(of: { lines: Line[]; elapsed_seconds: number }, lines: readonly Line['line'][]): number | null {
+  if (of.elapsed_seconds <= 0) return null
+  return of.lines.filter((one) => lines.includes(one.line)).reduce((sum, one) => sum + one.seconds, 0) / of.elapsed_seconds
+}
+
+export function AccountView({ job, isLive }: { job: string; isLive: boolean }) {
+  const live = useLive<JobAccount>(address(`/jobs/${part(job)}/account`), isLive ? LIVE_MS : undefined, true)
+  const data = live.data
+  if (data && data.lines.length === 0) return null
+  return (
+    <section aria-label="Where the time went" data-testid="account">
+      <h2>Where the time went {data && data.oldest_ms !== null && <small>as of {moment(data.oldest_ms)}</small>}</h2>
+      <Status of={[live]} what="account of time" />
+      {data && (
+        <MaybeStale live={live}>
+          <div class="sideways">
+            <table>
+              <caption>
+                {duration(data.elapsed_seconds)}, summed over {data.ranks - data.ranks_without} ranks, from the end of MPI_Init on
+                {data.ranks_without > 0 && `; without ${data.ranks_without} ranks that report no account`}
+              </caption>
+              <thead>
+                <tr>
+                  <th scope="col">Line</th>
+                  {['Share', 'Time', 'Between'].map((title) => (
+                    <th key={title} scope="col" class="n">
+                      {title}
+                    </th>
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {data.lines.map((one) => (
+                  <tr key={one.line}>
+                    <th scope="row">{NAMES[one.line]}</th>
+                    <td class="n">{percent(share(data, [one.line]))}</td>
+                    <td class="n">{duration(one.seconds)}</td>
+                    <td class="n">{between(one)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+          {data.nodes.length > 1 && <Parts caption="Nodes with the least computing" head="Node" rows={data.nodes.map((one) => ({ name: one.node, ...one }))} />}
+          {data.by_rank.length > 1 && <Parts caption="Ranks with the least computing" head="Rank" rows={data.by_rank.map((one) => ({ name: `${one.rank}`, ...one }))} />}
+        </MaybeStale>
+      )}
+    </section>
+  )
+}
+
+function Parts({ caption, head, rows }: { caption: string; head: string; rows: { name: string; lines: Line[]; elapsed_seconds: number }[] }) {
+  return (
+    <div class="sideways">
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{head}</th>
+            {GROUPS.map(([title]) => (
+              <th key={title} scope="col" class="n">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, ROWS).map((one) => (
+            <tr key={one.name}>
+              <th scope="row">{one.name}</th>
+              {GROUPS.map(([title, lines]) => (
+                <td key={title} class="n">
+                  {percent(share(one, lines))}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

@@ -1,0 +1,145 @@
+//! Where the time of a job's ranks went: what their threads did outside of MPI, as they and the kernel counted it, and what of the time
+//! in MPI was waiting.
+
+use crate::jobs::{self, Job};
+use crate::rank_cpu::{RankCpu, rank_cpu};
+use crate::waits::{Cell, OfJob};
+use std::collections::{BTreeMap, HashMap};
+use throughline_api::account as api;
+use throughline_store::Error;
+use throughline_verdicts::account::{LineSeconds, MpiTimes, RankTimes, account};
+use tokio_postgres::Client;
+
+/// Ranks of a response.
+const RANKS_MAX: usize = 1000;
+
+/// A rank with what is known of it.
+struct RankAccount {
+    rank: u32,
+    node: String,
+    times: RankTimes,
+    mpi: Option<MpiTimes>,
+}
+
+/// A job's account, given its operations and what of them was waiting.
+///
+/// # Errors
+/// The database's.
+pub async fn of_job(
+    client: &Client,
+    job: &Job,
+    cells: &[Cell],
+    waits: &OfJob,
+) -> Result<api::JobAccount, Error> {
+    let known: HashMap<i32, RankCpu> =
+        rank_cpu(client, job.id).await?.into_iter().map(|one| (one.rank, one)).collect();
+    let mpi = mpi_times(cells, waits);
+    let (mut ranks, mut all, mut read) = (Vec::new(), 0_u32, Vec::new());
+    for one in jobs::ranks(client, job.id).await? {
+        all += 1;
+        let cpu = known.get(&one.rank);
+        let (Some(times), Ok(rank)) = (cpu.and_then(|cpu| cpu.times), u32::try_from(one.rank)) else {
+            continue;
+        };
+        read.extend(cpu.and_then(|cpu| cpu.read_ms));
+        ranks.push(RankAccount { rank, node: one.host, times, mpi: mpi.get(&rank).copied() });
+    }
+    let count = |ranks: usize| u32::try_from(ranks).unwrap_or(u32::MAX);
+    let mut by_node: BTreeMap<&str, Vec<&RankAccount>> = BTreeMap::new();
+    ranks.iter().for_each(|rank| by_node.entry(&rank.node).or_default().push(rank));
+    let mut nodes: Vec<(f64, api::NodeAccount)> = by_node
+        .into_iter()
+        .map(|(node, ranks)| {
+            let (elapsed_seconds, lines) = lines(&ranks);
+            let account =
+                api::NodeAccount { node: node.to_owned(), ranks: count(ranks.len()), elapsed_seconds, lines };
+            (computing_share(&ranks), account)
+        })
+        .collect();
+    nodes.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.node.cmp(&other.1.node)));
+    let whole: Vec<&RankAccount> = ranks.iter().collect();
+    let (elapsed_seconds, of_all) = lines(&whole);
+    let mut order = whole;
+    order.sort_by(|one, other| {
+        computing_share(&[one]).total_cmp(&computing_share(&[other])).then(one.rank.cmp(&other.rank))
+    });
+    let by_rank = order.iter().take(RANKS_MAX).map(|rank| {
+        let (elapsed_seconds, lines) = lines(&[rank]);
+        api::RankAccount { rank: rank.rank, node: rank.node.clone(), elapsed_seconds, lines }
+    });
+    Ok(api::JobAccount {
+        job_key: job.key.clone(),
+        oldest_ms: read.iter().min().copied(),
+        newest_ms: read.iter().max().copied(),
+        ranks: all,
+        ranks_without: all - count(ranks.len()),
+        elapsed_seconds,
+        lines: of_all,
+        nodes: nodes.into_iter().map(|(_, node)| node).collect(),
+        by_rank: by_rank.collect(),
+    })
+}
+
+/// By rank: what was waiting, and what its calls only began.
+fn mpi_times(cells: &[Cell], waits: &OfJob) -> HashMap<u32, MpiTimes> {
+    let mut by: HashMap<u32, MpiTimes> = HashMap::new();
+    for rank in &waits.states.ranks {
+        let waiting = rank.parts.waiting();
+        by.entry(rank.rank).or_default().waiting = (waiting.seconds, waiting.low, waiting.high);
+    }
+    for Cell { sums, .. } in cells.iter().filter(|cell| begins(&cell.sums.operation)) {
+        if let Some(of_rank) = by.get_mut(&sums.rank) {
+            of_rank.starting += sums.elapsed_seconds;
+        }
+    }
+    by
+}
+
+/// Whether an operation only begins something: `isend`, `iallreduce`, `start`; not `iprobe`.
+fn begins(operation: &str) -> bool {
+    let is_nonblocking =
+        operation.starts_with('i') && !operation.starts_with("intercomm") && !operation.contains("probe");
+    is_nonblocking || operation.starts_with("start") || operation.ends_with("_init")
+}
+
+fn computing_share(ranks: &[&RankAccount]) -> f64 {
+    let sum = |of: fn(&RankTimes) -> f64| ranks.iter().map(|rank| of(&rank.times)).sum::<f64>();
+    sum(|times| times.computing) / sum(|times| times.elapsed).max(f64::MIN_POSITIVE)
+}
+
+/// The elapsed time and the lines of some ranks.
+fn lines(ranks: &[&RankAccount]) -> (f64, Vec<api::AccountLine>) {
+    let times: Vec<RankTimes> = ranks.iter().map(|rank| rank.times).collect();
+    let mut mpi = Some(MpiTimes::default());
+    for rank in ranks {
+        mpi = mpi.zip(rank.mpi).map(|(sum, one)| MpiTimes {
+            waiting: (
+                sum.waiting.0 + one.waiting.0,
+                sum.waiting.1 + one.waiting.1,
+                sum.waiting.2 + one.waiting.2,
+            ),
+            starting: sum.starting + one.starting,
+        });
+    }
+    let line = |one: LineSeconds| api::AccountLine {
+        line: one.line.name().to_owned(),
+        seconds: one.seconds,
+        low: one.low,
+        high: one.high,
+    };
+    let lines = account(&times, mpi).into_iter().map(line).collect();
+    (times.iter().map(|times| times.elapsed).sum(), lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins;
+
+    #[test]
+    fn calls_that_only_begin_something() {
+        let of = ["isend", "irecv", "iallreduce", "start", "startall", "send_init", "ineighbor_alltoall"];
+        assert!(of.into_iter().all(begins));
+        let not = ["iprobe", "improbe", "intercomm_merge", "intercomm_create", "send", "wait", "finalize"];
+        assert!(!not.into_iter().any(begins));
+    }
+}
