@@ -2,6 +2,7 @@
 #![allow(clippy::cast_precision_loss)] // figures for people, and times in seconds
 
 pub mod load;
+pub mod mpi_site;
 pub mod psql;
 pub mod ranks;
 pub mod server;

@@ -6,7 +6,6 @@
 mod judge;
 mod log;
 mod looks;
-mod site;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
@@ -14,11 +13,21 @@ use judge::Courses;
 use log::Log;
 use looks::Look;
 use serde_json::Value;
-use site::{Run, Site};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_benches::mpi_site::{Launch, Site};
+
+/// A program and where it runs.
+struct Run {
+    name: &'static str,
+    pattern: &'static str,
+    seconds: u32,
+    ranks: usize,
+    agents: usize,
+    mpi: &'static str,
+}
 
 const fn run(
     name: &'static str,
@@ -91,7 +100,7 @@ struct Seen {
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     let folder = tempfile::Builder::new().prefix("tl-now-").tempdir()?;
-    let site = Arc::new(Site::start(&options.from, folder.path())?);
+    let site = Arc::new(Site::start(&options.from, folder.path(), "now/courses.c")?);
     let busy = if options.busy { std::thread::available_parallelism()?.get() } else { 0 };
     let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let loops: Vec<_> = (0..busy)
@@ -133,9 +142,15 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Runs one, looks at it, and judges.
 fn one(site: &Site, run: &'static Run) -> anyhow::Result<bool> {
-    let mut program = site.launch(run)?;
+    let logs = site.log_folder(run.name);
+    std::fs::create_dir_all(&logs)?;
+    let seconds = run.seconds.to_string();
+    let arguments = vec![run.name.to_owned(), run.pattern.to_owned(), seconds, logs.display().to_string()];
+    let Run { ranks, agents, mpi, .. } = *run;
+    let mut program =
+        site.launch(&Launch { program: "courses", arguments, ranks, agents, mpi, environment: &[] })?;
     let seen = watch(site, run, &mut program)?;
-    let log = Log::read(&site.log_folder(run), run.ranks)?;
+    let log = Log::read(&site.log_folder(run.name), run.ranks)?;
     let said = judge::answers(&seen.looks, &log);
     let mut lines = vec![format!(
         "{:<4} {:<9} {:>6} {:>5} {:>6} {:<8} {} calls, {} looks",
@@ -235,7 +250,7 @@ fn watch(site: &Site, run: &Run, program: &mut std::process::Child) -> anyhow::R
         if let (Some(key), Some(ended)) = (&key, ended) {
             let detail: Value =
                 server.get(&["jobs", key], &[]).map_err(|error| anyhow::anyhow!("{error}"))?;
-            let own = Log::read(&site.log_folder(run), run.ranks)?.last().calls;
+            let own = Log::read(&site.log_folder(run.name), run.ranks)?.last().calls;
             let is_final =
                 !detail["job"]["end_ms"].is_null() && detail["job"]["totals"]["calls"].as_i64() == Some(own);
             if is_final || ended.elapsed() > FINAL_WITHIN {

@@ -3,21 +3,29 @@
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use throughline_benches::server::Server;
 use throughline_client::Settings;
 
+use crate::server::Server;
+
 /// A program and where it runs.
-pub struct Run {
-    pub name: &'static str,
-    pub pattern: &'static str,
-    pub seconds: u32,
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Name of its source, without the ending.
+    pub program: &'a str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Ranks, divided among as many agents.
     pub ranks: usize,
+    /// One or two.
     pub agents: usize,
     /// As in the names of Debian's alternatives.
-    pub mpi: &'static str,
+    pub mpi: &'a str,
+    /// Environment of the launcher.
+    pub environment: &'a [(&'a str, &'a str)],
 }
 
 /// A server with two agents, all ended when dropped.
+#[allow(missing_debug_implementations)] // it holds processes
 pub struct Site {
     folder: PathBuf,
     programs: PathBuf,
@@ -26,8 +34,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts them with programs from a folder, and compiles courses.c for both libraries.
-    pub fn start(programs: &Path, folder: &Path) -> anyhow::Result<Self> {
+    /// Starts them with programs from a folder, and compiles a C source below `benches/` for both libraries.
+    ///
+    /// # Errors
+    /// One of them does not start, or a compiler is not there.
+    pub fn start(programs: &Path, folder: &Path, source: &str) -> anyhow::Result<Self> {
         let server = Server::start(&programs.join("throughline"), folder, "")?;
         let mut agents = Vec::new();
         for node in ["n1", "n2"] {
@@ -42,9 +53,12 @@ impl Site {
             agents.push(agent.stdout(Stdio::null()).spawn().context("throughline-agent")?);
         }
         for mpi in ["openmpi", "mpich"] {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("now/courses.c");
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+            let name = source.file_stem().context("a source has a name")?.to_string_lossy().into_owned();
             let mut compiler = Command::new(format!("mpicc.{mpi}"));
-            compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(folder.join(format!("courses.{mpi}")));
+            // MPICH's header lets gcc warn of MPI_STATUSES_IGNORE.
+            compiler.args(["-O2", "-Wall", "-Wextra", "-Wno-stringop-overflow", "-pthread", "-o"]);
+            compiler.arg(folder.join(format!("{name}.{mpi}")));
             let status = compiler.arg(source).status().context("mpicc is not there: make deps")?;
             ensure!(status.success(), "mpicc.{mpi}: {status}");
         }
@@ -57,12 +71,18 @@ impl Site {
     }
 
     /// To read from it.
+    ///
+    /// # Errors
+    /// Its settings are wrong.
     pub fn client(&self) -> anyhow::Result<throughline_client::Server> {
         let settings = Settings { server: self.url(), token: None, token_source: None, ca_file: None };
         throughline_client::Server::new(settings).map_err(|error| anyhow::anyhow!("{error}"))
     }
 
     /// What a command prints.
+    ///
+    /// # Errors
+    /// It fails.
     pub fn says(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new(self.programs.join("throughline"));
         let output =
@@ -72,15 +92,16 @@ impl Site {
         Ok(text)
     }
 
-    /// Where a run's ranks write what they called.
-    pub fn log_folder(&self, run: &Run) -> PathBuf {
-        self.folder.join("logs").join(run.name)
+    /// Where a run's ranks write what they did.
+    pub fn log_folder(&self, run: &str) -> PathBuf {
+        self.folder.join("logs").join(run)
     }
 
     /// Starts a program under the shim.
-    pub fn launch(&self, run: &Run) -> anyhow::Result<Child> {
-        let log = self.log_folder(run);
-        std::fs::create_dir_all(&log)?;
+    ///
+    /// # Errors
+    /// There is no launcher.
+    pub fn launch(&self, run: &Launch<'_>) -> anyhow::Result<Child> {
         let mut command = Command::new(format!("mpirun.{}", run.mpi));
         if run.mpi == "openmpi" {
             command.args(["--oversubscribe", "--mca", "btl", "self,vader"]);
@@ -92,10 +113,11 @@ impl Site {
             command.args((agent > 1).then_some(":")).args(["-n", &ranks.to_string(), "env"]);
             command.arg(format!("THROUGHLINE_SOCKET={}", socket.display()));
             command.arg(self.programs.join("throughline-exec"));
-            command.arg(self.folder.join(format!("courses.{}", run.mpi)));
-            command.args([run.name, run.pattern, &run.seconds.to_string()]).arg(&log);
+            command.arg(self.folder.join(format!("{}.{}", run.program, run.mpi)));
+            command.args(&run.arguments);
         }
         command.env("THROUGHLINE_LIB_DIR", self.programs.join("lib/throughline"));
+        command.envs(run.environment.iter().copied());
         command
             .stdin(Stdio::null())
             .spawn()
