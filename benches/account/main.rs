@@ -235,15 +235,22 @@ fn judge(site: &Site, runs: &[Run]) -> anyhow::Result<bool> {
         let points = own.iter().zip(shown).map(|(own, shown)| (own - shown).abs()).fold(0.0, f64::max);
         measured += usize::from(points <= POINTS);
         let is = |kind: &str| run.program.right.contains(&kind);
-        let is_right = said.first().is_some_and(|(kind, _)| is(kind));
+        // On a loaded node that ranks wait for cores is true, and mostly the largest; it must not hide the fault.
+        let is_true = |kind: &str| {
+            is(kind) || (run.load == "loaded" && ["oversubscribed", "slow_rank"].contains(&kind))
+        };
+        let is_healthy = run.program.right.contains(&"nothing_found");
+        let is_right = said.first().is_some_and(|(kind, _)| is_true(kind))
+            && (is_healthy || said.iter().any(|(kind, _)| is(kind)));
         said_right += usize::from(is_right);
-        let has_wrong = said.iter().any(|(kind, certain)| *certain && !is(kind) && kind != "nothing_found");
+        let has_wrong =
+            said.iter().any(|(kind, certain)| *certain && !is_true(kind) && kind != "nothing_found");
         wrong_certain += usize::from(has_wrong);
         let first = run
             .first
             .as_ref()
             .map_or_else(String::new, |(seconds, kind)| format!("{kind} at {seconds:.0} s"));
-        first_right += usize::from(run.first.as_ref().is_some_and(|(_, kind)| is(kind)));
+        first_right += usize::from(run.first.as_ref().is_some_and(|(_, kind)| is_true(kind)));
         let text = |parts: Parts| parts.map(|part| format!("{part:.1}")).join(" ");
         let kinds: Vec<String> =
             said.iter().map(|(kind, certain)| format!("{kind}{}", if *certain { "!" } else { "" })).collect();

@@ -277,7 +277,32 @@ LEFT JOIN LATERAL (SELECT guid, port FROM internal.job_rank_ports p WHERE p.job_
 ORDER BY r.rank
 LIMIT 500"
     );
+    let account = format!(
+        "SELECT rank AS \"Rank\", host AS \"Node\", computing_seconds / nullif(elapsed_seconds, 0) AS \"Computing\",
+       core_wait_seconds / nullif(elapsed_seconds, 0) AS \"Waiting for a core\",
+       off_processor_seconds / nullif(elapsed_seconds, 0) AS \"Off the processor\", mpi_seconds / nullif(elapsed_seconds, 0) AS \"In MPI\",
+       elapsed_seconds AS \"Time\", time AS \"As of\"
+FROM public.mpi_rank_account
+WHERE job_id = {JOB}
+ORDER BY computing_seconds / nullif(elapsed_seconds, 0), rank
+LIMIT 500"
+    );
     dashboard
+        .panel(
+            Panel::table(
+                45,
+                "Where the time of its ranks went",
+                "Parts of each rank's time since MPI_Init, those that compute least first; the four add up to all of it. The job page has \
+                 what of the time in MPI was waiting.",
+                (24, 8),
+            )
+            .rows(&account)
+            .field("Rank", &[FieldDisplay::Unit(TEXT)])
+            .field("Node", &[FieldDisplay::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+            .fields_like("/^(Computing|Waiting for a core|Off the processor|In MPI)$/", &[FieldDisplay::Unit(SHARE)])
+            .field("Time", &[FieldDisplay::Unit(SECONDS)])
+            .link(link::to_page(site, "Job page", "/jobs/${job:percentencode}")),
+        )
         .panel(of_ranks(41, "bytes", BYTES))
         .panel(of_ranks(44, "messages", COUNT))
         .panel(

@@ -5100,6 +5100,23 @@ CROSS JOIN LATERAL internal.job_rank_totals(j.id) t;
 COMMENT ON VIEW public.mpi_rank_totals IS
     'Each rank''s MPI so far, over all operations, and the time in a call that goes on included, and how long it was observed: from MPI_Init to its end or its newest report.';
 
+-- Of each rank's last start. What of the time in MPI was waiting is not in it: that is estimated for the API.
+CREATE OR REPLACE VIEW public.mpi_rank_account AS
+SELECT DISTINCT ON (r.job_id, r.rank) j.key AS job_key, r.job_id, r.rank, r.host, s.time,
+       s.elapsed_nanoseconds / 1e9::double precision AS elapsed_seconds,
+       (s.elapsed_nanoseconds - s.mpi_nanoseconds - s.off_outside_nanoseconds) / 1e9::double precision AS computing_seconds,
+       s.queued_outside_nanoseconds / 1e9::double precision AS core_wait_seconds,
+       (s.off_outside_nanoseconds - s.queued_outside_nanoseconds) / 1e9::double precision AS off_processor_seconds,
+       s.mpi_nanoseconds / 1e9::double precision AS mpi_seconds,
+       s.off_inside_nanoseconds / 1e9::double precision AS off_processor_in_mpi_seconds
+FROM internal.run_visible j
+JOIN internal.job_rank r ON r.job_id = j.id
+JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
+WHERE s.elapsed_nanoseconds IS NOT NULL
+ORDER BY r.job_id, r.rank, r.start_time DESC;
+COMMENT ON VIEW public.mpi_rank_account IS
+    'Where the time of the thread went that called MPI_Init, from the end of that until `time`: computing, waiting for a core and off the processor outside of MPI, and in MPI; they add up to elapsed_seconds. docs/ACCOUNT.md.';
+
 -- From one rank and epoch to the next down the primary key, as mpi_op_cells.
 CREATE OR REPLACE FUNCTION internal.job_ranks_as_of(job bigint)
 RETURNS TABLE (as_of timestamptz, node_id bigint, node_as_of timestamptz)

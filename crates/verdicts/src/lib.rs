@@ -92,15 +92,7 @@ impl Kind {
 
     /// Whether what it costs is time in which ranks wait for others.
     fn explains_waiting(self) -> bool {
-        matches!(
-            self,
-            Kind::SlowRank
-                | Kind::ImbalancedWork
-                | Kind::Awaited
-                | Kind::LinkBound
-                | Kind::Victim
-                | Kind::Oversubscribed
-        )
+        matches!(self, Kind::SlowRank | Kind::ImbalancedWork | Kind::Awaited | Kind::LinkBound | Kind::Victim)
     }
 
     /// As in the database and the API.

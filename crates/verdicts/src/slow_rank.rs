@@ -23,6 +23,9 @@ const LATE_MOST: f64 = 0.34;
 /// A value below this part of the others' is slower.
 const SLOWER: f64 = 0.9;
 
+/// Part of a rank's lateness from which on waiting for a core is a cause of it.
+const CORE_PART_MIN: f64 = 0.25;
+
 /// Ranks that are bound to each of its CPUs, and as many times as many as elsewhere: three ranks on
 /// two CPUs.
 const BOUND_MIN: f64 = 1.5;
@@ -48,50 +51,71 @@ pub(crate) fn late(evidence: &Evidence) -> Option<(Vec<&Rank>, f64)> {
 }
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
-    let Some((late, middle)) = late(evidence) else { return Vec::new() };
+    let Some(found) = find(evidence) else { return Vec::new() };
+    vec![verdict(evidence, &found)]
+}
+
+/// Whether what differs at the slow rank is why it computes longer, and not only that it waits for a core.
+pub(crate) fn explains_work(evidence: &Evidence) -> bool {
+    let explains = |found: Found<'_>| {
+        // Without an account the two are not known apart.
+        let is_apart = found.waits_for_core && found.worst.times.is_some();
+        found.is_host || found.causes.len() > usize::from(is_apart)
+    };
+    find(evidence).is_some_and(explains)
+}
+
+/// What differs at a rank, and what to do.
+type Cause = (String, &'static str);
+
+/// The ranks that others wait for, and what differs there.
+struct Found<'a> {
+    worst: &'a Rank,
+    late: Vec<&'a Rank>,
+    is_host: bool,
+    /// One of the causes is that it waits for a core.
+    waits_for_core: bool,
+    causes: Vec<Cause>,
+    middle: f64,
+    cost: f64,
+}
+
+fn find(evidence: &Evidence) -> Option<Found<'_>> {
+    let (late, middle) = late(evidence)?;
     let hosts = by_host(evidence);
     // A host whose ranks wait for cores is said to be oversubscribed.
     let late: Vec<&Rank> =
         late.into_iter().filter(|rank| !is_short_of_cores(&hosts[rank.host.as_str()])).collect();
     let others: Vec<&Rank> =
         evidence.ranks.iter().filter(|rank| !late.iter().any(|one| one.rank == rank.rank)).collect();
-    let Some(worst) =
-        late.iter().max_by(|one, other| one.outside_seconds().total_cmp(&other.outside_seconds()))
-    else {
-        return Vec::new();
-    };
+    let worst =
+        *late.iter().max_by(|one, other| one.outside_seconds().total_cmp(&other.outside_seconds()))?;
     let lost = (worst.outside_seconds() - middle) * number(others.len());
     let cost = lost / evidence.rank_seconds().max(f64::MIN_POSITIVE);
-    if cost < COST_MIN {
-        return Vec::new();
-    }
     let is_host = hosts.len() >= 3
         && hosts[worst.host.as_str()].len() >= 2
         && late.len() == hosts[worst.host.as_str()].len()
         && late.iter().all(|rank| rank.host == worst.host);
     // Nothing of its node makes it slow where it does not even want to run.
-    if worst.times.is_some() && is_late_by(worst, &others, |times| times.off) {
-        return Vec::new();
+    if worst.times.is_some() && excess_part(worst, &others, |times| times.off) >= 0.5 {
+        return None;
     }
-    let causes = differences(worst, &others);
+    let core = core_wait(worst, &others);
+    let waits_for_core = core.is_some();
+    let causes: Vec<Cause> = core.into_iter().chain(differences(worst, &others)).collect();
     if causes.is_empty() && !is_host {
-        return Vec::new();
+        return None;
     }
-    vec![verdict(evidence, worst, &late, is_host, middle, cost, &causes)]
+    // What it computes longer is no consequence of waiting for a core.
+    let is_only_core = waits_for_core && causes.len() == 1 && !is_host;
+    let part = if is_only_core { excess_part(worst, &others, |times| times.queued) } else { 1.0 };
+    Some(Found { worst, late, is_host, waits_for_core, causes, middle, cost: cost * part })
+        .filter(|found| found.cost >= COST_MIN)
 }
 
-/// What differs at a rank, and what to do.
-type Cause = (String, &'static str);
-
-fn verdict(
-    evidence: &Evidence,
-    worst: &Rank,
-    late: &[&Rank],
-    is_host: bool,
-    middle: f64,
-    cost: f64,
-    causes: &[Cause],
-) -> Verdict {
+fn verdict(evidence: &Evidence, found: &Found<'_>) -> Verdict {
+    let Found { worst, late, is_host, causes, middle, cost, .. } = found;
+    let (is_host, middle, cost) = (*is_host, *middle, *cost);
     let numbers: Vec<u32> = late.iter().map(|rank| rank.rank).collect();
     let who = if is_host { format!("the ranks on {}", worst.host) } else { ranks(&numbers) };
     let observation = format!(
@@ -99,7 +123,7 @@ fn verdict(
         if is_host { String::new() } else { format!(" on {}", worst.host) },
         seconds(worst.outside_seconds()),
         seconds(middle),
-        match causes {
+        match causes.as_slice() {
             [] => "No rank of another host is late".to_owned(),
             some =>
                 format!("There, {}", some.iter().map(|cause| cause.0.as_str()).collect::<Vec<_>>().join("; ")),
@@ -137,7 +161,7 @@ fn last_share(evidence: &Evidence, late: &[&Rank]) -> Option<f64> {
 
 /// What is worse at a rank than at each other one where it is known.
 fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
-    let mut causes = of_cores(rank, others);
+    let mut causes = of_cpus(rank, others);
     causes.extend(of_ports(rank, others));
     causes.extend(of_gpus(rank, others));
     causes
@@ -153,29 +177,29 @@ fn beside(
     of(rank).zip(others.iter().filter_map(|other| of(other)).reduce(pick))
 }
 
-/// Whether at least half of what a rank is outside of MPI longer than the others is this part of its time; so where its account is not
-/// known.
-fn is_late_by(rank: &Rank, others: &[&Rank], of: fn(&RankTimes) -> f64) -> bool {
+/// The part of what a rank is outside of MPI longer than the others that is this part of its time; all of it where its account is not known.
+fn excess_part(rank: &Rank, others: &[&Rank], of: fn(&RankTimes) -> f64) -> f64 {
     let known: Option<Vec<RankTimes>> = others.iter().map(|other| other.times).collect();
-    let Some((own, known)) = rank.times.zip(known).filter(|(_, known)| !known.is_empty()) else {
-        return true;
-    };
+    let Some((own, known)) = rank.times.zip(known).filter(|(_, known)| !known.is_empty()) else { return 1.0 };
     let mean = mean(known.iter());
-    of(&own) - of(&mean) >= 0.5 * (own.outside() - mean.outside())
+    ((of(&own) - of(&mean)) / (own.outside() - mean.outside()).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }
 
-fn of_cores(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if let Some((own, most)) = beside(rank, others, Rank::runqueue_share, f64::max)
-        && own >= COST_MIN
+fn core_wait(rank: &Rank, others: &[&Rank]) -> Option<Cause> {
+    let (own, most) = beside(rank, others, Rank::runqueue_share, f64::max)?;
+    let is_cause = own >= COST_MIN
         && own > 2.0 * most
-        && is_late_by(rank, others, |times| times.queued)
-    {
-        causes.push((
+        && excess_part(rank, others, |times| times.queued) >= CORE_PART_MIN;
+    is_cause.then(|| {
+        (
             format!("it waited for a core for {} of its time, the others for at most {}", percent(own), percent(most)),
             "Something else runs on its core: see what (ps -eLo psr,pid,comm on that node), and bind ranks to cores of their own.",
-        ));
-    }
+        )
+    })
+}
+
+fn of_cpus(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
+    let mut causes = Vec::new();
     if let Some((own, most)) = beside(rank, others, |rank| rank.ranks_a_cpu, f64::max)
         && own >= BOUND_MIN
         && own >= BOUND_MIN * most

@@ -237,6 +237,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("mpi_traffic_totals"),
     function!("job_rank_totals"),
     view!("mpi_rank_totals"),
+    view!("mpi_rank_account"),
     function!("job_ranks_as_of"),
     function!("job_as_of"),
     function!("job_rank_times"),
