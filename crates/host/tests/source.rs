@@ -179,7 +179,8 @@ fn readings_that_are_too_near_for_rates_are_no_rows() {
     let is_whole = |batch: &Batch| batch.host_ports.len() == 32;
     bench.until(is_whole);
     let from = bench.source.status().rounds;
-    let until = bench.until_status(|status| status.rounds > from + 60).rounds;
-    let rows = std::iter::from_fn(|| bench.records.try_recv().ok()).filter(is_whole).count() as u64;
-    assert!(rows > 0 && rows * 2 < until - from, "{rows} of {}", until - from);
+    // On a busy machine readings take longer, and rows come more rarely.
+    (0..10).for_each(|_| drop(bench.until(is_whole)));
+    let readings = bench.source.status().rounds - from;
+    assert!(readings > 2 * 10, "10 rows of {readings}");
 }

@@ -1,5 +1,5 @@
 /*
- * Making and freeing communicators, most of which waits for other members: their part of the table in operations.h, which
+ * Making and freeing communicators, mostly calls that wait for other members: their part of the table in operations.h, which
  * explains it.
  */
 #ifndef THROUGHLINE_OPERATIONS_COMMUNICATORS_H

@@ -64,7 +64,7 @@ pub(crate) struct Rank {
     traffic: Option<Report>,
     open_calls: OpenCalls,
     /// Of the frame taken last, until somebody takes it.
-    account: Option<Account>,
+    account: Option<Box<Account>>,
     window: Window,
     counters: Arc<Counters>,
     user: Arc<User>,
@@ -146,7 +146,7 @@ impl Rank {
 
     /// Where its time went, if the last frame said so.
     pub(crate) fn take_account(&mut self) -> Option<Account> {
-        self.account.take()
+        self.account.take().map(|account| *account)
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -193,7 +193,7 @@ impl Rank {
             Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Samples(all) => self.traffic = Some(self.samples(&all)?),
-            Frame::Account(account) => self.account = Some(account.shifted(self.behind)),
+            Frame::Account(account) => self.account = Some(Box::new(account.shifted(self.behind))),
             Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),

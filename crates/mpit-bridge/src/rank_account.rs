@@ -1,7 +1,7 @@
 //! Where the time of a rank went: what its shim reported last, carried on to a reading of the kernel. Pure.
 //!
-//! The thread reads its own clock only at the ends of long stretches. What it is in since then is not over, and is added here: what it
-//! was off the processor since its last reading lies in what it is in now.
+//! The thread reads its own clock only at the ends of long stretches. The stretch since then is not over, and is added here: the time off
+//! the processor since the last reading lies in it.
 
 use crate::account_frame::Account;
 use crate::member::RankKey;

@@ -128,7 +128,8 @@ fn lines(ranks: &[&RankAccount]) -> (f64, Vec<api::AccountLine>) {
         high: one.high,
     };
     let lines = account(&times, mpi).into_iter().map(line).collect();
-    (times.iter().map(|times| times.elapsed).sum(), lines)
+    // The sum of nothing is negative zero.
+    (times.iter().map(|times| times.elapsed).sum::<f64>() + 0.0, lines)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     found.into_iter().collect()
 }
 
-/// Of the whole job: a rank is later than the others by what it is off the processor.
+/// Of the whole job: a rank is later than the others by its time off the processor.
 fn by_sums(evidence: &Evidence) -> Option<Verdict> {
     let Late { rank, times, mean, cost, excess } = late(evidence)?;
     let (times, mean) = (times?, mean?);

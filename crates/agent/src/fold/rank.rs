@@ -88,7 +88,8 @@ pub(super) struct RankHere {
     sent_variables: BTreeMap<(String, u32), f64>,
     has_scheduling: bool,
     is_stopped: bool,
-    scheduling: Option<MpiRankScheduling>,
+    /// Of few ranks at a time, and large.
+    scheduling: Option<Box<MpiRankScheduling>>,
 }
 
 impl RankHere {
@@ -267,7 +268,7 @@ impl RankHere {
         if !std::mem::replace(&mut self.has_scheduling, true) || was_stopped != record.is_stopped {
             return Err(record);
         }
-        self.scheduling = Some(record);
+        self.scheduling = Some(Box::new(record));
         Ok(0)
     }
 
@@ -371,6 +372,6 @@ impl RankHere {
             }
             into.mpi_pvars.push(sample);
         }
-        into.mpi_scheduling.extend(self.scheduling.take());
+        into.mpi_scheduling.extend(self.scheduling.take().map(|record| *record));
     }
 }

@@ -89,12 +89,12 @@ async fn a_command_of_several_routes_prints_each_answer_under_its_name() {
     let server = tokio::task::block_in_place(|| connection.server()).unwrap();
     let (one, other) = ("slurm:41.0@1000", "slurm:42.0@1000");
     let of = |job: &str, part: &[&str]| api(&server, &[&["jobs", job], part].concat(), &[]);
-    let parts = ["ranks", "regions", "traffic", "link-shares", "waits", "broadcast"];
+    let parts = ["ranks", "regions", "traffic", "link-shares", "account", "waits", "broadcast"];
     let answers: Vec<String> = parts.into_iter().map(|part| of(one, &[part])).collect();
-    let [ranks, regions, traffic, shares, waits, broadcast] = answers.try_into().unwrap();
+    let [ranks, regions, traffic, shares, account, waits, broadcast] = answers.try_into().unwrap();
     let expected = format!(
         "{{\"job\":{},\"ranks\":{ranks},\"regions\":{regions},\"traffic\":{traffic},\"link_shares\":{shares},\
-         \"link_peaks\":null,\"waits\":{waits},\"broadcast\":{broadcast},\"findings\":[",
+         \"link_peaks\":null,\"account\":{account},\"waits\":{waits},\"broadcast\":{broadcast},\"findings\":[",
         of(one, &[])
     );
     let printed = site.text(&["job", "show", one, "--json"]);

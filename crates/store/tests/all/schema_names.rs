@@ -10,7 +10,7 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 15] = [
+const VIEWS: [&str; 16] = [
     "contested_ranks",
     "event_named",
     "ib_link_named",
@@ -22,6 +22,7 @@ const VIEWS: [&str; 15] = [
     "mpi_op_series",
     "mpi_op_totals",
     "mpi_peer_totals",
+    "mpi_rank_account",
     "mpi_rank_totals",
     "nvlink_metrics",
     "pvar_table",

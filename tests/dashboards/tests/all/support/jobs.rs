@@ -4,7 +4,7 @@ use super::node::JOB;
 use super::{SECOND, TICKS, tick_time};
 use throughline_sample::wire::{
     Batch, Job, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers,
-    MpiRankRegions, MpiRegionCell, Names,
+    MpiRankRegions, MpiRankScheduling, MpiRegionCell, Names,
 };
 
 /// The job that ended.
@@ -72,8 +72,28 @@ pub fn ended(end: i64, node: u32, name: &str) -> Vec<Batch> {
         };
         Batch { node: name.to_owned(), mpi_ops: vec![bin], mpi_pvars: vec![variable], ..Batch::default() }
     }));
-    batches.push(batch(Vec::new(), rank(true)));
+    let account = account(ENDED, node, start, stop);
+    batches.push(Batch { mpi_scheduling: vec![account], ..batch(Vec::new(), rank(true)) });
     batches
+}
+
+/// Where a rank's time went until then: half of it computing, and a part of the rest in each line.
+fn account(job: &str, rank: u32, epoch: i64, time: i64) -> MpiRankScheduling {
+    let percent = |part: u64| Some((time - epoch).unsigned_abs() / 100 * part);
+    MpiRankScheduling {
+        time,
+        epoch,
+        job_key: job.to_owned(),
+        rank,
+        elapsed_nanoseconds: percent(100),
+        mpi_nanoseconds: percent(30),
+        off_outside_nanoseconds: percent(20),
+        queued_outside_nanoseconds: percent(5),
+        off_inside_nanoseconds: percent(10),
+        queued_inside_nanoseconds: percent(8),
+        file_samples: 9,
+        ..MpiRankScheduling::default()
+    }
 }
 
 /// Regions, settings and wire traffic of the job that runs.
@@ -81,6 +101,7 @@ pub fn details(end: i64, name: &str, ranks: std::ops::Range<u32>) -> Batch {
     let (time, epoch) = (tick_time(end, TICKS - 1), end - 1200 * SECOND);
     let mut batch = Batch { node: name.to_owned(), ..Batch::default() };
     for rank in ranks {
+        batch.mpi_scheduling.push(account(JOB, rank, epoch, time));
         batch.mpi_regions.push(MpiRankRegions {
             time,
             epoch,
