@@ -117,6 +117,8 @@ impl Bins<'_> {
         let (shortest, longest) = course.spans_ms.unwrap_or((step_ms, step_ms));
         let longest_seconds = longest as f64 / 1e3;
         totals.longest_step_seconds = Some(totals.longest_step_seconds.unwrap_or(0.0).max(longest_seconds));
+        // The step in which a rank began is a part of one.
+        let shortest = shortest.max(step_ms.min(longest));
         let name = format!("rank {rank}{on}, in steps of {}", lengths(shortest, longest));
         writer.process(process, &name, process - 1).context(WRITING)?;
         let mut last_ms = from;
