@@ -128,6 +128,8 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cac
         waiting: waiting(client, job, &cells).await?,
         ..Evidence::default()
     };
+    let observed = evidence.ranks.iter().map(|rank| rank.observed_seconds).fold(0.0, f64::max);
+    evidence.seconds = evidence.seconds.max(observed);
     let from = if evidence.is_running { (end - RECENT_MS).max(start) } else { start };
     let known = cache.places(id, evidence.ranks.len()).filter(|_| evidence.is_running);
     let has_traffic = known.is_none();
@@ -195,8 +197,11 @@ async fn ranks(client: &Client, id: i64, as_of: Option<&AsOf>, cells: &[Cell]) -
     let cpu: HashMap<i32, RankCpu> = cpu.collect();
     let rank = |one: jobs::Rank| {
         let totals = totals.get(&one.rank).copied().unwrap_or_default();
-        let observed = totals.observed_seconds.unwrap_or_default().max(0.0);
         let cpu = cpu.get(&one.rank);
+        // A rank that calls nothing has no new row, and its time goes on.
+        let read =
+            cpu.and_then(|cpu| cpu.times).filter(|_| one.end.is_none()).map_or(0.0, |times| times.elapsed);
+        let observed = totals.observed_seconds.unwrap_or_default().max(read);
         let scheduling = cpu.and_then(|cpu| {
             let (cpu_seconds, runqueue_wait_seconds) = cpu.cpu_seconds.zip(cpu.runqueue_wait_seconds)?;
             Some(Scheduling { cpu_seconds, runqueue_wait_seconds })

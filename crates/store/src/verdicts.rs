@@ -21,8 +21,9 @@ const IS_TOO_OLD: &str = "greatest(j.end_time, (SELECT max(o.reported_at) FROM i
 /// A job whose judgement failed is tried again after this time: until then others have its turn.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// A call that goes on for so long has its job judged, if it was not since: it may hang, seconds.
-const LONG_CALL: f64 = 10.0;
+/// A call that goes on for so long has its job judged, if it was not since: it may hang, seconds. What a Wait waits for is not known, so that
+/// verdicts on it come later.
+const LONG_CALLS: [f64; 2] = [10.0, 30.0];
 
 /// But not sooner after its last judgement, seconds.
 const URGENT_AFTER: f64 = 10.0;
@@ -85,18 +86,20 @@ fn first_of_new_node(min: &str) -> String {
 
 /// Jobs that run and have a call that has become long since they were judged, or a rank that was stopped; at most so many at a time.
 fn urgent() -> String {
+    let [first, second] = LONG_CALLS;
     format!(
         "SELECT d.job_id FROM internal.job_judgement d JOIN internal.run j ON j.id = d.job_id
          WHERE j.end_time IS NULL AND NOT d.is_final AND d.judged_at < now() - make_interval(secs => {URGENT_AFTER})
              AND (EXISTS (SELECT FROM internal.mpi_open_call o WHERE o.job_id = d.job_id AND NOT o.has_returned
-                      AND o.start_time + make_interval(secs => {LONG_CALL}) BETWEEN d.judged_at AND now())
+                      AND (o.start_time + make_interval(secs => {first}) BETWEEN d.judged_at AND now()
+                          OR o.start_time + make_interval(secs => {second}) BETWEEN d.judged_at AND now()))
                   OR EXISTS (SELECT FROM internal.mpi_rank_scheduling s WHERE s.job_id = d.job_id AND s.stopped_since > d.judged_at))
              AND d.job_id IN (SELECT o.job_id FROM internal.mpi_open_call o WHERE NOT o.has_returned)
          LIMIT 1000"
     )
 }
 
-/// Has jobs judged now in which something may hang: see [`LONG_CALL`].
+/// Has jobs judged now in which something may hang: see [`LONG_CALLS`].
 ///
 /// # Errors
 /// The database's.

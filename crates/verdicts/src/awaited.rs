@@ -12,7 +12,7 @@ use crate::text::{percent, ranks, seconds};
 use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
 
 /// Calls that are as old say that others wait.
-pub const OPEN_MIN: f64 = 15.0;
+pub const OPEN_MIN: f64 = 10.0;
 
 /// A rank that uses a smaller part of a core does nothing.
 const IDLE: f64 = 0.02;

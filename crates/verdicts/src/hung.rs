@@ -135,8 +135,8 @@ fn stopped(evidence: &Evidence, alive: &[&Rank]) -> Option<(String, Confidence, 
 const RECEIVES: [&str; 4] = ["recv", "mrecv", "probe", "mprobe"];
 const SENDS: [&str; 4] = ["send", "bsend", "ssend", "rsend"];
 
-/// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a send and the receive
-/// of it, a collective that all of its members have called, a file. What a Wait waits for is not known, so it takes longer.
+/// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a collective that all of
+/// its members have called, a file. What a Wait waits for is not known, nor whether a send is what a receive waits for, so these take longer.
 fn progress(evidence: &Evidence) -> Option<Confidence> {
     let open: Vec<&OpenCall> = evidence.open_calls.iter().filter(|call| !call.has_ended).collect();
     let first = open.first()?;
@@ -148,11 +148,10 @@ fn progress(evidence: &Evidence) -> Option<Confidence> {
                 && other.peer.is_none_or(|peer| peer == call.rank)
         })
     };
-    let moves = |call: &&OpenCall| {
-        call.operation.starts_with("sendrecv")
-            || call.operation.starts_with("file_")
-            || (is(call, &RECEIVES) && meets(call, &SENDS))
-    };
+    let moves =
+        |call: &&OpenCall| call.operation.starts_with("sendrecv") || call.operation.starts_with("file_");
+    // A message of many bytes, or two whose tags differ.
+    let is_pair = |call: &OpenCall| is(call, &RECEIVES) && meets(call, &SENDS);
     let is_collective = !is(first, &RECEIVES) && !is(first, &SENDS) && !is_wait(first);
     let is_whole = is_collective
         && open.iter().all(|call| call.operation == first.operation && call.comm == first.comm)
@@ -160,7 +159,7 @@ fn progress(evidence: &Evidence) -> Option<Confidence> {
     if is_whole || open.iter().any(moves) {
         return None;
     }
-    if !open.iter().any(|call| is_wait(call)) {
+    if !open.iter().any(|call| is_wait(call) || is_pair(call)) {
         return Some(Confidence::Certain);
     }
     let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);

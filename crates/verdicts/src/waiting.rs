@@ -23,9 +23,9 @@ pub(crate) fn judge(evidence: &Evidence, explained: f64) -> Option<Verdict> {
     if !is_said || all <= 0.0 {
         return None;
     }
-    let call = open.map_or_else(String::new, |call| {
+    let call = open.map(|call| {
         format!(
-            " Rank {} has been in MPI_{} for {}.",
+            "Rank {} has been in MPI_{} for {}",
             call.rank,
             capital(&call.operation),
             seconds(call.seconds)
@@ -35,18 +35,27 @@ pub(crate) fn judge(evidence: &Evidence, explained: f64) -> Option<Verdict> {
     let place = most
         .filter(|one| one.seconds > 0.0)
         .map_or_else(String::new, |one| format!(", most of it in {}", one.operation));
-    Some(Verdict {
-        kind: Kind::Waiting,
-        subject: "job".to_owned(),
-        observation: format!(
-            "Waiting for other ranks takes {} of the ranks' time ({} of {}){place}: not divided further.{call}",
+    let observation = match call {
+        Some(call) if rest < COST_MIN => format!("{call}, and nothing says why."),
+        call => format!(
+            "Waiting for other ranks takes {} of the ranks' time ({} of {}){place}: not divided further.{}",
             percent(share),
             seconds(likely),
             seconds(all),
+            call.map_or_else(String::new, |call| format!(" {call}.")),
         ),
-        remedy: "No rank is late all the time: see whether ranks work one after the other, or each is late at times (throughline job \
-                 trace shows who waits for whom)."
-            .to_owned(),
+    };
+    let remedy = if rest < COST_MIN {
+        "See the calls that have not returned (throughline job show): with whom each is, and what these ranks do."
+    } else {
+        "No rank is late all the time: see whether ranks work one after the other, or each is late at times (throughline job \
+         trace shows who waits for whom)."
+    };
+    Some(Verdict {
+        kind: Kind::Waiting,
+        subject: "job".to_owned(),
+        observation,
+        remedy: remedy.to_owned(),
         // Of short calls the least that durations say is more than it is.
         confidence: Confidence::Likely,
         cost: Some(rest.clamp(0.0, 1.0)),

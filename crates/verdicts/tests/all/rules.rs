@@ -80,6 +80,8 @@ fn calls_that_may_move_data_are_no_hang() {
     assert!(of(Kind::Hung, &evidence).is_some());
     evidence.open_calls = vec![message(0, "send", 1), message(1, "recv", 0)];
     assert_eq!(of(Kind::Hung, &evidence), None, "one message, of many bytes");
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 31.0);
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Likely, "or two of different tags");
     evidence.open_calls = (0..2).map(|rank| OpenCall { comm_size: Some(2), ..barrier(rank, 12.0) }).collect();
     assert_eq!(of(Kind::Hung, &evidence), None, "all are there");
     evidence.open_calls[1].operation = "bcast".into();
@@ -190,7 +192,7 @@ fn waiting_that_nothing_explains_is_not_nothing() {
         of(Kind::Waiting, &evidence)
             .unwrap()
             .observation
-            .contains("Rank 2 has been in MPI_Barrier for 16.0 s")
+            .contains("Rank 2 has been in MPI_Barrier for 16.0 s, and nothing says why.")
     );
     assert_eq!(of(Kind::NothingFound, &evidence), None);
 }
