@@ -262,10 +262,13 @@ async fn look_at_states(shared: &Arc<ReceiverState>) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
+        let outside = shared.rank_accounts().outside(shared.moment().monotonic);
+        if outside.is_empty() {
+            continue; // no thread for nothing
+        }
         let looking = shared.clone();
         let changed = spawn_blocking(move || {
             let (config, now) = (&looking.config, looking.moment());
-            let outside = looking.rank_accounts().outside(now.monotonic);
             let has_changed = |(key, task): &(RankKey, Option<u32>)| {
                 let found = scheduling::state(&config.proc, key.pid, *task);
                 found.is_some_and(|(state, channel)| looking.rank_accounts().found(key, state, &channel))
