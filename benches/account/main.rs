@@ -64,8 +64,9 @@ const PROGRAMS: [Program; 31] = [
     program("thread_calls", HEALTHY),
 ];
 
-/// Library, and whether its ranks yield while they wait.
-const WAYS: [(&str, &str, &[(&str, &str)]); 3] = [
+/// A library, whether its ranks yield while they wait, and the environment in which they do.
+type Way = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+const WAYS: [Way; 3] = [
     ("openmpi", "spins", &[]),
     ("openmpi", "yields", &[("OMPI_MCA_mpi_yield_when_idle", "1")]),
     ("mpich", "spins", &[]),
@@ -187,11 +188,11 @@ fn run(
         if let Some(status) = started.try_wait()? {
             break status;
         }
-        if first.is_none() {
-            if let Some(key) = job(site, &folder)? {
-                let (said, _) = verdicts(site, &key)?;
-                first = said.into_iter().next().map(|(kind, _)| (begun.elapsed().as_secs_f64(), kind));
-            }
+        if first.is_none()
+            && let Some(key) = job(site, &folder)?
+        {
+            let (said, _) = verdicts(site, &key)?;
+            first = said.into_iter().next().map(|(kind, _)| (begun.elapsed().as_secs_f64(), kind));
         }
         std::thread::sleep(Duration::from_secs(1));
     };

@@ -156,23 +156,23 @@ impl Folder {
             let after = rank.peers_held();
             self.peers = self.peers + after - before;
         }
-        macro_rules! wait {
-            ($($kind:ident by $method:ident),+) => { $(
-                for record in std::mem::take(&mut fragment.$kind) {
-                    let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
-                    let id = (record.rank, record.epoch);
-                    let Some(rank) = self.running(&record.job_key, id) else {
-                        fragment.$kind.push(record);
-                        continue;
-                    };
-                    match rank.$method(record, space) {
-                        Ok(more) => self.waiting += more,
-                        Err(record) => fragment.$kind.push(record),
-                    }
-                }
-            )+ };
+        for record in std::mem::take(&mut fragment.mpi_regions) {
+            let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
+            let Some(rank) = self.running(&record.job_key, (record.rank, record.epoch)) else {
+                fragment.mpi_regions.push(record);
+                continue;
+            };
+            match rank.regions(record, space) {
+                Ok(more) => self.waiting += more,
+                Err(record) => fragment.mpi_regions.push(record),
+            }
         }
-        wait!(mpi_regions by regions, mpi_scheduling by scheduling);
+        for record in std::mem::take(&mut fragment.mpi_scheduling) {
+            match self.running(&record.job_key, (record.rank, record.epoch)) {
+                Some(rank) => fragment.mpi_scheduling.extend(rank.scheduling(record)),
+                None => fragment.mpi_scheduling.push(record),
+            }
+        }
         for record in std::mem::take(&mut fragment.mpi_pvars) {
             let space = WAITING_MAX - self.waiting.min(WAITING_MAX);
             let newest = self.jobs.get_mut(&record.job_key).and_then(|job| {

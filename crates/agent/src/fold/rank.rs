@@ -261,15 +261,15 @@ impl RankHere {
         Ok(VARIABLE * (self.variables.len() - before))
     }
 
-    /// Takes a reading of its process. The first one goes at once, as others are compared with it, and so does one that was stopped
-    /// since, or goes on.
-    pub fn scheduling(&mut self, record: MpiRankScheduling, _: usize) -> Result<usize, MpiRankScheduling> {
+    /// Takes a reading of its process. Returns one that goes at once: the first, as others are compared with it, and that of a
+    /// process that was stopped since, or goes on.
+    pub fn scheduling(&mut self, record: MpiRankScheduling) -> Option<MpiRankScheduling> {
         let was_stopped = std::mem::replace(&mut self.is_stopped, record.is_stopped);
         if !std::mem::replace(&mut self.has_scheduling, true) || was_stopped != record.is_stopped {
-            return Err(record);
+            return Some(record);
         }
         self.scheduling = Some(Box::new(record));
-        Ok(0)
+        None
     }
 
     /// Adds what is due at the end of an interval.
