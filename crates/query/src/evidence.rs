@@ -301,6 +301,7 @@ async fn calls(client: &Client, id: i64) -> Result<Vec<OpenCall>, Error> {
             comm: call.comm,
             comm_size: call.comm_size.and_then(|size| u32::try_from(size).ok()),
             peer: call.peer.and_then(|peer| u32::try_from(peer).ok()),
+            pending_requests: u32::try_from(call.pending_requests).unwrap_or_default(),
             seconds: call.seconds,
             has_ended: call.is_of_ended_rank,
         })

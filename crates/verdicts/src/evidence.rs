@@ -144,6 +144,8 @@ pub struct OpenCall {
     pub comm_size: Option<u32>,
     /// Rank that the call names.
     pub peer: Option<u32>,
+    /// Requests of its thread that are pending.
+    pub pending_requests: u32,
     /// How long it goes on.
     pub seconds: f64,
     /// Its rank has ended in it.

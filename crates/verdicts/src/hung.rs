@@ -7,7 +7,7 @@
 //! - a rank that is missing there has ended, or
 //! - all that are missing there, or one of a collective's, are stopped by a signal.
 //!
-//! All ranks in one collective, or in calls of files, are no hang: they move data, or wait for storage. Neither is a rank outside of MPI
+//! All members of a communicator in one collective, or ranks in calls of files, are no hang: they move data, or wait for storage. Neither is a rank outside of MPI
 //! that does nothing: it may go on, which is *awaited*; nor one that computes, which is *imbalanced work*.
 
 use crate::evidence::{Evidence, OpenCall, Rank};
@@ -135,41 +135,61 @@ fn stopped(evidence: &Evidence, alive: &[&Rank]) -> Option<(String, Confidence, 
 const RECEIVES: [&str; 4] = ["recv", "mrecv", "probe", "mprobe"];
 const SENDS: [&str; 4] = ["send", "bsend", "ssend", "rsend"];
 
+/// Collectives that a member may have left, and be in the next one, while others are in it: data still moves.
+const LEFT_EARLY: [&str; 9] =
+    ["bcast", "reduce", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan", "alltoallw"];
+
 /// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a collective that all of
-/// its members have called, a file. What a Wait waits for is not known, nor whether a send is what a receive waits for, so these take longer.
+/// its members have called, a file. Of what is not known (requests that are pending, whether a send is what a receive waits for) only
+/// time says that it does not go on.
 fn progress(evidence: &Evidence) -> Option<Confidence> {
     let open: Vec<&OpenCall> = evidence.open_calls.iter().filter(|call| !call.has_ended).collect();
-    let first = open.first()?;
-    let is = |call: &OpenCall, of: &[&str]| of.contains(&&*call.operation);
-    let meets = |call: &OpenCall, of: &[&str]| {
-        open.iter().any(|other| {
-            is(other, of)
-                && call.peer.is_none_or(|peer| peer == other.rank)
-                && other.peer.is_none_or(|peer| peer == call.rank)
-        })
+    let mut collectives: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
+    for &call in open.iter().filter(|call| is_collective(call)) {
+        collectives.entry((&call.operation, &call.comm, call.comm_size)).or_default().push(call);
+    }
+    // Communicators without a name look alike: there may be several of one size.
+    let is_whole = |calls: &Vec<&OpenCall>| match calls[0].comm_size.map(|size| size as usize) {
+        Some(size) if calls[0].comm.is_none() => calls.len().is_multiple_of(size),
+        Some(size) => calls.len() >= size,
+        None => calls.len() == open.len(),
     };
-    let moves =
-        |call: &&OpenCall| call.operation.starts_with("sendrecv") || call.operation.starts_with("file_");
-    // A message of many bytes, or two whose tags differ.
-    let is_pair = |call: &OpenCall| is(call, &RECEIVES) && meets(call, &SENDS);
-    let is_collective = !is(first, &RECEIVES) && !is(first, &SENDS) && !is_wait(first);
-    let is_whole = is_collective
-        && open.iter().all(|call| call.operation == first.operation && call.comm == first.comm)
-        && first.comm_size.is_none_or(|size| size as usize == open.len());
-    if is_whole || open.iter().any(moves) {
+    if open.is_empty()
+        || collectives.values().any(is_whole)
+        || open.iter().any(|call| call.operation.starts_with("file_"))
+    {
         return None;
     }
-    if !open.iter().any(|call| is_wait(call) || is_pair(call)) {
+    let may_move = |call: &&OpenCall| {
+        call.pending_requests > 0
+            || is_wait(call)
+            || LEFT_EARLY.contains(&&*call.operation)
+            || call.operation.starts_with("sendrecv")
+            || (RECEIVES.contains(&&*call.operation) && has_sender(call, &open))
+    };
+    if !open.iter().any(may_move) {
         return Some(Confidence::Certain);
     }
     let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
     (age >= WAIT_AGE_MIN).then_some(Confidence::Likely)
 }
 
+/// Whether a rank is in a send that a receive may be of: a message of many bytes, or two whose tags differ.
+fn has_sender(call: &OpenCall, open: &[&OpenCall]) -> bool {
+    open.iter().any(|other| {
+        SENDS.contains(&&*other.operation)
+            && call.peer.is_none_or(|peer| peer == other.rank)
+            && other.peer.is_none_or(|peer| peer == call.rank)
+    })
+}
+
 fn is_wait(call: &OpenCall) -> bool {
-    call.operation.starts_with("wait")
-        || call.operation.starts_with("test")
-        || call.operation.starts_with("start")
+    ["wait", "test", "start"].iter().any(|prefix| call.operation.starts_with(prefix))
+}
+
+fn is_collective(call: &OpenCall) -> bool {
+    let is_message = |of: &[&str]| of.contains(&&*call.operation);
+    !is_wait(call) && !is_message(&RECEIVES) && !is_message(&SENDS) && !call.operation.starts_with("sendrecv")
 }
 
 /// Whether a rank ended when others did as well that did not end by themselves.

@@ -84,13 +84,43 @@ fn calls_that_may_move_data_are_no_hang() {
     assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Likely, "or two of different tags");
     evidence.open_calls = (0..2).map(|rank| OpenCall { comm_size: Some(2), ..barrier(rank, 12.0) }).collect();
     assert_eq!(of(Kind::Hung, &evidence), None, "all are there");
+    evidence.open_calls[1].operation = "allreduce".into();
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain, "different collectives");
     evidence.open_calls[1].operation = "bcast".into();
-    assert!(of(Kind::Hung, &evidence).is_some(), "different collectives");
+    assert_eq!(of(Kind::Hung, &evidence), None, "its root may be in the next one");
+    evidence.open_calls = vec![message(0, "recv", 1), OpenCall { pending_requests: 1, ..barrier(1, 12.0) }];
+    assert_eq!(of(Kind::Hung, &evidence), None, "a message may be on its way");
+    evidence.open_calls[1].pending_requests = 0;
+    assert!(of(Kind::Hung, &evidence).is_some());
     evidence.open_calls =
         (0..2).map(|rank| OpenCall { operation: "waitall".into(), ..barrier(rank, 12.0) }).collect();
     assert_eq!(of(Kind::Hung, &evidence), None, "perhaps a large exchange");
     evidence.open_calls.iter_mut().for_each(|call| call.seconds = 31.0);
     assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Likely);
+}
+
+#[test]
+fn parts_of_a_job_in_collectives_of_their_own_are_no_hang() {
+    let mut evidence = ranks(4, 150.0);
+    let of_part = |rank: u32, comm: Option<&str>, operation: &str| OpenCall {
+        operation: operation.into(),
+        comm: comm.map(Into::into),
+        comm_size: Some(2),
+        ..barrier(rank, 12.0)
+    };
+    // Rows of a grid, with names and without.
+    for names in [[Some("row0"), Some("row1")], [None, None]] {
+        evidence.open_calls =
+            (0..4).map(|rank| of_part(rank, names[rank as usize / 2], "allreduce")).collect();
+        assert_eq!(of(Kind::Hung, &evidence), None, "{names:?}");
+    }
+    // The second row waits for what the first one, which moves data, does next.
+    evidence.open_calls[2].operation = "alltoall".into();
+    evidence.open_calls[3].operation = "alltoall".into();
+    assert_eq!(of(Kind::Hung, &evidence), None);
+    evidence.open_calls = vec![of_part(0, Some("row0"), "allreduce"), of_part(1, Some("row0"), "barrier")];
+    evidence.open_calls.extend([of_part(2, Some("row1"), "allreduce"), of_part(3, Some("row1"), "barrier")]);
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain, "none is whole");
 }
 
 #[test]

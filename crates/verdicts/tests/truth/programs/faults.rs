@@ -303,6 +303,7 @@ fn call(rank: u32, operation: &str, seconds: f64) -> OpenCall {
         comm: Some("MPI_COMM_WORLD".into()),
         comm_size: None,
         peer: None,
+        pending_requests: 0,
         seconds,
         has_ended: false,
     }
