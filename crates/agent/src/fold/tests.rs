@@ -387,13 +387,25 @@ fn other_reports_wait_for_the_row_and_the_newest_counts() {
     assert_eq!((first.mpi_peers.len(), first.mpi_scheduling.len()), (0, 1), "the first reading of a process");
     let second = take(&mut folder, report(2, 2), BEGIN + 2 * SECOND);
     assert_eq!((second.mpi_regions.len(), second.mpi_scheduling.len()), (0, 0));
+    let stopped = MpiRankScheduling { is_stopped: true, ..reading(BEGIN + 3 * SECOND) };
+    for is_new in [true, false] {
+        let batch = Batch { mpi_scheduling: vec![stopped.clone()], ..Batch::default() };
+        let at_once = take(&mut folder, batch, BEGIN + 3 * SECOND).mpi_scheduling.len();
+        assert_eq!(
+            at_once,
+            usize::from(is_new),
+            "that it was stopped does not wait, and is no row each second"
+        );
+    }
     assert_eq!((folder.waiting, folder.peers), (rank::REGION + rank::VARIABLE, 1));
     let batch = folder.due(BEGIN + 12 * SECOND);
     assert_eq!((batch.mpi_peers[0].cells[0].bytes, batch.mpi_regions[0].cells[0].visits), (2, 2));
-    assert_eq!((batch.mpi_pvars.len(), batch.mpi_scheduling[0].time), (1, BEGIN + 2 * SECOND));
+    assert_eq!((batch.mpi_pvars.len(), batch.mpi_scheduling[0].time), (1, BEGIN + 3 * SECOND));
     assert_eq!(folder.waiting, 0);
     // A variable that has not changed has no row.
-    take(&mut folder, report(13, 3), BEGIN + 13 * SECOND);
+    let goes_on = take(&mut folder, report(13, 3), BEGIN + 13 * SECOND);
+    assert_eq!(goes_on.mpi_scheduling.len(), 1, "neither does that it goes on");
+    take(&mut folder, report(14, 3), BEGIN + 14 * SECOND);
     let end = take(&mut folder, ranks([0], BEGIN + 14 * SECOND), BEGIN + 14 * SECOND);
     assert_eq!((end.mpi_pvars.len(), end.mpi_peers.len(), end.mpi_scheduling.len()), (0, 1, 1));
 }

@@ -6,7 +6,8 @@ SELECT DISTINCT ON (r.job_id, r.rank) j.key AS job_key, r.job_id, r.rank, r.host
        s.queued_outside_nanoseconds / 1e9::double precision AS core_wait_seconds,
        (s.off_outside_nanoseconds - s.queued_outside_nanoseconds) / 1e9::double precision AS off_processor_seconds,
        s.mpi_nanoseconds / 1e9::double precision AS mpi_seconds,
-       s.off_inside_nanoseconds / 1e9::double precision AS off_processor_in_mpi_seconds
+       s.off_inside_nanoseconds / 1e9::double precision AS off_processor_in_mpi_seconds,
+       s.queued_inside_nanoseconds / 1e9::double precision AS core_wait_in_mpi_seconds
 FROM internal.run_visible j
 JOIN internal.job_rank r ON r.job_id = j.id
 JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time

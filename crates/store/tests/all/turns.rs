@@ -2,8 +2,8 @@
 
 use throughline_store::{
     DetailLimits, DetailReason, DetailRefusal, DetailSubject, JobToJudge, JobsInTurns, Judgement, NewDetail,
-    detail_triggers, end_detail_turn, end_turns, jobs_to_judge, reports_to_post, request_detail, testing,
-    write_judgements,
+    detail_triggers, end_detail_turn, end_turns, jobs_to_judge, judge_sooner, reports_to_post,
+    request_detail, testing, write_judgements,
 };
 use tokio_postgres::Client;
 
@@ -67,6 +67,13 @@ impl Site {
         end_turns(&self.client, &ids, &[]).await.unwrap();
     }
 
+    /// Rank 0 of a job is in a call since so many seconds.
+    async fn call(&self, job: i64, seconds: i32) {
+        let sql = "INSERT INTO internal.mpi_open_call (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world, pending_requests)
+                   VALUES ($1, 0, 0, now(), 'recv', now() - make_interval(secs => $2::integer), now(), false, true, 0)";
+        self.client.execute(sql, &[&job, &seconds]).await.unwrap();
+    }
+
     async fn number(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
@@ -99,6 +106,32 @@ impl Site {
 
 fn numbers(jobs: &[JobToJudge]) -> Vec<i64> {
     jobs.iter().map(|job| job.id).collect()
+}
+
+#[tokio::test]
+async fn a_job_that_may_hang_is_judged_at_once_and_once() {
+    let mut site = Site::new().await;
+    let job = site.jobs(3, VICTIM, &[1], 600, None).await;
+    let judged = site.round(10).await.jobs;
+    site.judge(&judged).await;
+    // All were judged 12 s ago, in this minute.
+    let past = "UPDATE internal.job_judgement SET judged_at = now() - interval '12 seconds';
+                UPDATE internal.run_claim SET judge_after = now() + interval '1 minute'";
+    site.client.batch_execute(past).await.unwrap();
+    let due = async |site: &Site| {
+        judge_sooner(&site.client).await.unwrap();
+        let sql = "SELECT coalesce(min(job_id), 0) FROM internal.run_claim WHERE judge_after <= now()";
+        site.number(sql).await
+    };
+    site.call(job, 5).await;
+    site.call(job + 1, 100).await;
+    assert_eq!(due(&site).await, 0, "one is young, the other was long when the job was judged");
+    site.call(job + 2, 15).await;
+    assert_eq!(due(&site).await, job + 2);
+    let jobs = site.round(10).await.jobs;
+    assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [job + 2]);
+    site.judge(&jobs).await;
+    assert_eq!(due(&site).await, 0, "it was judged since");
 }
 
 #[tokio::test]

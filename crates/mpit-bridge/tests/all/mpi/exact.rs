@@ -119,6 +119,34 @@ async fn calls_that_make_and_free_and_one_that_fails() {
     }
 }
 
+/// Where the time went, beside the program's own clock: how long it was outside of MPI, and that it slept there.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_outside_of_mpi_is_divided() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/slept.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(program);
+        let output = stdout(&agent.run(command, 2).await);
+        for line in output.lines() {
+            let (rank, own) = line.split_once(' ').unwrap();
+            let (rank, own): (u32, f64) = (rank.parse().unwrap(), own.parse().unwrap());
+            let reading = &agent.observed.scheduling[&rank];
+            let seconds = |of: Option<u64>| of.unwrap() as f64 / 1e9;
+            let outside = seconds(reading.elapsed_nanoseconds) - seconds(reading.mpi_nanoseconds);
+            let off = seconds(reading.off_outside_nanoseconds);
+            assert!((outside - own).abs() < 0.6, "{own} s outside by its clock: {reading:?}");
+            let (slept, computed) = if rank == 0 { (1.2, 0.2) } else { (0.0, 0.0) };
+            assert!(off >= slept - 0.02 && off <= outside - computed + 0.02, "{output}: {reading:?}");
+            // The other one waited for it in its barriers.
+            assert!(rank == 0 || seconds(reading.mpi_nanoseconds) > 1.0, "{reading:?}");
+        }
+        assert_eq!(output.lines().count(), 2, "{output}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn mpi4py() {
     let _alone = alone().await;

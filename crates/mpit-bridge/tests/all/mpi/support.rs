@@ -10,7 +10,7 @@ use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
     Batch, Event, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell,
-    MpiPvarSample, MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
+    MpiPvarSample, MpiRankScheduling, MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -216,6 +216,8 @@ pub struct Observed {
     /// Of the receiver itself.
     pub events: Vec<Event>,
     pub paths: BTreeMap<(u32, String), MpiPathCell>,
+    /// The last reading of each rank.
+    pub scheduling: BTreeMap<u32, MpiRankScheduling>,
     /// Calls that went on for long, each report of them.
     pub open_calls: Vec<MpiOpenCall>,
     /// Single calls of collectives.
@@ -320,6 +322,7 @@ impl Observed {
                 self.cells.insert(key, sum);
             }
         }
+        self.scheduling.extend(batch.mpi_scheduling.into_iter().map(|reading| (reading.rank, reading)));
         for peers in batch.mpi_peers {
             let to = match peers.kind.as_str() {
                 "wire" => &mut self.wire,
