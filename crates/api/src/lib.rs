@@ -25,4 +25,4 @@ pub const VERSION_HEADER: &str = "throughline-api-version";
 
 /// Version of the API, `MAJOR.MINOR`. A new path or field is a new minor version; a client works with servers of its own
 /// major version and at least its own minor one.
-pub const VERSION: &str = "1.5";
+pub const VERSION: &str = "1.6";

@@ -31,7 +31,6 @@ static struct {
 static struct tl_thread *of; /* NULL: nobody's */
 static uint64_t began;       /* ticks */
 static uint32_t tid;
-static uint64_t gate_nanoseconds = GATE_NANOSECONDS;
 
 /* In order: what was stored before is there, and what is loaded afterwards is not older. */
 #define PUT(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
@@ -80,16 +79,12 @@ void tl_stretches_start(void) {
     sums.last = (struct tl_clock_reading){tl_clock(CLOCK_MONOTONIC), tl_clock(CLOCK_THREAD_CPUTIME_ID), queued_now(0)};
     began = tl_ticks();
     self->left = began;
-    self->gate = tl_ticks_are_cycles ? GATE_FIRST : gate_nanoseconds;
+    self->gate = tl_ticks_are_cycles ? GATE_FIRST : GATE_NANOSECONDS;
     __atomic_store_n(&of, self, __ATOMIC_RELEASE);
 }
 
 void tl_stretches_left(const struct tl_thread *thread) {
     if (thread == of) __atomic_store_n(&of, NULL, __ATOMIC_RELEASE);
-}
-
-void tl_stretches_gate(uint64_t nanoseconds) {
-    gate_nanoseconds = nanoseconds;
 }
 
 /* ---- the flush thread ---- */
@@ -128,7 +123,7 @@ int tl_account_now(struct tl_account *account) {
     if (!thread || !calls_now(thread, &open, &in_mpi) || !sums_now(account)) return 0;
     struct tl_moment now = tl_clock_moment();
     double scale = tl_clock_scale(&now);
-    TL_STORE(&thread->gate, (uint64_t)((double)gate_nanoseconds / scale));
+    TL_STORE(&thread->gate, (uint64_t)((double)GATE_NANOSECONDS / scale));
     account->tid = tid;
     account->time = now.monotonic;
     account->began = now.monotonic - (int64_t)((double)(now.ticks - began) * scale);

@@ -45,8 +45,6 @@ static inline uint64_t tl_call_end(struct tl_thread *self, uint64_t start) {
 
 /* The flush thread: what is known of the thread now. 0 where nothing is, or the thread is just between two states. */
 int tl_account_now(struct tl_account *account);
-/* Nanoseconds from which on a stretch is long; the agent's setting. */
-void tl_stretches_gate(uint64_t nanoseconds);
 
 #pragma GCC visibility pop
 

@@ -14,7 +14,7 @@ const LEAST_OFF_NANOSECONDS: i64 = 20_000_000;
 const SILENT_NANOSECONDS: i64 = 2_500_000_000;
 
 /// A rank's account has a record each second until it is so old, then at whole multiples of the second time in UTC.
-const YOUNG_NANOSECONDS: i64 = 45_000_000_000;
+const YOUNG_NANOSECONDS: i64 = 12_000_000_000;
 const RECORD_NANOSECONDS: i64 = 10_000_000_000;
 
 /// What the kernel reports of a thread at a moment.
@@ -274,8 +274,8 @@ mod tests {
             let reported = Account { time: second * SECOND, ..account(None).reported };
             records.extend(accounts.report(&key, reported, Some(7), second * SECOND).map(|_| second));
         }
-        assert_eq!(records[..44], (11..=54).collect::<Vec<i64>>());
-        assert_eq!(records[44..], [60, 70, 80, 90, 100]);
+        assert_eq!(records[..11], (11..=21).collect::<Vec<i64>>());
+        assert_eq!(records[11..], [30, 40, 50, 60, 70, 80, 90, 100]);
         assert_eq!(accounts.outside(100 * SECOND), [(key.clone(), Some(7))]);
         assert!(!accounts.found(&key, b'S', "hrtimer_nanosleep") && accounts.found(&key, b'T', ""));
         assert!(accounts.get(&key).unwrap().is_stopped && !accounts.found(&key, b'T', ""));

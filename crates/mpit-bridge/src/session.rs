@@ -142,8 +142,10 @@ async fn leave(shared: &Arc<ReceiverState>, user: &Arc<User>, gone: &Disconnecte
     while shared.outbox.space(user).is_err() && !shared.stop.is_cancelled() {
         sleep(SPACE_PAUSE).await;
     }
-    shared.rank_accounts().end(key);
     let reported = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
+    if reported.is_some() {
+        shared.rank_accounts().end(key); // else it has connected anew
+    }
     shared.report(user, reported.unwrap_or_default());
 }
 
