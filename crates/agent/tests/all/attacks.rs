@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The agent's resident memory under attack, at any moment.
-const RSS_BYTES_MAX: u64 = 64 << 20;
+/// The agent's own memory under attack, at any moment: the 64 MB of docs/SECURITY.md without the pages of its file and
+/// libraries, which are 17 MB at most of the program that is shipped. Of the one under test, which is not optimized, they are 26.
+const RSS_BYTES_MAX: u64 = 47 << 20;
 /// What the process started again does: this variable names the attack, and the socket is in the next.
 const ATTACK: &str = "THROUGHLINE_TEST_ATTACK";
 const SOCKET: &str = "THROUGHLINE_TEST_SOCKET";
@@ -269,10 +270,10 @@ fn start(attack: &str, uid: u32, socket: &Path) -> Child {
     program.spawn().unwrap()
 }
 
-/// Resident memory of the agent's process itself, as `VmHWM` may begin above it.
+/// Resident memory of the agent's process itself, without pages of files.
 fn rss(agent: &Agent) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", agent.pid())).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }
 

@@ -62,7 +62,11 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 fn versioned(status: &str, body: &str) -> String {
-    answer(status, "throughline-api-version: 1.5\r\n", body)
+    answer(status, &our_version(), body)
+}
+
+fn our_version() -> String {
+    format!("{}: {}\r\n", throughline_api::VERSION_HEADER, throughline_api::VERSION)
 }
 
 fn settings(server: String) -> Settings {
@@ -156,7 +160,8 @@ fn another_version_is_69_and_names_both() {
         let header = format!("throughline-api-version: {theirs}\r\n");
         let (status, message) = failure_of("200 OK", &header, "{}");
         assert_eq!(status, ExitStatus::Unavailable);
-        let both = format!("has version {theirs} of the API, and this program needs 1.5");
+        let ours = throughline_api::VERSION;
+        let both = format!("has version {theirs} of the API, and this program needs {ours}");
         assert!(message.contains(&both) && message.contains(remedy), "{message}");
     }
     let later = answer("200 OK", "throughline-api-version: 1.99\r\n", "{}");
@@ -166,12 +171,12 @@ fn another_version_is_69_and_names_both() {
 
 #[test]
 fn an_answer_of_something_else_is_69_and_is_described() {
-    let redirect = "location: https://portal.example/login\r\n";
+    let (redirect, version) = ("location: https://portal.example/login\r\n", our_version());
     for (status, headers, body, said) in [
         ("200 OK", "", "<html>", "it answers 200 OK with application/json"),
         ("302 Found", redirect, "", "it redirects to https://portal.example/login"),
-        ("200 OK", "throughline-api-version: 1.5\r\n", "<html>", "its answer to /api/v1/jobs does not fit"),
-        ("502 Bad Gateway", "throughline-api-version: 1.5\r\n", "<html>", "it answers /api/v1/jobs with 502"),
+        ("200 OK", &version, "<html>", "its answer to /api/v1/jobs does not fit"),
+        ("502 Bad Gateway", &version, "<html>", "it answers /api/v1/jobs with 502"),
     ] {
         let (exit, message) = failure_of(status, headers, body);
         assert_eq!(exit, ExitStatus::Unavailable);
