@@ -237,6 +237,11 @@ fn open_call(call: &wire::MpiOpenCall) -> Value {
         "peer": call.peer,
         "pending_requests": call.pending_requests,
         "oldest_request": call.oldest_request,
+        "tag": call.tag,
+        "is_from_any": call.is_from_any,
+        "requests": call.requests,
+        "oldest_peer": call.oldest_peer,
+        "oldest_tag": call.oldest_tag,
     })
 }
 

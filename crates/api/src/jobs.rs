@@ -238,8 +238,14 @@ pub struct OpenCalls {
     pub shortest_seconds: f64,
     /// Pending requests of a rank, at most.
     pub pending_requests: i32,
-    /// The operation that began the oldest of them; null where there is none.
+    /// The operation that began the request that one waits for, of several its oldest; null where there is none.
     pub oldest_request: Option<String>,
+    /// Rank in MPI_COMM_WORLD that this request names.
+    pub oldest_peer: Option<i32>,
+    /// Tag that it names; null: any, or it has none.
+    pub oldest_tag: Option<i32>,
+    /// Tags of their messages; a few of them.
+    pub tags: Vec<i32>,
     /// These ranks have ended in it.
     pub have_ended: bool,
 }

@@ -157,9 +157,16 @@ static int write_all(const char *folder) {
     good &= finish(folder, "own_groups");
 
     struct tl_open_call hung = {.operation = 131, .thread = 2, .oldest = 10, .start = 4200000000};
-    hung.peer = UINT32_MAX;
+    hung.peer = TL_OPEN_NO_PEER;
+    hung.tag = TL_OPEN_NO_TAG;
     hung.pending = 3;
+    hung.requests = 2;
+    hung.oldest_peer = TL_OPEN_ANY_PEER;
+    hung.oldest_tag = 12;
     struct tl_open_call open = {.operation = 15, .start = -7, .comm = TL_OPEN_IN_WORLD, .comm_size = 4, .peer = 3};
+    open.tag = TL_OPEN_ANY_TAG;
+    open.oldest_peer = TL_OPEN_NO_PEER;
+    open.oldest_tag = TL_OPEN_NO_TAG;
     tl_frame_begin(&frame, TL_OPEN);
     tl_put_u64(&frame, 4950000000);
     tl_put_open_call(&frame, &hung);

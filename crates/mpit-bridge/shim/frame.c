@@ -182,6 +182,10 @@ void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call) {
     tl_put_u32(frame, call->comm_size);
     tl_put_u32(frame, call->peer);
     tl_put_u32(frame, call->pending);
+    tl_put_u32(frame, (uint32_t)call->tag);
+    tl_put_u32(frame, call->requests);
+    tl_put_u32(frame, call->oldest_peer);
+    tl_put_u32(frame, (uint32_t)call->oldest_tag);
 }
 
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,

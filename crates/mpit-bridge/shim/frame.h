@@ -42,13 +42,13 @@ enum tl_frame_type {
     TL_GROUPS = 11,
     TL_COLLECTIVES = 12,
     TL_OWN_GROUPS = 13,
-    TL_OPEN = 14,
     TL_TRACE = 16,
     TL_CLOCK = 17,
     TL_SAMPLES = 18,
     TL_PATHS = 19,
     TL_BYPASS = 20,
-    TL_ACCOUNT = 21
+    TL_ACCOUNT = 21,
+    TL_OPEN = 22 /* 14 was one without tags */
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -164,16 +164,26 @@ struct tl_sampled_call {
 };
 void tl_put_sample(struct tl_frame *frame, const struct tl_sampled_call *sample);
 
-/* A call that a thread is in. */
-enum { TL_OPEN_IN_WORLD = 0xffffffff };
+/* A call that a thread is in, or a row of polls that fail. */
+enum {
+    TL_OPEN_IN_WORLD = 0xffffffff,
+    TL_OPEN_NO_PEER = 0xffffffff,
+    TL_OPEN_ANY_PEER = 0xfffffffe,
+    TL_OPEN_ANY_TAG = -1,
+    TL_OPEN_NO_TAG = -2
+};
 struct tl_open_call {
     uint16_t operation, thread;
-    uint16_t oldest;    /* operation that began the thread's oldest pending request; 0: there is none */
+    uint16_t oldest;    /* operation that began the request it waits for, of several the thread's oldest pending one; 0: there is none */
     int64_t start;      /* CLOCK_MONOTONIC, nanoseconds */
     uint32_t comm;      /* number of the communicator's name, TL_OPEN_IN_WORLD, or 0: it has none, or is not known */
     uint32_t comm_size; /* 0: not known */
-    uint32_t peer;      /* world rank; all ones: none */
+    uint32_t peer;      /* world rank, TL_OPEN_ANY_PEER, or TL_OPEN_NO_PEER */
     uint32_t pending;   /* the thread's pending requests */
+    int32_t tag;        /* of a message, TL_OPEN_ANY_TAG, or TL_OPEN_NO_TAG */
+    uint32_t requests;  /* how many it waits for or tests */
+    uint32_t oldest_peer; /* of the oldest request, as `peer` */
+    int32_t oldest_tag;
 };
 void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call);
 

@@ -5,45 +5,45 @@
 #define THROUGHLINE_OPERATIONS_MESSAGES_H
 
 #define TL_SEND(P, _) \
-    P(cbuf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, dest) _() P(integer, tag) _() P(comm, comm)
+    P(cbuf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, dest) _() P(tag, tag) _() P(comm, comm)
 #define TL_ISEND(P, _) TL_SEND(P, _) _() P(begun, request)
 #define TL_IRECV(P, _) \
-    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(integer, tag) _() \
+    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(tag, tag) _() \
     P(comm, comm) _() P(begun, request)
 #define TL_RECV(P, _) \
-    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(integer, tag) _() \
+    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(tag, tag) _() \
     P(comm, comm) _() P(status, status)
 #define TL_MRECV(P, _) \
     P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(out, message) _() P(status, status)
 #define TL_SENDRECV(P, _) \
     P(cbuf, sendbuf) _() P(count, sendcount) _() P(type, sendtype) _() P(rank, dest) _() P(integer, sendtag) _() \
     P(buf, recvbuf) _() P(count, recvcount) _() P(type, recvtype) _() P(rank, source) _() \
-    P(integer, recvtag) _() P(comm, comm) _() P(status, status)
+    P(tag, recvtag) _() P(comm, comm) _() P(status, status)
 #define TL_SENDRECV_REPLACE(P, _) \
     P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, dest) _() P(integer, sendtag) _() \
-    P(rank, source) _() P(integer, recvtag) _() P(comm, comm) _() P(status, status)
+    P(rank, source) _() P(tag, recvtag) _() P(comm, comm) _() P(status, status)
 #define TL_IMRECV(P, _) \
     P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(out, message) _() P(begun, request)
 #define TL_ISENDRECV(P, _) \
     P(cbuf, sendbuf) _() P(count, sendcount) _() P(type, sendtype) _() P(rank, dest) _() P(integer, sendtag) _() \
     P(buf, recvbuf) _() P(count, recvcount) _() P(type, recvtype) _() P(rank, source) _() \
-    P(integer, recvtag) _() P(comm, comm) _() P(begun, request)
+    P(tag, recvtag) _() P(comm, comm) _() P(begun, request)
 #define TL_ISENDRECV_REPLACE(P, _) \
     P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, dest) _() P(integer, sendtag) _() \
-    P(rank, source) _() P(integer, recvtag) _() P(comm, comm) _() P(begun, request)
+    P(rank, source) _() P(tag, recvtag) _() P(comm, comm) _() P(begun, request)
 
 /* Requests that are made now and count when they are started: `made`. */
 #define TL_SEND_INIT(P, _) TL_SEND(P, _) _() P(made, request)
 #define TL_RECV_INIT(P, _) \
-    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(integer, tag) _() \
+    P(buf, buf) _() P(count, count) _() P(type, datatype) _() P(rank, source) _() P(tag, tag) _() \
     P(comm, comm) _() P(made, request)
 /* Partitions of `count` elements each; MPI 4.0 has them with MPI_Count only. */
 #define TL_PSEND_INIT(P, _) \
     P(cbuf, buf) _() P(integer, partitions) _() P(wide, count) _() P(type, datatype) _() P(rank, dest) _() \
-    P(integer, tag) _() P(comm, comm) _() P(handle, info) _() P(made, request)
+    P(tag, tag) _() P(comm, comm) _() P(handle, info) _() P(made, request)
 #define TL_PRECV_INIT(P, _) \
     P(buf, buf) _() P(integer, partitions) _() P(wide, count) _() P(type, datatype) _() P(rank, source) _() \
-    P(integer, tag) _() P(comm, comm) _() P(handle, info) _() P(made, request)
+    P(tag, tag) _() P(comm, comm) _() P(handle, info) _() P(made, request)
 #define TL_PREADY(P, _) P(integer, partition) _() P(out, request)
 #define TL_PREADY_RANGE(P, _) P(integer, first) _() P(integer, last) _() P(out, request)
 #define TL_PREADY_LIST(P, _) P(integer, length) _() P(out, partitions) _() P(out, request)
@@ -61,12 +61,12 @@
     P(integer, count) _() P(pendings, requests) _() P(out, index) _() P(out, flag) _() P(waited, status)
 #define TL_START(P, _) P(pending, request)
 #define TL_STARTALL(P, _) P(integer, count) _() P(pendings, requests)
-#define TL_PROBE(P, _) P(rank, source) _() P(integer, tag) _() P(comm, comm) _() P(out, status)
-#define TL_IPROBE(P, _) P(rank, source) _() P(integer, tag) _() P(comm, comm) _() P(out, flag) _() P(out, status)
+#define TL_PROBE(P, _) P(rank, source) _() P(tag, tag) _() P(comm, comm) _() P(out, status)
+#define TL_IPROBE(P, _) P(rank, source) _() P(tag, tag) _() P(comm, comm) _() P(out, flag) _() P(out, status)
 #define TL_MPROBE(P, _) \
-    P(rank, source) _() P(integer, tag) _() P(comm, comm) _() P(out, message) _() P(out, status)
+    P(rank, source) _() P(tag, tag) _() P(comm, comm) _() P(out, message) _() P(out, status)
 #define TL_IMPROBE(P, _) \
-    P(rank, source) _() P(integer, tag) _() P(comm, comm) _() P(out, flag) _() P(out, message) _() P(out, status)
+    P(rank, source) _() P(tag, tag) _() P(comm, comm) _() P(out, flag) _() P(out, message) _() P(out, status)
 
 #define TL_NOTE_TIME tl_note_time(call)
 #define TL_NOTE_SEND tl_note_message(call, count, datatype, dest, comm)

@@ -13,6 +13,8 @@
 #include "threads.h"
 #include "trace.h"
 
+enum { ROW_SHIFT = 20 };
+
 /* So many polls that were not timed, until `now`: each as long as the one that was, but no longer than since its end, as
  * that one may have been put aside by the system meanwhile. */
 static uint64_t like_timed(const struct tl_polls *polls, uint64_t count, uint64_t now) {
@@ -54,9 +56,38 @@ static void open_row(struct tl_thread *self, enum tl_form form, int operation) {
     self->rows_open |= UINT64_C(1) << tl_row_number(form, operation);
 }
 
+/* Whether the thread's last call that was timed is a poll. */
+static int was_poll(const struct tl_thread *self) {
+    for (int kind = 0; kind < TL_POLL_KINDS; kind++)
+        if (self->last_cell && self->polls[kind].cell == self->last_cell) return 1;
+    return 0;
+}
+
+/* `count` polls, the last one of them timed, with so many ticks between them: does the thread do nothing but poll in vain, and
+ * since when? For the flush thread. It may lose its processor between two of them, so the mean is what counts: of the last million. */
+static void note_row(struct tl_thread *self, const struct tl_call *call, int goes_on, uint64_t count, uint64_t between) {
+    if (!goes_on) {
+        self->row_start = call->start;
+        self->row_count = self->row_between = 0;
+        TL_STORE(&self->tests_operation, call->operation);
+        TL_STORE(&self->tests_since, 0);
+        return;
+    }
+    if (self->row_count >> ROW_SHIFT) {
+        self->row_count /= 2;
+        self->row_between /= 2;
+    }
+    self->row_count += count;
+    self->row_between += between;
+    int is_in_vain = self->row_between / self->row_count < TL_POLLS_DENSE;
+    TL_STORE(&self->tests_last, call->start + call->ticks);
+    __atomic_store_n(&self->tests_since, is_in_vain ? self->row_start : 0, __ATOMIC_RELEASE);
+}
+
 int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     struct tl_thread *self = call->self;
     struct tl_polls *polls = tl_polls_of(self, call->operation);
+    int goes_on = !succeeded && was_poll(self);
     if (!call->start) {
         call->start = tl_ticks();
         call->ticks = like_timed(polls, 1, call->start);
@@ -72,6 +103,8 @@ int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     uint64_t spacing = (call->start - polls->last) / (untimed + 1);
     int is_dense = polls->table && spacing < TL_POLLS_DENSE, pace = 0;
     if (is_dense) pace = polls->pace + (!succeeded && untimed && polls->pace < TL_POLLS_PACE);
+    uint64_t since = call->start - polls->last, in_polls = polls->ticks + call->others_ticks;
+    note_row(self, call, goes_on && polls->table, untimed + 1, since > in_polls ? since - in_polls : 0);
     struct tl_cell *cell = self->last_cell;
     uint64_t from = cell ? TL_LOAD(&cell->calls) : 0;
     *polls = (struct tl_polls){

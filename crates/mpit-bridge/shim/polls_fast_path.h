@@ -43,6 +43,7 @@ enum { TL_STORED_FEW = 16 }; /* requests of a call; polls of more take the usual
 #define TL_FAST_pendings(name)
 #define TL_FAST_integer(name)
 #define TL_FAST_rank(name)
+#define TL_FAST_tag(name)
 #define TL_FAST_comm(name)
 #define TL_FAST_out(name)
 #define TL_FAST_waited(name) \
@@ -152,6 +153,7 @@ TL_FAST_FUNCTION void tl_fast_count(struct tl_thread *self, struct tl_row_now *r
 #define TL_WAITS_pending(...) /* the requests are in `tl_stored` */
 #define TL_WAITS_pendings(...)
 #define TL_WAITS_integer(...)
+#define TL_WAITS_tag(...)
 #define TL_WAITS_rank(...) /* of messages that are probed for, nothing is recorded */
 #define TL_WAITS_comm(...)
 

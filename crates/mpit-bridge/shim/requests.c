@@ -49,6 +49,8 @@ struct bucket {
     struct place places[SLOTS];
 };
 static struct bucket buckets[TL_REQUEST_BUCKETS] __attribute__((aligned(64)));
+/* What began the request that is in a place, for who looks at calls that go on for long; apart, as nobody else reads it. */
+static struct tl_requested requested[TL_REQUEST_BUCKETS * SLOTS];
 static uint8_t overflowed[TL_REQUEST_BUCKETS]; /* something went on to the next bucket, some time */
 
 static int swap(uint64_t *word, uint64_t expected, uint64_t wanted) {
@@ -90,8 +92,12 @@ static uint64_t *key_of(uint64_t *entry) {
     return entry - 1;
 }
 
+static struct tl_requested *requested_of(const uint64_t *entry) {
+    return &requested[(size_t)(entry - &buckets[0].places[0].held) / 2];
+}
+
 /* Any place of the chain; what the key may hold in another one has been looked for. */
-static int add_anywhere(uint64_t key, uint64_t held) {
+static uint64_t *add_anywhere(uint64_t key, uint64_t held) {
     uint32_t at = first_bucket(key);
     for (int i = 0; i < CHAIN; i++) {
         struct place *places = buckets[at].places;
@@ -99,15 +105,16 @@ static int add_anywhere(uint64_t key, uint64_t held) {
             if (TL_LOAD(&places[s].held) != 0 || !swap(&places[s].held, 0, CLAIMED)) continue;
             TL_STORE(&places[s].key, key);
             __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
-            return 1;
+            return &places[s].held;
         }
         TL_STORE(&overflowed[at], 1);
         at = (at + 1) % TL_REQUEST_BUCKETS;
     }
-    return 0;
+    return NULL;
 }
 
-static int add(uint64_t key, uint64_t held) {
+/* Its entry; NULL: there is no place. */
+static uint64_t *add(uint64_t key, uint64_t held) {
     uint32_t at = first_bucket(key);
     struct place *places = buckets[at].places;
     /* Mostly a request of this handle was here before, and its place is free or holds one that was completed unseen. */
@@ -116,13 +123,13 @@ static int add(uint64_t key, uint64_t held) {
         uint64_t observed = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
         if (TL_UNLIKELY(observed == CLAIMED || (observed && !is_one(&places[s], key, observed)))) break;
         if (!swap(&places[s].held, observed, observed ? held : CLAIMED)) break;
-        if (observed) return 1;
+        if (observed) return &places[s].held;
         TL_STORE(&places[s].key, key); /* it may have been another's in between */
         __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
-        return 1;
+        return &places[s].held;
     }
     uint64_t observed, *old = find(key, &observed);
-    return (old && swap(old, observed, held)) || add_anywhere(key, held);
+    return old && swap(old, observed, held) ? old : add_anywhere(key, held);
 }
 
 static uint32_t cell_bits(struct tl_where where) {
@@ -154,9 +161,16 @@ static int is_shared(tl_handle request) {
 void tl_request_began(struct tl_call *call, tl_handle request) {
     request = tl_same(request);
     if (is_shared(request)) return;
-    uint64_t held = entry_of_cell(call->self, tl_account_last(call), call->receives ? RECEIVES : 0);
-    if (TL_UNLIKELY(!add((uint64_t)request, held)))
-        TL_ADD(&call->self->untracked_requests, 1);
+    struct tl_thread *self = call->self;
+    uint64_t *entry = add((uint64_t)request, entry_of_cell(self, tl_account_last(call), call->receives ? RECEIVES : 0));
+    if (TL_UNLIKELY(!entry)) {
+        TL_ADD(&self->untracked_requests, 1);
+        return;
+    }
+    struct tl_requested *of = requested_of(entry);
+    TL_STORE(&of->comm, self->open_comm);
+    TL_STORE(&of->peer, self->open_peer);
+    TL_STORE(&of->tag, self->open_tag);
 }
 
 int tl_request_made(struct tl_thread *self, tl_handle request, const void *persistent) {
@@ -201,6 +215,8 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
         if (stored ? stored->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
         if (!stored || stored->active) looked->active++;
     }
+    TL_STORE(&self->open_requests, looked->active);
+    TL_STORE(&self->open_request, looked->count == 1 ? looked->found[0].entry : NULL);
 }
 
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
@@ -411,20 +427,40 @@ void tl_requests_cancelled(struct tl_looked *looked) {
 
 /* ---- what is pending, for the flush thread ---- */
 
-uint32_t tl_requests_pending(struct tl_thread *thread, uint16_t *oldest) {
+/* What an entry holds; 0 where it is another request's by now. */
+static int describe(struct tl_pending *pending, const uint64_t *entry, uint64_t held) {
+    const struct tl_requested *of = requested_of(entry);
+    pending->operation = cell_of((uint32_t)(held >> FLAGS)).operation;
+    pending->of = (struct tl_requested){TL_LOAD(&of->comm), TL_LOAD(&of->peer), TL_LOAD(&of->tag)};
+    return __atomic_load_n(entry, __ATOMIC_ACQUIRE) == held;
+}
+
+static int is_pending(const struct tl_thread *thread, uint64_t held) {
+    return held > CLAIMED && !(held & PERSISTENT) && held >> THREAD == (uint64_t)thread->number;
+}
+
+struct tl_pending tl_requests_pending(struct tl_thread *thread, const uint64_t *one) {
     const uint64_t counts = ((uint64_t)1 << (THREAD - CELL_STAMP)) - 1;
-    uint64_t now = TL_LOAD(&thread->request_stamp), most = 0;
-    uint32_t pending = 0;
-    *oldest = 0;
+    uint64_t now = TL_LOAD(&thread->request_stamp), most = 0, oldest = 0;
+    const uint64_t *oldest_entry = NULL;
+    struct tl_pending pending = {0};
     for (size_t at = 0; at < TL_REQUEST_BUCKETS; at++)
         for (int s = 0; s < SLOTS; s++) {
-            uint64_t held = __atomic_load_n(&buckets[at].places[s].held, __ATOMIC_ACQUIRE);
-            if (held <= CLAIMED || held & PERSISTENT || held >> THREAD != (uint64_t)thread->number) continue;
+            const uint64_t *entry = &buckets[at].places[s].held;
+            uint64_t held = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+            if (!is_pending(thread, held)) continue;
             uint64_t since = (now - (held >> CELL_STAMP)) & counts;
-            pending++;
-            if (*oldest && since <= most) continue;
+            pending.count++;
+            if (oldest_entry && since <= most) continue;
             most = since;
-            *oldest = cell_of((uint32_t)(held >> FLAGS)).operation;
+            oldest = held;
+            oldest_entry = entry;
         }
+    uint64_t held = one ? __atomic_load_n(one, __ATOMIC_ACQUIRE) : 0;
+    if (is_pending(thread, held)) {
+        oldest = held;
+        oldest_entry = one;
+    }
+    if (oldest_entry && !describe(&pending, oldest_entry, oldest)) pending.operation = 0;
     return pending;
 }

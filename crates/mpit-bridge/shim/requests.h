@@ -18,7 +18,7 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 256 KiB; unused pages of it cost nothing */
+    TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 512 KiB; unused pages of it cost nothing */
     TL_LOOKED_FEW = 64,        /* requests of one call that are looked up without memory from the heap */
     TL_LOOKED_LIMIT = 1 << 20 /* requests of one call; further ones are counted as untracked */
 };
@@ -101,9 +101,19 @@ void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const voi
 void tl_requests_freed(struct tl_looked *looked);
 void tl_requests_cancelled(struct tl_looked *looked);
 
-/* Flush thread: how many requests that the thread began are pending, persistent ones left out, and the operation that began
- * the oldest of them (0: there is none). */
-uint32_t tl_requests_pending(struct tl_thread *thread, uint16_t *oldest);
+/* Arguments of the call that began a request, as far as its operation has them. */
+struct tl_requested {
+    tl_handle comm;
+    int peer, tag;
+};
+struct tl_pending {
+    uint32_t count;
+    int operation; /* that began the one that is described; 0: there is none */
+    struct tl_requested of;
+};
+/* Flush thread: how many requests that the thread began are pending, persistent ones left out, and what began the oldest of
+ * them, or the one in question, where it is one of them. */
+struct tl_pending tl_requests_pending(struct tl_thread *thread, const uint64_t *one);
 
 #pragma GCC visibility pop
 

@@ -95,8 +95,13 @@ struct tl_thread {
     uint64_t gate, left, mpi_ticks; /* stretches.h */
     uint64_t open_start; /* ticks: when the call began that it is in; 0: it is in none, or in one that is not timed */
     uint64_t open_in_doubt; /* the same of a call that may be over: another one began before it ended (frames.c) */
-    tl_handle open_comm; /* that call's communicator and peer (open_calls.c); of a call before where it has none */
-    int open_peer;
+    tl_handle open_comm; /* that call's communicator, peer and tag (open_calls.c); of a call before where it has none */
+    int open_peer, open_tag;
+    unsigned open_requests;  /* how many requests it waits for or tests, */
+    uint64_t *open_request;  /* and their entry (requests.c), where it is one */
+    uint64_t tests_since, tests_last; /* ticks: nothing but polls that fail, one after the other (polls.c); 0: not so */
+    int tests_operation;
+    uint64_t row_start, row_count, row_between; /* of them (polls.c) */
     struct tl_row_now rows[TL_POLL_FORMS * TL_POLL_KINDS];
     struct tl_polls polls[TL_POLL_KINDS];
     struct tl_type types[TL_TYPES_KNOWN];

@@ -51,9 +51,8 @@ void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
 #define TL_TRACED_rank_root tl_traced.root = TL_VALUE_int(root);
 #define TL_TRACED_rank_target
 #define TL_TRACED_integer(name) TL_TRACED_integer_##name
-#define TL_TRACED_integer_tag tl_traced.tag = TL_VALUE_int(tag);
+#define TL_TRACED_tag(name) tl_traced.name = TL_VALUE_int(name);
 #define TL_TRACED_integer_sendtag tl_traced.sendtag = TL_VALUE_int(sendtag);
-#define TL_TRACED_integer_recvtag tl_traced.recvtag = TL_VALUE_int(recvtag);
 #define TL_TRACED_integer_count tl_traced.count = TL_VALUE_int(count);
 #define TL_TRACED_integer_assertion
 #define TL_TRACED_integer_partitions

@@ -50,6 +50,7 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_C_handle(name) tl_handle name
 #define TL_C_rank(name) int name
 #define TL_C_integer(name) int name
+#define TL_C_tag(name) int name
 #define TL_C_wide(name) int64_t name
 #define TL_C_text(name) const char *name
 #define TL_C_status(name) void *name
@@ -157,6 +158,7 @@ TL_TEXT_OPERATIONS_4(TL_C_WRAPPER)
 #define TL_FITS_handle(name)
 #define TL_FITS_rank(name)
 #define TL_FITS_integer(name)
+#define TL_FITS_tag(name)
 #define TL_FITS_wide(name)
 #define TL_FITS_text(name)
 #define TL_FITS_status(name)
@@ -182,6 +184,7 @@ TL_TEXT_OPERATIONS_4(TL_C_WRAPPER)
 #define TL_AS_INT_handle(name) name
 #define TL_AS_INT_rank(name) name
 #define TL_AS_INT_integer(name) name
+#define TL_AS_INT_tag(name) name
 #define TL_AS_INT_wide(name) name
 #define TL_AS_INT_text(name) name
 #define TL_AS_INT_status(name) name

@@ -36,6 +36,7 @@
 #define TL_BEFORE_handle(name)
 #define TL_BEFORE_rank(name) TL_STORE(&tl_me->open_peer, TL_VALUE_int(name));
 #define TL_BEFORE_integer(name)
+#define TL_BEFORE_tag(name) TL_STORE(&tl_me->open_tag, TL_VALUE_int(name));
 #define TL_BEFORE_wide(name)
 #define TL_BEFORE_text(name)
 #define TL_BEFORE_begun(name)
@@ -54,6 +55,7 @@
 #define TL_NOTING_handle(name)
 #define TL_NOTING_rank(name)
 #define TL_NOTING_integer(name)
+#define TL_NOTING_tag(name)
 #define TL_NOTING_wide(name)
 #define TL_NOTING_text(name)
 #define TL_NOTING_status(name)
@@ -77,6 +79,7 @@
 #define TL_NOTED_handle(name)
 #define TL_NOTED_rank(name)
 #define TL_NOTED_integer(name)
+#define TL_NOTED_tag(name)
 #define TL_NOTED_wide(name)
 #define TL_NOTED_text(name)
 #define TL_NOTED_status(name)

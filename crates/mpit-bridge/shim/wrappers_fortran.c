@@ -56,6 +56,7 @@
 #define TL_ARGUMENT_handle TL_BY_ADDRESS
 #define TL_ARGUMENT_rank TL_BY_ADDRESS
 #define TL_ARGUMENT_integer TL_BY_ADDRESS
+#define TL_ARGUMENT_tag TL_BY_ADDRESS
 #define TL_ARGUMENT_wide TL_BY_ADDRESS
 #define TL_ARGUMENT_text TL_AS_IT_IS
 #define TL_ARGUMENT_status TL_AS_IT_IS
@@ -82,6 +83,7 @@
 #define TL_PASS_handle TL_PASS_BY_ADDRESS
 #define TL_PASS_rank TL_PASS_BY_ADDRESS
 #define TL_PASS_integer TL_PASS_BY_ADDRESS
+#define TL_PASS_tag TL_PASS_BY_ADDRESS
 #define TL_PASS_wide TL_PASS_BY_ADDRESS
 #define TL_PASS_text TL_PASS_AS_IT_IS
 #define TL_PASS_status TL_PASS_AS_IT_IS
@@ -108,6 +110,7 @@
 #define TL_F_handle(name)
 #define TL_F_rank(name) int name = *(const int *)name##_f; (void)name;
 #define TL_F_integer(name) int name = *(const int *)name##_f; (void)name;
+#define TL_F_tag(name) int name = *(const int *)name##_f; (void)name;
 #define TL_F_wide(name) int64_t name = *(const int64_t *)name##_f; (void)name;
 #define TL_F_text(name)
 #define TL_F_status(name)

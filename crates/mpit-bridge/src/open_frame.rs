@@ -3,9 +3,9 @@
 use crate::status::Malformed;
 
 /// Bytes of an entry.
-const ENTRY_BYTES: usize = 32;
-/// Number of an absent peer.
-const NONE: u32 = u32::MAX;
+const ENTRY_BYTES: usize = 48;
+/// Numbers from here on are no ranks: any source, none.
+const ANY: u32 = u32::MAX - 1;
 /// Number of the communicator's name where it is `MPI_COMM_WORLD`.
 const IN_WORLD: u32 = u32::MAX;
 
@@ -27,7 +27,7 @@ pub struct OpenCall {
     pub operation: u16,
     /// Number of the thread.
     pub thread: u16,
-    /// Number of the operation that began the oldest pending request; 0: none is pending.
+    /// Number of the operation that began the request that it waits for, of several the thread's oldest one; 0: none is pending.
     pub oldest_request: u16,
     /// When it began, on the sender's CLOCK_MONOTONIC, nanoseconds.
     pub start: i64,
@@ -37,6 +37,16 @@ pub struct OpenCall {
     pub comm_size: Option<u32>,
     /// Rank in `MPI_COMM_WORLD` that it names: destination, source or root.
     pub peer: Option<u32>,
+    /// It takes a message of any source.
+    pub is_from_any: bool,
+    /// Tag of its message; `None`: any, or it has none.
+    pub tag: Option<u32>,
+    /// Requests that it waits for or tests.
+    pub requests: u32,
+    /// Rank that the oldest request names.
+    pub oldest_peer: Option<u32>,
+    /// Tag that the oldest request names.
+    pub oldest_tag: Option<u32>,
     /// The thread's pending requests.
     pub pending_requests: u32,
 }
@@ -64,8 +74,14 @@ fn open_call(entry: &[u8; ENTRY_BYTES]) -> OpenCall {
             named => OpenOn::Named(named),
         },
         comm_size: Some(word(20)).filter(|size| *size > 0),
-        peer: Some(word(24)).filter(|peer| *peer != NONE),
+        peer: Some(word(24)).filter(|peer| *peer < ANY),
+        is_from_any: word(24) == ANY,
         pending_requests: word(28),
+        // Negative ones are any, and none.
+        tag: Some(word(32)).filter(|tag| tag.cast_signed() >= 0),
+        requests: word(36),
+        oldest_peer: Some(word(40)).filter(|peer| *peer < ANY),
+        oldest_tag: Some(word(44)).filter(|tag| tag.cast_signed() >= 0),
     }
 }
 
@@ -84,5 +100,6 @@ mod tests {
         assert_eq!(open_calls(&[0; ENTRY_BYTES - 1]), Err(Malformed::Body));
         let all = open_calls(&[0xff; 2 * ENTRY_BYTES]).unwrap();
         assert_eq!((all.len(), all[1].on, all[1].peer, all[1].start), (2, OpenOn::World, None, -1));
+        assert_eq!((all[1].tag, all[1].is_from_any), (None, false));
     }
 }

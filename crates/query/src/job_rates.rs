@@ -24,7 +24,7 @@ const RATES: &str = "
             SELECT operation, calls, bytes, elapsed_seconds, last_time, since FROM internal.mpi_node_op_cells(r.id)) c
     ), open AS MATERIALIZED (
         SELECT r.id, o.operation, o.start_time, o.reported_at FROM running r JOIN internal.mpi_open_calls o ON o.job_id = r.id
-        WHERE o.rank_end_time IS NULL
+        WHERE o.rank_end_time IS NULL AND NOT o.is_counted
     ), newest AS MATERIALIZED (
         -- Folded rows come at an interval: their rate is over whole ones.
         SELECT id, last_time, ceil($1 / folded - 0.01) * folded AS seconds

@@ -27,8 +27,20 @@ pub struct OpenCall {
     pub peer: Option<i32>,
     /// Requests of its thread that are pending.
     pub pending_requests: i32,
-    /// What began the oldest of them.
+    /// What began the one that it waits for, of several the oldest of them.
     pub oldest_request: Option<String>,
+    /// Rank and tag that it names.
+    pub oldest_peer: Option<i32>,
+    /// Tag that it names.
+    pub oldest_tag: Option<i32>,
+    /// Tag of the call's message.
+    pub tag: Option<i32>,
+    /// It takes a message of any source.
+    pub is_from_any: bool,
+    /// Requests that it waits for or tests.
+    pub requests: i32,
+    /// The rank's number of the thread.
+    pub thread: i32,
     /// How long it goes on, or went on until the rank's last report.
     pub seconds: f64,
     /// The rank has ended in it.
@@ -41,7 +53,7 @@ const OPEN: &str = "
                CASE WHEN rank_end_time IS NULL
                     THEN extract(epoch FROM greatest(now(), reported_at) - start_time)::double precision
                     ELSE seconds END AS seconds,
-               rank_end_time IS NOT NULL AS is_of_ended_rank
+               rank_end_time IS NOT NULL AS is_of_ended_rank, oldest_peer, oldest_tag, tag, is_from_any, requests, thread
         FROM internal.mpi_open_calls WHERE job_id = ANY($1)) o
     WHERE seconds >= $2 ORDER BY job_id, rank, seconds DESC";
 
@@ -65,6 +77,12 @@ pub async fn of_jobs(client: &Client, ids: &[i64]) -> Result<Vec<OpenCall>, Erro
         oldest_request: row.get(7),
         seconds: row.get(8),
         is_of_ended_rank: row.get(9),
+        oldest_peer: row.get(10),
+        oldest_tag: row.get(11),
+        tag: row.get(12),
+        is_from_any: row.get(13),
+        requests: row.get(14),
+        thread: row.get(15),
     };
     Ok(rows.iter().map(call).collect())
 }
@@ -90,19 +108,28 @@ pub fn grouped(calls: &[OpenCall]) -> Vec<OpenCalls> {
                 group.examples.push(call.rank);
             }
         }
-        if let Some(peer) = call.peer.filter(|peer| !group.peers.contains(peer))
-            && group.peers.len() < EXAMPLES_MAX
-        {
-            group.peers.push(peer);
-        }
+        add_to(&mut group.peers, call.peer);
+        add_to(&mut group.tags, call.tag);
         group.longest_seconds = group.longest_seconds.max(call.seconds);
         group.shortest_seconds = group.shortest_seconds.min(call.seconds);
         group.pending_requests = group.pending_requests.max(call.pending_requests);
-        group.oldest_request = group.oldest_request.take().or_else(|| call.oldest_request.clone());
+        if group.oldest_request.is_none() {
+            group.oldest_request.clone_from(&call.oldest_request);
+            (group.oldest_peer, group.oldest_tag) = (call.oldest_peer, call.oldest_tag);
+        }
     }
     let mut groups: Vec<OpenCalls> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.ranks));
     groups
+}
+
+/// A few of what calls of a group name.
+fn add_to(some: &mut Vec<i32>, named: Option<i32>) {
+    if let Some(named) = named.filter(|named| !some.contains(named))
+        && some.len() < EXAMPLES_MAX
+    {
+        some.push(named);
+    }
 }
 
 #[cfg(test)]

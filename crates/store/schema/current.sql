@@ -1633,8 +1633,20 @@ CREATE TABLE internal.mpi_open_call (
     peer integer,
     -- Requests of the thread that are pending, persistent ones left out.
     pending_requests integer NOT NULL,
-    -- The operation that began the oldest of them.
+    -- The operation that began the request that it waits for, of several the oldest pending one of the thread.
     oldest_request text,
+    -- Tag of its message; NULL: any, or it has none.
+    tag integer,
+    -- It takes a message of any source.
+    is_from_any boolean NOT NULL,
+    -- Requests that it waits for or tests.
+    requests integer NOT NULL,
+    -- Rank in MPI_COMM_WORLD that the oldest request names.
+    oldest_peer integer,
+    -- Tag that the oldest request names; NULL: any, or it has none.
+    oldest_tag integer,
+    -- A row of tests or probes that found nothing: each of them has returned, and its time is counted.
+    is_counted boolean NOT NULL GENERATED ALWAYS AS (((operation ~~ 'test%'::text) OR (operation ~~ 'i%probe'::text))) STORED,
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
@@ -5012,8 +5024,9 @@ COMMENT ON VIEW public.mpi_op_totals IS 'Each rank''s operations so far: calls, 
 -- its call was in it until its last report.
 CREATE OR REPLACE VIEW internal.mpi_open_calls AS
 SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
-       CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.pending_requests,
-       c.oldest_request, c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
+       CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.is_from_any, c.tag,
+       c.requests, c.pending_requests, c.oldest_request, c.oldest_peer, c.oldest_tag, c.is_counted,
+       c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
 FROM internal.mpi_open_call c
 JOIN internal.run_visible j ON j.id = c.job_id
@@ -5249,7 +5262,7 @@ BEGIN ATOMIC
         SELECT sum(greatest(extract(epoch FROM
                    least(r.time, CASE WHEN r.end_time IS NOT NULL THEN c.reported_at END) - c.start_time), 0))::double precision AS seconds
         FROM internal.mpi_open_call c
-        WHERE c.job_id = job_rank_times.job AND c.rank = r.rank AND c.epoch = r.start_time AND c.node_id IS NOT DISTINCT FROM r.node_id
+        WHERE c.job_id = job_rank_times.job AND c.rank = r.rank AND NOT c.is_counted AND c.epoch = r.start_time AND c.node_id IS NOT DISTINCT FROM r.node_id
           AND (NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap()
                OR c.has_returned AND c.reported_at >= r.time + INTERVAL '1 second')) o
     WHERE r.time > r.start_time

@@ -15,7 +15,7 @@ use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
 pub const OPEN_MIN: f64 = 10.0;
 
 /// A rank that uses a smaller part of a core does nothing.
-const IDLE: f64 = 0.02;
+pub const IDLE: f64 = 0.02;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let found = by_sums(evidence).or_else(|| by_calls(evidence));

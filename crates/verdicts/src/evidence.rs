@@ -144,8 +144,22 @@ pub struct OpenCall {
     pub comm_size: Option<u32>,
     /// Rank that the call names.
     pub peer: Option<u32>,
+    /// It takes a message of any source.
+    pub is_from_any: bool,
+    /// Tag of its message; `None`: any, or it has none.
+    pub tag: Option<u32>,
+    /// Requests that it waits for or tests.
+    pub requests: u32,
     /// Requests of its thread that are pending.
     pub pending_requests: u32,
+    /// What began the one that it waits for, of several the thread's oldest.
+    pub oldest_request: Option<String>,
+    /// Rank that this one names.
+    pub oldest_peer: Option<u32>,
+    /// Tag that this one names.
+    pub oldest_tag: Option<u32>,
+    /// The rank's number of the thread: 0 the first that called MPI.
+    pub thread: u32,
     /// How long it goes on.
     pub seconds: f64,
     /// Its rank has ended in it.

@@ -10,6 +10,7 @@
 //! All members of a communicator in one collective, or ranks in calls of files, are no hang: they move data, or wait for storage. Neither is a rank outside of MPI
 //! that does nothing: it may go on, which is *awaited*; nor one that computes, which is *imbalanced work*.
 
+use crate::awaited::IDLE;
 use crate::evidence::{Evidence, OpenCall, Rank};
 use crate::text::{ranks, seconds};
 use crate::waiting::capital;
@@ -28,7 +29,7 @@ const TOGETHER_MS: i64 = 2_000;
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let mut stuck: BTreeMap<u32, &OpenCall> = BTreeMap::new();
     for call in &evidence.open_calls {
-        if call.seconds >= AGE_MIN {
+        if call.seconds >= AGE_MIN && is_of_all(evidence, call) {
             // Of a rank with several threads the one that waits longest.
             let known = stuck.entry(call.rank).or_insert(call);
             if call.seconds > known.seconds {
@@ -41,14 +42,12 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     }
     let age = stuck.values().map(|call| call.seconds).fold(0.0, f64::max);
     let missing: Vec<&Rank> = evidence.ranks.iter().filter(|rank| !stuck.contains_key(&rank.rank)).collect();
-    let Some((why, confidence, remedy)) = reason(evidence, &missing) else { return Vec::new() };
-    let heaviest = groups(&stuck).into_iter().next().map_or_else(String::new, |(text, _)| text);
-    let others = groups(&stuck).len() - 1;
-    let also = if others > 0 { format!(", and {others} other kinds of calls") } else { String::new() };
+    let Some((why, confidence, remedy)) = reason(evidence, &stuck, &missing) else { return Vec::new() };
+    let open = who_is_where(&stuck);
     vec![Verdict {
         kind: Kind::Hung,
         subject: "job".to_owned(),
-        observation: format!("{heaviest}{also}; {why}."),
+        observation: format!("{open}; {why}."),
         remedy,
         confidence,
         cost: Some((age / evidence.seconds.max(age)).min(1.0)),
@@ -61,33 +60,114 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     }]
 }
 
-/// Who is in what, those with most ranks first.
-fn groups(stuck: &BTreeMap<u32, &OpenCall>) -> Vec<(String, usize)> {
+/// Kinds of calls, and messages of single ranks, that are named.
+const NAMED_MAX: usize = 4;
+
+/// Whether a rank does nothing else meanwhile: a thread that receives for the others is no rank that waits.
+fn is_of_all(evidence: &Evidence, call: &OpenCall) -> bool {
+    let rank = evidence.ranks.iter().find(|rank| rank.rank == call.rank);
+    call.thread == 0 || rank.and_then(|rank| rank.recent_cpu_share).is_some_and(|share| share < IDLE)
+}
+
+/// Who is in what, those with most ranks first; messages one by one, with both ends.
+fn who_is_where(stuck: &BTreeMap<u32, &OpenCall>) -> String {
     let mut by: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
     for call in stuck.values() {
-        by.entry((&call.operation, &call.comm)).or_default().push(call);
+        let message =
+            Message::of(call).map(|message| (message.is_sent, message.peer, message.tag, call.rank));
+        by.entry((&call.operation, &call.comm, message)).or_default().push(call);
     }
-    let mut all: Vec<(String, usize)> = by.into_values().map(|calls| (group(&calls), calls.len())).collect();
-    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    all
+    let mut all: Vec<Vec<&OpenCall>> = by.into_values().collect();
+    all.sort_by_key(|calls| (std::cmp::Reverse(calls.len()), calls[0].rank));
+    let others = all.len().saturating_sub(NAMED_MAX);
+    let named: Vec<String> = all.iter().take(NAMED_MAX).map(|calls| group(calls)).collect();
+    let also = match others {
+        0 => String::new(),
+        1 => ", and one is in another call".to_owned(),
+        others => format!(", and {others} are in other calls"),
+    };
+    format!("{}{also}", capital(&named.join(", ")))
 }
 
 /// Ranks that are in the same.
 fn group(calls: &[&OpenCall]) -> String {
     let named: Vec<u32> = calls.iter().map(|call| call.rank).collect();
-    let age = calls.iter().map(|call| call.seconds).fold(0.0, f64::max);
-    let verb = if named.len() == 1 { "is" } else { "are" };
-    let on = calls[0].comm.as_ref().map_or_else(String::new, |comm| format!(" on {comm}"));
-    let peer = match calls {
-        [call] => call.peer.map_or_else(String::new, |peer| format!(" with rank {peer}")),
-        _ => String::new(),
-    };
-    let operation = capital(&calls[0].operation);
-    format!("{} {verb} in MPI_{operation} for {}{on}{peer}", capital(&ranks(&named)), seconds(age))
+    let age = seconds(calls.iter().map(|call| call.seconds).fold(0.0, f64::max));
+    let call = calls[0];
+    let on = call.comm.as_ref().map_or_else(String::new, |comm| format!(" on {comm}"));
+    let operation = capital(&call.operation);
+    let message = Message::of(call).map_or_else(String::new, |message| message.text(is_wait(call)));
+    let (who, are) = (ranks(&named), if named.len() == 1 { "is" } else { "are" });
+    if is_poll(call) {
+        return format!("{who} calls MPI_{operation} in vain for {age}{message}{on}");
+    }
+    format!("{who} {are} in MPI_{operation}{message} for {age}{on}")
+}
+
+/// What a call sends or waits for, as far as it is one message that is known.
+#[derive(Clone, Copy)]
+struct Message {
+    is_sent: bool,
+    /// `None`: any source, or not known.
+    peer: Option<u32>,
+    is_from_any: bool,
+    /// `None`: any.
+    tag: Option<u32>,
+    /// It is the call's only one, and the thread has no other that is pending.
+    is_alone: bool,
+}
+
+impl Message {
+    fn of(call: &OpenCall) -> Option<Self> {
+        let is_any = |of: &[&str], name: &str| of.contains(&name);
+        if is_any(&RECEIVES, &call.operation) || is_any(&SENDS, &call.operation) {
+            return Some(Self {
+                is_sent: is_any(&SENDS, &call.operation),
+                peer: call.peer,
+                is_from_any: call.is_from_any,
+                tag: call.tag,
+                is_alone: call.pending_requests == 0,
+            });
+        }
+        let begun_by = call.oldest_request.as_deref().filter(|_| is_wait(call))?;
+        let is_sent = is_any(&STARTED_SENDS, begun_by);
+        // Without a peer it may be any source, which is not said of requests.
+        (is_sent || begun_by == "irecv").then_some(Self {
+            is_sent,
+            peer: call.oldest_peer,
+            is_from_any: false,
+            tag: call.oldest_tag,
+            is_alone: call.requests == 1 && call.pending_requests == 1,
+        })
+    }
+
+    /// ` to rank 1 with tag 11`, ` for a message from any rank`.
+    fn text(self, is_waited_for: bool) -> String {
+        let tag = self.tag.map_or_else(String::new, |tag| format!(" with tag {tag}"));
+        let Some(peer) =
+            self.peer.map(|peer| format!("rank {peer}")).or(self.is_from_any.then(|| "any rank".to_owned()))
+        else {
+            return tag;
+        };
+        let what = if is_waited_for { " for a message" } else { "" };
+        format!("{what} {} {peer}{tag}", if self.is_sent { "to" } else { "from" })
+    }
+
+    /// Whether it may be the message that another call sends or receives.
+    fn may_be(self, rank: u32, other: Self, other_rank: u32) -> bool {
+        self.is_sent != other.is_sent
+            && self.peer.is_none_or(|peer| peer == other_rank)
+            && other.peer.is_none_or(|peer| peer == rank)
+            && self.tag.zip(other.tag).is_none_or(|(own, others)| own == others)
+    }
 }
 
 /// Why nobody comes, how sure that is, and what to do; `None` where somebody may.
-fn reason(evidence: &Evidence, missing: &[&Rank]) -> Option<(String, Confidence, String)> {
+fn reason(
+    evidence: &Evidence,
+    stuck: &BTreeMap<u32, &OpenCall>,
+    missing: &[&Rank],
+) -> Option<(String, Confidence, String)> {
     let numbers = |of: &[&Rank]| ranks(&of.iter().map(|rank| rank.rank).collect::<Vec<_>>());
     let (ended, alive): (Vec<&Rank>, Vec<&Rank>) = missing.iter().partition(|rank| rank.has_ended);
     if let Some(stopped) = stopped(evidence, &alive) {
@@ -95,7 +175,7 @@ fn reason(evidence: &Evidence, missing: &[&Rank]) -> Option<(String, Confidence,
     }
     let unseen = (evidence.world_size as usize).saturating_sub(evidence.ranks.len());
     if alive.is_empty() && ended.is_empty() && unseen == 0 {
-        let confidence = progress(evidence)?;
+        let confidence = progress(evidence, stuck)?;
         let remedy = "Compare the calls above: ranks that wait for each other in a circle, a collective that not all of its \
                       communicator's ranks call, or a message that nobody sends. A debugger on one rank of each kind shows the lines.";
         return Some((
@@ -132,8 +212,9 @@ fn stopped(evidence: &Evidence, alive: &[&Rank]) -> Option<(String, Confidence, 
 }
 
 /// Operations that wait for a message of the rank that they name, or of any, and for one that takes theirs.
-const RECEIVES: [&str; 4] = ["recv", "mrecv", "probe", "mprobe"];
+const RECEIVES: [&str; 6] = ["recv", "mrecv", "probe", "mprobe", "iprobe", "improbe"];
 const SENDS: [&str; 4] = ["send", "bsend", "ssend", "rsend"];
+const STARTED_SENDS: [&str; 4] = ["isend", "ibsend", "issend", "irsend"];
 
 /// Collectives that a member may have left, and be in the next one, while others are in it: data still moves.
 const LEFT_EARLY: [&str; 9] =
@@ -142,8 +223,8 @@ const LEFT_EARLY: [&str; 9] =
 /// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a collective that all of
 /// its members have called, a file. Of what is not known (requests that are pending, whether a send is what a receive waits for) only
 /// time says that it does not go on.
-fn progress(evidence: &Evidence) -> Option<Confidence> {
-    let open: Vec<&OpenCall> = evidence.open_calls.iter().filter(|call| !call.has_ended).collect();
+fn progress(evidence: &Evidence, stuck: &BTreeMap<u32, &OpenCall>) -> Option<Confidence> {
+    let open: Vec<&OpenCall> = stuck.values().copied().filter(|call| !call.has_ended).collect();
     let mut collectives: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
     for &call in open.iter().filter(|call| is_collective(call)) {
         collectives.entry((&call.operation, &call.comm, call.comm_size)).or_default().push(call);
@@ -160,31 +241,34 @@ fn progress(evidence: &Evidence) -> Option<Confidence> {
     {
         return None;
     }
-    let may_move = |call: &&OpenCall| {
-        call.pending_requests > 0
-            || is_wait(call)
-            || LEFT_EARLY.contains(&&*call.operation)
-            || call.operation.starts_with("sendrecv")
-            || (RECEIVES.contains(&&*call.operation) && has_sender(call, &open))
-    };
-    if !open.iter().any(may_move) {
+    if !open.iter().any(|call| may_move(call, &evidence.open_calls)) {
         return Some(Confidence::Certain);
     }
     let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
     (age >= WAIT_AGE_MIN).then_some(Confidence::Likely)
 }
 
-/// Whether a rank is in a send that a receive may be of: a message of many bytes, or two whose tags differ.
-fn has_sender(call: &OpenCall, open: &[&OpenCall]) -> bool {
-    open.iter().any(|other| {
-        SENDS.contains(&&*other.operation)
-            && call.peer.is_none_or(|peer| peer == other.rank)
-            && other.peer.is_none_or(|peer| peer == call.rank)
-    })
+/// Whether a call may yet return, as far as it is known what it waits for.
+fn may_move(call: &OpenCall, open: &[OpenCall]) -> bool {
+    if let Some(message) = Message::of(call).filter(|message| message.is_alone) {
+        let may_be =
+            |other: &OpenCall| Message::of(other).is_some_and(|of| message.may_be(call.rank, of, other.rank));
+        return is_poll(call) || open.iter().any(may_be);
+    }
+    call.pending_requests > 0
+        || is_wait(call)
+        || is_poll(call)
+        || LEFT_EARLY.contains(&&*call.operation)
+        || call.operation.starts_with("sendrecv")
 }
 
 fn is_wait(call: &OpenCall) -> bool {
     ["wait", "test", "start"].iter().any(|prefix| call.operation.starts_with(prefix))
+}
+
+/// One of many that return at once, so that the rank may do something else.
+fn is_poll(call: &OpenCall) -> bool {
+    ["test", "iprobe", "improbe"].iter().any(|prefix| call.operation.starts_with(prefix))
 }
 
 fn is_collective(call: &OpenCall) -> bool {

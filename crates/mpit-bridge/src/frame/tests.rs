@@ -170,7 +170,12 @@ fn golden_open_calls() {
         on: OpenOn::Unnamed,
         comm_size: None,
         peer: None,
+        is_from_any: false,
+        tag: None,
+        requests: 2,
         pending_requests: 3,
+        oldest_peer: None,
+        oldest_tag: Some(12),
     };
     let bcast = OpenCall {
         operation: 15,
@@ -180,7 +185,12 @@ fn golden_open_calls() {
         on: OpenOn::World,
         comm_size: Some(4),
         peer: Some(3),
+        is_from_any: false,
+        tag: None,
+        requests: 0,
         pending_requests: 0,
+        oldest_peer: None,
+        oldest_tag: None,
     };
     assert_eq!(decode(&bytes).unwrap().1, Frame::Open(4_950_000_000, vec![hung, bcast]));
 }

@@ -14,7 +14,7 @@ impl Rank {
         times: &Times,
     ) -> Result<Vec<MpiOpenCall>, Malformed> {
         let is_beyond = |peer: Option<u32>| peer.is_some_and(|peer| peer >= self.world_size);
-        if calls.iter().any(|call| is_beyond(call.peer)) {
+        if calls.iter().any(|call| is_beyond(call.peer) || is_beyond(call.oldest_peer)) {
             return Err(Malformed::Rank);
         }
         let reported = times.utc(time);
@@ -48,6 +48,11 @@ impl Rank {
             peer: call.peer,
             pending_requests: call.pending_requests.min(COMM_MAX),
             oldest_request: oldest.unwrap_or_default().to_owned(),
+            tag: call.tag,
+            is_from_any: call.is_from_any,
+            requests: call.requests.min(COMM_MAX),
+            oldest_peer: call.oldest_peer.filter(|_| oldest.is_some()),
+            oldest_tag: call.oldest_tag.filter(|_| oldest.is_some()),
         })
     }
 

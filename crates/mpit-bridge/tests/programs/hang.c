@@ -1,5 +1,5 @@
-/* Ranks that wait for the last one: in a barrier, in a receive, for requests. It comes after so many milliseconds, or kills
- * itself then. 4 ranks.
+/* Ranks that wait for the last one: in a barrier, in a receive, for requests, in a row of tests. It comes after so many milliseconds,
+ * or kills itself then. 5 ranks.
  *   hang MILLISECONDS [kill] */
 #include <mpi.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 4, LAST = RANKS - 1 };
+enum { RANKS = 5, LAST = RANKS - 1 };
 
 static void pause_for(int milliseconds) {
     struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
@@ -32,13 +32,18 @@ int main(int argc, char **argv) {
     if (rank == LAST) {
         pause_for(atoi(argv[1]));
         if (argc > 2 && strcmp(argv[2], "kill") == 0) kill(getpid(), SIGKILL);
-        MPI_Send(values, 1, MPI_INT, LAST - 1, 0, reversed);
-        for (int i = 0; i < 2; i++) MPI_Send(&values[i], 1, MPI_INT, 2, i, MPI_COMM_WORLD);
+        MPI_Send(values, 1, MPI_INT, LAST - 1, 7, reversed);
+        for (int i = 0; i < 2; i++) MPI_Send(&values[i], 1, MPI_INT, 2, 30 + i, MPI_COMM_WORLD);
+        MPI_Send(values, 1, MPI_INT, 3, 5, MPI_COMM_WORLD);
     } else if (rank == 1) {
-        MPI_Recv(values, 1, MPI_INT, 0, 0, reversed, MPI_STATUS_IGNORE); /* world's last is the first of these */
+        MPI_Recv(values, 1, MPI_INT, 0, 7, reversed, MPI_STATUS_IGNORE); /* world's last is the first of these */
     } else if (rank == 2) {
-        for (int i = 0; i < 2; i++) MPI_Irecv(&values[i], 1, MPI_INT, LAST, i, MPI_COMM_WORLD, &requests[i]);
+        for (int i = 0; i < 2; i++) MPI_Irecv(&values[i], 1, MPI_INT, LAST, 30 + i, MPI_COMM_WORLD, &requests[i]);
         MPI_Waitall(2, requests, statuses);
+    } else if (rank == 3) {
+        int came = 0;
+        MPI_Irecv(values, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, requests);
+        while (!came) MPI_Test(requests, &came, MPI_STATUS_IGNORE);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("done\n");

@@ -271,6 +271,12 @@ CREATE TABLE internal.mpi_open_call (
     peer integer,
     pending_requests integer NOT NULL,
     oldest_request text,
+    tag integer,
+    is_from_any boolean NOT NULL,
+    requests integer NOT NULL,
+    oldest_peer integer,
+    oldest_tag integer,
+    is_counted boolean NOT NULL GENERATED ALWAYS AS (operation LIKE 'test%' OR operation LIKE 'i%probe') STORED,
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
@@ -288,7 +294,15 @@ COMMENT ON COLUMN internal.mpi_open_call.comm IS 'job_comm.comm of the communica
 COMMENT ON COLUMN internal.mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';
 COMMENT ON COLUMN internal.mpi_open_call.peer IS 'Rank in MPI_COMM_WORLD that the call names: destination, source or root.';
 COMMENT ON COLUMN internal.mpi_open_call.pending_requests IS 'Requests of the thread that are pending, persistent ones left out.';
-COMMENT ON COLUMN internal.mpi_open_call.oldest_request IS 'The operation that began the oldest of them.';
+COMMENT ON COLUMN internal.mpi_open_call.oldest_request IS
+    'The operation that began the request that it waits for, of several the oldest pending one of the thread.';
+COMMENT ON COLUMN internal.mpi_open_call.tag IS 'Tag of its message; NULL: any, or it has none.';
+COMMENT ON COLUMN internal.mpi_open_call.is_from_any IS 'It takes a message of any source.';
+COMMENT ON COLUMN internal.mpi_open_call.requests IS 'Requests that it waits for or tests.';
+COMMENT ON COLUMN internal.mpi_open_call.oldest_peer IS 'Rank in MPI_COMM_WORLD that the oldest request names.';
+COMMENT ON COLUMN internal.mpi_open_call.is_counted IS
+    'A row of tests or probes that found nothing: each of them has returned, and its time is counted.';
+COMMENT ON COLUMN internal.mpi_open_call.oldest_tag IS 'Tag that the oldest request names; NULL: any, or it has none.';
 
 CREATE TABLE internal.mpi_rank_scheduling (
     job_id bigint NOT NULL,

@@ -17,7 +17,7 @@ BEGIN ATOMIC
         SELECT sum(greatest(extract(epoch FROM
                    least(r.time, CASE WHEN r.end_time IS NOT NULL THEN c.reported_at END) - c.start_time), 0))::double precision AS seconds
         FROM internal.mpi_open_call c
-        WHERE c.job_id = job_rank_times.job AND c.rank = r.rank AND c.epoch = r.start_time AND c.node_id IS NOT DISTINCT FROM r.node_id
+        WHERE c.job_id = job_rank_times.job AND c.rank = r.rank AND NOT c.is_counted AND c.epoch = r.start_time AND c.node_id IS NOT DISTINCT FROM r.node_id
           AND (NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - internal.default_gap()
                OR c.has_returned AND c.reported_at >= r.time + INTERVAL '1 second')) o
     WHERE r.time > r.start_time

@@ -283,6 +283,11 @@ pub fn batch_of_everything() -> Batch {
             peer: Some(3),
             pending_requests: 4,
             oldest_request: "irecv".to_owned(),
+            tag: None,
+            is_from_any: false,
+            requests: 4,
+            oldest_peer: Some(1),
+            oldest_tag: Some(12),
         }],
         mpi_scheduling: vec![MpiRankScheduling {
             time,

@@ -100,6 +100,70 @@ fn calls_that_may_move_data_are_no_hang() {
 }
 
 #[test]
+fn both_ends_of_a_deadlock_are_named() {
+    let mut evidence = ranks(2, 150.0);
+    let tagged = |rank, operation, peer, tag| OpenCall { tag: Some(tag), ..message(rank, operation, peer) };
+    evidence.open_calls = vec![tagged(0, "send", 1, 11), tagged(1, "recv", 0, 12)];
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert_eq!(
+        verdict.observation,
+        "Rank 0 is in MPI_Send to rank 1 with tag 11 for 12.0 s on MPI_COMM_WORLD, rank 1 is in MPI_Recv from rank 0 with tag 12 \
+         for 12.0 s on MPI_COMM_WORLD; no rank is left outside, so none of them can return."
+    );
+    assert_eq!(verdict.confidence, Confidence::Certain);
+    evidence.open_calls[1].tag = Some(11);
+    assert_eq!(of(Kind::Hung, &evidence), None, "a message of many bytes");
+    evidence.open_calls[1].tag = None;
+    assert_eq!(of(Kind::Hung, &evidence), None, "it takes any tag");
+
+    // Each waits for a request of its own.
+    let waits = |rank, peer| OpenCall {
+        operation: "wait".into(),
+        requests: 1,
+        pending_requests: 1,
+        oldest_request: Some("irecv".into()),
+        oldest_peer: Some(peer),
+        oldest_tag: Some(5),
+        comm: None,
+        ..barrier(rank, 12.0)
+    };
+    evidence.open_calls = vec![waits(0, 1), waits(1, 0)];
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert!(
+        verdict
+            .observation
+            .starts_with("Rank 0 is in MPI_Wait for a message from rank 1 with tag 5 for 12.0 s")
+    );
+    assert_eq!(verdict.confidence, Confidence::Certain);
+    evidence.open_calls[1].pending_requests = 2;
+    assert_eq!(of(Kind::Hung, &evidence), None, "the other one may be a send");
+
+    // Who tests in vain may also do something else, some time.
+    for call in &mut evidence.open_calls {
+        (call.operation, call.pending_requests, call.seconds) = ("test".into(), 1, 29.0);
+    }
+    assert_eq!(of(Kind::Hung, &evidence), None);
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 31.0);
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert!(
+        verdict
+            .observation
+            .starts_with("Rank 0 calls MPI_Test in vain for 31.0 s for a message from rank 1 with")
+    );
+    assert_eq!(verdict.confidence, Confidence::Likely);
+}
+
+#[test]
+fn a_thread_that_receives_for_others_is_no_rank_that_waits() {
+    let mut evidence = ranks(2, 150.0);
+    evidence.open_calls = vec![message(0, "recv", 1), message(1, "recv", 0)];
+    evidence.open_calls.iter_mut().for_each(|call| call.thread = 1);
+    assert_eq!(of(Kind::Hung, &evidence), None);
+    evidence.ranks.iter_mut().for_each(|rank| rank.recent_cpu_share = Some(0.0));
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain);
+}
+
+#[test]
 fn parts_of_a_job_in_collectives_of_their_own_are_no_hang() {
     let mut evidence = ranks(4, 150.0);
     let of_part = |rank: u32, comm: Option<&str>, operation: &str| OpenCall {

@@ -28,10 +28,15 @@ pub fn text(groups: &[OpenCalls], width: usize) -> String {
 
 fn sentence(group: &OpenCalls) -> String {
     let mut text = format!(
-        "{}: {} {} for {}",
+        "{}: {} {}{} for {}",
         ranks(group),
-        if group.have_ended { "ended in" } else { "in" },
+        match (group.have_ended, is_poll(&group.operation)) {
+            (true, _) => "ended in",
+            (false, true) => "calling",
+            (false, false) => "in",
+        },
         mpi_name(&group.operation),
+        if is_poll(&group.operation) { " in vain" } else { "" },
         time(group),
     );
     match (&group.comm, group.comm_size) {
@@ -44,6 +49,10 @@ fn sentence(group: &OpenCalls) -> String {
     if !group.peers.is_empty() {
         let peers: Vec<String> = group.peers.iter().map(ToString::to_string).collect();
         text.push_str(&format!(", with rank {}", peers.join(", ")));
+    }
+    if !group.tags.is_empty() {
+        let tags: Vec<String> = group.tags.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(", tag {}", tags.join(", ")));
     }
     if let Some(absent) = absent(group) {
         let size = thousands(group.comm_size.unwrap_or_default().unsigned_abs().into());
@@ -59,10 +68,21 @@ fn sentence(group: &OpenCalls) -> String {
         let pending = count(group.pending_requests.unsigned_abs().into(), "request");
         text.push_str(&format!("; {pending} pending"));
         if let Some(oldest) = &group.oldest_request {
-            text.push_str(&format!(", the oldest of {}", mpi_name(oldest)));
+            text.push_str(&format!(", the oldest of {}{}", mpi_name(oldest), whom(group, oldest)));
         }
     }
     text
+}
+
+fn is_poll(operation: &str) -> bool {
+    ["test", "iprobe", "improbe"].iter().any(|prefix| operation.starts_with(prefix))
+}
+
+/// `from rank 1, tag 12`, of the oldest request.
+fn whom(group: &OpenCalls, oldest: &str) -> String {
+    let way = if oldest == "irecv" { "from" } else { "to" };
+    let peer = group.oldest_peer.map_or_else(String::new, |peer| format!(" {way} rank {peer}"));
+    peer + &group.oldest_tag.map_or_else(String::new, |tag| format!(", tag {tag}"))
 }
 
 /// Members of the communicator of a collective that are not in it, as far as their number is known.
@@ -128,6 +148,7 @@ mod tests {
             operation: "recv".into(),
             comm: None,
             peers: vec![2],
+            tags: vec![7],
             have_ended: true,
             examples: vec![0, 1],
             ranks: 2,
@@ -135,7 +156,7 @@ mod tests {
         };
         assert_eq!(
             sentence(&receive),
-            "ranks 0, 1: ended in MPI_Recv for 138 s on a communicator of 4, with rank 2"
+            "ranks 0, 1: ended in MPI_Recv for 138 s on a communicator of 4, with rank 2, tag 7"
         );
         let wait = OpenCalls {
             operation: "waitall".into(),
@@ -143,12 +164,16 @@ mod tests {
             comm_size: None,
             pending_requests: 2,
             oldest_request: Some("irecv".into()),
+            oldest_peer: Some(1),
+            oldest_tag: Some(12),
             ..barrier
         };
         assert_eq!(
             sentence(&wait),
-            "rank 3: in MPI_Waitall for 138 s; 2 requests pending, the oldest of MPI_Irecv"
+            "rank 3: in MPI_Waitall for 138 s; 2 requests pending, the oldest of MPI_Irecv from rank 1, tag 12"
         );
+        let tests = OpenCalls { operation: "test".into(), pending_requests: 0, ..wait.clone() };
+        assert_eq!(sentence(&tests), "rank 3: calling MPI_Test in vain for 138 s");
         assert_eq!(text(&vec![wait; 10], 100).lines().last().unwrap(), "  and 2 such calls more (--json)");
     }
 }

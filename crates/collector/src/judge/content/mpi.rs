@@ -125,10 +125,14 @@ impl Checked for MpiOpenCall {
             name(text)?;
         }
         optional(&self.oldest_request)?;
-        for number in [self.rank, self.comm_size.unwrap_or(0), self.peer.unwrap_or(0)] {
+        let peers = [self.peer, self.oldest_peer].map(Option::unwrap_or_default);
+        for number in [self.rank, self.comm_size.unwrap_or(0), peers[0], peers[1]] {
             rank(number)?;
         }
-        for number in [self.thread, self.comm.unwrap_or(0), self.pending_requests] {
+        let tags = [self.tag, self.oldest_tag].map(Option::unwrap_or_default);
+        for number in
+            [self.thread, self.comm.unwrap_or(0), self.pending_requests, self.requests, tags[0], tags[1]]
+        {
             small(number)?;
         }
         check.past(self.epoch)?;

@@ -15,6 +15,14 @@ export function openFor(call: Pick<OpenCalls, 'shortest_seconds' | 'longest_seco
   return longest - shortest > 1 ? `${shortest} to ${longest} s` : `${longest} s`
 }
 
+/** `, the oldest of irecv with rank 1, tag 12`. */
+export function oldestOf(call: Pick<OpenCalls, 'oldest_request' | 'oldest_peer' | 'oldest_tag'>): string {
+  if (call.oldest_request === null) return ''
+  const peer = call.oldest_peer === null ? '' : ` with rank ${call.oldest_peer}`
+  const tag = call.oldest_tag === null ? '' : `, tag ${call.oldest_tag}`
+  return `, the oldest of ${call.oldest_request}${peer}${tag}`
+}
+
 export function OpenCallsView({ data }: { data: JobDetail }) {
   if (data.open_calls.length === 0) return null
   return (
@@ -35,6 +43,7 @@ export function OpenCallsView({ data }: { data: JobDetail }) {
               </th>
               <th scope="col">Which</th>
               <th scope="col">With rank</th>
+              <th scope="col">Tag</th>
               <th scope="col">Pending requests</th>
             </tr>
           </thead>
@@ -53,9 +62,9 @@ export function OpenCallsView({ data }: { data: JobDetail }) {
                 </td>
                 <td>{someOf(call.examples, call.ranks)}</td>
                 <td>{call.peers.join(', ')}</td>
+                <td>{call.tags.join(', ')}</td>
                 <td>
-                  {call.pending_requests > 0 &&
-                    `${call.pending_requests}${call.oldest_request === null ? '' : `, the oldest of ${call.oldest_request}`}`}
+                  {call.pending_requests > 0 && `${call.pending_requests}${oldestOf(call)}`}
                 </td>
               </tr>
             ))}

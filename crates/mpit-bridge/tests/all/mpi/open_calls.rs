@@ -6,10 +6,16 @@ use std::process::Command;
 use throughline_sample::wire::MpiOpenCall;
 
 const RANKS: usize = 4;
+/// Of hang.c, the last of which the others wait for.
+const HANGING: usize = 5;
 const SECOND: i64 = 1_000_000_000;
 
 fn hang(mpi: Mpi, agent: &Agent, program: &Path, arguments: &[&str]) -> Command {
-    let mut command = run_with_shim(mpi, RANKS as u32, &agent.socket);
+    run(mpi, HANGING, agent, program, arguments)
+}
+
+fn run(mpi: Mpi, ranks: usize, agent: &Agent, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = run_with_shim(mpi, ranks as u32, &agent.socket);
     command.arg(program).args(arguments);
     command
 }
@@ -27,15 +33,23 @@ fn check(observed: &Observed, name: &str) {
     };
     let barrier = newest(0);
     assert_eq!((barrier.operation.as_str(), barrier.is_on_world), ("barrier", true), "{name}");
-    assert_eq!((barrier.comm_size, barrier.peer, barrier.pending_requests), (Some(4), None, 0));
+    assert_eq!((barrier.comm_size, barrier.peer, barrier.pending_requests), (Some(5), None, 0));
     let receive = newest(1);
     let named = observed.comms.values().find(|comm| comm.rank == 1).unwrap();
     assert_eq!((named.name.as_str(), receive.comm), ("reversed", Some(named.comm)), "{name}");
     assert_eq!((receive.operation.as_str(), receive.is_on_world), ("recv", false));
-    assert_eq!((receive.comm_size, receive.peer), (Some(4), Some(3)), "by its number in the world");
+    assert_eq!((receive.comm_size, receive.peer), (Some(5), Some(4)), "by its number in the world");
+    assert_eq!((receive.tag, receive.is_from_any), (Some(7), false));
     let wait = newest(2);
     assert_eq!((wait.operation.as_str(), wait.comm_size, wait.peer), ("waitall", None, None), "{name}");
-    assert_eq!((wait.pending_requests, wait.oldest_request.as_str()), (2, "irecv"));
+    assert_eq!((wait.requests, wait.pending_requests, wait.oldest_request.as_str()), (2, 2, "irecv"));
+    assert_eq!((wait.oldest_peer, wait.oldest_tag), (Some(4), Some(30)), "{name}");
+    let tests = newest(3);
+    assert_eq!((tests.operation.as_str(), tests.requests, tests.pending_requests), ("test", 1, 1), "{name}");
+    assert_eq!(
+        (tests.oldest_request.as_str(), tests.oldest_peer, tests.oldest_tag),
+        ("irecv", None, Some(5))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,14 +62,14 @@ async fn what_hangs_is_reported_until_it_returns() {
         let mut command = hang(mpi, &agent, &program, &["4000"]);
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
         let open = |observed: &Observed| {
-            (0..3).all(|rank| of(observed, rank).iter().any(|call| call.time - call.start > 2 * SECOND))
+            (0..4).all(|rank| of(observed, rank).iter().any(|call| call.time - call.start > 2 * SECOND))
         };
         agent.until("all but one hang", open).await;
         check(&agent.observed, mpi.name());
         assert_eq!(agent.observed.ended(), 0, "while they do");
-        agent.until_ended(RANKS).await;
+        agent.until_ended(HANGING).await;
         assert_eq!(stdout(&running.await.unwrap()), "done\n");
-        for rank in 0..3 {
+        for rank in 0..4 {
             let all = of(&agent.observed, rank);
             let first = &all[0];
             // Long is half a second, and pushes are a second apart; a busy machine is later.
@@ -64,7 +78,7 @@ async fn what_hangs_is_reported_until_it_returns() {
             assert!(starts.max().unwrap() < SECOND / 10, "one call: {all:?}");
             assert!(all.last().unwrap().has_returned, "{all:?}");
         }
-        assert_eq!(of(&agent.observed, 3), [], "it slept, and not in MPI");
+        assert_eq!(of(&agent.observed, 4), [], "it slept, and not in MPI");
     }
 }
 
@@ -78,10 +92,10 @@ async fn who_is_killed_in_a_call_was_in_it_until_then() {
         let command = hang(mpi, &agent, &program, &["4000", "kill"]);
         let mut command = command;
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
-        agent.until_ended(RANKS).await;
+        agent.until_ended(HANGING).await;
         assert!(!running.await.unwrap().status.success());
         check(&agent.observed, mpi.name());
-        for rank in 0..3 {
+        for rank in 0..4 {
             let all = of(&agent.observed, rank);
             let last = all.last().unwrap();
             assert!(!last.has_returned && last.time - last.start > 2 * SECOND, "{last:?}");
@@ -97,7 +111,7 @@ async fn ranks_that_wait_in_finalize_are_in_mpi() {
     for mpi in BOTH {
         let program = mpi.compile("tests/programs/finalize.c", folder.path());
         let mut agent = Agent::start(&folder.path().join(mpi.name()));
-        let mut command = hang(mpi, &agent, &program, &["3500"]);
+        let mut command = run(mpi, RANKS, &agent, &program, &["3500"]);
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
         let waits = |observed: &Observed| {
             (0..3).all(|rank| {

@@ -301,11 +301,8 @@ fn call(rank: u32, operation: &str, seconds: f64) -> OpenCall {
         rank,
         operation: operation.into(),
         comm: Some("MPI_COMM_WORLD".into()),
-        comm_size: None,
-        peer: None,
-        pending_requests: 0,
         seconds,
-        has_ended: false,
+        ..OpenCall::default()
     }
 }
 
