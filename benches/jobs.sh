@@ -35,7 +35,7 @@ INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorith
 SELECT operation, size, '', '', '' FROM (VALUES ('allreduce', 8::bigint), ('allreduce', 8192), ('isend', 65536), ('irecv', 65536),
     ('waitall', 0)) c(operation, size);
 CREATE TEMPORARY TABLE sums AS
-SELECT n.ranks, t, pg_temp.packed_cells(array_agg(c.id), array_agg(n.ranks * t * 100), array_agg(n.ranks * t * 100 * c.size_class_bytes),
+SELECT n.ranks, t, pg_temp.packed_cells(array_agg(c.id::integer), array_agg(n.ranks * t * 100), array_agg(n.ranks * t * 100 * c.size_class_bytes),
                                         array_agg(n.ranks * t * 50000000)) AS cells
 FROM (SELECT DISTINCT count(*) AS ranks FROM internal.job_rank GROUP BY job_id, node_id UNION SELECT 1) n, generate_series(1, 3600) t, internal.mpi_cell_key c
 WHERE t % least($seconds, 60) = 0 GROUP BY 1, 2;

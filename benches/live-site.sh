@@ -37,11 +37,11 @@ SELECT 'slurm:' || j || '.0@1000', 'slurm', j::text, '0', 1000, 'user' || j % 50
        now() - j * INTERVAL '1 second', 16 FROM generate_series(1, $jobs) j;
 INSERT INTO internal.job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time)
 SELECT j.id, r, k.id, k.name, 1000 + r, 16, 'Open MPI v4.1.4', j.start_time
-FROM internal.run j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, node_key k
+FROM internal.run j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, internal.node_key k
 WHERE k.id = 1 + (j.id * 4 + r / 4) % $hosts;
 INSERT INTO internal.run_claim (job_id, node_id, first_seen, last_seen, reported_at)
 SELECT DISTINCT job_id, node_id, start_time, now(), now() FROM internal.job_rank;
-ANALYZE internal.ib_node_key, internal.ib_node, internal.ib_port_key, internal.ib_port, internal.ib_link, internal.node_key, internal.node, internal.run, internal.job_rank, internal.run_claim;
+ANALYZE internal.ib_node_key, internal.ib_node, internal.ib_port_key, internal.ib_port, internal.ib_link, internal.node_key, internal.node, internal.run, internal.rank_claim, internal.run_claim;
 SQL
 cat >"$folder/sweep.sql" <<SQL
 INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
@@ -56,7 +56,7 @@ INSERT INTO internal.mpi_cell_key (operation, size_class_bytes, region, algorith
 ON CONFLICT DO NOTHING;
 INSERT INTO internal.mpi_node_rows (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds)
 SELECT clock_timestamp(), r.job_id, r.node_id, min(r.start_time), now() - INTERVAL '1 second', 'pmpi', true,
-    pg_temp.packed_cells(ARRAY[min(c.id)], ARRAY[count(*) * 10], ARRAY[count(*) * 80], ARRAY[count(*) * 100000000]),
+    pg_temp.packed_cells(ARRAY[min(c.id)::integer], ARRAY[count(*) * 10], ARRAY[count(*) * 80], ARRAY[count(*) * 100000000]),
     pg_temp.packed_rounds(1, count(*), min(r.rank), 50000000, max(r.rank), 150000000)
 FROM internal.job_rank r, internal.mpi_cell_key c GROUP BY r.job_id, r.node_id ON CONFLICT DO NOTHING;
 -- Agents report each job once a minute.

@@ -38,7 +38,7 @@ FROM (SELECT *, (sent / 2048 * (0.98 + 0.04 * random()))::bigint + 1 AS packets,
             FROM (SELECT k.id, t, to_timestamp($begin + t * $interval + 0.004 * random()) AS time,
                       abs(hashint4(k.id * 100003 + t * $interval / 23)) % 2 = 0 AS is_on,
                       (20 + abs(hashint4(k.id * 7919 + t * $interval / 23)) % 75) / 100.0 AS level
-                  FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_key k) a) b) c
+                  FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, internal.ib_port_key k) a) b) c
 WINDOW w AS (PARTITION BY id ORDER BY t);
 ANALYZE internal.ib_port_counters, internal.ib_port_key, internal.ib_node_key;
 UPDATE internal.minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);

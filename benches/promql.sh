@@ -47,7 +47,7 @@ INSERT INTO internal.ib_port_counters (time, port_id, epoch, source, transmit_da
 SELECT to_timestamp($begin + t * 5), k.id, to_timestamp($begin), 'mad',
     t::bigint * 1000000 * (1 + k.id % 97) + (t * 7919 + k.id * 104729) % 1000003, t * 5000, t * 4000, t * 300, t * 2,
     12500000000, 0, 0
-FROM generate_series(0, 720) t, ib_port_key k;
+FROM generate_series(0, 720) t, internal.ib_port_key k;
 ANALYZE internal.ib_port_counters, internal.ib_port_key, internal.ib_node_key, internal.ib_node;
 EOF
 {
