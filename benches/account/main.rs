@@ -314,11 +314,20 @@ fn shown(site: &Site, run: &Run) -> anyhow::Result<(Parts, Vec<(String, bool)>)>
                 };
                 let parts = [
                     sum(&["computing"]),
-                    sum(&["waiting_for_core", "in_file", "asleep", "at_lock", "stopped", "off_processor"]),
+                    sum(&[
+                        "waiting_for_core",
+                        "throttled",
+                        "in_file",
+                        "asleep",
+                        "at_lock",
+                        "stopped",
+                        "off_processor",
+                    ]),
                     sum(&[
                         "waiting_for_ranks",
                         "partner_without_core",
                         "starting_messages",
+                        "in_open_calls",
                         "moving_data",
                         "in_mpi",
                     ]),

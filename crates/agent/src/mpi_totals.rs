@@ -3,8 +3,10 @@
 //! Ranks send cumulative cells; a total grows by the differences, so that it does not fall when a job ends.
 //! Rank by rank and peer by peer are for the database: as series they would be too many.
 
+mod account;
 mod open_calls;
 
+use account::Accounts;
 use open_calls::OpenCalls;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -58,6 +60,7 @@ pub struct MpiTotals {
     keys: RandomState,
     jobs: BTreeMap<String, RunningJob>,
     open_calls: OpenCalls,
+    accounts: Accounts,
     /// What was last reported of each operation and metric as a record.
     reported: HashMap<(String, u32), f64>,
 }
@@ -169,6 +172,7 @@ impl MpiTotals {
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
         batch.jobs.iter().filter(|job| job.end != 0).for_each(|job| self.job(job));
         batch.job_ranks.iter().for_each(|rank| self.job_rank(rank));
+        self.accounts.observe(batch, |job| self.jobs.contains_key(job));
         let is_time = self.evicted.is_none_or(|last| now.saturating_duration_since(last) >= EVICT_INTERVAL);
         if is_time && (self.ranks.len() > RANKS_MAX / 8 || self.cells_of_all > CELLS_MAX / 8) {
             self.evicted = Some(now);
@@ -348,6 +352,7 @@ impl MpiTotals {
             page.metric(metric, prefix, &[("operation", operation)], value);
         }
         self.open_calls.expose(page, Instant::now());
+        self.accounts.expose(page);
         for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
             let job = running.job.clone().unwrap_or_default();
             let world = job.world_size.to_string();

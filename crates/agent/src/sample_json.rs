@@ -260,6 +260,7 @@ fn scheduling(reading: &wire::MpiRankScheduling) -> Value {
         "queued_outside_seconds": reading.queued_outside_nanoseconds.map(seconds),
         "off_inside_seconds": reading.off_inside_nanoseconds.map(seconds),
         "queued_inside_seconds": reading.queued_inside_nanoseconds.map(seconds),
+        "throttled_seconds": reading.throttled_nanoseconds.map(seconds),
     })
 }
 

@@ -79,6 +79,7 @@ impl Receiver {
             counters: counters.clone(),
             jobs: Mutex::default(),
             rank_accounts: Mutex::default(),
+            throttling: Mutex::default(),
             traffic: Mutex::new(Ledger::new(
                 limits.traffic_cells_per_second,
                 limits.traffic_seconds,
@@ -248,7 +249,10 @@ async fn read_scheduling(shared: &Arc<ReceiverState>) {
                 let account = reading.rank_accounts().get(&target.key());
                 // Others have a record with their reports.
                 let is_left = account.is_none_or(|account| account.is_silent(now.monotonic));
-                is_left.then(|| scheduling::read(&config.proc, &config.sys, target, now, account.as_ref()))?
+                let throttled = account.and_then(|_| reading.throttled(&target.key()));
+                is_left.then(|| {
+                    scheduling::read(&config.proc, &config.sys, target, now, account.as_ref(), throttled)
+                })?
             });
             Batch { mpi_scheduling: read.collect(), ..Batch::default() }
         });
@@ -281,7 +285,8 @@ async fn look_at_states(shared: &Arc<ReceiverState>) {
                 looking.jobs().targets().into_iter().filter(|target| changed.contains(&target.key()));
             let read = targets.filter_map(|target| {
                 let account = looking.rank_accounts().get(&target.key());
-                scheduling::read(&config.proc, &config.sys, &target, now, account.as_ref())
+                let throttled = looking.throttled(&target.key());
+                scheduling::read(&config.proc, &config.sys, &target, now, account.as_ref(), throttled)
             });
             Batch { mpi_scheduling: read.collect(), ..Batch::default() }
         });

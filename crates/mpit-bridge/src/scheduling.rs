@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-fn text(file: PathBuf) -> Option<String> {
+pub(crate) fn text(file: PathBuf) -> Option<String> {
     let mut text = String::new();
     let file = std::fs::File::open(file).ok()?;
     std::io::Read::read_to_string(&mut std::io::Read::take(file, FILE_BYTES_MAX), &mut text).ok()?;
@@ -102,6 +102,7 @@ pub(crate) fn read(
     target: &Target,
     now: Moment,
     account: Option<&RankAccount>,
+    throttled: Option<u64>,
 ) -> Option<MpiRankScheduling> {
     let task = account.and_then(|account| account.task);
     let stat = text(folder_of(proc, target.pid, None).join("stat"))?;
@@ -142,6 +143,7 @@ pub(crate) fn read(
         stopped_samples: samples.stopped,
         other_samples: samples.other,
         is_stopped: matches!(state, b'T' | b't'),
+        throttled_nanoseconds: throttled.filter(|_| account.is_some()),
     };
     let is_known = ticks.is_some() || schedstat.is_some() || switches.is_some();
     is_known.then_some(reading)
@@ -200,28 +202,32 @@ mod tests {
     fn what_the_kernel_counted() {
         let status = "Name:\ta\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t41\n";
         let proc = folder(STAT, "1500000000 2500000000 77\n", status);
-        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, Some(8765)), NOW, None).unwrap();
+        let reading =
+            read(proc.path(), Path::new("/nowhere"), &target(7, Some(8765)), NOW, None, None).unwrap();
         let ticks = u64::try_from(nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap());
         assert_eq!(reading.cpu_nanoseconds, Some(200 * (1_000_000_000 / ticks.unwrap())));
         assert_eq!(reading.runqueue_wait_nanoseconds, Some(2_500_000_000));
         assert_eq!(reading.involuntary_switches, Some(41));
         assert_eq!((reading.rank, reading.epoch, reading.time), (3, 5, 9));
         assert_eq!(
-            read(proc.path(), Path::new("/nowhere"), &target(7, Some(8766)), NOW, None),
+            read(proc.path(), Path::new("/nowhere"), &target(7, Some(8766)), NOW, None, None),
             None,
             "another process of that id"
         );
-        assert_eq!(read(proc.path(), Path::new("/nowhere"), &target(8, None), NOW, None), None, "none");
+        assert_eq!(read(proc.path(), Path::new("/nowhere"), &target(8, None), NOW, None, None), None, "none");
     }
 
     #[test]
     fn what_is_not_known_is_absent() {
         let proc = folder(STAT, "0 0 0\n", "Name:\ta\n");
-        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, None).unwrap();
+        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, None, None).unwrap();
         assert_eq!((reading.runqueue_wait_nanoseconds, reading.involuntary_switches), (None, None));
         // A kernel that counts, and a process that never waited.
         assert_eq!(schedstat("5 0 1"), Some((5, 0)));
-        assert_eq!(read(folder("", "", "").path(), Path::new("/nowhere"), &target(7, None), NOW, None), None);
+        assert_eq!(
+            read(folder("", "", "").path(), Path::new("/nowhere"), &target(7, None), NOW, None, None),
+            None
+        );
     }
 
     #[test]
@@ -237,7 +243,7 @@ mod tests {
         };
         let of = |stat: String| {
             let proc = folder(&stat, "1 1 1\n", "");
-            read(proc.path(), sys.path(), &target(7, None), NOW, None).unwrap().cpu_hertz
+            read(proc.path(), sys.path(), &target(7, None), NOW, None, None).unwrap().cpu_hertz
         };
         assert_eq!(of(stat("R", 5)), Some(2_450_000_000));
         assert_eq!(of(stat("S", 5)), None, "its CPU may be idle");
@@ -252,6 +258,7 @@ mod tests {
             Path::new("/sys"),
             &target(own, crate::process::start_of(Path::new("/proc"), own)),
             NOW,
+            None,
             None,
         );
         assert!(reading.unwrap().cpu_nanoseconds.is_some());
@@ -289,7 +296,7 @@ mod tests {
             recorded: 0,
         };
         let reading =
-            read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, Some(&account)).unwrap();
+            read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, Some(&account), Some(7)).unwrap();
         assert_eq!((reading.elapsed_nanoseconds, reading.mpi_nanoseconds), (Some(10_000_000_000), Some(0)));
         assert_eq!(reading.off_outside_nanoseconds, Some(4_000_000_000), "it ran for one of five seconds");
         assert_eq!(reading.queued_outside_nanoseconds, Some(500_000_000));
@@ -298,7 +305,8 @@ mod tests {
             (true, 3, Some(5))
         );
         let nobody = RankAccount { task: None, ..account };
-        let reading = read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, Some(&nobody)).unwrap();
+        let reading =
+            read(proc.path(), Path::new("/nowhere"), &target(7, None), NOW, Some(&nobody), None).unwrap();
         assert_eq!(reading.off_outside_nanoseconds, Some(0), "its thread is not known");
     }
 }

@@ -144,7 +144,9 @@ async fn leave(shared: &Arc<ReceiverState>, user: &Arc<User>, gone: &Disconnecte
     }
     let reported = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
     if reported.is_some() {
-        shared.rank_accounts().end(key); // else it has connected anew
+        // Else it has connected anew.
+        shared.rank_accounts().end(key);
+        shared.throttling().end(key);
     }
     shared.report(user, reported.unwrap_or_default());
 }
@@ -371,7 +373,15 @@ impl Session {
                     });
                     if due.is_some() || is_status || has_ended {
                         let account = due.or_else(|| self.shared.rank_accounts().get(&key));
-                        let read = scheduling::read(&config.proc, &config.sys, target, now, account.as_ref());
+                        let throttled = account.and_then(|_| self.shared.throttled(&key));
+                        let read = scheduling::read(
+                            &config.proc,
+                            &config.sys,
+                            target,
+                            now,
+                            account.as_ref(),
+                            throttled,
+                        );
                         batch.mpi_scheduling.extend(read);
                     }
                 }
@@ -405,7 +415,7 @@ impl Session {
             let now = shared.moment();
             let member = Member::new(identity, hello, process, &config.node, now.utc);
             let target = target(&member.key(), &member.rank());
-            let scheduling = scheduling::read(&config.proc, &config.sys, &target, now, None);
+            let scheduling = scheduling::read(&config.proc, &config.sys, &target, now, None, None);
             Ok((member, scheduling))
         });
         let found: Result<_, Refusal> = found.await.map_err(|_| Reason::Unknown)?;

@@ -17,6 +17,7 @@ use crate::rank::Judges;
 use crate::rank_account::RankAccounts;
 use crate::saved::Saved;
 use crate::status::{Counters, add};
+use crate::throttling::Throttling;
 use crate::trace_box::TraceBox;
 use crate::variables::AllowList;
 use std::collections::VecDeque;
@@ -51,6 +52,7 @@ pub(crate) struct ReceiverState {
     pub jobs: Mutex<Jobs>,
     pub traffic: Mutex<Ledger>,
     pub rank_accounts: Mutex<RankAccounts>,
+    pub throttling: Mutex<Throttling>,
     /// Where ranks leave their totals, and which of these are to be removed.
     pub last_totals: Folder,
     pub due: Mutex<VecDeque<DueRemoval>>,
@@ -95,6 +97,15 @@ impl ReceiverState {
 
     pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a quota kept a rank from running, at least.
+    pub(crate) fn throttled(&self, key: &RankKey) -> Option<u64> {
+        self.throttling().part(&self.config.proc, &self.config.sys, key)
+    }
+
+    pub(crate) fn throttling(&self) -> MutexGuard<'_, Throttling> {
+        self.throttling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn rank_accounts(&self) -> MutexGuard<'_, RankAccounts> {

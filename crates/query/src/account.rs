@@ -2,13 +2,14 @@
 //! in MPI was waiting.
 
 use crate::jobs::{self, Job};
+use crate::open_calls::{self, OpenCall};
 use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::waits::{Cell, OfJob};
 use std::collections::{BTreeMap, HashMap};
 use throughline_api::account as api;
 use throughline_store::Error;
-use throughline_verdicts::account::{LineSeconds, MpiTimes, RankTimes, account};
-use tokio_postgres::Client;
+use throughline_verdicts::account::{LineSeconds, MpiTimes, OffReasons, RankTimes, account};
+use tokio_postgres::{Client, Row};
 
 /// Ranks of a response.
 const RANKS_MAX: usize = 1000;
@@ -33,7 +34,8 @@ pub async fn of_job(
 ) -> Result<api::JobAccount, Error> {
     let known: HashMap<i32, RankCpu> =
         rank_cpu(client, job.id).await?.into_iter().map(|one| (one.rank, one)).collect();
-    let mpi = mpi_times(cells, waits);
+    let mut mpi = mpi_times(cells, waits);
+    let open = open_calls::of_jobs(client, &[job.id]).await?;
     let (mut ranks, mut all, mut read) = (Vec::new(), 0_u32, Vec::new());
     for one in jobs::ranks(client, job.id).await? {
         all += 1;
@@ -41,10 +43,17 @@ pub async fn of_job(
         let (Some(times), Ok(rank)) = (cpu.and_then(|cpu| cpu.times), u32::try_from(one.rank)) else {
             continue;
         };
-        read.extend(cpu.and_then(|cpu| cpu.read_ms));
+        let read_ms = cpu.and_then(|cpu| cpu.read_ms);
+        read.extend(read_ms);
+        if let Some(mpi) = mpi.get_mut(&rank) {
+            mpi.open = open_seconds(&open, one.rank, read_ms);
+        }
         ranks.push(RankAccount { rank, node: one.host, times, mpi: mpi.get(&rank).copied() });
     }
     let count = |ranks: usize| u32::try_from(ranks).unwrap_or(u32::MAX);
+    if ranks.is_empty() {
+        return packed(client, job, all).await;
+    }
     let mut by_node: BTreeMap<&str, Vec<&RankAccount>> = BTreeMap::new();
     ranks.iter().for_each(|rank| by_node.entry(&rank.node).or_default().push(rank));
     let mut nodes: Vec<(f64, api::NodeAccount)> = by_node
@@ -80,6 +89,62 @@ pub async fn of_job(
     })
 }
 
+const PACKED: &str = "
+    SELECT host, ranks, elapsed_microseconds, mpi_microseconds, off_outside_microseconds, queued_outside_microseconds,
+           off_inside_microseconds, queued_inside_microseconds, throttled_microseconds, file_samples, sleep_samples, lock_samples,
+           stopped_samples, other_samples
+    FROM internal.job_final_account($1)";
+
+/// Of a job whose rows are gone: what stays of each node.
+async fn packed(client: &Client, job: &Job, all: u32) -> Result<api::JobAccount, Error> {
+    let rows =
+        client.query(PACKED, &[&job.id]).await.map_err(Error::sql("reading where the time of ranks went"))?;
+    let node = |row: &Row| {
+        #[allow(clippy::cast_precision_loss)] // below 2^53 in a hundred years
+        let seconds = |at: usize| row.get::<_, i64>(at) as f64 / 1e6;
+        let samples = |at: usize| u32::try_from(row.get::<_, i64>(at)).unwrap_or(u32::MAX);
+        let found = OffReasons {
+            file: samples(9),
+            sleep: samples(10),
+            lock: samples(11),
+            stopped: samples(12),
+            other: samples(13),
+        };
+        let times = RankTimes {
+            found,
+            off_in_mpi: seconds(6),
+            queued_in_mpi: seconds(7),
+            throttled: seconds(8),
+            ..RankTimes::of(seconds(2), seconds(3), seconds(4), seconds(5))
+        };
+        (u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX), of_node(row.get(0), times))
+    };
+    let mut nodes: Vec<(u32, RankAccount)> = rows.iter().map(node).collect();
+    nodes.sort_by(|(_, one), (_, other)| {
+        computing_share(&[one]).total_cmp(&computing_share(&[other])).then_with(|| one.node.cmp(&other.node))
+    });
+    let (elapsed_seconds, of_all) = lines(&nodes.iter().map(|(_, node)| node).collect::<Vec<_>>());
+    let ranks = nodes.iter().map(|(ranks, _)| ranks).sum::<u32>();
+    let of_nodes = nodes.iter().map(|(ranks, node)| {
+        let (elapsed_seconds, lines) = lines(&[node]);
+        api::NodeAccount { node: node.node.clone(), ranks: *ranks, elapsed_seconds, lines }
+    });
+    Ok(api::JobAccount {
+        job_key: job.key.clone(),
+        ranks: all,
+        ranks_without: all.saturating_sub(ranks),
+        elapsed_seconds,
+        lines: of_all,
+        nodes: of_nodes.collect(),
+        ..api::JobAccount::default()
+    })
+}
+
+/// All ranks of a node as one.
+fn of_node(node: String, times: RankTimes) -> RankAccount {
+    RankAccount { rank: 0, node, times, mpi: None }
+}
+
 /// By rank: what was waiting, and what its calls only began.
 fn mpi_times(cells: &[Cell], waits: &OfJob) -> HashMap<u32, MpiTimes> {
     let mut by: HashMap<u32, MpiTimes> = HashMap::new();
@@ -93,6 +158,14 @@ fn mpi_times(cells: &[Cell], waits: &OfJob) -> HashMap<u32, MpiTimes> {
         }
     }
     by
+}
+
+/// How long a rank's first thread was in a call that has not returned, as of when its clock was read.
+fn open_seconds(calls: &[OpenCall], rank: i32, read_ms: Option<i64>) -> f64 {
+    let mut own = calls.iter().filter(|call| call.rank == rank && call.thread == 0 && !call.is_counted);
+    let milliseconds =
+        own.next().zip(read_ms).map_or(0, |(call, read)| read.saturating_sub(call.start_ms).max(0));
+    milliseconds as f64 / 1e3
 }
 
 /// Whether an operation only begins something: `isend`, `iallreduce`, `start`; not `iprobe`.
@@ -119,6 +192,7 @@ fn lines(ranks: &[&RankAccount]) -> (f64, Vec<api::AccountLine>) {
                 sum.waiting.2 + one.waiting.2,
             ),
             starting: sum.starting + one.starting,
+            open: sum.open + one.open,
         });
     }
     let line = |one: LineSeconds| api::AccountLine {

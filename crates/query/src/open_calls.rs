@@ -43,6 +43,10 @@ pub struct OpenCall {
     pub thread: i32,
     /// How long it goes on, or went on until the rank's last report.
     pub seconds: f64,
+    /// When it began, milliseconds since 1970.
+    pub start_ms: i64,
+    /// It is a row of tests, each of them counted.
+    pub is_counted: bool,
     /// The rank has ended in it.
     pub is_of_ended_rank: bool,
 }
@@ -53,7 +57,8 @@ const OPEN: &str = "
                CASE WHEN rank_end_time IS NULL
                     THEN extract(epoch FROM greatest(now(), reported_at) - start_time)::double precision
                     ELSE seconds END AS seconds,
-               rank_end_time IS NOT NULL AS is_of_ended_rank, oldest_peer, oldest_tag, tag, is_from_any, requests, thread
+               rank_end_time IS NOT NULL AS is_of_ended_rank, oldest_peer, oldest_tag, tag, is_from_any, requests, thread,
+               (extract(epoch FROM start_time) * 1000)::bigint AS start_ms, is_counted
         FROM internal.mpi_open_calls WHERE job_id = ANY($1)) o
     WHERE seconds >= $2 ORDER BY job_id, rank, seconds DESC";
 
@@ -83,6 +88,8 @@ pub async fn of_jobs(client: &Client, ids: &[i64]) -> Result<Vec<OpenCall>, Erro
         is_from_any: row.get(13),
         requests: row.get(14),
         thread: row.get(15),
+        start_ms: row.get(16),
+        is_counted: row.get(17),
     };
     Ok(rows.iter().map(call).collect())
 }

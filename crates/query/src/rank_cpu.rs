@@ -64,7 +64,8 @@ const RANKS: &str = "
         CASE WHEN s.cpu_hertz_readings >= $3 THEN s.cpu_hertz_sum / s.cpu_hertz_readings END,
         (extract(epoch FROM s.time) * 1000)::bigint, s.elapsed_nanoseconds, s.mpi_nanoseconds, s.off_outside_nanoseconds,
         s.queued_outside_nanoseconds, s.off_inside_nanoseconds, s.file_samples, s.sleep_samples, s.lock_samples, s.stopped_samples,
-        s.other_samples, CASE WHEN r.end_time IS NULL THEN extract(epoch FROM now() - s.stopped_since)::float8 END
+        s.other_samples, CASE WHEN r.end_time IS NULL THEN extract(epoch FROM now() - s.stopped_since)::float8 END,
+        s.queued_inside_nanoseconds, s.throttled_nanoseconds
     FROM internal.job_rank r
     LEFT JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
     WHERE r.job_id = $1
@@ -116,13 +117,11 @@ fn times(row: &Row) -> Option<RankTimes> {
         other: samples(20),
     };
     Some(RankTimes {
-        elapsed,
-        computing: (elapsed - mpi - off_outside).max(0.0),
-        queued,
-        off: (off_outside - queued).max(0.0),
         found,
-        mpi,
         off_in_mpi: seconds(15)?,
+        queued_in_mpi: seconds(22).unwrap_or_default(),
+        throttled: seconds(23).unwrap_or_default(),
+        ..RankTimes::of(elapsed, mpi, off_outside, queued)
     })
 }
 

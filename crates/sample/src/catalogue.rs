@@ -9,9 +9,9 @@ mod exporter;
 mod gpu;
 mod host;
 mod infiniband;
+mod job_series;
 mod link_series;
 mod mpi;
-mod open_call_series;
 mod own;
 
 pub use document::to_markdown;
@@ -19,9 +19,9 @@ pub use exporter::*;
 pub use gpu::*;
 pub use host::*;
 pub use infiniband::*;
+pub use job_series::*;
 pub use link_series::*;
 pub use mpi::*;
-pub use open_call_series::*;
 pub use own::*;
 
 /// Whether a value only grows (within an epoch) or goes up and down.

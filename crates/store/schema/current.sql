@@ -1305,8 +1305,9 @@ CREATE TABLE internal.job_node_final (
     places bit varying NOT NULL,
     -- Of each operation the calls, bytes and times of each start of a rank.
     totals bit varying[] NOT NULL,
-    -- Of each start of a rank where its time went; NULL where that is not known.
-    accounts bit varying,
+    -- Where the time of its ranks went, summed; NULL where that is not known. The function job_final_account has
+    -- it.
+    account bit varying,
     PRIMARY KEY (job_id, place),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
@@ -1766,6 +1767,9 @@ CREATE TABLE internal.mpi_rank_scheduling (
     other_samples integer,
     -- By a signal, at the newest reading; NULL where it is not stopped.
     stopped_since timestamptz,
+    -- The least that the CPU quota of a control group kept the thread from running, in MPI and outside of it; NULL
+    -- where none of its groups has a quota.
+    throttled_nanoseconds bigint,
     PRIMARY KEY (job_id, rank, epoch),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
@@ -4300,6 +4304,34 @@ END;
 COMMENT ON FUNCTION internal.job_final_pairs IS
     'Final traffic of a job between its nodes, by kind: the 10,000 pairs with the most bytes, and one row for all others, whose places are 0. rank_pairs: pairs of ranks in it. Other kinds are other views of the same traffic.';
 
+-- The numbers of the sums are those of `ACCOUNT_SUMS` in finals/account.rs; what is 0 is not stored.
+CREATE OR REPLACE FUNCTION internal.job_final_account(job bigint)
+RETURNS TABLE (
+    node_id bigint, host text, ranks bigint, elapsed_microseconds bigint, mpi_microseconds bigint, off_outside_microseconds bigint,
+    queued_outside_microseconds bigint, off_inside_microseconds bigint, queued_inside_microseconds bigint, throttled_microseconds bigint,
+    file_samples bigint, sleep_samples bigint, lock_samples bigint, stopped_samples bigint, other_samples bigint)
+LANGUAGE sql STABLE ROWS 100
+BEGIN ATOMIC
+    SELECT n.node_id, n.host, coalesce(max(p.c2) FILTER (WHERE p.c1 = 0), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 1), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 2), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 3), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 4), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 5), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 6), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 7), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 8), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 9), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 10), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 11), 0),
+           coalesce(max(p.c2) FILTER (WHERE p.c1 = 12), 0)
+    FROM internal.job_node_final n CROSS JOIN LATERAL internal.packed_rows(n.account) p
+    WHERE n.job_id = job_final_account.job AND n.account IS NOT NULL
+    GROUP BY n.place, n.node_id, n.host ORDER BY n.place;
+END;
+COMMENT ON FUNCTION internal.job_final_account IS
+    'Where the time of a job''s ranks went, summed by node: how many ranks have an account, what of their time was in MPI, off the processor and waiting for one, and how often they were found off the processor outside of MPI, by what they waited in.';
+
 CREATE OR REPLACE FUNCTION internal.job_rows_gone(job bigint, of_table text) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -5122,14 +5154,15 @@ SELECT DISTINCT ON (r.job_id, r.rank) j.key AS job_key, r.job_id, r.rank, r.host
        (s.off_outside_nanoseconds - s.queued_outside_nanoseconds) / 1e9::double precision AS off_processor_seconds,
        s.mpi_nanoseconds / 1e9::double precision AS mpi_seconds,
        s.off_inside_nanoseconds / 1e9::double precision AS off_processor_in_mpi_seconds,
-       s.queued_inside_nanoseconds / 1e9::double precision AS core_wait_in_mpi_seconds
+       s.queued_inside_nanoseconds / 1e9::double precision AS core_wait_in_mpi_seconds,
+       s.throttled_nanoseconds / 1e9::double precision AS throttled_seconds
 FROM internal.run_visible j
 JOIN internal.job_rank r ON r.job_id = j.id
 JOIN internal.mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
 WHERE s.elapsed_nanoseconds IS NOT NULL
 ORDER BY r.job_id, r.rank, r.start_time DESC;
 COMMENT ON VIEW public.mpi_rank_account IS
-    'Where the time of the thread went that called MPI_Init, from the end of that until `time`: computing, waiting for a core and off the processor outside of MPI, and in MPI; they add up to elapsed_seconds. docs/ACCOUNT.md.';
+    'Where the time of the thread went that called MPI_Init, from the end of that until `time`: computing, waiting for a core and off the processor outside of MPI, and in MPI; they add up to elapsed_seconds. Of the waits for a core a CPU quota makes throttled_seconds, at least. docs/ACCOUNT.md.';
 
 -- From one rank and epoch to the next down the primary key, as mpi_op_cells.
 CREATE OR REPLACE FUNCTION internal.job_ranks_as_of(job bigint)

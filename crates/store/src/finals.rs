@@ -5,6 +5,7 @@
 //! A job is packed once nothing was stored of it for a while, and again when a late record came: writers note it in `job_final_wanted` in
 //! the transaction that stores the record (`writer::late_jobs`).
 
+mod account;
 mod encode;
 mod expiry;
 mod read;
@@ -147,8 +148,8 @@ async fn write(transaction: &Transaction<'_>, job: i64, totals: &JobTotals) -> R
 async fn write_node(transaction: &Transaction<'_>, job: i64, node: &NodeFinal) -> Result<(), Error> {
     let insert = "
         INSERT INTO internal.job_node_final (job_id, place, node_id, host, began_at, ended_at, operations, texts, ranks, places, totals,
-            rank_count)
-        VALUES ($1, $2, $3, $4, internal.packed_time($5), internal.packed_time($6), $7, $8, $9, $10, $11, $12)";
+            rank_count, account)
+        VALUES ($1, $2, $3, $4, internal.packed_time($5), internal.packed_time($6), $7, $8, $9, $10, $11, $12, $13)";
     let statement = transaction.prepare(insert).await.map_err(Error::sql(WHAT))?;
     transaction
         .execute(
@@ -166,6 +167,7 @@ async fn write_node(transaction: &Transaction<'_>, job: i64, node: &NodeFinal) -
                 &node.places,
                 &node.totals,
                 &node.rank_count,
+                &node.account,
             ],
         )
         .await

@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 const LONG_CALLS: [f64; 2] = [10.0, 30.0];
 
 /// But not sooner after its last judgement, seconds.
-const URGENT_AFTER: f64 = 10.0;
+const URGENT_AFTER: f64 = 4.0;
 
 /// A job that ran for less is brief: detail of others is requested first.
 const BRIEF: Duration = Duration::from_secs(60);

@@ -27,6 +27,10 @@ pub struct RankTimes {
     pub mpi: f64,
     /// Off the processor in MPI, waiting for a core included.
     pub off_in_mpi: f64,
+    /// Of this, could have run and waited for a core.
+    pub queued_in_mpi: f64,
+    /// The least of all waits for a core that a CPU quota made; 0 without a quota.
+    pub throttled: f64,
 }
 
 /// How often a thread was found off the processor outside of MPI, by what it waited in.
@@ -81,6 +85,8 @@ pub struct MpiTimes {
     pub waiting: (f64, f64, f64),
     /// In calls that only begin something.
     pub starting: f64,
+    /// In calls that have not returned: nobody knows what they wait for.
+    pub open: f64,
 }
 
 /// A line of an account.
@@ -90,6 +96,8 @@ pub enum AccountLine {
     Computing,
     /// Could have run, and waited for a core, outside of MPI.
     WaitingForCore,
+    /// The same, as a CPU quota was used up.
+    Throttled,
     /// Off the processor outside of MPI, in a file.
     InFile,
     /// Asleep until a time.
@@ -106,6 +114,8 @@ pub enum AccountLine {
     PartnerWithoutCore,
     /// In calls that only begin something.
     StartingMessages,
+    /// In calls that have not returned.
+    InOpenCalls,
     /// What remains of the time in MPI.
     MovingData,
     /// All time in MPI, where it is not known what was waiting.
@@ -119,6 +129,7 @@ impl AccountLine {
         match self {
             Self::Computing => "computing",
             Self::WaitingForCore => "waiting_for_core",
+            Self::Throttled => "throttled",
             Self::InFile => "in_file",
             Self::Asleep => "asleep",
             Self::AtLock => "at_lock",
@@ -127,6 +138,7 @@ impl AccountLine {
             Self::WaitingForRanks => "waiting_for_ranks",
             Self::PartnerWithoutCore => "partner_without_core",
             Self::StartingMessages => "starting_messages",
+            Self::InOpenCalls => "in_open_calls",
             Self::MovingData => "moving_data",
             Self::InMpi => "in_mpi",
         }
@@ -150,10 +162,8 @@ pub struct LineSeconds {
 #[must_use]
 pub fn account(ranks: &[RankTimes], mpi: Option<MpiTimes>) -> Vec<LineSeconds> {
     let sum = |of: fn(&RankTimes) -> f64| ranks.iter().map(of).sum::<f64>();
-    let mut lines = vec![
-        known(AccountLine::Computing, sum(|rank| rank.computing)),
-        known(AccountLine::WaitingForCore, sum(|rank| rank.queued)),
-    ];
+    let mut lines = vec![known(AccountLine::Computing, sum(|rank| rank.computing))];
+    lines.extend(queue_lines(ranks));
     lines.extend(off_lines(ranks));
     lines.extend(mpi_lines(sum(|rank| rank.mpi), sum(|rank| rank.off_in_mpi), mpi));
     lines.retain(|line| line.high > 0.0);
@@ -162,6 +172,22 @@ pub fn account(ranks: &[RankTimes], mpi: Option<MpiTimes>) -> Vec<LineSeconds> {
 
 fn known(line: AccountLine, seconds: f64) -> LineSeconds {
     LineSeconds { line, seconds, low: seconds, high: seconds }
+}
+
+/// Waits for a core outside of MPI, and what of them a quota made.
+fn queue_lines(ranks: &[RankTimes]) -> [LineSeconds; 2] {
+    let none = |line| LineSeconds { line, seconds: 0.0, low: 0.0, high: 0.0 };
+    let (mut waiting, mut throttled) = (none(AccountLine::WaitingForCore), none(AccountLine::Throttled));
+    for rank in ranks {
+        let (low, likely, high) = rank.throttled_outside();
+        throttled.seconds += likely;
+        throttled.low += low;
+        throttled.high += high;
+        waiting.seconds += rank.queued - likely;
+        waiting.low += rank.queued - high;
+        waiting.high += rank.queued - low;
+    }
+    [waiting, throttled]
 }
 
 /// Why ranks were off the processor: each rank's time by its own samples.
@@ -187,29 +213,32 @@ fn off_lines(ranks: &[RankTimes]) -> Vec<LineSeconds> {
 }
 
 fn mpi_lines(all: f64, off: f64, mpi: Option<MpiTimes>) -> Vec<LineSeconds> {
-    let Some(MpiTimes { waiting: (waiting, low, high), starting }) = mpi else {
+    let Some(MpiTimes { waiting: (waiting, low, high), starting, open }) = mpi else {
         return vec![known(AccountLine::InMpi, all)];
     };
     // Sums of calls are of all threads, and of another moment.
     let waiting = waiting.min(all);
     let (low, high) = (low.min(waiting), high.clamp(waiting, all));
-    let without_core = (off - waiting).clamp(0.0, all - waiting);
-    let starting = starting.min(all - waiting - without_core);
-    let moving = all - waiting - without_core - starting;
+    // In calls that have not returned a thread may be off the processor all the time.
+    let open = open.min(all - waiting);
+    let without_core = (off - waiting - open).clamp(0.0, all - waiting - open);
+    let starting = starting.min(all - waiting - open - without_core);
+    let moving = all - waiting - open - without_core - starting;
     vec![
         LineSeconds { line: AccountLine::WaitingForRanks, seconds: waiting, low, high },
         LineSeconds {
             line: AccountLine::PartnerWithoutCore,
             seconds: without_core,
-            low: (off - high).max(0.0).min(without_core),
+            low: (off - high - open).max(0.0).min(without_core),
             high: (off - low).max(without_core).min(all),
         },
         known(AccountLine::StartingMessages, starting),
+        known(AccountLine::InOpenCalls, open),
         LineSeconds {
             line: AccountLine::MovingData,
             seconds: moving,
-            low: (all - high - without_core - starting).clamp(0.0, moving),
-            high: (all - low - without_core - starting).max(moving),
+            low: (all - high - open - without_core - starting).clamp(0.0, moving),
+            high: (all - low - open - without_core - starting).max(moving),
         },
     ]
 }
@@ -227,10 +256,25 @@ pub(crate) fn mean<'a>(ranks: impl Iterator<Item = &'a RankTimes> + Clone) -> Ra
         found: OffReasons::default(),
         mpi: of(|rank| rank.mpi),
         off_in_mpi: of(|rank| rank.off_in_mpi),
+        queued_in_mpi: of(|rank| rank.queued_in_mpi),
+        throttled: of(|rank| rank.throttled),
     }
 }
 
 impl RankTimes {
+    /// Of all seconds, those in MPI and those off the processor outside of it, and what of the latter was waiting for a core.
+    #[must_use]
+    pub fn of(elapsed: f64, mpi: f64, off_outside: f64, queued: f64) -> Self {
+        Self {
+            elapsed,
+            computing: (elapsed - mpi - off_outside).max(0.0),
+            queued,
+            off: (off_outside - queued).max(0.0),
+            mpi,
+            ..Self::default()
+        }
+    }
+
     /// The same parts of another time: readings of ranks' clocks and sums of their calls are of different moments.
     #[must_use]
     pub fn in_seconds(self, elapsed: f64) -> Self {
@@ -243,7 +287,20 @@ impl RankTimes {
             found: self.found,
             mpi: self.mpi * factor,
             off_in_mpi: self.off_in_mpi * factor,
+            queued_in_mpi: self.queued_in_mpi * factor,
+            throttled: self.throttled * factor,
         }
+    }
+
+    /// What a quota made of the waits for a core outside of MPI: at least, most probably, at most. How a group's threads share what is
+    /// left of a quota is not counted.
+    fn throttled_outside(&self) -> (f64, f64, f64) {
+        if self.throttled <= 0.0 {
+            return (0.0, 0.0, 0.0);
+        }
+        let all = self.queued + self.queued_in_mpi;
+        let likely = self.throttled.min(all) * self.queued / all.max(f64::MIN_POSITIVE);
+        ((self.throttled - self.queued_in_mpi).clamp(0.0, likely), likely, self.queued)
     }
 
     /// Outside of MPI.
@@ -267,6 +324,8 @@ mod tests {
             found,
             mpi: 42.0,
             off_in_mpi: 15.0,
+            queued_in_mpi: 5.0,
+            throttled: 0.0,
         }
     }
 
@@ -278,8 +337,9 @@ mod tests {
     fn lines_add_up() {
         for mpi in [
             None,
-            Some(MpiTimes { waiting: (10.0, 5.0, 20.0), starting: 2.0 }),
-            Some(MpiTimes { waiting: (500.0, 5.0, 600.0), starting: 200.0 }),
+            Some(MpiTimes { waiting: (10.0, 5.0, 20.0), starting: 2.0, open: 0.0 }),
+            Some(MpiTimes { waiting: (10.0, 5.0, 20.0), starting: 2.0, open: 30.0 }),
+            Some(MpiTimes { waiting: (500.0, 5.0, 600.0), starting: 200.0, open: 100.0 }),
         ] {
             let lines = account(&[rank(), rank()], mpi);
             let sum: f64 = lines.iter().map(|line| line.seconds).sum();
@@ -289,6 +349,16 @@ mod tests {
                 "{lines:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_a_quota_made_is_at_least_its_part() {
+        let lines = account(&[RankTimes { throttled: 9.0, ..rank() }], None);
+        let of = |line| lines.iter().find(|one| one.line == line).unwrap();
+        let (throttled, waiting) = (of(AccountLine::Throttled), of(AccountLine::WaitingForCore));
+        assert_eq!((throttled.low, throttled.seconds, throttled.high), (4.0, 6.0, 10.0));
+        assert_eq!((waiting.low, waiting.seconds, waiting.high), (0.0, 4.0, 6.0));
+        assert_eq!(lines.iter().map(|line| line.seconds).sum::<f64>(), 100.0);
     }
 
     #[test]
@@ -308,10 +378,14 @@ mod tests {
 
     #[test]
     fn off_in_calls_beyond_waiting_is_a_partner_without_a_core() {
-        let lines = account(&[rank()], Some(MpiTimes { waiting: (10.0, 5.0, 20.0), starting: 2.0 }));
+        let times = MpiTimes { waiting: (10.0, 5.0, 20.0), starting: 2.0, open: 0.0 };
+        let lines = account(&[rank()], Some(times));
         assert_eq!(seconds(&lines, AccountLine::PartnerWithoutCore), 5.0);
         assert_eq!(seconds(&lines, AccountLine::MovingData), 25.0);
         let without = lines.iter().find(|one| one.line == AccountLine::PartnerWithoutCore).unwrap();
         assert_eq!((without.low, without.high), (0.0, 10.0));
+        let hangs = account(&[rank()], Some(MpiTimes { open: 30.0, ..times }));
+        assert_eq!(seconds(&hangs, AccountLine::InOpenCalls), 30.0);
+        assert_eq!(seconds(&hangs, AccountLine::MovingData), 0.0);
     }
 }

@@ -6,7 +6,7 @@
 //! one has hardly run. It can't tell what is meant to be so: a rank that writes files for all, or sleeps until a time.
 
 use crate::account::RankTimes;
-use crate::evidence::{Evidence, Rank};
+use crate::evidence::{Evidence, OpenCall, Rank};
 use crate::imbalance::{Late, late};
 use crate::text::{percent, ranks, seconds};
 use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
@@ -15,7 +15,7 @@ use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
 pub const OPEN_MIN: f64 = 10.0;
 
 /// A rank that uses a smaller part of a core does nothing.
-pub const IDLE: f64 = 0.02;
+const IDLE: f64 = 0.02;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let found = by_sums(evidence).or_else(|| by_calls(evidence));
@@ -88,7 +88,8 @@ fn by_calls(evidence: &Evidence) -> Option<Verdict> {
         return None;
     }
     let waiting = |rank: &Rank| {
-        let calls = evidence.open_calls.iter().filter(|call| call.rank == rank.rank && !call.has_ended);
+        let is_its = |call: &&OpenCall| call.rank == rank.rank && call.thread == 0 && !call.has_ended;
+        let calls = evidence.open_calls.iter().filter(is_its);
         calls.map(|call| call.seconds).fold(0.0, f64::max)
     };
     let (inside, outside): (Vec<&Rank>, Vec<&Rank>) =

@@ -365,10 +365,18 @@ impl Rank {
         self.times.map(|times| times.queued).or_else(|| Some(self.scheduling?.runqueue_wait_seconds))
     }
 
-    /// Part of its time that it waited for a core.
+    /// The least that a CPU quota kept it from running.
+    #[must_use]
+    pub fn throttled_seconds(&self) -> f64 {
+        self.times.map_or(0.0, |times| times.throttled.min(times.queued + times.queued_in_mpi))
+    }
+
+    /// Part of its time that it waited for a core. Where a quota made most of that, there is no shortage of cores.
     #[must_use]
     pub fn runqueue_share(&self) -> Option<f64> {
         let queued = self.queued_seconds()?;
+        let all = self.times.map_or(queued, |times| times.queued + times.queued_in_mpi);
+        let queued = if self.throttled_seconds() > all / 2.0 { 0.0 } else { queued };
         (self.observed_seconds > 0.0).then(|| queued / self.observed_seconds)
     }
 }

@@ -10,7 +10,6 @@
 //! All members of a communicator in one collective, or ranks in calls of files, are no hang: they move data, or wait for storage. Neither is a rank outside of MPI
 //! that does nothing: it may go on, which is *awaited*; nor one that computes, which is *imbalanced work*.
 
-use crate::awaited::IDLE;
 use crate::evidence::{Evidence, OpenCall, Rank};
 use crate::text::{ranks, seconds};
 use crate::waiting::capital;
@@ -29,12 +28,9 @@ const TOGETHER_MS: i64 = 2_000;
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     let mut stuck: BTreeMap<u32, &OpenCall> = BTreeMap::new();
     for call in &evidence.open_calls {
-        if call.seconds >= AGE_MIN && is_of_all(evidence, call) {
-            // Of a rank with several threads the one that waits longest.
-            let known = stuck.entry(call.rank).or_insert(call);
-            if call.seconds > known.seconds {
-                *known = call;
-            }
+        // Other threads may wait for messages all the time, while the first one computes or sleeps.
+        if call.seconds >= AGE_MIN && call.thread == 0 {
+            stuck.insert(call.rank, call);
         }
     }
     if stuck.is_empty() || (!evidence.is_running && !stuck.values().any(|call| call.has_ended)) {
@@ -63,12 +59,6 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
 /// Kinds of calls, and messages of single ranks, that are named.
 const NAMED_MAX: usize = 4;
 
-/// Whether a rank does nothing else meanwhile: a thread that receives for the others is no rank that waits.
-fn is_of_all(evidence: &Evidence, call: &OpenCall) -> bool {
-    let rank = evidence.ranks.iter().find(|rank| rank.rank == call.rank);
-    call.thread == 0 || rank.and_then(|rank| rank.recent_cpu_share).is_some_and(|share| share < IDLE)
-}
-
 /// Who is in what, those with most ranks first; messages one by one, with both ends.
 fn who_is_where(stuck: &BTreeMap<u32, &OpenCall>) -> String {
     let mut by: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
@@ -96,7 +86,8 @@ fn group(calls: &[&OpenCall]) -> String {
     let call = calls[0];
     let on = call.comm.as_ref().map_or_else(String::new, |comm| format!(" on {comm}"));
     let operation = capital(&call.operation);
-    let message = Message::of(call).map_or_else(String::new, |message| message.text(is_wait(call)));
+    let message =
+        Message::of(call).map_or_else(String::new, |message| message.text(is_wait(call), call.requests));
     let (who, are) = (ranks(&named), if named.len() == 1 { "is" } else { "are" });
     if is_poll(call) {
         return format!("{who} calls MPI_{operation} in vain for {age}{message}{on}");
@@ -141,15 +132,19 @@ impl Message {
         })
     }
 
-    /// ` to rank 1 with tag 11`, ` for a message from any rank`.
-    fn text(self, is_waited_for: bool) -> String {
+    /// ` to rank 1 with tag 11`, ` for a message from any rank`, ` for 2 requests, the oldest from rank 1 with tag 5`.
+    fn text(self, is_waited_for: bool, requests: u32) -> String {
         let tag = self.tag.map_or_else(String::new, |tag| format!(" with tag {tag}"));
         let Some(peer) =
             self.peer.map(|peer| format!("rank {peer}")).or(self.is_from_any.then(|| "any rank".to_owned()))
         else {
             return tag;
         };
-        let what = if is_waited_for { " for a message" } else { "" };
+        let what = match (is_waited_for, requests) {
+            (false, _) => String::new(),
+            (true, 0 | 1) => " for a message".to_owned(),
+            (true, requests) => format!(" for {requests} requests, the oldest"),
+        };
         format!("{what} {} {peer}{tag}", if self.is_sent { "to" } else { "from" })
     }
 

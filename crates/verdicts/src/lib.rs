@@ -21,6 +21,7 @@ mod slow_link;
 mod slow_rank;
 mod statistics;
 mod text;
+mod throttled;
 mod waiting;
 
 pub use evidence::Evidence;
@@ -48,6 +49,8 @@ pub enum Kind {
     Aggressor,
     /// Ranks have fewer cores than they are.
     Oversubscribed,
+    /// A CPU quota keeps ranks from running.
+    Throttled,
     /// A rank or host does the same slower than others.
     SlowRank,
     /// A link carries less than its peers, or damages data.
@@ -72,12 +75,13 @@ pub enum Kind {
 
 impl Kind {
     /// All, in the order of [`Kind`].
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Hung,
         Kind::LinkBound,
         Kind::Victim,
         Kind::Aggressor,
         Kind::Oversubscribed,
+        Kind::Throttled,
         Kind::SlowRank,
         Kind::SlowLink,
         Kind::ImbalancedWork,
@@ -104,6 +108,7 @@ impl Kind {
             Kind::Victim => "victim",
             Kind::Aggressor => "aggressor",
             Kind::Oversubscribed => "oversubscribed",
+            Kind::Throttled => "throttled",
             Kind::SlowRank => "slow_rank",
             Kind::SlowLink => "slow_link",
             Kind::ImbalancedWork => "imbalanced_work",
@@ -197,6 +202,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Verdict> {
         found.extend(placement::judge(evidence));
         found.extend(affinity::judge(evidence));
         found.extend(ring::judge(evidence));
+        found.extend(throttled::judge(evidence));
         found.extend(oversubscribed);
     }
     // Where a link is slow, that is why it is full.

@@ -48,12 +48,12 @@ fn traffic() -> &'static Path {
 fn start(socket: &Path, options: &[&str]) -> Child {
     let mut all = options.to_vec();
     all.extend(["--pair-bytes", "1024"]);
-    start_program(traffic(), socket, &all)
+    start_program(traffic(), RANKS, socket, &all)
 }
 
-fn start_program(program: &Path, socket: &Path, options: &[&str]) -> Child {
+fn start_program(program: &Path, ranks: u64, socket: &Path, options: &[&str]) -> Child {
     let mut run = Command::new("mpirun.openmpi");
-    run.args(["--oversubscribe", "--bind-to", "none", "-np", &RANKS.to_string()]);
+    run.args(["--oversubscribe", "--bind-to", "none", "-np", &ranks.to_string()]);
     run.arg(exec()).arg(program).args(options);
     run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     // Local processes without a look for ssh or a scheduler; ob1 has queue lengths to read.
@@ -63,14 +63,14 @@ fn start_program(program: &Path, socket: &Path, options: &[&str]) -> Child {
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Three ranks wait for the last one, which kills itself.
+/// Four ranks wait for the last one, which kills itself; one of them by tests.
 #[test]
 fn what_hangs_is_in_metrics_until_it_is_killed() {
     let node = Node::bare().with("HTTP__JOB_OWNERS", "true");
     let node = node.with("MPI__FOLD_SECONDS", "1.0").with("MPI__RANK_SECONDS", "1.0");
     let mut agent = node.run();
     let program =
-        start_program(&compiled("agent-hang", "tests/programs/hang.c"), &node.socket(), &["8000", "kill"]);
+        start_program(&compiled("agent-hang", "tests/programs/hang.c"), 5, &node.socket(), &["8000", "kill"]);
     let is_shown = |page: &str, series: &str, operation: &str| {
         let label = format!("operation=\"{operation}\"}}");
         page.lines().any(|line| line.starts_with(&format!("{series}{{")) && line.contains(&label))
@@ -79,9 +79,9 @@ fn what_hangs_is_in_metrics_until_it_is_killed() {
     loop {
         let page = agent.metrics();
         let series = ["throughline_job_open_call_seconds", "throughline_job_open_call_ranks"];
-        let all =
-            ["barrier", "recv", "waitall"].map(|operation| series.map(|one| is_shown(&page, one, operation)));
-        if all == [[true; 2]; 3] {
+        let all = ["barrier", "recv", "waitall", "test"]
+            .map(|operation| series.map(|one| is_shown(&page, one, operation)));
+        if all == [[true; 2]; 4] && page.contains("throughline_job_account_seconds_total{") {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "{page}");
@@ -103,12 +103,12 @@ fn what_hangs_is_in_metrics_until_it_is_killed() {
         last.insert(call.rank, (call.operation.as_str(), call.time - call.start));
     }
     let operations: Vec<&str> = last.values().map(|(operation, _)| *operation).collect();
-    assert_eq!(operations, ["barrier", "recv", "waitall"]);
+    assert_eq!(operations, ["barrier", "recv", "waitall", "test"]);
     assert!(last.values().all(|(_, age)| *age > 2_000_000_000), "{last:?}");
     let lost = crate::bench::ended_ranks(&batches).into_iter().filter(|rank| rank.ending == "lost");
-    assert_eq!(lost.count(), 4);
-    // Nothing was counted for seconds, and the last row of each has all that was, as of its end.
-    for rank in 0..4 {
+    assert_eq!(lost.count(), 5);
+    // Nothing was counted for seconds, and the last row of each has all that was, as of its end; tests are counted.
+    for rank in [0, 1, 2, 4] {
         let rows = batches.iter().flat_map(|batch| &batch.mpi_rank_rows).filter(|row| row.rank == rank);
         let rows: Vec<_> = rows.collect();
         let [.., before, last] = &rows[..] else { panic!("{rows:?}") };

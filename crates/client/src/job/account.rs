@@ -15,6 +15,7 @@ fn name(line: &str) -> &str {
     match line {
         "computing" => "computing",
         "waiting_for_core" => "waiting for a core",
+        "throttled" => "waiting for a core, as the CPU quota is used up (at least)",
         "in_file" => "in a file",
         "asleep" => "asleep",
         "at_lock" => "at a lock",
@@ -22,6 +23,7 @@ fn name(line: &str) -> &str {
         "off_processor" => "off the processor, reason not known",
         "waiting_for_ranks" => "in MPI: waiting for other ranks (by durations of calls)",
         "partner_without_core" => "in MPI: its partner is there, but it has no core (at least)",
+        "in_open_calls" => "in MPI: in calls that have not returned",
         "starting_messages" => "in MPI: starting messages",
         "moving_data" => "in MPI: moving data",
         "in_mpi" => "in MPI",
@@ -100,9 +102,16 @@ fn ranks(account: &JobAccount, width: usize) -> String {
             one.rank.to_string(),
             one.node.clone(),
             of(&["computing"]),
-            of(&["waiting_for_core"]),
+            of(&["waiting_for_core", "throttled"]),
             of(&["in_file", "asleep", "at_lock", "stopped", "off_processor"]),
-            of(&["waiting_for_ranks", "partner_without_core", "starting_messages", "moving_data", "in_mpi"]),
+            of(&[
+                "waiting_for_ranks",
+                "partner_without_core",
+                "starting_messages",
+                "in_open_calls",
+                "moving_data",
+                "in_mpi",
+            ]),
         ]);
     }
     "\n".to_owned() + &table.text().lines().map(|line| clean(line, width) + "\n").collect::<String>()

@@ -26,7 +26,7 @@ use super::detail::Triggers;
 pub(super) const SOURCE: &str = "verdicts";
 
 /// How often it is looked which jobs are due.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Jobs of one round: more wait for the next one.
 const JOBS_MAX: i64 = 1000;

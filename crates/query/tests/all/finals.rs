@@ -3,10 +3,10 @@
 use crate::batches::{SECOND, entry};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
-use throughline_query::{job_parts, jobs, region_paths, traffic};
+use throughline_query::{account, job_parts, jobs, region_paths, traffic, waits};
 use throughline_sample::wire::{
     Batch, Job, JobRank, JobSetting, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell, MpiRankBin,
-    MpiRankPeers, MpiRankRegions, MpiRegionCell, Names,
+    MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRegionCell, Names,
 };
 use throughline_store::{
     Database, Retention, Writer, apply_retention, expire_jobs, pack_totals, release_claims, testing,
@@ -141,6 +141,23 @@ impl Site {
                     cell("irecv", 1024, "", n),
                 ],
             }],
+            mpi_scheduling: vec![MpiRankScheduling {
+                time,
+                epoch,
+                job_key: KEY.into(),
+                rank,
+                cpu_nanoseconds: Some(1),
+                elapsed_nanoseconds: Some(1_700_000_000_000 + n),
+                mpi_nanoseconds: Some(700_000_000_000 + n),
+                off_outside_nanoseconds: Some(200_000_000_000),
+                queued_outside_nanoseconds: Some(80_000_000_000),
+                off_inside_nanoseconds: Some(30_000_000_000),
+                queued_inside_nanoseconds: Some(20_000_000_000),
+                throttled_nanoseconds: (rank == 1).then_some(50_000_000_000),
+                file_samples: 9,
+                sleep_samples: 3,
+                ..MpiRankScheduling::default()
+            }],
             mpi_peers: vec![peers("logical", 4_000_000_000), peers("wire", 5_000)],
             mpi_regions: vec![MpiRankRegions {
                 time,
@@ -258,6 +275,16 @@ impl Site {
         all.extend(rows.iter().map(|row| row.get::<_, String>(0)));
         let summary = "SELECT (to_jsonb(s) - 'state')::text FROM public.job_summary s WHERE id = $1";
         all.push(client.query_one(summary, &[&id]).await.unwrap().get(0));
+        let account = account::of_job(client, &job, &[], &waits::OfJob::default()).await.unwrap();
+        let of_nodes = account.nodes.iter().map(|node| (&node.lines, node.ranks, node.elapsed_seconds));
+        for (lines, ranks, elapsed) in
+            of_nodes.chain([(&account.lines, account.ranks, account.elapsed_seconds)])
+        {
+            let milliseconds = |seconds: f64| (seconds * 1e3).round();
+            let lines: Vec<_> = lines.iter().map(|line| (&line.line, milliseconds(line.seconds))).collect();
+            assert!(lines.len() >= 5, "{lines:?}");
+            all.push(format!("{ranks} {} {lines:?}", milliseconds(elapsed)));
+        }
         all
     }
 

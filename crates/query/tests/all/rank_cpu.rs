@@ -36,6 +36,7 @@ fn account(rank: u32, seconds: i64) -> MpiRankScheduling {
         queued_outside_nanoseconds: part(5),
         off_inside_nanoseconds: part(10),
         queued_inside_nanoseconds: part(1),
+        throttled_nanoseconds: part(1).map(|one| one * 3 / 2),
         file_samples: 2,
         is_stopped: rank == 0 && seconds == 20,
         ..MpiRankScheduling::default()
@@ -118,6 +119,8 @@ async fn readings_become_differences() {
             found: OffReasons { file: 2, ..OffReasons::default() },
             mpi: 10.0,
             off_in_mpi: 2.0,
+            queued_in_mpi: 0.2,
+            throttled: 0.3,
         }),
     };
     assert_eq!(ranks[0], one);

@@ -2,8 +2,8 @@
 
 use super::exporter::{EXPORTER_SERIES, SWITCH_POSSIBLE_RATE};
 use super::infiniband::{HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS};
+use super::job_series::{ACCOUNT_SECONDS, OPEN_CALL_SERIES};
 use super::link_series::LINK_SERIES;
-use super::open_call_series::OPEN_CALL_SERIES;
 use super::{Kind, Table, Width};
 use std::fmt::Write;
 
@@ -86,6 +86,11 @@ pub fn to_markdown() -> String {
     for series in OPEN_CALL_SERIES {
         let _ = writeln!(text, "| `{}` | `{}` | {} |", series.name, series.labels.join("`, `"), series.help);
     }
+    let account = &ACCOUNT_SECONDS;
+    text.push_str("\n## Where the time of ranks went\n\nA counter on an agent's page, measured, as long as the job runs there: docs/ACCOUNT.md.\n\n");
+    text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
+    let _ =
+        writeln!(text, "| `{}_total` | `{}` | {} |", account.name, account.labels.join("`, `"), account.help);
     text.push_str(
         "\n## Contributors of links\n\nCounters on the page of the server that makes shares of links (role upkeep). At most 8 \
          contributors of a direction of a link with at least 1 % of its bytes, and at most 2,000 in all; quiet ones go after \

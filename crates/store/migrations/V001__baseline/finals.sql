@@ -56,7 +56,7 @@ CREATE TABLE internal.job_node_final (
     ranks bit varying NOT NULL,
     places bit varying NOT NULL,
     totals bit varying[] NOT NULL,
-    accounts bit varying,
+    account bit varying,
     PRIMARY KEY (job_id, place),
     FOREIGN KEY (job_id) REFERENCES internal.run(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id)
@@ -72,7 +72,7 @@ COMMENT ON COLUMN internal.job_node_final.texts IS 'Texts that places refers to 
 COMMENT ON COLUMN internal.job_node_final.ranks IS 'Each start of a rank: when, how long, how it ended, and a call in which it was killed.';
 COMMENT ON COLUMN internal.job_node_final.places IS 'Of each start of a rank its library, CPUs, GPUs and adapter ports.';
 COMMENT ON COLUMN internal.job_node_final.totals IS 'Of each operation the calls, bytes and times of each start of a rank.';
-COMMENT ON COLUMN internal.job_node_final.accounts IS 'Of each start of a rank where its time went; NULL where that is not known.';
+COMMENT ON COLUMN internal.job_node_final.account IS 'Where the time of its ranks went, summed; NULL where that is not known. The function job_final_account has it.';
 
 CREATE TABLE internal.job_final_wanted (
     job_id bigint NOT NULL,

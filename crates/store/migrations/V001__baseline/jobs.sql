@@ -332,6 +332,7 @@ CREATE TABLE internal.mpi_rank_scheduling (
     stopped_samples integer,
     other_samples integer,
     stopped_since timestamptz,
+    throttled_nanoseconds bigint,
     PRIMARY KEY (job_id, rank, epoch),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
 ) WITH (fillfactor=50);
@@ -355,4 +356,6 @@ COMMENT ON COLUMN internal.mpi_rank_scheduling.off_inside_nanoseconds IS 'Off th
 COMMENT ON COLUMN internal.mpi_rank_scheduling.queued_inside_nanoseconds IS 'The part of it in which the thread could have run.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.file_samples IS
     'How often the thread was found off the processor outside of MPI, in a file; looked at each second. The others are like it.';
+COMMENT ON COLUMN internal.mpi_rank_scheduling.throttled_nanoseconds IS
+    'The least that the CPU quota of a control group kept the thread from running, in MPI and outside of it; NULL where none of its groups has a quota.';
 COMMENT ON COLUMN internal.mpi_rank_scheduling.stopped_since IS 'By a signal, at the newest reading; NULL where it is not stopped.';

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use throughline_packed::rows::{Row, pack};
 
+use super::account;
 use super::read::{CellTotals, JobTotals, NodePair, OperationTotals, RankStart};
 use crate::packed_rows::PackedBits;
 
@@ -35,6 +36,7 @@ pub(super) struct NodeFinal {
     pub ranks: PackedBits,
     pub places: PackedBits,
     pub totals: Vec<PackedBits>,
+    pub account: Option<PackedBits>,
 }
 
 /// Texts by number, from 1.
@@ -117,7 +119,10 @@ pub(super) fn nodes(totals: &JobTotals) -> Vec<NodeFinal> {
     let libraries: BTreeMap<&str, i64> =
         totals.libraries.iter().enumerate().map(|(at, name)| (name.as_str(), number(at + 1))).collect();
     let world = totals.world_size();
-    let encoded = nodes.iter().enumerate().map(|(at, node)| node.encode(at, &libraries, world));
+    let encoded = nodes.iter().enumerate().map(|(at, node)| {
+        let account = totals.accounts.get(&(node.node_id, node.host.to_owned())).map(account::encode);
+        NodeFinal { account, ..node.encode(at, &libraries, world) }
+    });
     encoded.collect()
 }
 
@@ -193,6 +198,7 @@ impl Node<'_> {
             ranks: PackedBits::of(pack(&ranks)),
             places: PackedBits::of(pack(&places)),
             totals: of_operations.iter().map(|rows| PackedBits::of(pack(rows))).collect(),
+            account: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use tokio_postgres::{Row, Transaction};
 
 use super::WHAT;
+use super::account::{Accounts, accounts};
 use crate::error::Error;
 
 /// Pairs of nodes of each kind of traffic; the rest is one.
@@ -105,6 +106,7 @@ pub(super) struct JobTotals {
     pub regions: Option<Value>,
     pub paths: Option<Value>,
     pub traffic: Option<Value>,
+    pub accounts: Accounts,
 }
 
 impl JobTotals {
@@ -146,6 +148,7 @@ pub(super) async fn totals(transaction: &Transaction<'_>, job: i64) -> Result<Op
     totals.operations = operations(transaction, job, is_gone).await?;
     totals.cells = cells(transaction, job, is_gone).await?;
     totals.pairs = pairs(transaction, job, is_gone).await?;
+    totals.accounts = accounts(transaction, job).await?;
     // Sums over ranks of what came so late can't be separated from what is packed.
     [totals.regions, totals.paths, totals.traffic] = match is_gone {
         true => [state.get(2), state.get(3), state.get(4)],

@@ -202,6 +202,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_final_operations"),
     function!("job_final_cells"),
     function!("job_final_pairs"),
+    function!("job_final_account"),
     function!("job_rows_gone"),
     function!("job_ranks"),
     view!("job_summary"),

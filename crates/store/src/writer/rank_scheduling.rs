@@ -30,6 +30,7 @@ impl SchedulingReadings {
                 "off_inside": reading.off_inside_nanoseconds, "queued_inside": reading.queued_inside_nanoseconds,
                 "file": reading.file_samples, "sleep": reading.sleep_samples, "lock": reading.lock_samples,
                 "stopped": reading.stopped_samples, "other": reading.other_samples, "is_stopped": reading.is_stopped,
+                "throttled": reading.throttled_nanoseconds,
             });
             self.0.insert((job, rank, reading.epoch, reading.time), row);
         }
@@ -47,12 +48,13 @@ INSERT INTO internal.mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, 
     first_runqueue_wait_nanoseconds, first_involuntary_switches, time, cpu_nanoseconds, runqueue_wait_nanoseconds,
     involuntary_switches, before_time, before_cpu_nanoseconds, cpu_hertz_sum, cpu_hertz_readings, elapsed_nanoseconds, mpi_nanoseconds,
     off_outside_nanoseconds, queued_outside_nanoseconds, off_inside_nanoseconds, queued_inside_nanoseconds, file_samples, sleep_samples,
-    lock_samples, stopped_samples, other_samples, stopped_since)
+    lock_samples, stopped_samples, other_samples, stopped_since, throttled_nanoseconds)
 SELECT job_id, rank, epoch, times[1], cpus[1], waits[1], switches[1], times[n], cpus[n], waits[n], switches[n],
     times[n - 1], cpus[n - 1], hertz, hertz_readings, (newest->>'elapsed')::bigint, (newest->>'mpi')::bigint,
     (newest->>'off_outside')::bigint, (newest->>'queued_outside')::bigint, (newest->>'off_inside')::bigint,
     (newest->>'queued_inside')::bigint, (newest->>'file')::integer, (newest->>'sleep')::integer, (newest->>'lock')::integer,
-    (newest->>'stopped')::integer, (newest->>'other')::integer, CASE WHEN (newest->>'is_stopped')::boolean THEN times[n] END
+    (newest->>'stopped')::integer, (newest->>'other')::integer, CASE WHEN (newest->>'is_stopped')::boolean THEN times[n] END,
+    (newest->>'throttled')::bigint
 FROM (
     SELECT job_id, rank, epoch, array_agg(time ORDER BY time) AS times, array_agg(cpu ORDER BY time) AS cpus,
         array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n,
@@ -81,5 +83,6 @@ ON CONFLICT (job_id, rank, epoch) DO UPDATE SET time = excluded.time, cpu_nanose
     lock_samples = greatest(excluded.lock_samples, r.lock_samples),
     stopped_samples = greatest(excluded.stopped_samples, r.stopped_samples),
     other_samples = greatest(excluded.other_samples, r.other_samples),
-    stopped_since = CASE WHEN excluded.stopped_since IS NOT NULL THEN coalesce(r.stopped_since, excluded.stopped_since) END
+    stopped_since = CASE WHEN excluded.stopped_since IS NOT NULL THEN coalesce(r.stopped_since, excluded.stopped_since) END,
+    throttled_nanoseconds = coalesce(excluded.throttled_nanoseconds, r.throttled_nanoseconds)
 WHERE r.time < excluded.time";

@@ -304,6 +304,7 @@ pub fn batch_of_everything() -> Batch {
             queued_outside_nanoseconds: Some(3),
             off_inside_nanoseconds: Some(4),
             queued_inside_nanoseconds: Some(2),
+            throttled_nanoseconds: Some(1),
             file_samples: 1,
             sleep_samples: 2,
             lock_samples: 3,

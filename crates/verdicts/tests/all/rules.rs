@@ -159,8 +159,6 @@ fn a_thread_that_receives_for_others_is_no_rank_that_waits() {
     evidence.open_calls = vec![message(0, "recv", 1), message(1, "recv", 0)];
     evidence.open_calls.iter_mut().for_each(|call| call.thread = 1);
     assert_eq!(of(Kind::Hung, &evidence), None);
-    evidence.ranks.iter_mut().for_each(|rank| rank.recent_cpu_share = Some(0.0));
-    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain);
 }
 
 #[test]
@@ -209,6 +207,36 @@ fn a_rank_that_sleeps_is_awaited_and_one_that_is_stopped_hangs() {
     evidence.ranks[3].stopped_seconds = None;
     evidence.world_size = 5;
     assert_eq!((of(Kind::Hung, &evidence), of(Kind::Awaited, &evidence)), (None, None));
+}
+
+#[test]
+fn a_quota_is_no_shortage_of_cores() {
+    let mut evidence = ranks(4, 50.0);
+    for rank in &mut evidence.ranks {
+        rank.times = Some(RankTimes {
+            elapsed: 200.0,
+            computing: 90.0,
+            queued: 60.0,
+            mpi: 50.0,
+            ..RankTimes::default()
+        });
+    }
+    assert!(of(Kind::Oversubscribed, &evidence).is_some() && of(Kind::Throttled, &evidence).is_none());
+    for rank in &mut evidence.ranks {
+        rank.times.as_mut().unwrap().throttled = 44.0;
+    }
+    let verdict = of(Kind::Throttled, &evidence).unwrap();
+    assert_eq!(
+        verdict.observation,
+        "2 ranks on n1 could have run and were kept from it by a CPU quota for at least 22 % of their time (88.0 s of 400 s), and \
+         another host is alike."
+    );
+    assert_eq!((verdict.confidence, of(Kind::Oversubscribed, &evidence)), (Confidence::Certain, None));
+    // A part of a group of many, whose other waits have another cause.
+    for rank in &mut evidence.ranks {
+        rank.times.as_mut().unwrap().throttled = 14.0;
+    }
+    assert!(of(Kind::Oversubscribed, &evidence).is_some() && of(Kind::Throttled, &evidence).is_some());
 }
 
 /// Rank 3 is outside of MPI for 160 s, the others for 50 s; of that `off` in a file.

@@ -159,6 +159,7 @@ impl Checked for MpiRankScheduling {
             self.queued_outside_nanoseconds,
             self.off_inside_nanoseconds,
             self.queued_inside_nanoseconds,
+            self.throttled_nanoseconds,
         ];
         let samples = [
             self.file_samples,

@@ -13,6 +13,7 @@ const ROWS = 8
 const NAMES: Record<Line['line'], string> = {
   computing: 'Computing',
   waiting_for_core: 'Waiting for a core',
+  throttled: 'Waiting for a core, as the CPU quota is used up (at least)',
   in_file: 'In a file',
   asleep: 'Asleep',
   at_lock: 'At a lock',
@@ -20,6 +21,7 @@ const NAMES: Record<Line['line'], string> = {
   off_processor: 'Off the processor, reason not known',
   waiting_for_ranks: 'In MPI: waiting for other ranks (by durations of calls)',
   partner_without_core: 'In MPI: its partner is there, but it has no core (at least)',
+  in_open_calls: 'In MPI: in calls that have not returned',
   starting_messages: 'In MPI: starting messages',
   moving_data: 'In MPI: moving data',
   in_mpi: 'In MPI',
@@ -28,9 +30,9 @@ const NAMES: Record<Line['line'], string> = {
 /** Columns of nodes and ranks: lines that are one subject. */
 const GROUPS: readonly [title: string, lines: readonly Line['line'][]][] = [
   ['Computing', ['computing']],
-  ['Waiting for a core', ['waiting_for_core']],
+  ['Waiting for a core', ['waiting_for_core', 'throttled']],
   ['Off the processor', ['in_file', 'asleep', 'at_lock', 'stopped', 'off_processor']],
-  ['In MPI', ['waiting_for_ranks', 'partner_without_core', 'starting_messages', 'moving_data', 'in_mpi']],
+  ['In MPI', ['waiting_for_ranks', 'partner_without_core', 'starting_messages', 'in_open_calls', 'moving_data', 'in_mpi']],
 ]
 
 /** `12 s to 20 s` where the two differ. */
