@@ -6,7 +6,7 @@
 //! longer. It names the region of the program that differs most, where there are regions. What *slow rank* explains is left to it, and
 //! what a rank is off the processor to *awaited*.
 //!
-//! A rank that only receives, and for which nobody waits, hands work out: it is left aside. Ranks that have less to do on purpose
+//! A rank that does little else than receive, and for which nobody waits, hands work out: it is left aside. Ranks that have less to do on purpose
 //! otherwise (ranks for files) look like imbalanced ones.
 
 use crate::account::{RankTimes, mean};
@@ -19,8 +19,10 @@ use std::collections::BTreeMap;
 
 /// A rank that is for so much of its time in MPI in receives and probes is one that waits for work to hand out.
 const RECEIVES_MIN: f64 = 0.8;
-/// Nobody waits for it where the others are in MPI for no more than this part of their time.
+/// Nobody waits for it where the others are in MPI for no more than this part of their time, without waits for a core there.
 const OTHERS_IN_MPI_MOST: f64 = 0.1;
+/// It is outside of MPI for no more than this part of its time: one that works on what it receives has less work than the others.
+const OWN_WORK_MOST: f64 = 0.1;
 
 /// Parts of what the latest rank is outside of MPI longer than the mean rank; the rest is waiting for a core.
 #[derive(Clone, Copy, Debug)]
@@ -68,13 +70,15 @@ pub(crate) fn late(evidence: &Evidence) -> Option<Late<'_>> {
 }
 
 /// A master that waits for any worker, while none of these waits for it.
-fn hands_out(evidence: &Evidence, rank: &Rank) -> bool {
-    let others: Vec<&Rank> = evidence.ranks.iter().filter(|other| other.rank != rank.rank).collect();
-    let (inside, all) = others
-        .iter()
-        .fold((0.0, 0.0), |(inside, all), one| (inside + one.mpi_seconds, all + one.observed_seconds));
+pub(crate) fn hands_out(evidence: &Evidence, rank: &Rank) -> bool {
+    let others = evidence.ranks.iter().filter(|other| other.rank != rank.rank);
+    let (inside, all) = others.fold((0.0, 0.0), |(inside, all), one| {
+        let without_core = one.times.map_or(0.0, |times| times.queued_in_mpi).min(one.mpi_seconds);
+        (inside + one.mpi_seconds - without_core, all + one.observed_seconds)
+    });
     rank.mpi_seconds > 0.0
         && rank.receive_seconds >= RECEIVES_MIN * rank.mpi_seconds
+        && rank.outside_seconds() <= OWN_WORK_MOST * rank.observed_seconds
         && inside <= OTHERS_IN_MPI_MOST * all
 }
 

@@ -6,6 +6,7 @@
 
 use crate::awaited::OPEN_MIN;
 use crate::evidence::{Evidence, OpenCall};
+use crate::imbalance::hands_out;
 use crate::text::{percent, seconds};
 use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
 
@@ -15,7 +16,10 @@ pub(crate) fn judge(evidence: &Evidence, explained: f64) -> Option<Verdict> {
     let waiting = evidence.waiting.clone().unwrap_or_default();
     let sum =
         |of: fn(&crate::evidence::OperationWaiting) -> f64| waiting.operations.iter().map(of).sum::<f64>();
-    let likely = sum(|one| one.seconds).min(all);
+    // A master waits for work to hand out: nothing is lost by that.
+    let masters = evidence.ranks.iter().filter(|rank| hands_out(evidence, rank));
+    let is_for_work = masters.map(|rank| rank.receive_seconds).sum::<f64>();
+    let likely = (sum(|one| one.seconds).min(all) - is_for_work).max(0.0);
     let share = likely / all.max(f64::MIN_POSITIVE);
     let rest = share - explained;
     let open = oldest(evidence);

@@ -22,10 +22,10 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Takes over what was read of ranks. The sums of a job stay until all of its ranks have ended.
+    /// Takes over what was read of ranks of jobs that are shown. The sums of one stay until all of its ranks have ended.
     pub fn observe(&mut self, batch: &Batch, is_running: impl Fn(&str) -> bool) {
         for reading in &batch.mpi_scheduling {
-            let Some(lines) = seconds(reading) else { continue };
+            let Some(lines) = seconds(reading).filter(|_| is_running(&reading.job_key)) else { continue };
             let key = (reading.job_key.clone(), reading.rank, reading.epoch);
             if self.ranks.len() < RANKS_MAX || self.ranks.contains_key(&key) {
                 let known = self.ranks.entry(key).or_default();

@@ -284,9 +284,26 @@ fn who_is_late_computes_or_does_not() {
 fn a_master_that_only_receives_is_not_imbalanced() {
     let mut evidence = ranks(4, 4.0);
     (evidence.ranks[0].mpi_seconds, evidence.ranks[0].receive_seconds) = (190.0, 185.0);
+    let waits = OperationWaiting { operation: "recv".into(), seconds: 186.0, ..OperationWaiting::default() };
+    evidence.waiting = Some(Waiting { operations: vec![waits], ..Waiting::default() });
+    assert_eq!((of(Kind::ImbalancedWork, &evidence), of(Kind::Waiting, &evidence)), (None, None));
+    // On a loaded node the others wait for a core in their calls.
+    for rank in &mut evidence.ranks[1..] {
+        rank.mpi_seconds = 40.0;
+    }
+    assert!(of(Kind::ImbalancedWork, &evidence).is_some());
+    for rank in &mut evidence.ranks {
+        let mpi = rank.mpi_seconds;
+        rank.times = Some(RankTimes { queued_in_mpi: 36.0, ..RankTimes::of(200.0, mpi, 0.0, 0.0) });
+    }
     assert_eq!(of(Kind::ImbalancedWork, &evidence), None);
-    evidence.ranks[0].receive_seconds = 20.0;
-    assert!(of(Kind::ImbalancedWork, &evidence).is_some(), "it waits at collectives");
+    // It works on what it receives, and has less to do.
+    evidence.ranks[0].times = Some(RankTimes::of(200.0, 170.0, 0.0, 0.0));
+    assert!(of(Kind::ImbalancedWork, &evidence).is_some());
+    let mut collective = evidence.clone();
+    collective.ranks[0].times = Some(RankTimes::of(200.0, 190.0, 0.0, 0.0));
+    collective.ranks[0].receive_seconds = 20.0;
+    assert!(of(Kind::ImbalancedWork, &collective).is_some(), "it waits at collectives");
 }
 
 #[test]
