@@ -70,7 +70,7 @@ if command -v valgrind >/dev/null; then
             }
             END { if (calls && through && past) printf "%.0f", (through - past) / calls }' "$folder/counts" "$folder/annotated")
         goal=250
-        test "$kind" != isend_waitall || goal=400
+        test "$kind" != isend_waitall || goal=430
         line "stub, $kind, instructions added to a call" "$added" "" "$goal"
     done
 else

@@ -28,7 +28,7 @@
 enum {
     LONG_MS = 500, /* what hangs is reported after 0.5 to 1.1 s, as pushes are a second apart */
     AWAITED_MS = 50, /* a shorter one at a push is mostly over soon, and is left for the next push */
-    TESTED_MS = 500 /* one of a row of polls is timed each millisecond, as long as the thread has a processor */
+    TESTED_MS = 2000 /* one of a row of polls is timed each millisecond, as long as the thread has a processor */
 };
 
 static int reported; /* something is open, as far as the receiver knows */

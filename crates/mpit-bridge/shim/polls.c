@@ -10,10 +10,11 @@
 #include "notes.h"
 #include "operations.h"
 #include "shim.h"
+#include "stretches.h"
 #include "threads.h"
 #include "trace.h"
 
-enum { ROW_SHIFT = 20 };
+enum { ROW_SHIFT = 20, ROW_IN_POLLS = 8 };
 
 /* So many polls that were not timed, until `now`: each as long as the one that was, but no longer than since its end, as
  * that one may have been put aside by the system meanwhile. */
@@ -63,23 +64,29 @@ static int was_poll(const struct tl_thread *self) {
     return 0;
 }
 
-/* `count` polls, the last one of them timed, with so many ticks between them: does the thread do nothing but poll in vain, and
- * since when? For the flush thread. It may lose its processor between two of them, so the mean is what counts: of the last million. */
-static void note_row(struct tl_thread *self, const struct tl_call *call, int goes_on, uint64_t count, uint64_t between) {
+/* `count` polls, the last one of them timed, and the ticks in and between them: does the thread do nothing but poll in vain, and since
+ * when? For the flush thread. The sums over the last million count, without the time between two in which the thread had no processor. A
+ * poll that yields its core takes long, and so does the first step afterwards. */
+static void note_row(struct tl_thread *self, const struct tl_call *call, int goes_on, uint64_t count, uint64_t in, uint64_t between) {
     if (!goes_on) {
         self->row_start = call->start;
-        self->row_count = self->row_between = 0;
+        self->row_count = self->row_in = self->row_between = 0;
+        self->row_off = tl_off_outside(self);
         TL_STORE(&self->tests_operation, call->operation);
         TL_STORE(&self->tests_since, 0);
         return;
     }
     if (self->row_count >> ROW_SHIFT) {
         self->row_count /= 2;
+        self->row_in /= 2;
         self->row_between /= 2;
     }
+    uint64_t off_now = tl_off_outside(self), off = off_now > self->row_off ? off_now - self->row_off : 0;
+    self->row_off = off_now;
     self->row_count += count;
-    self->row_between += between;
-    int is_in_vain = self->row_between / self->row_count < TL_POLLS_DENSE;
+    self->row_in += in;
+    self->row_between += between > off ? between - off : 0;
+    int is_in_vain = self->row_between / self->row_count < TL_POLLS_DENSE || self->row_between < self->row_in / ROW_IN_POLLS;
     TL_STORE(&self->tests_last, call->start + call->ticks);
     __atomic_store_n(&self->tests_since, is_in_vain ? self->row_start : 0, __ATOMIC_RELEASE);
 }
@@ -104,7 +111,7 @@ int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     int is_dense = polls->table && spacing < TL_POLLS_DENSE, pace = 0;
     if (is_dense) pace = polls->pace + (!succeeded && untimed && polls->pace < TL_POLLS_PACE);
     uint64_t since = call->start - polls->last, in_polls = polls->ticks + call->others_ticks;
-    note_row(self, call, goes_on && polls->table, untimed + 1, since > in_polls ? since - in_polls : 0);
+    note_row(self, call, goes_on && polls->table, untimed + 1, in_polls, since > in_polls ? since - in_polls : 0);
     struct tl_cell *cell = self->last_cell;
     uint64_t from = cell ? TL_LOAD(&cell->calls) : 0;
     *polls = (struct tl_polls){

@@ -72,6 +72,10 @@ void tl_stretch_ended(enum tl_stretch kind) {
     errno = before;
 }
 
+uint64_t tl_off_outside(const struct tl_thread *self) {
+    return self == of ? (uint64_t)((double)sums.off[TL_OUTSIDE] / GATE_NANOSECONDS * (double)self->gate) : 0;
+}
+
 void tl_stretches_start(void) {
     struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
     if (!self || !self->table || of) return; /* a thread that can't record */

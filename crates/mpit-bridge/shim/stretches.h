@@ -24,6 +24,9 @@ void tl_stretches_left(const struct tl_thread *thread);
 /* A stretch longer than the gate has ended. */
 void tl_stretch_ended(enum tl_stretch kind);
 
+/* Ticks in which the thread had no processor outside of MPI, as of its last reading; 0 of other threads than the one that called MPI_Init. */
+uint64_t tl_off_outside(const struct tl_thread *self);
+
 /* Around each call that is timed. The clock is read before the call is marked as open: a thread may be put aside here for long, which
  * is no part of the call. Other threads than the one that called MPI_Init have a gate that nothing passes. */
 static inline uint64_t tl_call_begin(struct tl_thread *self) {

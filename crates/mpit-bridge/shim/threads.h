@@ -101,7 +101,7 @@ struct tl_thread {
     uint64_t *open_request;  /* and their entry (requests.c), where it is one */
     uint64_t tests_since, tests_last; /* ticks: nothing but polls that fail, one after the other (polls.c); 0: not so */
     int tests_operation;
-    uint64_t row_start, row_count, row_between; /* of them (polls.c) */
+    uint64_t row_start, row_count, row_in, row_between, row_off; /* of them (polls.c) */
     struct tl_row_now rows[TL_POLL_FORMS * TL_POLL_KINDS];
     struct tl_polls polls[TL_POLL_KINDS];
     struct tl_type types[TL_TYPES_KNOWN];

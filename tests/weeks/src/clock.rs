@@ -11,6 +11,8 @@ use throughline_prefix::{Prefix, Set};
 const LIBRARY: &str = "FAKETIME_LIBRARY";
 /// The file that a process of this program reads its clock in.
 const FILE: &str = "FAKETIME_TIMESTAMP_FILE";
+/// Of 0.9.10 and later; an earlier one does not know it.
+const NO_SHARED_MEMORY: &str = "FAKETIME_DISABLE_SHM";
 
 /// libfaketime's library: `FAKETIME_LIBRARY`, else that of the prefix.
 fn library() -> anyhow::Result<PathBuf> {
@@ -45,6 +47,8 @@ pub fn become_faked(folder: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1));
     command.env(LIBRARY, &library).env("LD_PRELOAD", &library).env(FILE, &file).env("FAKETIME_NO_CACHE", "1");
+    // Who is killed leaves its shared memory, and a later process of its number and another user does not start.
+    command.env(NO_SHARED_MEMORY, "1");
     Err(command.exec()).context("starting this program with the clock")
 }
 
@@ -56,7 +60,7 @@ pub fn folder() -> anyhow::Result<PathBuf> {
 
 /// What a command needs that is started through another user's shell.
 pub fn environment() -> Vec<String> {
-    let names = ["LD_PRELOAD", FILE, "FAKETIME_NO_CACHE"];
+    let names = ["LD_PRELOAD", FILE, "FAKETIME_NO_CACHE", NO_SHARED_MEMORY];
     names.into_iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?))).collect()
 }
 

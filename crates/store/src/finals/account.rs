@@ -32,7 +32,7 @@ pub(super) type NodeName = (Option<i64>, String);
 /// The sums of each node that has some.
 pub(super) type Accounts = BTreeMap<NodeName, [i64; ACCOUNT_SUMS.len()]>;
 
-/// Of each rank its last start. What is packed stays of nodes of which nothing else is left.
+/// Of each rank its last start. Where nothing else is left of a node, what is packed stays.
 pub(super) async fn accounts(transaction: &Transaction<'_>, job: i64) -> Result<Accounts, Error> {
     let columns = ACCOUNT_SUMS.map(|(column, _)| column).join(", ");
     let sums =

@@ -6,7 +6,7 @@ use std::process::Command;
 use throughline_sample::wire::MpiOpenCall;
 
 const RANKS: usize = 4;
-/// Of hang.c, the last of which the others wait for.
+/// Of hang.c: the others wait for the last one.
 const HANGING: usize = 5;
 const SECOND: i64 = 1_000_000_000;
 
