@@ -11,8 +11,8 @@ use throughline_prefix::{Prefix, Set};
 const LIBRARY: &str = "FAKETIME_LIBRARY";
 /// The file that a process of this program reads its clock in.
 const FILE: &str = "FAKETIME_TIMESTAMP_FILE";
-/// Of 0.9.10 and later; an earlier one does not know it.
-const NO_SHARED_MEMORY: &str = "FAKETIME_DISABLE_SHM";
+/// Where libfaketime has shared memory of each process that it is in, by its number.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 /// libfaketime's library: `FAKETIME_LIBRARY`, else that of the prefix.
 fn library() -> anyhow::Result<PathBuf> {
@@ -39,16 +39,27 @@ pub fn is_faked() -> bool {
     std::env::var_os(FILE).is_some()
 }
 
+/// Removes what processes left that were killed: a later one of that number and another user does not start. What is another user's stays.
+fn remove_left_over() {
+    for entry in std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let of = name.strip_prefix("sem.faketime_sem_").or_else(|| name.strip_prefix("faketime_shm_"));
+        if of.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Starts this program again with the clock; returns where that fails only.
 pub fn become_faked(folder: &Path) -> anyhow::Result<()> {
+    remove_left_over();
     let file = folder.join("clock");
     std::fs::write(&file, "+0\n")?;
     let library = library()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1));
     command.env(LIBRARY, &library).env("LD_PRELOAD", &library).env(FILE, &file).env("FAKETIME_NO_CACHE", "1");
-    // Who is killed leaves its shared memory, and a later process of its number and another user does not start.
-    command.env(NO_SHARED_MEMORY, "1");
     Err(command.exec()).context("starting this program with the clock")
 }
 
@@ -60,7 +71,7 @@ pub fn folder() -> anyhow::Result<PathBuf> {
 
 /// What a command needs that is started through another user's shell.
 pub fn environment() -> Vec<String> {
-    let names = ["LD_PRELOAD", FILE, "FAKETIME_NO_CACHE", NO_SHARED_MEMORY];
+    let names = ["LD_PRELOAD", FILE, "FAKETIME_NO_CACHE"];
     names.into_iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?))).collect()
 }
 
